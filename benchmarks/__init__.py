@@ -1,1 +1,4 @@
-"""Benchmarks: figures as ratios against a bare reference in the same run. `python -m benchmarks [NAME ...] [--json FILE]`."""
+"""Benchmarks: figures as ratios against a bare reference in the same run.
+
+`python -m benchmarks [NAME ...] [--json FILE]`.
+"""

@@ -13,8 +13,16 @@ from benchmarks.report import Figure, show, write
 def main() -> int:
     """Run the measures named, or all."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(MEASURES)} (default: all)")
-    parser.add_argument("--json", type=Path, default=Path("benchmarks.json"), metavar="FILE", help="where to write the figures as JSON")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(MEASURES)} (default: all)"
+    )
+    parser.add_argument(
+        "--json",
+        type=Path,
+        default=Path("benchmarks.json"),
+        metavar="FILE",
+        help="where to write the figures as JSON",
+    )
     options = parser.parse_args()
     figures: list[Figure] = []
     for name in options.names or MEASURES:

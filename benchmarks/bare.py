@@ -1,4 +1,7 @@
-"""Bare: an aiohttp server whose one handler answers the same bytes each time. Run as a program: prints its port, serves until killed."""
+"""Bare: an aiohttp server whose one handler answers the same bytes each time.
+
+Run as a program: prints its port, serves until killed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Curators: what the daemon's memory is after 800 runs on notes as long as a person's, and whether it still grows."""
+"""Curators: what the daemon's memory is after 800 runs on notes as long as a person's, and whether
+it still grows.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ def curators(folder: Path) -> Iterator[Figure]:
     chance = random.Random(1)  # noqa: S311  generated text needs no secrecy
     notes = [_make_project(vault / f"project{number:02d}", chance) for number in range(_WATCHERS)]
     limits = {f"PARACHUTE_BUDGET_RUNS_PER_{span}": _MANY_RUNS for span in ("HOUR", "DAY")}
-    with temporary_home() as home, daemon(vault, home, PARACHUTE_BUBBLE_QUIET_S="0.1", **limits) as process, process.client() as client:
+    with (
+        temporary_home() as home,
+        daemon(vault, home, PARACHUTE_BUBBLE_QUIET_S="0.1", **limits) as process,
+        process.client() as client,
+    ):
         time.sleep(_SETTLE_S)
         before, used = process.memory_mb(), []
         for number in range(_ROUNDS):
@@ -37,14 +43,22 @@ def curators(folder: Path) -> Iterator[Figure]:
 def _memory(process: Process, before: float, half: float) -> Figure:
     time.sleep(_SETTLE_S)
     note = f"{before:.0f} MB before, {half:.0f} MB half-way"
-    return Figure(name=f"memory after {_ROUNDS * _WATCHERS} curator runs", value=process.memory_mb(), unit="MB", bound=110, note=note)
+    return Figure(
+        name=f"memory after {_ROUNDS * _WATCHERS} curator runs",
+        value=process.memory_mb(),
+        unit="MB",
+        bound=110,
+        note=note,
+    )
 
 
 def _make_project(folder: Path, chance: random.Random) -> list[Path]:
     """A watching note and five that it watches, of 1 to 60 KB, most of them short."""
     folder.mkdir(parents=True)
     (folder / "AGENTS.md").write_text(
-        '---\nwatch: ["./note-*.md"]\n---\n# Project\n\n## Current Focus\n- Nothing yet.\n\n## History\n', "utf-8"
+        '---\nwatch: ["./note-*.md"]\n---\n# Project\n\n## Current Focus\n- Nothing yet.\n\n## '
+        "History\n",
+        "utf-8",
     )
     notes = [folder / f"note-{number}.md" for number in range(5)]
     for note in notes:
@@ -56,7 +70,12 @@ def _save_all(notes: list[list[Path]], number: int, chance: random.Random) -> No
     for some in notes:
         note = chance.choice(some)
         temporary = note.with_name(f".{note.name}.tmp")
-        temporary.write_text(note.read_text("utf-8").replace("\n\n", f"\n\nDecision {number}: {chance.random()}.\n\n", 3), "utf-8")
+        temporary.write_text(
+            note.read_text("utf-8").replace(
+                "\n\n", f"\n\nDecision {number}: {chance.random()}.\n\n", 3
+            ),
+            "utf-8",
+        )
         temporary.replace(note)
 
 

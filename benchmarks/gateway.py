@@ -1,6 +1,8 @@
-"""Gateway: what it costs to go by it, against going straight to the same scripted model, in rounds in turn; fifty streams; a warm judge.
+"""Gateway: what it costs to go by it, against going straight to the same scripted model, in rounds
+in turn; fifty streams; a warm judge.
 
-The model answers at once, so that what is measured is ours. Agents, gateway and model have a process each.
+The model answers at once, so that what is measured is ours. Agents, gateway and model have a
+process each.
 """
 
 from __future__ import annotations
@@ -28,7 +30,12 @@ _STREAMS, _STREAM_MB = 50, 4
 _JUDGED = 200
 _HELD_MS = 20.0
 _MODEL = "claude-haiku-4-5"
-_BODY = {"model": _MODEL, "max_tokens": 50, "stream": True, "messages": [{"role": "user", "content": "x" * 30_000}]}
+_BODY = {
+    "model": _MODEL,
+    "max_tokens": 50,
+    "stream": True,
+    "messages": [{"role": "user", "content": "x" * 30_000}],
+}
 _SCHEMA = {"type": "object", "properties": {"keep": {"type": "boolean"}}, "required": ["keep"]}
 _READY_S = 20.0
 
@@ -47,9 +54,25 @@ async def _measure(folder: Path) -> list[Figure]:
         middle = statistics.median(by_it) - statistics.median(straight)
         note = f"medians differ by {middle:.2f} ms"
         figures = [
-            Figure(name="gateway: first byte straight, p95", value=percentile(straight, 0.95), unit="ms", bound=None),
-            Figure(name="gateway: first byte by it, p95", value=percentile(by_it, 0.95), unit="ms", bound=None),
-            Figure(name="gateway: added to the first byte, p95 less p95", value=added, unit="ms", bound=3, note=note),
+            Figure(
+                name="gateway: first byte straight, p95",
+                value=percentile(straight, 0.95),
+                unit="ms",
+                bound=None,
+            ),
+            Figure(
+                name="gateway: first byte by it, p95",
+                value=percentile(by_it, 0.95),
+                unit="ms",
+                bound=None,
+            ),
+            Figure(
+                name="gateway: added to the first byte, p95 less p95",
+                value=added,
+                unit="ms",
+                bound=3,
+                note=note,
+            ),
         ]
         figures += await _streams(url, way)
         return [*figures, await _judged(gate)]
@@ -61,10 +84,21 @@ async def _streams(url: str, way: Endpoint) -> list[Figure]:
     before = _memory_mb()
     told = await _agents("streams", url, way)
     peak = _memory_mb(peak=True)
-    lost, speed = sum(size != told["wanted"][0] for size in told["sizes"]), sum(told["sizes"]) / told["seconds"][0] / 1e6
+    lost, speed = (
+        sum(size != told["wanted"][0] for size in told["sizes"]),
+        sum(told["sizes"]) / told["seconds"][0] / 1e6,
+    )
     return [
-        Figure(name=f"gateway: {_STREAMS} streams of {_STREAM_MB} MB, not whole", value=lost, unit="", bound=0, note=f"{speed:.0f} MB/s"),
-        Figure(name="gateway: memory more than before them", value=peak - before, unit="MB", bound=30),
+        Figure(
+            name=f"gateway: {_STREAMS} streams of {_STREAM_MB} MB, not whole",
+            value=lost,
+            unit="",
+            bound=0,
+            note=f"{speed:.0f} MB/s",
+        ),
+        Figure(
+            name="gateway: memory more than before them", value=peak - before, unit="MB", bound=30
+        ),
     ]
 
 
@@ -84,7 +118,9 @@ async def _ask_first_bytes(url: str, way: str, token: str) -> dict[str, list[flo
         for number in range(_ASKED):
             for base, found in spans.items():
                 begun = time.perf_counter()
-                async with session.post(f"{base}/v1/messages", json=_BODY, headers={"x-api-key": token}) as response:
+                async with session.post(
+                    f"{base}/v1/messages", json=_BODY, headers={"x-api-key": token}
+                ) as response:
                     await response.content.readany()
                     span = (time.perf_counter() - begun) * 1e3
                     await response.read()
@@ -98,7 +134,9 @@ async def _ask_streams(_url: str, way: str, token: str) -> dict[str, list[float]
 
     async def take(session: aiohttp.ClientSession) -> int:
         body = {**_BODY, "stream_mb": _STREAM_MB}
-        async with session.post(f"{way}/v1/messages", json=body, headers={"x-api-key": token}) as response:
+        async with session.post(
+            f"{way}/v1/messages", json=body, headers={"x-api-key": token}
+        ) as response:
             size, tail = 0, b""
             async for piece in response.content.iter_any():
                 size, tail = size + len(piece), (tail + piece)[-64:]
@@ -118,19 +156,37 @@ async def _judged(gate: Gateway) -> Figure:
         await judge.ask("You judge.", "Is it worth keeping?", _SCHEMA)
         if number > 10:  # noqa: PLR2004  the first ones load what checks the answer
             spans.append((time.perf_counter() - begun) * 1e3 - _HELD_MS)
-    return Figure(name="gateway: warm judge, model time excluded, p95", value=percentile(spans, 0.95), unit="ms", bound=60)
+    return Figure(
+        name="gateway: warm judge, model time excluded, p95",
+        value=percentile(spans, 0.95),
+        unit="ms",
+        bound=60,
+    )
 
 
 @asynccontextmanager
 async def _gateway(folder: Path, url: str) -> AsyncIterator[tuple[Gateway, Endpoint]]:
     limits = MoneyLimits(usd_per_cause=1e6, usd_per_hour=1e6, usd_per_day=1e6)
     gate = Gateway(
-        env={"ANTHROPIC_API_KEY": "sk-ant-bench-0123456789"}, vault=folder, user_home=folder, base_url=url,
-        ledger=UsageStore(folder / "usage.db", time.time), limits=limits,
+        env={"ANTHROPIC_API_KEY": "sk-ant-bench-0123456789"},
+        vault=folder,
+        user_home=folder,
+        base_url=url,
+        ledger=UsageStore(folder / "usage.db", time.time),
+        limits=limits,
         clock=lambda: datetime.now(UTC),
-    )  # fmt: skip
+    )
     try:
-        async with gate.open(RunToken(run="bench", agent="bench", causes=("c",), session=None, max_cost_usd=1e6, models=(_MODEL,))) as way:
+        async with gate.open(
+            RunToken(
+                run="bench",
+                agent="bench",
+                causes=("c",),
+                session=None,
+                max_cost_usd=1e6,
+                models=(_MODEL,),
+            )
+        ) as way:
             yield gate, way
     finally:
         await gate.close()
@@ -142,7 +198,9 @@ def _memory_mb(*, peak: bool = False) -> float:
         Path("/proc/self/clear_refs").write_text("5")
     name = "VmHWM" if peak else "VmRSS"
     status = Path("/proc/self/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith(name)).split()[1]) / 1024
+    return (
+        int(next(line for line in status.splitlines() if line.startswith(name)).split()[1]) / 1024
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,17 +217,35 @@ def _events() -> _Events:
         return f"event: {document['type']}\ndata: {json.dumps(document)}\n\n".encode()
 
     usage = {"input_tokens": 100, "output_tokens": 20}
-    start = event({"type": "message_start", "message": {"model": "claude-haiku-4-5", "usage": usage}})
-    delta = event({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x" * 900}})
-    return _Events(start=start, delta=delta, end=event({"type": "message_delta", "usage": usage}) + event({"type": "message_stop"}))
+    start = event(
+        {"type": "message_start", "message": {"model": "claude-haiku-4-5", "usage": usage}}
+    )
+    delta = event(
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "text_delta", "text": "x" * 900},
+        }
+    )
+    return _Events(
+        start=start,
+        delta=delta,
+        end=event({"type": "message_delta", "usage": usage}) + event({"type": "message_stop"}),
+    )
 
 
 @asynccontextmanager
 async def _model() -> AsyncIterator[str]:
     """The scripted model in a process of its own."""
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.gateway"], stdout=subprocess.PIPE, text=True)  # noqa: ASYNC220
+    process = subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, "-m", "benchmarks.gateway"], stdout=subprocess.PIPE, text=True
+    )
     try:
-        line = await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), _READY_S) if process.stdout else ""
+        line = (
+            await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), _READY_S)
+            if process.stdout
+            else ""
+        )
         yield line.strip()
     finally:
         process.terminate()
@@ -184,7 +260,13 @@ async def _serve() -> None:
 
     events = _events()
     tool = {"type": "tool_use", "id": "t", "name": "answer", "input": {"keep": True}}
-    message = {"type": "message", "role": "assistant", "model": "claude-haiku-4-5", "content": [tool], "usage": {"input_tokens": 9}}
+    message = {
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-haiku-4-5",
+        "content": [tool],
+        "usage": {"input_tokens": 9},
+    }
 
     async def answer(request: web.Request) -> web.StreamResponse:
         body = await request.json()

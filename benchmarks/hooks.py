@@ -1,4 +1,6 @@
-"""Hooks: what running one costs beside the bare process, and what an event costs that no hook is for."""
+"""Hooks: what running one costs beside the bare process, and what an event costs that no hook is
+for.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,31 @@ from parachuted.hooks import HookApprovals, HookEvent, HookRunner, HookRunRecord
 
 _PAIRS = 60
 _ASKED = 100_000
-_SCRIPTS = {"a shell script": ("on-session-start.sh", "/bin/sh"), "a Python script": ("on-session-start.py", sys.executable)}
-_TEXT = {"on-session-start.sh": "read line\necho done\n", "on-session-start.py": "import json, sys\njson.load(sys.stdin)\nprint('done')\n"}
+_SCRIPTS = {
+    "a shell script": ("on-session-start.sh", "/bin/sh"),
+    "a Python script": ("on-session-start.py", sys.executable),
+}
+_TEXT = {
+    "on-session-start.sh": "read line\necho done\n",
+    "on-session-start.py": "import json, sys\njson.load(sys.stdin)\nprint('done')\n",
+}
 
 Once = Callable[[], Awaitable[None]]
 
 
 def hooks(folder: Path) -> Iterator[Figure]:
-    """A hook's round trip, with all that the daemon does about it, against a bare asyncio subprocess of the same command, pair by pair."""
+    """A hook's round trip, with all that the daemon does about it, against a bare asyncio
+    subprocess of the same command, pair by pair.
+    """
     for name, (script, interpreter) in _SCRIPTS.items():
         ours, bare = asyncio.run(_round_trips(folder / script, script, interpreter))
-        yield Figure(name=f"hook round trip, {name}, p50", value=ours * 1e3, unit="ms", reference=bare * 1e3, bound=1.5)
+        yield Figure(
+            name=f"hook round trip, {name}, p50",
+            value=ours * 1e3,
+            unit="ms",
+            reference=bare * 1e3,
+            bound=1.5,
+        )
     asked, told = asyncio.run(_no_hook(folder / "none"))
     yield Figure(name="an event that no hook is for: asked", value=asked * 1e6, unit="us", bound=5)
     yield Figure(name="an event that no hook is for: told", value=told * 1e6, unit="us", bound=5)
@@ -46,7 +62,9 @@ async def _round_trips(home: Path, script: str, interpreter: str) -> tuple[float
 
     async def bare() -> None:
         pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(interpreter, path, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=_vault(home))
+        process = await asyncio.create_subprocess_exec(
+            interpreter, path, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=_vault(home)
+        )
         await process.communicate(b'{"event": "session.start"}\n')
 
     spans: dict[Once, list[float]] = {ours: [], bare: []}
@@ -63,7 +81,9 @@ async def _round_trips(home: Path, script: str, interpreter: str) -> tuple[float
 
 
 async def _no_hook(home: Path) -> tuple[float, float]:
-    """Seconds an event, of the question whether any hook is for it: before an act, and after one."""
+    """Seconds an event, of the question whether any hook is for it: before an act, and after
+    one.
+    """
     runner, made = _make(home, {})
     occurrence = _occurrence(home)
     try:
@@ -90,9 +110,15 @@ def _make(home: Path, scripts: Mapping[Path, str]) -> tuple[HookRunner, Hooks]:
         path.chmod(0o644)
     runner = HookRunner()
     made = Hooks(
-        home=home, vault=_vault(home), runner=runner, approvals=HookApprovals(home), recorder=HookRunRecorder(home / "runs"),
-        clock=lambda: datetime.now(UTC), report=lambda _subject, _problem: None, env={"PATH": os.environ["PATH"]},
-    )  # fmt: skip
+        home=home,
+        vault=_vault(home),
+        runner=runner,
+        approvals=HookApprovals(home),
+        recorder=HookRunRecorder(home / "runs"),
+        clock=lambda: datetime.now(UTC),
+        report=lambda _subject, _problem: None,
+        env={"PATH": os.environ["PATH"]},
+    )
     return runner, made
 
 
@@ -101,4 +127,9 @@ def _vault(home: Path) -> Path:
 
 
 def _occurrence(home: Path) -> HookEvent:
-    return HookEvent(event="session.start", at=datetime.now(UTC), data={"session_id": "s", "module": "chat"}, vault=_vault(home))
+    return HookEvent(
+        event="session.start",
+        at=datetime.now(UTC),
+        data={"session_id": "s", "module": "chat"},
+        vault=_vault(home),
+    )

@@ -1,4 +1,6 @@
-"""Load: clients that ask again and again over raw sockets, cheap enough that it is the server who is measured. Run as a program: JSON."""
+"""Load: clients that ask again and again over raw sockets, cheap enough that it is the server who
+is measured. Run as a program: JSON.
+"""
 
 from __future__ import annotations
 

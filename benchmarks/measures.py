@@ -1,4 +1,6 @@
-"""Measures: one function a row of the table in the README, each with its reference from the same run."""
+"""Measures: one function a row of the table in the README, each with its reference from the same
+run.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def start(folder: Path) -> Iterator[Figure]:
             warm += [_started(vault, home) for _ in range(3)]
     for name, runs, bound in (("cold", cold, 12), ("warm", warm, 4)):
         ratios = sorted(run["seconds"] / run["bare"] for run in runs)
-        middle = min(runs, key=lambda run: abs(run["seconds"] / run["bare"] - ratios[len(ratios) // 2]))
+        middle = min(
+            runs, key=lambda run: abs(run["seconds"] / run["bare"] - ratios[len(ratios) // 2])
+        )
         yield Figure(
             name=f"scan begun to watching, {name}, 10,000 notes",
             value=middle["seconds"] * 1e3,
@@ -66,24 +70,54 @@ def start(folder: Path) -> Iterator[Figure]:
         for _ in range(6):
             with daemon(vault, home) as process:
                 spans.append(process.started_s)
-    yield Figure(name="command to watching, warm", value=statistics.median(spans[1:]), unit="s", bound=0.6)
+    yield Figure(
+        name="command to watching, warm", value=statistics.median(spans[1:]), unit="s", bound=0.6
+    )
 
 
 def latency(folder: Path) -> Iterator[Figure]:
-    """A save (temporary file, rename) to its event in a client; then the same in ten times the vault."""
+    """A save (temporary file, rename) to its event in a client; then the same in ten times the
+    vault.
+    """
     small = _latencies(make_vault(folder / "latency", _NOTES))
-    yield Figure(name="save to SSE event, p50, 10,000 notes", value=percentile(small, 0.5), unit="ms", bound=10)
-    yield Figure(name="save to SSE event, p95, 10,000 notes", value=percentile(small, 0.95), unit="ms", bound=25)
+    yield Figure(
+        name="save to SSE event, p50, 10,000 notes",
+        value=percentile(small, 0.5),
+        unit="ms",
+        bound=10,
+    )
+    yield Figure(
+        name="save to SSE event, p95, 10,000 notes",
+        value=percentile(small, 0.95),
+        unit="ms",
+        bound=25,
+    )
     large = _latencies(make_vault(folder / "latency-large", 10 * _NOTES))
     for part in (0.5, 0.95):
         name = f"save to SSE event, p{part * 100:.0f}, 100,000 notes against 10,000"
-        yield Figure(name=name, value=percentile(large, part), unit="ms", reference=percentile(small, part), bound=1.5)
+        yield Figure(
+            name=name,
+            value=percentile(large, part),
+            unit="ms",
+            reference=percentile(small, part),
+            bound=1.5,
+        )
 
 
 def checkout(folder: Path) -> Iterator[Figure]:
     """10,000 files changed by one git checkout."""
     vault = make_vault(folder / "checkout", _NOTES, watchers=0)
-    git = ["git", "-C", str(vault), "-c", "user.name=b", "-c", "user.email=b@localhost", "-c", "gc.auto=0"]
+    git = [
+        "git",
+        "-C",
+        str(vault),
+        "-c",
+        "user.name=b",
+        "-c",
+        "user.email=b@localhost",
+        "-c",
+        "gc.auto=0",
+    ]
     subprocess.run([*git, "init", "-q", "-b", "one"], check=True)
     _commit(git)
     subprocess.run([*git, "checkout", "-q", "-b", "two"], check=True)
@@ -100,18 +134,30 @@ def checkout(folder: Path) -> Iterator[Figure]:
         wait(lambda: time.perf_counter() - client.events[-1][0] > _SETTLE_S)
         paths = [data["path"] for _at, data in client.changes()]
         after = process.memory_mb()
-    yield Figure(name="git checkout of 10,000: last noticed after the last write", value=max(0.0, noticed), unit="s", bound=2)
+    yield Figure(
+        name="git checkout of 10,000: last noticed after the last write",
+        value=max(0.0, noticed),
+        unit="s",
+        bound=2,
+    )
     yield Figure(
         name="git checkout of 10,000: noticed twice or never",
         value=len(paths) - len(set(paths)) + _NOTES - len(set(paths)),
         unit="",
         bound=0,
     )
-    yield Figure(name="git checkout of 10,000: memory more than before", value=after - before, unit="MB", bound=50)
+    yield Figure(
+        name="git checkout of 10,000: memory more than before",
+        value=after - before,
+        unit="MB",
+        bound=50,
+    )
 
 
 def recovery(folder: Path) -> Iterator[Figure]:
-    """After the daemon was stopped, its queue overflowed, a tree was moved in: until its events tell what is on the disk."""
+    """After the daemon was stopped, its queue overflowed, a tree was moved in: until its events
+    tell what is on the disk.
+    """
     vault = make_vault(folder / "recovery", _NOTES, watchers=0)
     extra = make_vault(folder / "moved", 5000, watchers=0)
     bare = bare_seconds(vault)
@@ -120,7 +166,12 @@ def recovery(folder: Path) -> Iterator[Figure]:
         _replace_all(vault, 8000)
         process.process.send_signal(signal.SIGCONT)
         yield _caught_up("a stopped process, 8,000 replaced meanwhile", client, vault, bare, 0.6)
-    with temporary_home() as home, _short_queue(), daemon(vault, home) as process, process.client() as client:
+    with (
+        temporary_home() as home,
+        _short_queue(),
+        daemon(vault, home) as process,
+        process.client() as client,
+    ):
         _replace_all(vault, 8000)
         yield _caught_up("8,000 replaced with a queue of 64 events", client, vault, bare, None)
         extra.rename(vault / "moved")
@@ -144,14 +195,23 @@ def durability(folder: Path) -> Iterator[Figure]:
         with state.batch():
             for number in range(records):
                 table.put(
-                    f"note-{number}", {"path": f"Projects/p{number}/AGENTS.md", "base": "0" * 64, "since": "2026-01-01T00:00:00+00:00"}
+                    f"note-{number}",
+                    {
+                        "path": f"Projects/p{number}/AGENTS.md",
+                        "base": "0" * 64,
+                        "since": "2026-01-01T00:00:00+00:00",
+                    },
                 )
         spans = []
         for number in range(300):
             begun = time.perf_counter()
             table.put(
                 f"note-{number % records}",
-                {"path": f"Projects/p{number}/AGENTS.md", "base": "1" * 64, "since": "2026-01-02T00:00:00+00:00"},
+                {
+                    "path": f"Projects/p{number}/AGENTS.md",
+                    "base": "1" * 64,
+                    "since": "2026-01-02T00:00:00+00:00",
+                },
             )
             spans.append(time.perf_counter() - begun)
         state.close()
@@ -170,8 +230,19 @@ def matching(folder: Path) -> Iterator[Figure]:
     for declarations, bound in ((1_000, None), (10_000, 0.03), (100_000, None)):
         span = _matching_ms(declarations)
         small = small or span
-        yield Figure(name=f"who watches this path, {declarations:,} declarations, p95", value=span, unit="ms", bound=bound)
-    yield Figure(name="who watches this path, 100,000 against 1,000", value=span, unit="ms", reference=small, bound=4)
+        yield Figure(
+            name=f"who watches this path, {declarations:,} declarations, p95",
+            value=span,
+            unit="ms",
+            bound=bound,
+        )
+    yield Figure(
+        name="who watches this path, 100,000 against 1,000",
+        value=span,
+        unit="ms",
+        reference=small,
+        bound=4,
+    )
     del folder
 
 
@@ -179,8 +250,12 @@ def idle(folder: Path) -> Iterator[Figure]:
     """Memory before and after the first agent run, and the processor while nothing happens."""
     vault = make_vault(folder / "idle", _NOTES)
     with temporary_home() as home, daemon(vault, home, PARACHUTE_BUBBLE_QUIET_S="0.1") as process:
-        time.sleep(30)  # what a start does in the background, and the day's look at the size of the history
-        yield Figure(name="idle: memory before the first run", value=process.memory_mb(), unit="MB", bound=75)
+        time.sleep(
+            30
+        )  # what a start does in the background, and the day's look at the size of the history
+        yield Figure(
+            name="idle: memory before the first run", value=process.memory_mb(), unit="MB", bound=75
+        )
         before, begun = process.processor_s(), time.perf_counter()
         time.sleep(20)
         share = (process.processor_s() - before) / (time.perf_counter() - begun) * 100
@@ -196,8 +271,13 @@ def status(folder: Path) -> Iterator[Figure]:
         spans = {"bare": [], "status": []}
         for _ in range(15):
             spans["bare"].append(_run_s([sys.executable, "-c", "pass"], environment))
-            spans["status"].append(_run_s([str(Path(sys.executable).parent / "parachute"), "status"], environment))
-    value, reference = statistics.median(spans["status"]) * 1e3, statistics.median(spans["bare"]) * 1e3
+            spans["status"].append(
+                _run_s([str(Path(sys.executable).parent / "parachute"), "status"], environment)
+            )
+    value, reference = (
+        statistics.median(spans["status"]) * 1e3,
+        statistics.median(spans["bare"]) * 1e3,
+    )
     yield Figure(name="parachute status", value=value, unit="ms", reference=reference, bound=5)
 
 
@@ -209,10 +289,21 @@ def growth(folder: Path) -> Iterator[Figure]:
         with temporary_home() as home:
             cold, warm = _started(vault, home), _started(vault, home)
         a_note[notes] = cold["seconds"] / notes * 1e6
-        spans = f"{cold['seconds']:.2f} s; warm {warm['seconds']:.2f} s, {warm['seconds'] / warm['bare']:.1f}x a walk"
-        yield Figure(name=f"cold start, {notes:,} notes, a note", value=a_note[notes], unit="us", bound=None, note=spans)
+        spans = (
+            f"{cold['seconds']:.2f} s; warm {warm['seconds']:.2f} s, "
+            f"{warm['seconds'] / warm['bare']:.1f}x a walk"
+        )
+        yield Figure(
+            name=f"cold start, {notes:,} notes, a note",
+            value=a_note[notes],
+            unit="us",
+            bound=None,
+            note=spans,
+        )
     name = "cold start, a note at 100,000 against 10,000"
-    yield Figure(name=name, value=a_note[10 * _NOTES], unit="us", reference=a_note[_NOTES], bound=1.3)
+    yield Figure(
+        name=name, value=a_note[10 * _NOTES], unit="us", reference=a_note[_NOTES], bound=1.3
+    )
 
 
 MEASURES: dict[str, Measure] = {
@@ -241,7 +332,9 @@ MEASURES: dict[str, Measure] = {
 def _started(vault: Path, home: Path) -> dict[str, float]:
     """One start in a fresh process, so that nothing is loaded before or cached."""
     command = [sys.executable, "-m", "benchmarks.start", str(vault), str(home)]
-    answer: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    answer: dict[str, float] = json.loads(
+        subprocess.run(command, check=True, capture_output=True).stdout
+    )
     return answer
 
 
@@ -249,7 +342,11 @@ def _latencies(vault: Path) -> list[float]:
     chance = random.Random(1)  # noqa: S311
     notes = sorted(vault.rglob("note-*.md"))
     spans = []
-    with temporary_home() as home, daemon(vault, home, PARACHUTE_BUBBLE_QUIET_S="60") as process, process.client() as client:
+    with (
+        temporary_home() as home,
+        daemon(vault, home, PARACHUTE_BUBBLE_QUIET_S="60") as process,
+        process.client() as client,
+    ):
         time.sleep(2)
         for number in range(_SAVES):
             path = chance.choice(notes)
@@ -260,7 +357,12 @@ def _latencies(vault: Path) -> list[float]:
             seen = len(client.events)
             begun = time.perf_counter()
             temporary.replace(path)
-            wait(lambda name=name, seen=seen: any(event["data"].get("path") == name for _at, event in client.events[seen:]), 10)
+            wait(
+                lambda name=name, seen=seen: any(
+                    event["data"].get("path") == name for _at, event in client.events[seen:]
+                ),
+                10,
+            )
             spans.append((client.events[seen][0] - begun) * 1e3)
             time.sleep(0.02)
     return spans
@@ -280,7 +382,9 @@ def _replace_all(vault: Path, count: int) -> None:
 
 @contextlib.contextmanager
 def _short_queue() -> Iterator[None]:
-    """Give inotify queues that are made meanwhile room for 64 events, where we may; put it back afterwards."""
+    """Give inotify queues that are made meanwhile room for 64 events, where we may; put it back
+    afterwards.
+    """
     setting = Path("/proc/sys/fs/inotify/max_queued_events")
     usual = setting.read_text()
     with contextlib.suppress(PermissionError):
@@ -293,10 +397,17 @@ def _short_queue() -> Iterator[None]:
 
 
 def _caught_up(name: str, client: Client, vault: Path, bare: float, bound: float | None) -> Figure:
-    """Seconds from the last act until the events have told the digest of every file that was changed."""
+    """Seconds from the last act until the events have told the digest of every file that was
+    changed.
+    """
     begun = time.perf_counter()
-    changed = sorted((vault / "moved" if (vault / "moved").exists() else vault).rglob("note-*.md"))[:8000]
-    wanted = {str(path.relative_to(vault)): hashlib.sha256(path.read_bytes()).hexdigest() for path in changed}
+    changed = sorted((vault / "moved" if (vault / "moved").exists() else vault).rglob("note-*.md"))[
+        :8000
+    ]
+    wanted = {
+        str(path.relative_to(vault)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in changed
+    }
     told: dict[str, tuple[float, str]] = {}
 
     def complete() -> bool:
@@ -320,7 +431,13 @@ def _matching_ms(declarations: int) -> float:
     trie = WatchTrie()
     for number in range(declarations):
         watcher = f"Area{number % 50}/project{number}/AGENTS.md"
-        texts = [f"Area{number % 50}/project{number + 1}/*", "./*.md", f"Areas/*/topic{number % 5000}.md", f"**/subject-{number}.md", "../"]
+        texts = [
+            f"Area{number % 50}/project{number + 1}/*",
+            "./*.md",
+            f"Areas/*/topic{number % 5000}.md",
+            f"**/subject-{number}.md",
+            "../",
+        ]
         trie.add(parse_declaration(watcher, chance.sample(texts, 2)))
     spans = []
     for _ in range(3000):
@@ -336,14 +453,31 @@ def _memory_after_claude(folder: Path) -> Figure:
     """The daemon's own memory once the agent SDK is loaded and a run of the real CLI has ended."""
     vault = make_vault(folder / "claude", _NOTES)
     watched = vault / "Area01/project00001/AGENTS.md"
-    with scripted_model([[use("no_change", reason="nothing to say")], [say("Done.")]] * 20) as url, temporary_home() as home:
-        variables = {"PARACHUTE_BUBBLE_QUIET_S": "0.1", "PARACHUTE_AGENT_BACKEND": "claude", "PARACHUTE_AGENT_BASE_URL": url}
+    with (
+        scripted_model([[use("no_change", reason="nothing to say")], [say("Done.")]] * 20) as url,
+        temporary_home() as home,
+    ):
+        variables = {
+            "PARACHUTE_BUBBLE_QUIET_S": "0.1",
+            "PARACHUTE_AGENT_BACKEND": "claude",
+            "PARACHUTE_AGENT_BASE_URL": url,
+        }
         with daemon(vault, home, **variables) as process, process.client() as client:
             time.sleep(2)
-            watched.write_text(watched.read_text("utf-8").replace("## Current Focus", "## Current Focus\n- something new"), "utf-8")
+            watched.write_text(
+                watched.read_text("utf-8").replace(
+                    "## Current Focus", "## Current Focus\n- something new"
+                ),
+                "utf-8",
+            )
             wait(lambda: any(event["event"] == "run.finished" for _at, event in client.events))
             time.sleep(2)
-            return Figure(name="idle: memory after the first run of the claude backend", value=process.memory_mb(), unit="MB", bound=130)
+            return Figure(
+                name="idle: memory after the first run of the claude backend",
+                value=process.memory_mb(),
+                unit="MB",
+                bound=130,
+            )
 
 
 def _run_s(command: list[str], environment: dict[str, str]) -> float:

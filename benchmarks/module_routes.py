@@ -1,4 +1,6 @@
-"""Module routes: what a module's route costs over one of the core's that does as little, over a running daemon, in rounds in turn."""
+"""Module routes: what a module's route costs over one of the core's that does as little, over a
+running daemon, in rounds in turn.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ class LittleModule(Module):
     async def jobs(self):
         """As little as the core's own."""
         return {"jobs": [{"name": "full_scan", "every_s": 600.0, "description": "looks through the whole vault"}], "count": 1}
-'''
+'''  # noqa: E501
 
 
 def module_routes(folder: Path) -> Iterator[Figure]:
@@ -44,9 +46,17 @@ def _compared(process: Process) -> Figure:
     spans: dict[str, list[float]] = {_CORE: [], _MODULE: []}
     for _ in range(_ROUNDS):
         for path, found in spans.items():
-            found.append(statistics.median(asked(process.port, path, _ASKERS, _ROUND_S)["spans_ms"]))
+            found.append(
+                statistics.median(asked(process.port, path, _ASKERS, _ROUND_S)["spans_ms"])
+            )
     core, module = (statistics.median(spans[path]) for path in (_CORE, _MODULE))
-    return Figure(name="a module's route, against one of the core's", value=module, unit="ms", reference=core, bound=1.25)
+    return Figure(
+        name="a module's route, against one of the core's",
+        value=module,
+        unit="ms",
+        reference=core,
+        bound=1.25,
+    )
 
 
 def _approve(home: Path, vault: Path) -> None:

@@ -1,4 +1,6 @@
-"""Modules: how long a hundred take to begin, what a call and an event cost, in this process, over real approvals."""
+"""Modules: how long a hundred take to begin, what a call and an event cost, in this process, over
+real approvals.
+"""
 
 from __future__ import annotations
 
@@ -53,16 +55,34 @@ def modules(folder: Path) -> Iterator[Figure]:
 async def _measured(vault: Path, trust: ModuleApprovals) -> list[Figure]:
     bus = Bus(lambda: datetime.now(UTC))
     found = ModuleManager(
-        trust=trust, make_services=_Services, start_worker=InProcessHost, bus=bus, asker=_Nobody(), vault=vault,
-        clock=lambda: datetime.now(UTC), report=lambda _subject, _problem: None, preferred={}, audit=NullAuditRecorder(),
-    )  # fmt: skip
+        trust=trust,
+        make_services=_Services,
+        start_worker=InProcessHost,
+        bus=bus,
+        asker=_Nobody(),
+        vault=vault,
+        clock=lambda: datetime.now(UTC),
+        report=lambda _subject, _problem: None,
+        preferred={},
+        audit=NullAuditRecorder(),
+    )
     begun = time.perf_counter()
     await found.start()
     started = time.perf_counter() - begun
     running = sum(status.is_serving for status in found.status())
     if running < _MODULES:
-        raise RuntimeError(f"only {running} of {_MODULES} modules began: {[one.problem for one in found.status() if one.problem][:1]}")
-    figures = [Figure(name=f"{_MODULES} modules verified, loaded and enabled", value=started, unit="s", bound=1.5)]
+        raise RuntimeError(
+            f"only {running} of {_MODULES} modules began: "
+            f"{[one.problem for one in found.status() if one.problem][:1]}"
+        )
+    figures = [
+        Figure(
+            name=f"{_MODULES} modules verified, loaded and enabled",
+            value=started,
+            unit="s",
+            bound=1.5,
+        )
+    ]
     figures += [_finding(found), await _calling(found)]
     async with asyncio.TaskGroup() as group:
         task = group.create_task(found.run())
@@ -71,7 +91,11 @@ async def _measured(vault: Path, trust: ModuleApprovals) -> list[Figure]:
         task.cancel()
     begun = time.perf_counter()
     await found.stop()
-    figures.append(Figure(name=f"{_MODULES} modules stopped", value=time.perf_counter() - begun, unit="s", bound=1))
+    figures.append(
+        Figure(
+            name=f"{_MODULES} modules stopped", value=time.perf_counter() - begun, unit="s", bound=1
+        )
+    )
     return figures
 
 
@@ -79,11 +103,18 @@ def _finding(found: ModuleManager) -> Figure:
     begun = time.perf_counter()
     for _ in range(_CALLS):
         found.find("GET", "/api/module-077/items")
-    return Figure(name=f"finding a route among {_MODULES} modules", value=_micro(begun, _CALLS), unit="us", bound=20)
+    return Figure(
+        name=f"finding a route among {_MODULES} modules",
+        value=_micro(begun, _CALLS),
+        unit="us",
+        bound=20,
+    )
 
 
 async def _calling(found: ModuleManager) -> Figure:
-    """What the wall adds to a handler: its limit of time, its own task, its arguments and its answer checked."""
+    """What the wall adds to a handler: its limit of time, its own task, its arguments and its
+    answer checked.
+    """
     there = found.find("GET", "/api/module-003/empty")
     if there is None:
         raise RuntimeError("there is no such route")
@@ -93,27 +124,51 @@ async def _calling(found: ModuleManager) -> Figure:
         for _ in range(_CALLS):
             await there.running.call(there.spec.handler, {})
         spans.append(_micro(begun, _CALLS))
-    return Figure(name="a handler that does nothing, called through the wall", value=statistics.median(spans), unit="us", bound=60)
+    return Figure(
+        name="a handler that does nothing, called through the wall",
+        value=statistics.median(spans),
+        unit="us",
+        bound=60,
+    )
 
 
 def _unheard(bus: Bus) -> Figure:
     begun = time.perf_counter()
     for _ in range(_EVENTS):
         bus.publish("file.created", path="a.md", by="person", run=None, causes=[], digest="d")
-    return Figure(name="an event that no module hears, published", value=_micro(begun, _EVENTS), unit="us", bound=20)
+    return Figure(
+        name="an event that no module hears, published",
+        value=_micro(begun, _EVENTS),
+        unit="us",
+        bound=20,
+    )
 
 
 async def _telling(found: ModuleManager, bus: Bus) -> Figure:
-    """From publishing until the last of ten modules has handled the last event; a few at a time, since an inbox is bounded."""
+    """From publishing until the last of ten modules has handled the last event; a few at a time,
+    since an inbox is bounded.
+    """
     counting = _Services.counting
     begun = time.perf_counter()
     for first in range(0, _EVENTS, _AT_ONCE):
         for number in range(first, first + _AT_ONCE):
-            bus.publish("file.deleted", path=f"Module{number % 100:03d}/a.md", by="person", run=None, causes=["c"], digest=None)
+            bus.publish(
+                "file.deleted",
+                path=f"Module{number % 100:03d}/a.md",
+                by="person",
+                run=None,
+                causes=["c"],
+                digest=None,
+            )
         await counting.until((first + _AT_ONCE) * _HEARING)
     if found.status()[0].problem:
         raise RuntimeError(found.status()[0].problem)
-    return Figure(name=f"an event told to {_HEARING} modules, a module", value=_micro(begun, _EVENTS * _HEARING), unit="us", bound=150)
+    return Figure(
+        name=f"an event told to {_HEARING} modules, a module",
+        value=_micro(begun, _EVENTS * _HEARING),
+        unit="us",
+        bound=150,
+    )
 
 
 def _approve(trust: ModuleApprovals, vault: Path, name: str, *, hears: bool) -> None:

@@ -1,4 +1,6 @@
-"""Outlines: what finding the headings of a note costs, against the bare markdown parser on the same text."""
+"""Outlines: what finding the headings of a note costs, against the bare markdown parser on the same
+text.
+"""
 
 from __future__ import annotations
 

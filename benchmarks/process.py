@@ -1,4 +1,6 @@
-"""Process: a real daemon of its own, its events as a client sees them, and what it takes of the machine."""
+"""Process: a real daemon of its own, its events as a client sees them, and what it takes of the
+machine.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Client:
 
     def changes(self) -> list[tuple[float, dict[str, Any]]]:
         """The file events so far."""
-        return [(at, event["data"]) for at, event in self.events if event["event"].startswith("file.")]
+        return [
+            (at, event["data"]) for at, event in self.events if event["event"].startswith("file.")
+        ]
 
 
 @dataclass
@@ -55,7 +59,10 @@ class Process:
     def memory_mb(self) -> float:
         """Resident memory of the daemon alone, in MB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
+        return (
+            int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+            / 1024
+        )
 
     def processor_s(self) -> float:
         """Processor time so far, in seconds."""
@@ -66,7 +73,9 @@ class Process:
     def client(self) -> Iterator[Client]:
         """An SSE client that reads in a thread."""
         with socket.create_connection((self.host, self.port)) as connection:
-            connection.sendall(f"GET /api/events HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n\r\n".encode())
+            connection.sendall(
+                f"GET /api/events HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n\r\n".encode()
+            )
             client = Client(connection)
             reader = threading.Thread(target=client.read, daemon=True)
             reader.start()
@@ -88,10 +97,31 @@ def wait(condition: Callable[[], object], seconds: float = PATIENCE_S) -> None:
 @contextlib.contextmanager
 def daemon(vault: Path, home: Path, **variables: str) -> Iterator[Process]:
     """A daemon for the vault, on a free port, offline; ended afterwards."""
-    foreign = ("PARACHUTE_", "ANTHROPIC_", "CLAUDE_", "PYTHONDONTWRITEBYTECODE")  # the last: a warm start finds its modules compiled
+    foreign = (
+        "PARACHUTE_",
+        "ANTHROPIC_",
+        "CLAUDE_",
+        "PYTHONDONTWRITEBYTECODE",
+    )  # the last: a warm start finds its modules compiled
     kept = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
-    environment = {**kept, "PARACHUTE_HOME": str(home), "HOME": str(home), "PARACHUTE_AGENT_BACKEND": "offline", **variables}
-    command = [sys.executable, "-m", "parachuted", "start", "--foreground", "--vault", str(vault), "--port", "0"]
+    environment = {
+        **kept,
+        "PARACHUTE_HOME": str(home),
+        "HOME": str(home),
+        "PARACHUTE_AGENT_BACKEND": "offline",
+        **variables,
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "parachuted",
+        "start",
+        "--foreground",
+        "--vault",
+        str(vault),
+        "--port",
+        "0",
+    ]
     begun = time.perf_counter()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     try:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One figure: `value` in `unit`, compared with `reference` in the same unit (None: with the bound itself). `bound`: at most."""
+    """One figure: `value` in `unit`, compared with `reference` in the same unit (None: with the
+    bound itself). `bound`: at most.
+    """
 
     name: str
     value: float
@@ -40,11 +42,24 @@ def show(figures: Iterable[Figure]) -> None:
         compared = f"{figure.compared:.2f}x" if figure.reference else ""
         bound = "" if figure.bound is None else f"{figure.bound:g}{'x' if figure.reference else ''}"
         measured = f"{figure.value:.3f} {figure.unit}"
-        print(f"{figure.name:<64}{measured:>14}{reference:>14}{compared:>10}{bound:>9}  {figure.verdict} {figure.note}".rstrip())
+        print(
+            f"{figure.name:<64}{measured:>14}{reference:>14}{compared:>10}{bound:>9}  "
+            f"{figure.verdict} {figure.note}".rstrip()
+        )
 
 
 def write(figures: Iterable[Figure], path: Path) -> None:
     """Write the same as JSON."""
-    rows = [{**asdict(figure), "compared": figure.compared, "verdict": figure.verdict} for figure in figures]
-    machine = {"machine": platform.machine(), "system": platform.platform(), "python": platform.python_version()}
-    path.write_text(json.dumps({"at": datetime.now(UTC).isoformat(), **machine, "figures": rows}, indent=2), "utf-8")
+    rows = [
+        {**asdict(figure), "compared": figure.compared, "verdict": figure.verdict}
+        for figure in figures
+    ]
+    machine = {
+        "machine": platform.machine(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+    path.write_text(
+        json.dumps({"at": datetime.now(UTC).isoformat(), **machine, "figures": rows}, indent=2),
+        "utf-8",
+    )

@@ -1,4 +1,6 @@
-"""Runs: from the start of an agent's run to its first request at the model, with the real CLI, a scripted model and a real engine."""
+"""Runs: from the start of an agent's run to its first request at the model, with the real CLI, a
+scripted model and a real engine.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ import pytest
 
 from benchmarks.report import Figure
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.agents import Backend, ClaudeSettings, Job, NativeTools, RunLimits, RunSandbox, make_backend
+from parachuted.agents import (
+    Backend,
+    ClaudeSettings,
+    Job,
+    NativeTools,
+    RunLimits,
+    RunSandbox,
+    make_backend,
+)
 from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
 from parachuted.agents.heavy import load_heavy
 from parachuted.agents.sandbox.program import find_cli
@@ -45,9 +55,16 @@ class _Rig:
         del self.asked[:]
         self.api.add(self.answer)
         job = Job(
-            id=str(uuid4()), watcher="AGENTS.md", system_prompt="You tend notes.", prompt="Something changed.", tools=(),
-            limits=RunLimits(timeout_s=60.0, max_turns=5, max_cost_usd=1.0), changes=(), at=datetime.now(UTC), native=native,
-        )  # fmt: skip
+            id=str(uuid4()),
+            watcher="AGENTS.md",
+            system_prompt="You tend notes.",
+            prompt="Something changed.",
+            tools=(),
+            limits=RunLimits(timeout_s=60.0, max_turns=5, max_cost_usd=1.0),
+            changes=(),
+            at=datetime.now(UTC),
+            native=native,
+        )
         async with aclosing(self.backend.run(job)) as steps:
             async for _step in steps:
                 pass
@@ -60,7 +77,9 @@ class _Rig:
 
 
 def runs(folder: Path) -> Iterator[Figure]:
-    """The CLI by itself; with our own tools alone, in a container that was started ahead, and in one that was not."""
+    """The CLI by itself; with our own tools alone, in a container that was started ahead, and in
+    one that was not.
+    """
     try:
         with an_engine() as engine:
             spans = asyncio.run(_measure(folder, engine))
@@ -71,18 +90,31 @@ def runs(folder: Path) -> Iterator[Figure]:
     for name, seconds, bound in zip(names, spans, (None, 1.0, 1.2, 4.0), strict=True):
         note = f"(slowest of {len(seconds)}: {max(seconds):.2f} s)"
         yield Figure(
-            name=f"run start to the model's first byte, {name}", value=statistics.median(seconds), unit="s", bound=bound, note=note
+            name=f"run start to the model's first byte, {name}",
+            value=statistics.median(seconds),
+            unit="s",
+            bound=bound,
+            note=note,
         )
 
 
 async def _measure(folder: Path, engine: Mapping[str, str]) -> tuple[list[float], ...]:
     """Each kind of run in turn, so that what else the machine does falls on all alike."""
     await load_heavy("claude")  # its import is the first run's alone
-    async with ScriptedMessages() as api, _boxes(folder, engine, is_pooled=True) as warm, _boxes(folder, engine, is_pooled=False) as cold:
+    async with (
+        ScriptedMessages() as api,
+        _boxes(folder, engine, is_pooled=True) as warm,
+        _boxes(folder, engine, is_pooled=False) as cold,
+    ):
         gateway = Gateway(
-            env=os.environ, vault=folder, user_home=folder, base_url=api.url, ledger=UsageStore(folder / "usage.db", time.time),
-            limits=MoneyLimits(usd_per_cause=9.0, usd_per_hour=9.0, usd_per_day=9.0), clock=lambda: datetime.now(UTC),
-        )  # fmt: skip
+            env=os.environ,
+            vault=folder,
+            user_home=folder,
+            base_url=api.url,
+            ledger=UsageStore(folder / "usage.db", time.time),
+            limits=MoneyLimits(usd_per_cause=9.0, usd_per_hour=9.0, usd_per_day=9.0),
+            clock=lambda: datetime.now(UTC),
+        )
         rigs = [_rig(folder, api, gateway, boxes) for boxes in (warm, cold)]
         try:
             await _boxed(rigs[0], warm)
@@ -102,13 +134,30 @@ async def _bare(rig: _Rig, folder: Path) -> float:
     """The reference: the CLI by itself, straight to the model, with none of our parts."""
     del rig.asked[:]
     rig.api.add(rig.answer)
-    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "ANTHROPIC_BASE_URL": rig.api.url, "ANTHROPIC_API_KEY": "none"}
-    command = [str(find_cli()), "-p", "Something changed.", "--model", _MODEL, "--tools", "", "--setting-sources="]
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "ANTHROPIC_BASE_URL": rig.api.url,
+        "ANTHROPIC_API_KEY": "none",
+    }
+    command = [
+        str(find_cli()),
+        "-p",
+        "Something changed.",
+        "--model",
+        _MODEL,
+        "--tools",
+        "",
+        "--setting-sources=",
+    ]
     begun_at = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
-        *command, env={**env, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}, cwd=folder,
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+        *command,
+        env={**env, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+        cwd=folder,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+    )
     await process.wait()
     return rig.asked[0] - begun_at
 
@@ -116,7 +165,9 @@ async def _bare(rig: _Rig, folder: Path) -> float:
 async def _boxed(rig: _Rig, boxes: Sandboxes) -> float:
     begun_at = time.perf_counter()
     async with boxes.prepare(_BOX, is_writable=True) as slot:
-        box = RunSandbox(config=_BOX, work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True)
+        box = RunSandbox(
+            config=_BOX, work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True
+        )
 
         async def before(_tool: str, _arguments: Mapping[str, object]) -> str | None:
             return None
@@ -124,21 +175,34 @@ async def _boxed(rig: _Rig, boxes: Sandboxes) -> float:
         async def after(_tool: str, _arguments: Mapping[str, object], _result: str) -> str:
             return ""
 
-        return await rig.first_byte(NativeTools(tools=("Read", "Edit", "Bash"), box=box, before=before, after=after), begun_at)
+        return await rig.first_byte(
+            NativeTools(tools=("Read", "Edit", "Bash"), box=box, before=before, after=after),
+            begun_at,
+        )
 
 
 def _rig(folder: Path, api: ScriptedMessages, gateway: Gateway, boxes: Sandboxes) -> _Rig:
     settings = ClaudeSettings(
-        model=_MODEL, folder=folder / "agent", user_home=folder, env=os.environ, credential=None, base_url=api.url, gateway=gateway,
+        model=_MODEL,
+        folder=folder / "agent",
+        user_home=folder,
+        env=os.environ,
+        credential=None,
+        base_url=api.url,
+        gateway=gateway,
         sandboxes=boxes,
-    )  # fmt: skip
+    )
     return _Rig(backend=make_backend("claude", settings), api=api, asked=[])
 
 
 @contextlib.asynccontextmanager
-async def _boxes(folder: Path, engine: Mapping[str, str], *, is_pooled: bool) -> AsyncIterator[Sandboxes]:
+async def _boxes(
+    folder: Path, engine: Mapping[str, str], *, is_pooled: bool
+) -> AsyncIterator[Sandboxes]:
     name = "warm" if is_pooled else "cold"
-    made = Sandboxes(folder=folder / name, env=engine, label=f"bench-{os.getpid()}-{name}", is_pooled=is_pooled)
+    made = Sandboxes(
+        folder=folder / name, env=engine, label=f"bench-{os.getpid()}-{name}", is_pooled=is_pooled
+    )
     if (await made.status()).image is None:
         async for _line in made.build(offline=True):
             pass

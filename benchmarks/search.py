@@ -1,4 +1,6 @@
-"""Search: the index from cold, a save until it is found, and what a query takes, by words that are rare and words that are everywhere."""
+"""Search: the index from cold, a save until it is found, and what a query takes, by words that are
+rare and words that are everywhere.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,12 @@ def search(folder: Path) -> Iterator[Figure]:
     with temporary_home() as home, daemon(large, home, PARACHUTE_BUBBLE_QUIET_S="60") as process:
         _until_indexed(process)
         spans = _spans(process, [words[0]] * 200)
-    yield Figure(name="search for the commonest word, p99, 100,000 notes", value=_part(spans, 0.99), unit="ms", bound=25)
+    yield Figure(
+        name="search for the commonest word, p99, 100,000 notes",
+        value=_part(spans, 0.99),
+        unit="ms",
+        bound=25,
+    )
 
 
 def _words() -> list[str]:
@@ -49,7 +56,10 @@ def _words() -> list[str]:
     chance = random.Random(1)  # noqa: S311  generated text needs no secrecy
     found: dict[str, None] = {}
     while len(found) < _VOCABULARY:
-        syllables = (chance.choice("bcdfghklmnprstvz") + chance.choice("aeiou") for _ in range(chance.randint(1, 4)))
+        syllables = (
+            chance.choice("bcdfghklmnprstvz") + chance.choice("aeiou")
+            for _ in range(chance.randint(1, 4))
+        )
         found["".join(syllables) + chance.choice(["", "n", "r", "s", "t"])] = None
     return list(found)
 
@@ -65,16 +75,30 @@ def _make_vault(folder: Path, notes: int, words: Sequence[str]) -> Path:
     for number in range(notes):
         place = folder / f"Area{number // _FOLDER % 20:02d}" / f"project{number // _FOLDER:05d}"
         place.mkdir(parents=True, exist_ok=True)
-        lines = ["---", f"title: Note {number}", "tags: [one, two]", "created: 2026-01-02", "---"] if number % 10 == 0 else []
+        lines = (
+            ["---", f"title: Note {number}", "tags: [one, two]", "created: 2026-01-02", "---"]
+            if number % 10 == 0
+            else []
+        )
         lines += [f"# {some(4)} {number}", ""]
         for _part_number in range(chance.randint(2, 7)):
-            lines += [f"## {some(3)}", "", *(f"{some(chance.randint(6, 14)).capitalize()}." for _ in range(chance.randint(3, 9))), ""]
+            lines += [
+                f"## {some(3)}",
+                "",
+                *(
+                    f"{some(chance.randint(6, 14)).capitalize()}."
+                    for _ in range(chance.randint(3, 9))
+                ),
+                "",
+            ]
         (place / f"note-{number:06d}.md").write_text("\n".join(lines), "utf-8")
     return folder
 
 
 def _indexed(vault: Path, folder: Path) -> Figure:
-    """All that indexing takes (reading, headings, tags, frontmatter, links) against putting the same texts into one column."""
+    """All that indexing takes (reading, headings, tags, frontmatter, links) against putting the
+    same texts into one column.
+    """
     texts = [path.read_text("utf-8") for path in sorted(vault.rglob("*.md"))]
     root, index = VaultRoot(vault), VaultIndex()
     scan = Scanner(root, index, IgnoreRules()).walk(finished=True)
@@ -85,11 +109,16 @@ def _indexed(vault: Path, folder: Path) -> Figure:
     bare, ours = [], []
     for number in range(_ROUNDS):
         bare.append(_bare_s(folder / f"bare-{number}.db", texts))
-        ours.append(_search_s(Search(folder / f"search-{number}.db", root, index, lambda *_said: None)))
+        ours.append(
+            _search_s(Search(folder / f"search-{number}.db", root, index, lambda *_said: None))
+        )
     return Figure(
-        name="10,000 notes indexed from cold, against a bare FTS5 insert", value=statistics.median(ours), unit="s",
-        reference=statistics.median(bare), bound=1.4,
-    )  # fmt: skip
+        name="10,000 notes indexed from cold, against a bare FTS5 insert",
+        value=statistics.median(ours),
+        unit="s",
+        reference=statistics.median(bare),
+        bound=1.4,
+    )
 
 
 def _bare_s(path: Path, texts: Sequence[str]) -> float:
@@ -131,19 +160,43 @@ def _found(vault: Path, process: Process) -> Figure:
         spans.append((time.perf_counter() - begun) * 1e3)
         time.sleep(0.05)
     connection.close()
-    return Figure(name="a save to found by search, p95, 10,000 notes", value=_part(spans, 0.95), unit="ms", bound=60)
+    return Figure(
+        name="a save to found by search, p95, 10,000 notes",
+        value=_part(spans, 0.95),
+        unit="ms",
+        bound=60,
+    )
 
 
 def _asked(vault: Path, process: Process, words: Sequence[str]) -> Iterator[Figure]:
-    """Typical words are one in some hundred notes; the worst are in nearly all, alone, in pairs, as phrases and beginnings."""
+    """Typical words are one in some hundred notes; the worst are in nearly all, alone, in pairs, as
+    phrases and beginnings.
+    """
     chance = random.Random(3)  # noqa: S311
-    typical = [" ".join(chance.sample(words[200:5_000], chance.choice([1, 1, 2]))) for _ in range(300)]
-    worst = [*words[:20], *(f"{one} {other}" for one, other in itertools.pairwise(words[:20])), f'"{words[0]} {words[1]}"', "ba*", "ta*"]
+    typical = [
+        " ".join(chance.sample(words[200:5_000], chance.choice([1, 1, 2]))) for _ in range(300)
+    ]
+    worst = [
+        *words[:20],
+        *(f"{one} {other}" for one, other in itertools.pairwise(words[:20])),
+        f'"{words[0]} {words[1]}"',
+        "ba*",
+        "ta*",
+    ]
     spans = _spans(process, typical)
     yield Figure(
-        name="search p95, typical words, 10,000 notes", value=_part(spans, 0.95), unit="ms", bound=10, note=_ripgrep(vault, typical)
+        name="search p95, typical words, 10,000 notes",
+        value=_part(spans, 0.95),
+        unit="ms",
+        bound=10,
+        note=_ripgrep(vault, typical),
     )
-    yield Figure(name="search p95, worst-case words, 10,000 notes", value=_part(_spans(process, worst * 4), 0.95), unit="ms", bound=40)
+    yield Figure(
+        name="search p95, worst-case words, 10,000 notes",
+        value=_part(_spans(process, worst * 4), 0.95),
+        unit="ms",
+        bound=40,
+    )
 
 
 def _ripgrep(vault: Path, queries: Sequence[str]) -> str:
@@ -153,7 +206,9 @@ def _ripgrep(vault: Path, queries: Sequence[str]) -> str:
     spans = []
     for query in queries[:20]:
         begun = time.perf_counter()
-        subprocess.run(["rg", "-l", "-i", "-w", query.split()[0], str(vault)], capture_output=True, check=False)
+        subprocess.run(
+            ["rg", "-l", "-i", "-w", query.split()[0], str(vault)], capture_output=True, check=False
+        )
         spans.append((time.perf_counter() - begun) * 1e3)
     return f"rg -l: p95 {_part(spans, 0.95):.1f} ms"
 

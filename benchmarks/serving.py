@@ -1,4 +1,6 @@
-"""Serving: the API under load: listings, one note asked for by many, many listeners, many writers."""
+"""Serving: the API under load: listings, one note asked for by many, many listeners, many
+writers.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def api(folder: Path) -> Iterator[Figure]:
     """All of it, on 10,000 notes of which 2,000 are context files."""
     vault = make_vault(folder / "api", 10_000, folder_size=5)
     note = vault / "Area00/project00000/one.md"
-    note.write_text("# One\n\n## Facts\n" + "- A line of some length about the garden.\n" * 18, "utf-8")
+    note.write_text(
+        "# One\n\n## Facts\n" + "- A line of some length about the garden.\n" * 18, "utf-8"
+    )
     with temporary_home() as home, daemon(vault, home, PARACHUTE_BUBBLE_QUIET_S="60") as process:
         time.sleep(3)  # what a first start does in the background
         yield _listing(process, "/api/contexts/folders", 15)
@@ -47,7 +51,9 @@ def percentile(values: list[float], part: float) -> float:
 def asked(port: int, path: str, clients: int, seconds: float) -> dict[str, list[float]]:
     """What clients in a process of their own saw."""
     spoken = json.dumps({"port": port, "path": path, "clients": clients, "seconds": seconds})
-    done = subprocess.run([sys.executable, "-m", "benchmarks.load", spoken], check=True, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.load", spoken], check=True, capture_output=True
+    )
     answer: dict[str, list[float]] = json.loads(done.stdout)
     if answer["refused"]:
         raise RuntimeError(f"{answer['refused']} answers to {path} were not 200")
@@ -70,17 +76,29 @@ def _throughput(process: Process, path: str, folder: Path) -> Figure:
     with _bare(folder / "answer.json") as port:
         for _ in range(_ROUNDS):
             for where, what in ((port, "/"), (process.port, path)):
-                rates.setdefault(where, []).append(len(asked(where, what, _ASKERS, _ROUND_S)["spans_ms"]) / _ROUND_S)
+                rates.setdefault(where, []).append(
+                    len(asked(where, what, _ASKERS, _ROUND_S)["spans_ms"]) / _ROUND_S
+                )
     bare, ours = statistics.median(rates[port]), statistics.median(rates[process.port])
-    note = f"{ours:.0f} a second, {100 * ours / bare:.0f} % of a bare handler's {bare:.0f}, {len(body)} bytes"
+    note = (
+        f"{ours:.0f} a second, {100 * ours / bare:.0f} % of a bare handler's {bare:.0f}, "
+        f"{len(body)} bytes"
+    )
     return Figure(
-        name="GET of a note by 16 clients, time an answer", value=1e3 / ours, unit="ms", reference=1e3 / bare, bound=1 / 0.6, note=note
+        name="GET of a note by 16 clients, time an answer",
+        value=1e3 / ours,
+        unit="ms",
+        reference=1e3 / bare,
+        bound=1 / 0.6,
+        note=note,
     )
 
 
 @contextlib.contextmanager
 def _bare(answer: Path) -> Iterator[int]:
-    server = subprocess.Popen([sys.executable, "-m", "benchmarks.bare", str(answer)], stdout=subprocess.PIPE)
+    server = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.bare", str(answer)], stdout=subprocess.PIPE
+    )
     try:
         assert server.stdout is not None  # noqa: S101  for the types
         yield int(server.stdout.readline())
@@ -96,7 +114,9 @@ def _told_last(process: Process, vault: Path) -> Figure:
     with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
         for _ in range(_LISTENERS):
             listener = stack.enter_context(socket.create_connection(("127.0.0.1", process.port)))
-            listener.sendall(f"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:{process.port}\r\n\r\n".encode())
+            listener.sendall(
+                f"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:{process.port}\r\n\r\n".encode()
+            )
             listener.setblocking(False)  # noqa: FBT003
             selector.register(listener, selectors.EVENT_READ)
         time.sleep(1)
@@ -107,7 +127,12 @@ def _told_last(process: Process, vault: Path) -> Figure:
             temporary.write_bytes(text + b"- %d\n" % number)
             temporary.replace(note)
             spans.append((_all_told(selector, b"one.md") - begun) * 1e3)
-    return Figure(name=f"one save, the last of {_LISTENERS} SSE clients told, p99", value=percentile(spans, 0.99), unit="ms", bound=30)
+    return Figure(
+        name=f"one save, the last of {_LISTENERS} SSE clients told, p99",
+        value=percentile(spans, 0.99),
+        unit="ms",
+        bound=30,
+    )
 
 
 def _drained(selector: selectors.BaseSelector, seconds: float) -> None:
@@ -135,10 +160,23 @@ def _written(process: Process, vault: Path) -> Iterator[Figure]:
     wait(lambda: _exists(process, notes[-1]), 20)
     for name, targets in (("64 notes", notes), ("one note", notes[:1] * _WRITERS)):
         spans, failed = asyncio.run(_append(process.port, targets))
-        lost = sum(f"- {name} {writer} {number}\n" not in (vault / targets[writer]).read_text("utf-8")
-                   for writer in range(_WRITERS) for number in range(_WRITES))  # fmt: skip
-        yield Figure(name=f"64 clients writing to {name}, p99", value=percentile(spans, 0.99), unit="ms", bound=500)
-        yield Figure(name=f"64 clients writing to {name}, errors and lost lines", value=failed + lost, unit="", bound=0)
+        lost = sum(
+            f"- {name} {writer} {number}\n" not in (vault / targets[writer]).read_text("utf-8")
+            for writer in range(_WRITERS)
+            for number in range(_WRITES)
+        )
+        yield Figure(
+            name=f"64 clients writing to {name}, p99",
+            value=percentile(spans, 0.99),
+            unit="ms",
+            bound=500,
+        )
+        yield Figure(
+            name=f"64 clients writing to {name}, errors and lost lines",
+            value=failed + lost,
+            unit="",
+            bound=0,
+        )
 
 
 def _exists(process: Process, note: str) -> bool:
@@ -160,7 +198,9 @@ async def _append(port: int, targets: list[str]) -> tuple[list[float], int]:
         for number in range(_WRITES):
             body = {"section": "Facts", "content": f"- {name} {writer} {number}", "mode": "append"}
             begun = time.perf_counter()
-            async with session.patch(f"http://127.0.0.1:{port}/api/notes/{targets[writer]}", json=body) as answer:
+            async with session.patch(
+                f"http://127.0.0.1:{port}/api/notes/{targets[writer]}", json=body
+            ) as answer:
                 failed += answer.status != http.HTTPStatus.OK
             spans.append((time.perf_counter() - begun) * 1e3)
 

@@ -1,4 +1,7 @@
-"""Start: from the scan begun to watching, cold and warm, in a fresh process. Run as a program: prints JSON."""
+"""Start: from the scan begun to watching, cold and warm, in a fresh process.
+
+Run as a program: prints JSON.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,11 @@ async def start_seconds(vault: Path, home: Path) -> float:
     settings = load_settings(home, {}, {"vault": str(vault), "port": 0})
     span = 0.0
     begun = time.perf_counter()
-    daemon = Daemon(settings, home, BackendChoice(backend=OfflineBackend(), reason="for a benchmark", model=None))
+    daemon = Daemon(
+        settings,
+        home,
+        BackendChoice(backend=OfflineBackend(), reason="for a benchmark", model=None),
+    )
 
     def ready() -> None:
         nonlocal span

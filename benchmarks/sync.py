@@ -1,4 +1,6 @@
-"""Sync: what a device polls, asked of a vault of 10,000 notes in 2,000 folders with a context file each."""
+"""Sync: what a device polls, asked of a vault of 10,000 notes in 2,000 folders with a context file
+each.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _CHANGES = 60
 
 
 def sync(folder: Path) -> Iterator[Figure]:
-    """Manifest and changes, with nothing changed; then with a change between any two; then in five times the vault."""
+    """Manifest and changes, with nothing changed; then with a change between any two; then in five
+    times the vault.
+    """
     vault = make_vault(folder / "sync", 10_000, folder_size=5)
     with temporary_home() as home, daemon(vault, home, PARACHUTE_BUBBLE_QUIET_S="60") as process:
         time.sleep(3)  # what a first start does in the background
@@ -28,12 +32,17 @@ def sync(folder: Path) -> Iterator[Figure]:
         yield _polled(process, "/api/sync/manifest?root=Area00", "manifest, 500 notes of 10,000")
         yield _polled(process, changes, "changes, nothing changed")
         for path, name in (("/api/sync/manifest", "manifest, 10,000 notes"), (changes, "changes")):
-            yield _figure(f"{name} after a change", [_after_a_change(process, vault, path, number) for number in range(_CHANGES)])
+            yield _figure(
+                f"{name} after a change",
+                [_after_a_change(process, vault, path, number) for number in range(_CHANGES)],
+            )
     large = make_vault(folder / "sync-large", 50_000, folder_size=25)
     with temporary_home() as home, daemon(large, home, PARACHUTE_BUBBLE_QUIET_S="60") as process:
         time.sleep(3)
         yield _polled(process, _changes(), "changes, nothing changed, 50,000 notes")
-        yield _polled(process, "/api/sync/manifest?root=Area00/project00000", "manifest, 25 notes of 50,000")
+        yield _polled(
+            process, "/api/sync/manifest?root=Area00/project00000", "manifest, 25 notes of 50,000"
+        )
 
 
 def _changes() -> str:
@@ -51,7 +60,13 @@ def _polled(process: Process, path: str, name: str) -> Figure:
 
 def _figure(name: str, spans: list[float]) -> Figure:
     note = f"p50 {percentile(spans, 0.5):.1f} ms"
-    return Figure(name=f"GET /api/sync/{name}, p95", value=percentile(spans, 0.95), unit="ms", bound=_BOUND_MS, note=note)
+    return Figure(
+        name=f"GET /api/sync/{name}, p95",
+        value=percentile(spans, 0.95),
+        unit="ms",
+        bound=_BOUND_MS,
+        note=note,
+    )
 
 
 def _asked(connection: http.client.HTTPConnection, path: str) -> float:

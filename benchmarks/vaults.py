@@ -6,13 +6,17 @@ import random
 from pathlib import Path
 
 _WORDS = tuple(
-    "garden harvest bread river window letter music winter engine paper harbour lantern orchard signal thread compass "  # noqa: SIM905
-    "market bridge meadow archive kettle summit voyage mirror anchor cobalt ember fabric granite hollow island jasmine".split()
+    "garden harvest bread river window letter music winter engine paper harbour lantern orchard "  # noqa: SIM905
+    "signal thread compass "
+    "market bridge meadow archive kettle summit voyage mirror anchor cobalt ember fabric granite "
+    "hollow island jasmine".split()
 )
 
 
 def make_vault(folder: Path, notes: int, watchers: int = 300, folder_size: int = 25) -> Path:
-    """A vault of so many notes of some 1 to 4 KB, a tenth with frontmatter, a context file a folder, so many of them watching others."""
+    """A vault of so many notes of some 1 to 4 KB, a tenth with frontmatter, a context file a
+    folder, so many of them watching others.
+    """
     chance = random.Random(notes)  # noqa: S311  generated text needs no secrecy
     projects = max(1, notes // folder_size)
     for number in range(notes):
@@ -22,20 +26,49 @@ def make_vault(folder: Path, notes: int, watchers: int = 300, folder_size: int =
         if number % folder_size == 0:
             place.mkdir(parents=True)
         watching = number % folder_size == 0 and project < watchers
-        (place / name).write_text(_text(chance, number, project, projects, watching=watching), "utf-8")
+        (place / name).write_text(
+            _text(chance, number, project, projects, watching=watching), "utf-8"
+        )
     return folder
 
 
-def _text(chance: random.Random, number: int, project: int, projects: int, *, watching: bool) -> str:
+def _text(
+    chance: random.Random, number: int, project: int, projects: int, *, watching: bool
+) -> str:
     lines = []
     if watching:
         other = (project + 1) % projects
-        lines = ["---", "watch:", '  - "./*.md"', f'  - "Area{other % 20:02d}/project{other:05d}"', "---"]
+        lines = [
+            "---",
+            "watch:",
+            '  - "./*.md"',
+            f'  - "Area{other % 20:02d}/project{other:05d}"',
+            "---",
+        ]
     elif number % 10 == 0:
-        lines = ["---", f"title: Note {number}", "tags: [one, two]", f"created: 2026-01-{number % 28 + 1:02d}", "---"]
-    lines += [f"# Note {number}", "", f"> About {chance.choice(_WORDS)}.", "", "## Current Focus", f"- {_sentence(chance)}", ""]
+        lines = [
+            "---",
+            f"title: Note {number}",
+            "tags: [one, two]",
+            f"created: 2026-01-{number % 28 + 1:02d}",
+            "---",
+        ]
+    lines += [
+        f"# Note {number}",
+        "",
+        f"> About {chance.choice(_WORDS)}.",
+        "",
+        "## Current Focus",
+        f"- {_sentence(chance)}",
+        "",
+    ]
     for part in range(chance.randint(2, 6)):
-        lines += [f"## Part {part}", "", *(_sentence(chance) for _ in range(chance.randint(3, 9))), ""]
+        lines += [
+            f"## Part {part}",
+            "",
+            *(_sentence(chance) for _ in range(chance.randint(3, 9))),
+            "",
+        ]
     return "\n".join(lines)
 
 

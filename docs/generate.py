@@ -1,6 +1,8 @@
-"""Generate: writes docs/reference/ from the command line's parser, the settings, the catalogue of events and a daemon's OpenAPI document.
+"""Generate: writes docs/reference/ from the command line's parser, the settings, the catalogue of
+events and a daemon's OpenAPI document.
 
-Run `python docs/generate.py` after a change to one of these; tests/test_docs.py fails until that is done.
+Run `python docs/generate.py` after a change to one of these; tests/test_docs.py fails until that is
+done.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ _OF_ANY_CALL = {"400", "401", "403", "404", "413", "415", "429", "500", "503", "
 
 
 def references(openapi: Mapping[str, Any]) -> dict[str, str]:
-    """The text of every page below docs/reference/, by file name. `openapi` is what GET /api/openapi.json answers without modules."""
+    """The text of every page below docs/reference/, by file name.
+
+    `openapi` is what GET /api/openapi.json answers without modules.
+    """
     pages = {
         "commands.md": _commands(),
         "settings.md": _settings(),
@@ -43,9 +48,16 @@ def references(openapi: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _text(text: str) -> str:
-    """The same words in markdown: nothing outside code spans is markup, and no bar ends a table's cell."""
+    """The same words in markdown: nothing outside code spans is markup, and no bar ends a table's
+    cell.
+    """
     parts = re.split(r"(`[^`]*`)", " ".join(text.split()))
-    parts = [part.replace("|", "\\|") if part.startswith("`") else re.sub(r"([*_<>|\[\]])", r"\\\1", part) for part in parts]
+    parts = [
+        part.replace("|", "\\|")
+        if part.startswith("`")
+        else re.sub(r"([*_<>|\[\]])", r"\\\1", part)
+        for part in parts
+    ]
     return "".join(parts)
 
 
@@ -56,12 +68,16 @@ def _table(heads: list[str], rows: Iterator[list[str]]) -> str:
 
 def _settings() -> str:
     rows = (
-        [f"`{name}`", _text(kind), f"`{default}`" if default else "", _text(means)] for name, kind, default, means in describe_settings()
+        [f"`{name}`", _text(kind), f"`{default}`" if default else "", _text(means)]
+        for name, kind, default, means in describe_settings()
     )
     about = (
-        "# Settings\n\nThey are in `$PARACHUTE_HOME/config.yaml` (`~/.parachute/config.yaml`). An environment variable, such as\n"
-        "`PARACHUTE_BUBBLE_QUIET_S` for `bubble.quiet_s`, overrides the file, and a flag overrides both.\n"
-        "`parachute config` shows them with their values, `parachute config set KEY VALUE` changes one; `parachute restart`\n"
+        "# Settings\n\nThey are in `$PARACHUTE_HOME/config.yaml` (`~/.parachute/config.yaml`). An "
+        "environment variable, such as\n"
+        "`PARACHUTE_BUBBLE_QUIET_S` for `bubble.quiet_s`, overrides the file, and a flag "
+        "overrides both.\n"
+        "`parachute config` shows them with their values, `parachute config set KEY VALUE` "
+        "changes one; `parachute restart`\n"
         "makes the daemon use it.\n\n"
     )
     return about + _table(["setting", "kind", "default", "meaning"], rows)
@@ -72,13 +88,22 @@ def _events() -> str:
         for kind in CATALOG.values():
             if kind.blocks == blocks:
                 names = ", ".join(f"`{name}`" for name in kind.fields)
-                yield [f"`{kind.name}`", _text(kind.tells), names, f"`{kind.claude}`" if kind.claude else "", f"`{kind.scope}`"]
+                yield [
+                    f"`{kind.name}`",
+                    _text(kind.tells),
+                    names,
+                    f"`{kind.claude}`" if kind.claude else "",
+                    f"`{kind.scope}`",
+                ]
 
     heads = ["event", "meaning", "`data`", "in Claude Code", "key's scope"]
     return (
-        '# Events\n\nEach event is a JSON object `{"event", "timestamp", "vault_path", "module", "data"}`; `module` is the module that\n'
-        "published it, or `core`. `GET /api/events` streams the events of the first table, and [hooks](../hooks.md) are run on both.\n"
-        "A key hears an event if it may read in the scope named in the last column. Modules publish events of their own besides.\n\n"
+        '# Events\n\nEach event is a JSON object `{"event", "timestamp", "vault_path", "module", '
+        '"data"}`; `module` is the module that\n'
+        "published it, or `core`. `GET /api/events` streams the events of the first table, and "
+        "[hooks](../hooks.md) are run on both.\n"
+        "A key hears an event if it may read in the scope named in the last column. Modules "
+        "publish events of their own besides.\n\n"
         f"## What has happened\n\n{_table(heads, rows(blocks=False))}\n\n"
         "## What is about to happen\n\nOnly hooks receive these, and can stop them.\n\n"
         + _table(heads[:4], (row[:4] for row in rows(blocks=True)))
@@ -87,20 +112,36 @@ def _events() -> str:
 
 def _commands() -> str:
     parser = make_parser()
-    about = "# Commands\n\nEach listing takes `--json`. Settings come from [config.yaml](settings.md).\n\n"
+    about = (
+        "# Commands\n\nEach listing takes `--json`. Settings come from "
+        "[config.yaml](settings.md).\n\n"
+    )
     codes = re.search(r"Exit codes: .*", parser.epilog or "")
-    return about + (f"{_text(codes[0])}\n\n" if codes else "") + "\n".join(_command(parser, "parachute"))
+    return (
+        about
+        + (f"{_text(codes[0])}\n\n" if codes else "")
+        + "\n".join(_command(parser, "parachute"))
+    )
 
 
 def _command(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
     options = [one for one in parser._actions if not isinstance(one, argparse._SubParsersAction)]  # noqa: SLF001  argparse has no public list
-    shown = [one for one in options if one.help != argparse.SUPPRESS and one.dest not in {"help", "version"}]
+    shown = [
+        one
+        for one in options
+        if one.help != argparse.SUPPRESS and one.dest not in {"help", "version"}
+    ]
     if parser.get_default("run"):
         yield f"## `{name}`\n"
         yield f"```text\n{' '.join([name, *map(_usage, shown)])}\n```\n"
         yield from _description(parser.description or "")
         if shown:
-            yield "\n".join(f"- `{_spelling(one)}`: {_text((one.help or '') % vars(one))}" for one in shown) + "\n"
+            yield (
+                "\n".join(
+                    f"- `{_spelling(one)}`: {_text((one.help or '') % vars(one))}" for one in shown
+                )
+                + "\n"
+            )
     for below in parser._actions:  # noqa: SLF001  the same
         if isinstance(below, argparse._SubParsersAction):  # noqa: SLF001  the same
             for word, inner in below.choices.items():
@@ -132,12 +173,20 @@ def _usage(action: argparse.Action) -> str:
 
 def _http_api(openapi: Mapping[str, Any]) -> Iterator[str]:
     yield (
-        "# HTTP API\n\nEvery call of the daemon itself; [the API](../api.md) says how to use them. `/api/docs` of a running daemon has\n"
-        "all of this with the shapes of answers and the calls of your modules. *Scope* is what a key must be allowed to do; a call marked\n"
+        "# HTTP API\n\nEvery call of the daemon itself; [the API](../api.md) says how to use "
+        "them. `/api/docs` of a running daemon has\n"
+        "all of this with the shapes of answers and the calls of your modules. *Scope* is what a "
+        "key must be allowed to do; a call marked\n"
         "*whole vault* refuses keys that are limited to some paths. The errors are:\n"
     )
-    errors = {name.removeprefix("Error"): error["description"] for name, error in openapi["components"]["responses"].items()}
-    rows = ([status, _text(says), "any call" if status in _OF_ANY_CALL else "where listed"] for status, says in sorted(errors.items()))
+    errors = {
+        name.removeprefix("Error"): error["description"]
+        for name, error in openapi["components"]["responses"].items()
+    }
+    rows = (
+        [status, _text(says), "any call" if status in _OF_ANY_CALL else "where listed"]
+        for status, says in sorted(errors.items())
+    )
     yield _table(["status", "meaning", "answered by"], rows) + "\n"
     for module, title in _MODULES.items():
         yield f"## {title}\n"
@@ -151,15 +200,26 @@ def _call(openapi: Mapping[str, Any], name: str, call: Mapping[str, Any]) -> Ite
     yield f"### `{name}`\n"
     yield "  \n".join(filter(None, [_text(call["summary"]), _scope(call)])) + "\n"
     rows = [
-        (one["name"], f"in {one['in']}", one["schema"], one["required"], one.get("description", "")) for one in call.get("parameters", [])
+        (one["name"], f"in {one['in']}", one["schema"], one["required"], one.get("description", ""))
+        for one in call.get("parameters", [])
     ]
-    body = _resolve(openapi, call.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {}))
+    body = _resolve(
+        openapi,
+        call.get("requestBody", {})
+        .get("content", {})
+        .get("application/json", {})
+        .get("schema", {}),
+    )
     needed = body.get("required", [])
-    rows += [(key, "in body", schema, key in needed, schema.get("description", "")) for key, schema in body.get("properties", {}).items()]
+    rows += [
+        (key, "in body", schema, key in needed, schema.get("description", ""))
+        for key, schema in body.get("properties", {}).items()
+    ]
     if rows:
         yield (
             "\n".join(
-                f"- `{key}` ({', '.join([where, _kind(openapi, schema), *['required'] * required])}){': ' * bool(says)}{_text(says)}"
+                f"- `{key}` "
+                f"({', '.join([where, _kind(openapi, schema), *['required'] * required])}){': ' * bool(says)}{_text(says)}"  # noqa: E501
                 for key, where, schema, required, says in rows
             )
             + "\n"
@@ -170,7 +230,10 @@ def _call(openapi: Mapping[str, Any], name: str, call: Mapping[str, Any]) -> Ite
 def _scope(call: Mapping[str, Any]) -> str:
     if not call.get("x-capability"):
         return "*Scope:* none, no key is needed."
-    return f"*Scope:* `{call['x-module']}:{call['x-capability']}`{', whole vault' if call.get('x-reach') == 'beyond' else ''}."
+    return (
+        "*Scope:* "
+        f"`{call['x-module']}:{call['x-capability']}`{', whole vault' if call.get('x-reach') == 'beyond' else ''}."  # noqa: E501
+    )
 
 
 def _answers(call: Mapping[str, Any]) -> Iterator[str]:
@@ -178,7 +241,9 @@ def _answers(call: Mapping[str, Any]) -> Iterator[str]:
         if int(status) < 400:  # noqa: PLR2004  the statuses of errors
             kinds = answer.get("content", {})
             names = [
-                f"`{schema['$ref'].rpartition('/')[2]}`" if "$ref" in (schema := content.get("schema", {})) else f"`{kind}`"
+                f"`{schema['$ref'].rpartition('/')[2]}`"
+                if "$ref" in (schema := content.get("schema", {}))
+                else f"`{kind}`"
                 for kind, content in kinds.items()
             ]
             yield f"{status}{' with ' * bool(names)}{' or '.join(names)}"
@@ -189,19 +254,27 @@ def _answers(call: Mapping[str, Any]) -> Iterator[str]:
 def _kind(openapi: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     schema = _resolve(openapi, schema)
     if "anyOf" in schema:
-        return " or ".join(_kind(openapi, one) for one in schema["anyOf"] if one.get("type") != "null")
+        return " or ".join(
+            _kind(openapi, one) for one in schema["anyOf"] if one.get("type") != "null"
+        )
     if "enum" in schema:
         return " or ".join(f"`{one}`" for one in schema["enum"])
     kind = str(schema.get("type", "any"))
     if kind == "object" and schema.get("properties"):
         return f"object with {', '.join(f'`{name}`' for name in schema['properties'])}"
-    return f"list of {_kind(openapi, schema['items'])}" if kind == "array" and "items" in schema else kind
+    return (
+        f"list of {_kind(openapi, schema['items'])}"
+        if kind == "array" and "items" in schema
+        else kind
+    )
 
 
 def _resolve(openapi: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     if "$ref" not in schema:
         return schema
-    resolved: Mapping[str, Any] = openapi["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    resolved: Mapping[str, Any] = openapi["components"]["schemas"][
+        schema["$ref"].rpartition("/")[2]
+    ]
     return resolved
 
 
@@ -219,8 +292,15 @@ def read_openapi() -> Mapping[str, Any]:
         home = Path(folder, "home")
         env = {**os.environ, "HOME": folder, "PARACHUTE_HOME": str(home)}
         parachute = [sys.executable, "-m", "parachuted"]
-        subprocess.run([*parachute, "init", str(Path(folder, "vault"))], env=env, check=True, stdout=subprocess.PIPE)
-        subprocess.run([*parachute, "start", "--port", "0"], env=env, check=True, stdout=subprocess.PIPE)
+        subprocess.run(
+            [*parachute, "init", str(Path(folder, "vault"))],
+            env=env,
+            check=True,
+            stdout=subprocess.PIPE,
+        )
+        subprocess.run(
+            [*parachute, "start", "--port", "0"], env=env, check=True, stdout=subprocess.PIPE
+        )
         try:
             return read_openapi_at(json.loads((home / "run/daemon.json").read_text())["port"])
         finally:

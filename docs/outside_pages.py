@@ -1,6 +1,9 @@
-"""Outside pages: the files beside docs/ that are pages of the site too. MkDocs loads this, as mkdocs.yml says.
+"""Outside pages: the files beside docs/ that are pages of the site too.
 
-Links are written as they work in the repository; here they are made to lead to where those files are in the site.
+MkDocs loads this, as mkdocs.yml says.
+
+Links are written as they work in the repository; here they are made to lead to where those files
+are in the site.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """MkDocs calls it for each page before it looks at the links."""
     del config, files
     place = page.file.src_uri
-    source = next((outside for outside, inside in OUTSIDE.items() if inside == place), f"docs/{place}")
+    source = next(
+        (outside for outside, inside in OUTSIDE.items() if inside == place), f"docs/{place}"
+    )
 
     def lead(found: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), found[2]))

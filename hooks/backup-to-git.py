@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Keep every state of the vault in a git repository outside it.
 
-git is never let into the vault: a repository inside it may name programs to be run (core.fsmonitor, filters), and what is in the vault
-is data. This script reads the files itself and hands git their bytes, those of embedded repositories like all others.
+git is never let into the vault: a repository inside it may name programs to be run (core.fsmonitor,
+filters), and what is in the vault is data. This script reads the files itself and hands git their
+bytes, those of embedded repositories like all others.
 """
 
 from __future__ import annotations
@@ -20,14 +21,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 NAME = "backup.git"  # in the home, or wherever PARACHUTE_BACKUP says
-SEEN = "seen.json"  # what each file was when it was last read, so that a backup reads only what changed
+# what each file was when it was last read, so that a backup reads only what changed
+SEEN = "seen.json"
 GIT = ".git"  # left out at any depth, in any case: git can keep no such name
 OWN = ".parachute"  # left out at the top
 DEEPEST = 100  # folders in folders; what is below is not read
 LARGE = 16 * 1024 * 1024  # bytes; what is larger is not held in memory
-SETTLED_NS = 1_000_000_000  # a file that changed so shortly before it was read may change again within the same tick of its clock
-ALONE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
-QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=500", "-c", "gc.autoDetach=false")
+# a file that changed so shortly before it was read may change again within the same tick of its
+# clock
+SETTLED_NS = 1_000_000_000
+ALONE = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+QUIET = (
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "gc.auto=500",
+    "-c",
+    "gc.autoDetach=false",
+)
 
 Stamp = list[int]
 
@@ -40,7 +58,10 @@ class Entry(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What the vault holds now. `unread`: files and folders that could not be read; what was kept of them stays."""
+    """What the vault holds now.
+
+    `unread`: files and folders that could not be read; what was kept of them stays.
+    """
 
     entries: dict[str, Entry]
     stamps: dict[str, Stamp]
@@ -53,7 +74,11 @@ class Importing:
     def __init__(self, repository: Path) -> None:
         command = ["git", *QUIET, f"--git-dir={repository}", "fast-import", "--quiet", "--done"]
         self._process = subprocess.Popen(  # noqa: S603
-            command, env=environment(), cwd=repository, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+            command,
+            env=environment(),
+            cwd=repository,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
         )
 
     def say(self, data: bytes) -> None:
@@ -77,7 +102,9 @@ class Importing:
 
 
 def main() -> None:
-    """One at a time: whoever comes while another is at work leaves word, and that one goes through the vault once more."""
+    """One at a time: whoever comes while another is at work leaves word, and that one goes through
+    the vault once more.
+    """
     event = json.load(sys.stdin)
     vault = Path(event["vault_path"]).resolve()
     home = Path(os.environ.get("PARACHUTE_HOME") or Path.home() / ".parachute")
@@ -111,19 +138,28 @@ def back_up(vault: Path, repository: Path, event: dict[str, object]) -> None:
     changed = {path: entry for path, entry in found.entries.items() if kept.get(path) != entry}
     if gone or changed:
         message = subject(event).encode("utf-8", "replace")
-        importing.say(f"commit {branch}\ncommitter parachuted <parachuted@localhost> {int(time.time())} +0000\n".encode())
+        importing.say(
+            f"commit {branch}\ncommitter parachuted <parachuted@localhost> {int(time.time())} "
+            "+0000\n".encode()
+        )
         importing.say(b"data %d\n%b\n" % (len(message), message))
         importing.say(f"from {last}\n".encode() if last else b"")
         for path in gone:
             importing.say(b"D %b\n" % quoted(path))
         for path, entry in changed.items():
-            importing.say(b"M %b %b %b\n" % (entry.mode.encode(), entry.blob.encode(), quoted(path)))
+            importing.say(
+                b"M %b %b %b\n" % (entry.mode.encode(), entry.blob.encode(), quoted(path))
+            )
     importing.close()
     if gone or changed:
-        if (repository / "index").exists():  # of a repository that an earlier version of this script made
+        if (
+            repository / "index"
+        ).exists():  # of a repository that an earlier version of this script made
             git(repository, "read-tree", "HEAD")
         git(repository, "gc", "--auto", "--quiet", check=False)
-    remember(repository, {path: (stamp, found.entries[path]) for path, stamp in found.stamps.items()})
+    remember(
+        repository, {path: (stamp, found.entries[path]) for path, stamp in found.stamps.items()}
+    )
 
 
 def read_tree(repository: Path) -> dict[str, Entry]:
@@ -136,7 +172,9 @@ def read_tree(repository: Path) -> dict[str, Entry]:
     return kept
 
 
-def read_vault(vault: Path, repository: Path, kept: dict[str, Entry], importing: Importing) -> Found:
+def read_vault(
+    vault: Path, repository: Path, kept: dict[str, Entry], importing: Importing
+) -> Found:
     """Every file of the vault; the bytes of those that are not known are kept by the way."""
     found = Found({}, {}, [])
     known = recall(repository)
@@ -148,13 +186,17 @@ def read_vault(vault: Path, repository: Path, kept: dict[str, Entry], importing:
             if entry is not None and stamp == stamp_of(seen) and kept.get(path) == entry:
                 found.entries[path], found.stamps[path] = entry, stamp
             elif stat.S_ISLNK(seen.st_mode):
-                found.entries[path] = keep("120000", os.fsencode(os.readlink(name, dir_fd=folder)), importing)
+                found.entries[path] = keep(
+                    "120000", os.fsencode(os.readlink(name, dir_fd=folder)), importing
+                )
             elif stat.S_ISREG(seen.st_mode):
                 read_one(path, name, folder, repository, importing, found)
         except FileNotFoundError:
             continue  # it was there a moment ago
         except OSError:
-            found.unread.append(path)  # a file that cannot be read must not keep the others from being kept
+            found.unread.append(
+                path
+            )  # a file that cannot be read must not keep the others from being kept
     os.close(top)
     return found
 
@@ -172,7 +214,9 @@ def files(folder: int, below: str, depth: int, unread: list[str]) -> Iterator[tu
                 yield path, name, folder
             continue
         try:
-            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            inner = os.open(
+                name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder
+            )
         except OSError:
             unread.append(path)
             continue
@@ -185,17 +229,26 @@ def files(folder: int, below: str, depth: int, unread: list[str]) -> Iterator[tu
             os.close(inner)
 
 
-def read_one(path: str, name: str, folder: int, repository: Path, importing: Importing, found: Found) -> None:
+def read_one(
+    path: str, name: str, folder: int, repository: Path, importing: Importing, found: Found
+) -> None:
     """Add a file to what was found."""
     now = time.time_ns()
-    opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    opened = os.open(
+        name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
+    )
     with os.fdopen(opened, "rb") as file:
         seen = os.fstat(opened)
         if not stat.S_ISREG(seen.st_mode):
             return
         mode = "100755" if seen.st_mode & stat.S_IXUSR else "100644"
         if seen.st_size > LARGE:
-            entry = Entry(mode, git(repository, "hash-object", "-w", "--no-filters", "--stdin", stdin=opened).decode().strip())
+            entry = Entry(
+                mode,
+                git(repository, "hash-object", "-w", "--no-filters", "--stdin", stdin=opened)
+                .decode()
+                .strip(),
+            )
         else:
             entry = keep(mode, file.read(), importing)
     found.entries[path] = entry
@@ -216,14 +269,18 @@ def stamp_of(seen: os.stat_result) -> Stamp:
 
 def quoted(path: str) -> bytes:
     """A path as fast-import reads it, whatever bytes its name is of."""
-    return b'"%b"' % os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+    return b'"%b"' % os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(
+        b"\n", b"\\n"
+    )
 
 
 def subject(event: dict[str, object]) -> str:
     """What is said of the commit: the event and the file that it is about."""
     data = event.get("data")
     path = data.get("path") if isinstance(data, dict) else None
-    return " ".join(" ".join(str(part) for part in (event.get("event"), path) if part).split())[:200]
+    return " ".join(" ".join(str(part) for part in (event.get("event"), path) if part).split())[
+        :200
+    ]
 
 
 def is_below(path: str, places: list[str]) -> bool:
@@ -232,7 +289,9 @@ def is_below(path: str, places: list[str]) -> bool:
 
 
 def recall(repository: Path) -> dict[str, tuple[Stamp, Entry]]:
-    """What files were when they were last read; empty where nothing is known, which costs only time."""
+    """What files were when they were last read; empty where nothing is known, which costs only
+    time.
+    """
     try:
         document = json.loads((repository / SEEN).read_bytes())
         return {path: (stamp, Entry(*entry)) for path, (stamp, entry) in document.items()}
@@ -249,13 +308,20 @@ def remember(repository: Path, seen: dict[str, tuple[Stamp, Entry]]) -> None:
 
 def environment() -> dict[str, str]:
     """What git is given: no settings but the repository's own."""
-    return {**{name: value for name, value in os.environ.items() if not name.startswith("GIT_")}, **ALONE}
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+        **ALONE,
+    }
 
 
-def git(repository: Path, *words: str, stdin: int = subprocess.DEVNULL, check: bool = True) -> bytes:
+def git(
+    repository: Path, *words: str, stdin: int = subprocess.DEVNULL, check: bool = True
+) -> bytes:
     """What git prints. It works in its own repository, and in no folder of the vault."""
     command = ["git", *QUIET, f"--git-dir={repository}", *words]
-    done = subprocess.run(command, env=environment(), cwd=repository, stdin=stdin, capture_output=True, check=False)  # noqa: S603
+    done = subprocess.run(  # noqa: S603
+        command, env=environment(), cwd=repository, stdin=stdin, capture_output=True, check=False
+    )
     if check and done.returncode:
         sys.exit(f"git {words[0]}: {done.stderr.decode(errors='replace').strip()}")
     return done.stdout

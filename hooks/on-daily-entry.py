@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Find what a new journal entry mentions, note it in the entry, and have the day reflected on where an agent does that."""
+"""Find what a new journal entry mentions, note it in the entry, and have the day reflected on where
+an agent does that.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,15 @@ def main() -> None:
     found = sorted(mentions(text, vault))
     done = []
     if found and (path := vault_path(vault, data.get("entry_path"))):
-        answer = ask("PATCH", f"/api/notes/{urllib.parse.quote(path)}", {"key": "mentions", "value": found})
+        answer = ask(
+            "PATCH", f"/api/notes/{urllib.parse.quote(path)}", {"key": "mentions", "value": found}
+        )
         done += [f"{path} mentions {', '.join(found)}"] if answer is not None else []
     day = str(data.get("entry_id") or "")[:10]
-    if ask("POST", f"/api/modules/daily/agents/{REFLECTION}/run", {"date": day} if day else {}) is not None:
+    if (
+        ask("POST", f"/api/modules/daily/agents/{REFLECTION}/run", {"date": day} if day else {})
+        is not None
+    ):
         done.append("a reflection was asked for")
     if done:
         json.dump({"systemMessage": "; ".join(done)}, sys.stdout)
@@ -69,7 +76,10 @@ def entities(vault: Path) -> Iterator[tuple[str, set[str]]]:
         if para_id := text_of(keys.get("para_id")):
             given = keys.get("aliases")
             aliases = given if isinstance(given, list) else text_of(given).split(",")
-            names = {text_of(name).casefold() for name in [keys.get("name"), *aliases, file.stem, file.stem.replace("-", " ")]}
+            names = {
+                text_of(name).casefold()
+                for name in [keys.get("name"), *aliases, file.stem, file.stem.replace("-", " ")]
+            }
             yield para_id, names - {""}
 
 
@@ -110,7 +120,10 @@ def read(file: Path) -> str:
 
 
 def ask(method: str, path: str, body: object) -> object:
-    """The daemon's answer; None: it did not do it, or there is none. The record in the home says where it listens."""
+    """The daemon's answer; None: it did not do it, or there is none.
+
+    The record in the home says where it listens.
+    """
     try:
         home = Path(os.environ.get("PARACHUTE_HOME") or Path.home() / ".parachute")
         daemon = json.loads((home / "run" / "daemon.json").read_text())

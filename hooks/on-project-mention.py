@@ -43,17 +43,28 @@ def main() -> None:
 
 
 def candidates(vault: Path, para_id: str) -> Iterator[Path]:
-    """Where the project's context file may be: where it has that id itself, or where Brain's entity of that id says."""
+    """Where the project's context file may be: where it has that id itself, or where Brain's entity
+    of that id says.
+    """
     for name in NAMES:
-        yield from (file for file in sorted((vault / "Projects").rglob(name)) if text_of(keys_of(file).get("para_id")) == para_id)
+        yield from (
+            file
+            for file in sorted((vault / "Projects").rglob(name))
+            if text_of(keys_of(file).get("para_id")) == para_id
+        )
     for entity in sorted((vault / "Brain").rglob("*.md")):
         found = keys_of(entity)
-        keys = {key: text_of(found.get(key)) for key in ("para_id", "name", "agents_path", "work_path")}
+        keys = {
+            key: text_of(found.get(key)) for key in ("para_id", "name", "agents_path", "work_path")
+        }
         if keys["para_id"] != para_id:
             continue
         if keys["agents_path"]:
             yield vault / keys["agents_path"]
-        for called in (keys["work_path"], *(f"Projects/{name}" for name in (keys["name"], entity.stem) if name)):
+        for called in (
+            keys["work_path"],
+            *(f"Projects/{name}" for name in (keys["name"], entity.stem) if name),
+        ):
             yield from (vault / called / name for name in NAMES if called)
 
 
@@ -72,7 +83,9 @@ def text_of(value: object) -> str:
 
 
 def inside(file: Path, vault: Path) -> bool:
-    """Whether it is a file of the vault, links followed: a note must not be able to name any file of the machine."""
+    """Whether it is a file of the vault, links followed: a note must not be able to name any file
+    of the machine.
+    """
     return file.is_file() and file.resolve().is_relative_to(vault)
 
 

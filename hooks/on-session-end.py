@@ -30,7 +30,10 @@ def main() -> None:
         "session_title": shortened(data.get("title") or (asked[0] if asked else ""), TITLE) or None,
         "agent_type": data.get("agent_type"),
         "exchange_number": count,
-        "summary": shortened(f"{count} messages in {minutes} minutes. {'Last: ' + asked[-1] if asked else ''}", SUMMARY),
+        "summary": shortened(
+            f"{count} messages in {minutes} minutes. {'Last: ' + asked[-1] if asked else ''}",
+            SUMMARY,
+        ),
     }
     append(Path(event["vault_path"]), f"{now:%Y-%m-%d}.jsonl", json.dumps(line, ensure_ascii=False))
 
@@ -40,7 +43,9 @@ def questions(transcript: str) -> list[str]:
     file = Path(transcript)
     if not transcript or not file.is_file() or file.stat().st_size > LARGEST:
         return []
-    return [text for line in file.read_text("utf-8", "replace").splitlines() if (text := said(line))]
+    return [
+        text for line in file.read_text("utf-8", "replace").splitlines() if (text := said(line))
+    ]
 
 
 def said(line: str) -> str:
@@ -51,7 +56,11 @@ def said(line: str) -> str:
     except (ValueError, KeyError, TypeError):
         return ""
     pieces = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    texts = [str(piece.get("text", "")) for piece in pieces if isinstance(piece, dict) and piece.get("type") == "text"]
+    texts = [
+        str(piece.get("text", ""))
+        for piece in pieces
+        if isinstance(piece, dict) and piece.get("type") == "text"
+    ]
     return " ".join(" ".join(texts).split())
 
 
@@ -62,13 +71,17 @@ def shortened(text: str, most: int) -> str:
 
 
 def append(vault: Path, name: str, line: str) -> None:
-    """Add a line in one write, so that two sessions that end at once do not mix; no link is followed out of the vault."""
+    """Add a line in one write, so that two sessions that end at once do not mix; no link is
+    followed out of the vault.
+    """
     folder = vault / ".parachute" / "activity"
     for part in (folder.parent, folder):
         if part.is_symlink():
             sys.exit(f"{part} is a link, so nothing was written there")
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    descriptor = os.open(
+        folder / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644
+    )
     try:
         os.write(descriptor, f"{line}\n".encode("utf-8", "replace"))
     finally:

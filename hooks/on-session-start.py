@@ -21,7 +21,10 @@ def main() -> None:
     folder = Path(data.get("working_directory") or event.get("cwd") or vault).resolve()
     files = list(context_files(vault, folder))
     sources = [str(file.relative_to(vault)) for file in files]
-    parts = [*(f"## {source}\n\n{read(file)}" for source, file in zip(sources, files, strict=True)), *activity(vault)]
+    parts = [
+        *(f"## {source}\n\n{read(file)}" for source, file in zip(sources, files, strict=True)),
+        *activity(vault),
+    ]
     text = "\n\n".join(parts)
     if text:
         text = text if len(text) <= MOST else f"{text[:MOST]}\n(cut here)"
@@ -31,12 +34,21 @@ def main() -> None:
 
 
 def context_files(vault: Path, folder: Path) -> Iterator[Path]:
-    """The context file of each folder from the vault down to the session's own: what comes later counts more."""
+    """The context file of each folder from the vault down to the session's own: what comes later
+    counts more.
+    """
     if not folder.is_relative_to(vault):
         return
     for place in [folder, *folder.parents][::-1]:
         if place.is_relative_to(vault):
-            found = next((place / name for name in NAMES if (place / name).is_file() and not (place / name).is_symlink()), None)
+            found = next(
+                (
+                    place / name
+                    for name in NAMES
+                    if (place / name).is_file() and not (place / name).is_symlink()
+                ),
+                None,
+            )
             if found is not None:
                 yield found
 
@@ -50,7 +62,10 @@ def activity(vault: Path) -> Iterator[str]:
         for line in read(day).splitlines():
             try:
                 entry = json.loads(line)
-                lines.append(f"- {str(entry['ts'])[:16]} {entry.get('session_title') or 'untitled'}: {entry['summary']}")
+                lines.append(
+                    f"- {str(entry['ts'])[:16]} {entry.get('session_title') or 'untitled'}: "
+                    f"{entry['summary']}"
+                )
             except (ValueError, KeyError, TypeError):
                 continue  # a line that is none
     if lines:

@@ -15,7 +15,9 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def bundled_folder(name: BundledFolder, package: Path = _PACKAGE) -> Path:
-    """Where the shipped folder of that name is; raises NotFoundError when the installation lacks it."""
+    """Where the shipped folder of that name is; raises NotFoundError when the installation lacks
+    it.
+    """
     inside = package / "bundle"
     folder = (inside if inside.is_dir() else package.parent) / name
     if not folder.is_dir():

@@ -1,6 +1,7 @@
 """Errors: what can go wrong, by name.
 
-A message defaults to the class's docstring and says what to do. HTTP statuses and exit codes are given by `api` and `cli`.
+A message defaults to the class's docstring and says what to do. HTTP statuses and exit codes are
+given by `api` and `cli`.
 """
 
 from __future__ import annotations
@@ -53,8 +54,17 @@ class ModuleFailedError(ParachuteError):
 class ConflictError(ParachuteError):
     """The file changed in the same place since it was read; nothing was written."""
 
-    # `is_known`: whether `theirs` is what the file holds; otherwise the file is gone, or its text is not shown, and `theirs` is empty.
-    def __init__(self, message: str | None = None, *, base: bytes, ours: bytes, theirs: bytes, is_known: bool = True) -> None:
+    # `is_known`: whether `theirs` is what the file holds; otherwise the file is gone, or its text
+    # is not shown, and `theirs` is empty.
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        base: bytes,
+        ours: bytes,
+        theirs: bytes,
+        is_known: bool = True,
+    ) -> None:
         self.base = base
         self.ours = ours
         self.theirs = theirs
@@ -75,7 +85,9 @@ class AgentFailedError(ParachuteError):
 
 
 class AgentUnavailableError(AgentFailedError):
-    """The agent could not begin, and cost nothing: the same run may be tried again later, after `wait_s` seconds where that is known."""
+    """The agent could not begin, and cost nothing: the same run may be tried again later, after
+    `wait_s` seconds where that is known.
+    """
 
     def __init__(self, message: str | None = None, *, wait_s: float | None = None) -> None:
         self.wait_s = wait_s

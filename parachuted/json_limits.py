@@ -1,7 +1,8 @@
 """JSON limits: how much a stranger's JSON may hold, found before anything is built of it.
 
-A parser makes an object of every `[]`: 8 MB of them are 2.7 million, and take seconds in which nothing else runs. The scan counts bytes,
-piece by piece, so that another thread has its turn between two of them.
+A parser makes an object of every `[]`: 8 MB of them are 2.7 million, and take seconds in which
+nothing else runs. The scan counts bytes, piece by piece, so that another thread has its turn
+between two of them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ _OPENING = b"[{"
 
 
 def check_json(data: bytes, *, most_values: int = MOST_VALUES, most_depth: int = MOST_DEPTH) -> int:
-    """How many values it holds, about. Raises ValueError where there are more, or they are nested deeper, than that.
+    """How many values it holds, about.
+
+    Raises ValueError where there are more, or they are nested deeper, than that.
 
     Whether it is JSON at all is for its parser to say.
     """

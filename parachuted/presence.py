@@ -1,8 +1,11 @@
-"""Presence: which daemon is running for a home, and that there is only one for a home and for a vault with all its folders.
+"""Presence: which daemon is running for a home, and that there is only one for a home and for a
+vault with all its folders.
 
-Kept cheap to import: it is all that `parachute status` needs to know before it asks. A lock held for life is the proof; the record
-beside it only says whom to ask. A vault is locked for its daemon alone, and the folders that it lies in are locked so that others may
-share them: a daemon on a folder of another's vault, or on a folder that holds one, finds a lock in its way, whatever home it has.
+Kept cheap to import: it is all that `parachute status` needs to know before it asks. A lock held
+for life is the proof; the record beside it only says whom to ask. A vault is locked for its daemon
+alone, and the folders that it lies in are locked so that others may share them: a daemon on a
+folder of another's vault, or on a folder that holds one, finds a lock in its way, whatever home it
+has.
 """
 
 from __future__ import annotations
@@ -25,7 +28,10 @@ class Presence:
     """Held by the daemon while it lives; released by the system however it ends."""
 
     def __init__(self, home: str, vault: str) -> None:
-        """Take both locks. Raises DaemonError when another daemon has one of them, or when they cannot be taken."""
+        """Take both locks.
+
+        Raises DaemonError when another daemon has one of them, or when they cannot be taken.
+        """
         self._run = os.path.join(home, "run")
         self._held: list[int] = []
         try:
@@ -37,10 +43,14 @@ class Presence:
                 self._hold(above, _FOLDER, _for_folder_above(vault, above), fcntl.LOCK_SH)
         except OSError as error:
             self._let_go()
-            raise DaemonError(f"{error.filename or home} cannot be locked: {error.strerror}") from error
+            raise DaemonError(
+                f"{error.filename or home} cannot be locked: {error.strerror}"
+            ) from error
 
     def announce(self, record: dict[str, object]) -> None:
-        """Say whom to ask: pid, host, port, vault, version, started, and the token that the command shows."""
+        """Say whom to ask: pid, host, port, vault, version, started, and the token that the command
+        shows.
+        """
         target = os.path.join(self._run, _RECORD)
         with open(f"{target}.tmp", "w", encoding="utf-8", opener=_private) as file:
             os.fchmod(file.fileno(), 0o600)
@@ -58,7 +68,10 @@ class Presence:
             os.unlink(record)
 
     def _hold(self, path: str, flags: int, taken: str, kind: int = fcntl.LOCK_EX) -> None:
-        """Take one lock. Whoever asks whether a daemon runs holds it for a moment too, so one refusal is none."""
+        """Take one lock.
+
+        Whoever asks whether a daemon runs holds it for a moment too, so one refusal is none.
+        """
         deadline = time.monotonic() + _PROBED_S
         while (descriptor := _locked(path, flags, kind)) is None:
             if time.monotonic() > deadline:
@@ -77,7 +90,10 @@ def _private(path: str, flags: int) -> int:
 
 
 def running_daemon(home: str) -> dict[str, object] | None:
-    """The record of the daemon that runs for this home, or None. A record whose lock nobody holds is a dead daemon's."""
+    """The record of the daemon that runs for this home, or None.
+
+    A record whose lock nobody holds is a dead daemon's.
+    """
     run = os.path.join(home, "run")
     try:
         if not _is_held(os.path.join(run, _LOCK), os.O_RDWR):
@@ -98,12 +114,17 @@ def is_locked(home: str) -> bool:
 
 
 def refuse_second(home: str, vault: str) -> None:
-    """Raise the DaemonError that `Presence` would, as far as it is known already: long before a daemon is built."""
+    """Raise the DaemonError that `Presence` would, as far as it is known already: long before a
+    daemon is built.
+    """
     deadline = time.monotonic() + _PROBED_S
     for path, flags, taken, kind in (
         (os.path.join(home, "run", _LOCK), os.O_RDWR, _for_home(home), fcntl.LOCK_EX),
         (vault, _FOLDER, _for_vault(vault), fcntl.LOCK_EX),
-        *((above, _FOLDER, _for_folder_above(vault, above), fcntl.LOCK_SH) for above in _folders_above(vault)),
+        *(
+            (above, _FOLDER, _for_folder_above(vault, above), fcntl.LOCK_SH)
+            for above in _folders_above(vault)
+        ),
     ):
         try:
             while _is_held(path, flags, kind):
@@ -115,19 +136,30 @@ def refuse_second(home: str, vault: str) -> None:
 
 
 def _for_home(home: str) -> str:
-    return f"a daemon is already running for {home}; `parachute status` tells more, `parachute stop` ends it"
+    return (
+        f"a daemon is already running for {home}; `parachute status` tells more, `parachute "
+        "stop` ends it"
+    )
 
 
 def _for_vault(vault: str) -> str:
-    return f"another daemon is already at work on {vault}, or on a folder inside it; a vault has one writer, for all its folders"
+    return (
+        f"another daemon is already at work on {vault}, or on a folder inside it; a vault has "
+        "one writer, for all its folders"
+    )
 
 
 def _for_folder_above(vault: str, above: str) -> str:
-    return f"another daemon is already at work on {above}, which holds {vault}; a vault has one writer, for all its folders"
+    return (
+        f"another daemon is already at work on {above}, which holds {vault}; a vault has one "
+        "writer, for all its folders"
+    )
 
 
 def _folders_above(vault: str) -> list[str]:
-    """The folders that the vault lies in, the nearest first, as far as they can be read: no daemon of ours is at work on another one."""
+    """The folders that the vault lies in, the nearest first, as far as they can be read: no daemon
+    of ours is at work on another one.
+    """
     found, folder = [], os.path.dirname(os.path.realpath(vault))
     while folder != os.path.dirname(folder):
         if os.access(folder, os.R_OK):

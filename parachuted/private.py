@@ -1,4 +1,6 @@
-"""Private: files of the home, replaced whole or not at all, and believed only where nobody else could have written them."""
+"""Private: files of the home, replaced whole or not at all, and believed only where nobody else
+could have written them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ class UntrustedFileError(Exception):
 
 
 def read_private(path: Path, limit: int, *, is_secret: bool = False) -> str | None:
-    """The text of a file by which something is allowed; None: there is none. Raises UntrustedFileError.
+    """The text of a file by which something is allowed; None: there is none.
+
+    Raises UntrustedFileError.
 
     Others may not have been able to change it, nor, where it is secret, to read it.
     """
@@ -52,7 +56,9 @@ def mark_at(path: Path) -> tuple[int, ...] | None:
 
 
 def is_in(inner: Path, outer: Path) -> bool:
-    """Whether `inner` is the folder `outer` or below it, also where the disk takes other letters for the same name. Both are resolved."""
+    """Whether `inner` is the folder `outer` or below it, also where the disk takes other letters
+    for the same name. Both are resolved.
+    """
     mark = mark_at(outer)
     places = (place[:2] for place in map(mark_at, (inner, *inner.parents)) if place is not None)
     return inner.is_relative_to(outer) or (mark is not None and mark[:2] in places)
@@ -78,7 +84,10 @@ def locked(home: Path, name: str) -> Iterator[None]:
 
 
 def replace_private(path: Path, data: bytes) -> None:
-    """Put `data` in the place of that file, or of none, durably; its mode becomes 0600. OSError when the disk refuses."""
+    """Put `data` in the place of that file, or of none, durably; its mode becomes 0600.
+
+    OSError when the disk refuses.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     temporary.unlink(missing_ok=True)
     try:
@@ -101,7 +110,10 @@ def _check(name: str, at: os.stat_result, *, is_secret: bool) -> None:
     if not stat.S_ISREG(at.st_mode) or at.st_uid not in {os.geteuid(), 0}:
         raise UntrustedFileError(f"{name} is no file of yours")
     if at.st_mode & (_OTHERS_MAY_ANYTHING if is_secret else _OTHERS_MAY_WRITE):
-        raise UntrustedFileError(f"others may {'read or ' if is_secret else ''}change {name}; `chmod 600` on it mends that")
+        raise UntrustedFileError(
+            f"others may {'read or ' if is_secret else ''}change {name}; `chmod 600` on it mends "
+            "that"
+        )
 
 
 def _private(path: str, flags: int) -> int:

@@ -19,7 +19,9 @@ _SHAPES = re.compile(
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """`text` without these secrets, and without what looks like a key, a token or the header that carries one."""
+    """`text` without these secrets, and without what looks like a key, a token or the header that
+    carries one.
+    """
     for secret in secrets:
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, SHOWN)
@@ -32,7 +34,10 @@ def _replaced(found: re.Match[str]) -> str:
 
 
 class Redactor:
-    """Covers known secrets in what passes in pieces, wherever the pieces' borders are. As long afterwards as before."""
+    """Covers known secrets in what passes in pieces, wherever the pieces' borders are.
+
+    As long afterwards as before.
+    """
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = [secret.encode() for secret in secrets if len(secret) >= _SHORTEST]
@@ -45,7 +50,14 @@ class Redactor:
             text = text.replace(secret, b"*" * len(secret))
         longest = max((len(secret) for secret in self._secrets), default=1) - 1
         ends = range(min(longest, len(text)), 0, -1)
-        held = next((size for size in ends if any(secret.startswith(text[-size:]) for secret in self._secrets)), 0)
+        held = next(
+            (
+                size
+                for size in ends
+                if any(secret.startswith(text[-size:]) for secret in self._secrets)
+            ),
+            0,
+        )
         self._held = text[len(text) - held :]
         return text[: len(text) - held]
 
@@ -56,7 +68,9 @@ class Redactor:
 
 
 class RedactedLines(logging.Formatter):
-    """A log's lines without secrets: whatever brought one, a message, a field or an error's traceback."""
+    """A log's lines without secrets: whatever brought one, a message, a field or an error's
+    traceback.
+    """
 
     def __init__(self, lines: logging.Formatter) -> None:
         super().__init__()

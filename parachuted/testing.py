@@ -1,6 +1,8 @@
-"""Testing: a scripted Messages API, a scripted backend and modules that run alone, for our tests and for those of module authors.
+"""Testing: a scripted Messages API, a scripted backend and modules that run alone, for our tests
+and for those of module authors.
 
-The API speaks the real protocol, so that the real agent process runs with no network and no account.
+The API speaks the real protocol, so that the real agent process runs with no network and no
+account.
 """
 
 from __future__ import annotations
@@ -62,10 +64,11 @@ Block: TypeAlias = Text | ToolUse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A model's answer; `usage` overrides the tokens it reports, `cut` breaks the stream before its last event.
+    """A model's answer; `usage` overrides the tokens it reports, `cut` breaks the stream before its
+    last event.
 
-    `stop_reason` replaces the usual one, such as by `refusal`. `error` is an event of the stream, sent in place of the rest of it:
-    after `error_after` events, or half of them.
+    `stop_reason` replaces the usual one, such as by `refusal`. `error` is an event of the stream,
+    sent in place of the rest of it: after `error_after` events, or half of them.
     """
 
     blocks: tuple[Block, ...]
@@ -121,7 +124,8 @@ _NO_MORE = ApiRefusal(status=400, kind="invalid_request_error", message="the scr
 
 
 class ScriptedMessages:
-    """Serve the Messages API on loopback and answer each request with the next turn; past the last turn it refuses.
+    """Serve the Messages API on loopback and answer each request with the next turn; past the last
+    turn it refuses.
 
     Use it as an async context manager: `url` is where it listens, `requests` what it was asked.
     """
@@ -153,12 +157,22 @@ class ScriptedMessages:
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         await self._runner.cleanup()
 
     async def _record(self, request: web.Request) -> RecordedRequest:
         raw = await request.read()
-        seen = RecordedRequest(method=request.method, path=request.path, headers=dict(request.headers), body=json.loads(raw) if raw else {})
+        seen = RecordedRequest(
+            method=request.method,
+            path=request.path,
+            headers=dict(request.headers),
+            body=json.loads(raw) if raw else {},
+        )
         self.requests.append(seen)
         return seen
 
@@ -185,17 +199,24 @@ class ScriptedMessages:
             return web.json_response(_error(turn), status=turn.status, headers=dict(turn.headers))
         return await self._answer(request, seen, turn)
 
-    async def _answer(self, request: web.Request, seen: RecordedRequest, reply: Reply) -> web.StreamResponse:
+    async def _answer(
+        self, request: web.Request, seen: RecordedRequest, reply: Reply
+    ) -> web.StreamResponse:
         number = next(self._ids)
         message = _message(reply, number=number, model=str(seen.body.get("model")))
         if not seen.body.get("stream"):
             return web.json_response(message)
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
+        )
         await response.prepare(request)
         events = _events(message)
         if reply.error is not None:
             half = len(events) // 2 if reply.blocks else 0
-            events = [*events[: half if reply.error_after is None else reply.error_after], _error(reply.error)]
+            events = [
+                *events[: half if reply.error_after is None else reply.error_after],
+                _error(reply.error),
+            ]
         for event in events[: len(events) // 2] if reply.cut else events:
             await response.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
         if reply.cut and request.transport is not None:
@@ -211,7 +232,12 @@ def _message(reply: Reply, *, number: int, model: str) -> dict[str, object]:
     content = [
         {"type": "text", "text": block.text}
         if isinstance(block, Text)
-        else {"type": "tool_use", "id": f"toolu_{number:04}_{place:03}", "name": block.name, "input": block.input}
+        else {
+            "type": "tool_use",
+            "id": f"toolu_{number:04}_{place:03}",
+            "name": block.name,
+            "input": block.input,
+        }
         for place, block in enumerate(reply.blocks)
     ]
     wants_tool = any(isinstance(block, ToolUse) for block in reply.blocks)
@@ -231,7 +257,10 @@ def _events(message: Mapping[str, object]) -> list[dict[str, object]]:
     """Cut a whole message into the events of the streaming protocol."""
     usage = message["usage"]
     events: list[dict[str, object]] = [
-        {"type": "message_start", "message": {**message, "content": [], "stop_reason": None, "usage": usage}},
+        {
+            "type": "message_start",
+            "message": {**message, "content": [], "stop_reason": None, "usage": usage},
+        },
     ]
     blocks = message["content"]
     for index, block in enumerate(blocks if isinstance(blocks, list) else []):
@@ -247,16 +276,22 @@ def _events(message: Mapping[str, object]) -> list[dict[str, object]]:
             {"type": "content_block_stop", "index": index},
         ]
     stop = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-    return [*events, {"type": "message_delta", "delta": stop, "usage": usage}, {"type": "message_stop"}]
+    return [
+        *events,
+        {"type": "message_delta", "delta": stop, "usage": usage},
+        {"type": "message_stop"},
+    ]
 
 
 Script: TypeAlias = Sequence[Block] | Callable[[Job], Awaitable[Sequence[Block]]]
 
 
 class ScriptedBackend:
-    """Do each job by a script: blocks to say and tools to call, or a coroutine function that makes them from the job.
+    """Do each job by a script: blocks to say and tools to call, or a coroutine function that makes
+    them from the job.
 
-    `jobs` is what it was given. A run costs `cost_usd`; each block counts as a turn; the job's limits hold.
+    `jobs` is what it was given. A run costs `cost_usd`; each block counts as a turn; the job's
+    limits hold.
     """
 
     name = "scripted"
@@ -271,7 +306,11 @@ class ScriptedBackend:
         self.jobs.append(job)
         deadline = asyncio.get_running_loop().time() + job.limits.timeout_s
         turns = 0
-        problem = None if self._cost_usd <= job.limits.max_cost_usd else f"the agent had used up its ${job.limits.max_cost_usd:g}"
+        problem = (
+            None
+            if self._cost_usd <= job.limits.max_cost_usd
+            else f"the agent had used up its ${job.limits.max_cost_usd:g}"
+        )
         try:
             async with asyncio.timeout_at(deadline):
                 blocks = await self._script(job) if callable(self._script) else self._script
@@ -285,7 +324,13 @@ class ScriptedBackend:
                 yield step
         except TimeoutError:
             problem = "the agent ran out of time and was ended"
-        yield RunResult(cost_usd=self._cost_usd, input_tokens=0, output_tokens=0, turns=turns, session_id=f"scripted-{job.watcher}")
+        yield RunResult(
+            cost_usd=self._cost_usd,
+            input_tokens=0,
+            output_tokens=0,
+            turns=turns,
+            session_id=f"scripted-{job.watcher}",
+        )
         if problem is not None:
             raise AgentFailedError(problem)
 
@@ -298,4 +343,6 @@ async def _play(job: Job, block: Block) -> Step:
         return TextStep(text=block.text)
     name = block.name.removeprefix(_SEEN_PREFIX)
     arguments = block.input if isinstance(block.input, Mapping) else {}
-    return ToolCallStep(tool=name, arguments=arguments, result=await call_tool(job.tools, name, block.input))
+    return ToolCallStep(
+        tool=name, arguments=arguments, result=await call_tool(job.tools, name, block.input)
+    )

@@ -8,7 +8,21 @@ from typing import Annotated, TypeAlias, TypeVar
 from pydantic import Field
 
 Time: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-_NAMES = frozenset({"added_at", "at", "created_at", "due", "ended", "resolved_at", "since", "started", "timestamp", "undone", "until"})
+_NAMES = frozenset(
+    {
+        "added_at",
+        "at",
+        "created_at",
+        "due",
+        "ended",
+        "resolved_at",
+        "since",
+        "started",
+        "timestamp",
+        "undone",
+        "until",
+    }
+)
 _OTHERS = "steps"  # what an agent called tools with is told as it was
 _T = TypeVar("_T")
 
@@ -19,8 +33,14 @@ def time_of(at: datetime) -> str:
 
 
 def moment_text(value: date | time) -> str:
-    """A moment whose zone is known in that way; a day, a time of day and a moment without a zone as ISO 8601 has them."""
-    return time_of(value) if isinstance(value, datetime) and value.tzinfo is not None else value.isoformat()
+    """A moment whose zone is known in that way; a day, a time of day and a moment without a zone as
+    ISO 8601 has them.
+    """
+    return (
+        time_of(value)
+        if isinstance(value, datetime) and value.tzinfo is not None
+        else value.isoformat()
+    )
 
 
 def moment(seconds: float) -> str:
@@ -38,7 +58,14 @@ def with_times(document: _T) -> _T:
 
 def _spelled(value: object, *, is_time: bool) -> object:
     if isinstance(value, dict):
-        return {name: one if name == _OTHERS else _spelled(one, is_time=name in _NAMES) for name, one in value.items()}
+        return {
+            name: one if name == _OTHERS else _spelled(one, is_time=name in _NAMES)
+            for name, one in value.items()
+        }
     if isinstance(value, list | tuple):
         return [_spelled(one, is_time=False) for one in value]
-    return f"{value.removesuffix('+00:00')}Z" if is_time and isinstance(value, str) and value.endswith("+00:00") else value
+    return (
+        f"{value.removesuffix('+00:00')}Z"
+        if is_time and isinstance(value, str) and value.endswith("+00:00")
+        else value
+    )

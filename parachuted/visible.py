@@ -1,8 +1,9 @@
 """Visible: a stranger's text as a person can judge it before they agree to something.
 
-On a screen of ours each line begins with a label, and what a stranger wrote stands behind `label     | `, on lines of its own. It is one
-paragraph: blanks are one blank, line ends are none, what nobody sees is spelled out, and what is long is cut. So it can neither push what
-follows out of sight nor look like a line of ours, on a screen of any width.
+On a screen of ours each line begins with a label, and what a stranger wrote stands behind `label
+| `, on lines of its own. It is one paragraph: blanks are one blank, line ends are none, what nobody
+sees is spelled out, and what is long is cut. So it can neither push what follows out of sight nor
+look like a line of ours, on a screen of any width.
 """
 
 from __future__ import annotations
@@ -19,22 +20,43 @@ _LEAST_COLUMNS = 30
 USUAL_COLUMNS = 80
 MOST_CHARACTERS = 300
 
-# Default_Ignorable_Code_Point of DerivedCoreProperties.txt, Unicode 14.0 to 16.0, which unicodedata does not have.
+# Default_Ignorable_Code_Point of DerivedCoreProperties.txt, Unicode 14.0 to 16.0, which unicodedata
+# does not have.
 _DEFAULT_IGNORABLE = (
-    (0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F),
-    (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8),
-    (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
-)  # fmt: skip
+    (0x00AD, 0x00AD),
+    (0x034F, 0x034F),
+    (0x061C, 0x061C),
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x200B, 0x200F),
+    (0x202A, 0x202E),
+    (0x2060, 0x206F),
+    (0x3164, 0x3164),
+    (0xFE00, 0xFE0F),
+    (0xFEFF, 0xFEFF),
+    (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFF8),
+    (0x1BCA0, 0x1BCA3),
+    (0x1D173, 0x1D17A),
+    (0xE0000, 0xE0FFF),
+)
 
 
 def is_ignorable(character: str) -> bool:
-    """Whether text looks the same without that character: it is default-ignorable in Unicode, or controls format."""
+    """Whether text looks the same without that character: it is default-ignorable in Unicode, or
+    controls format.
+    """
     number = ord(character)
-    return unicodedata.category(character) == "Cf" or any(first <= number <= last for first, last in _DEFAULT_IGNORABLE)
+    return unicodedata.category(character) == "Cf" or any(
+        first <= number <= last for first, last in _DEFAULT_IGNORABLE
+    )
 
 
 def visible(text: str, keep: str = "") -> str:
-    """The text with an escape such as <backslash>u202e for each character that nobody sees, but for those in `keep`."""
+    """The text with an escape such as <backslash>u202e for each character that nobody sees, but for
+    those in `keep`.
+    """
     if text.isascii() and text.isprintable():
         return text
     return "".join(one if one in keep or not _is_hidden(one) else _spelled(one) for one in text)
@@ -45,7 +67,11 @@ def one_line(text: str, most: int = MOST_CHARACTERS) -> str:
     shown = visible(" ".join(text.split()))
     if not shown.isascii():
         shown = _without_stacks(shown)
-    return shown if len(shown) <= most else f"{shown[:most]}... ({len(shown) - most:,} more characters)"
+    return (
+        shown
+        if len(shown) <= most
+        else f"{shown[:most]}... ({len(shown) - most:,} more characters)"
+    )
 
 
 def fact(label: str, words: str) -> str:
@@ -59,18 +85,31 @@ def quoted(label: str, text: str, most: int = MOST_CHARACTERS) -> str:
 
 
 def quoted_lines(text: str, most_lines: int) -> list[str]:
-    """A stranger's text whose lines matter, such as a note: each line is marked, blanks within it stay, and what hides is spelled out."""
+    """A stranger's text whose lines matter, such as a note: each line is marked, blanks within it
+    stay, and what hides is spelled out.
+    """
     lines = text.removesuffix("\n").split("\n")
-    shown = [f"  {_MARK}{visible(line, keep=chr(9)).expandtabs(4)}".rstrip() for line in lines[:most_lines]]
+    shown = [
+        f"  {_MARK}{visible(line, keep=chr(9)).expandtabs(4)}".rstrip()
+        for line in lines[:most_lines]
+    ]
     left = len(lines) - most_lines
     return shown if left <= 0 else [*shown, f"({left:,} more lines)"]
 
 
 def wrapped(line: str, columns: int = USUAL_COLUMNS) -> list[str]:
-    """The line in pieces that a screen of so many columns shows without breaking them itself: those that follow are marked as its own."""
+    """The line in pieces that a screen of so many columns shows without breaking them itself: those
+    that follow are marked as its own.
+    """
     of_note, of_stranger = "  " + _MARK, " " * _LABEL + _MARK
     is_quoted = line[_LABEL:].startswith(_MARK)
-    begins = of_note if line.startswith(of_note) else of_stranger if is_quoted else " " * len(of_stranger)
+    begins = (
+        of_note
+        if line.startswith(of_note)
+        else of_stranger
+        if is_quoted
+        else " " * len(of_stranger)
+    )
     room, pieces, start, width = max(columns, _LEAST_COLUMNS) - 1, list[str](), 0, 0
     for at, character in enumerate(line):
         takes = _columns_of(character)
@@ -100,9 +139,16 @@ def _columns_of(character: str) -> int:
 
 def _is_hidden(one: str) -> bool:
     category = unicodedata.category(one)
-    return category in _HIDDEN or one == _BLANK or is_ignorable(one) or (category == "Zs" and one != " ")
+    return (
+        category in _HIDDEN
+        or one == _BLANK
+        or is_ignorable(one)
+        or (category == "Zs" and one != " ")
+    )
 
 
 def _spelled(one: str) -> str:
     number = ord(one)
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"  # noqa: PLR2004
+    if number < 0x100:  # noqa: PLR2004
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"  # noqa: PLR2004

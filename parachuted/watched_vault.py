@@ -1,7 +1,10 @@
-"""Watched vault: one vault, locked, known and watched. It is all that a start waits for; the rooms that answer are loaded afterwards.
+"""Watched vault: one vault, locked, known and watched.
 
-Kept cheap to import, since `parachute start` waits for it. A change that is found before the rest is loaded waits until it can be recorded,
-and whoever connects waits in the socket's backlog, so nothing is lost meanwhile.
+It is all that a start waits for; the rooms that answer are loaded afterwards.
+
+Kept cheap to import, since `parachute start` waits for it. A change that is found before the rest
+is loaded waits until it can be recorded, and whoever connects waits in the socket's backlog, so
+nothing is lost meanwhile.
 """
 
 from __future__ import annotations
@@ -18,12 +21,30 @@ from pathlib import Path
 from parachuted import __version__
 from parachuted.config import Settings
 from parachuted.errors import DaemonError
-from parachuted.events import Bus, Change, ChangeCommitter, ChangeDetector, ChangeListeners, DiskScan, Problems, load_ignore, make_watcher
+from parachuted.events import (
+    Bus,
+    Change,
+    ChangeCommitter,
+    ChangeDetector,
+    ChangeListeners,
+    DiskScan,
+    Problems,
+    load_ignore,
+    make_watcher,
+)
 from parachuted.listening import listening_sockets
 from parachuted.presence import Presence
 from parachuted.state import open_state
 from parachuted.times import time_of
-from parachuted.vault import History, IndexSnapshot, ObjectStore, Recovery, Scanner, VaultIndex, VaultRoot
+from parachuted.vault import (
+    History,
+    IndexSnapshot,
+    ObjectStore,
+    Recovery,
+    Scanner,
+    VaultIndex,
+    VaultRoot,
+)
 from parachuted.vault_state import no_vault, state_folder
 
 _LOCAL_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where this machine reaches what listens on every address
@@ -39,9 +60,16 @@ class WatchedVault:
     """The vault of one daemon. `close` lets go of it."""
 
     def __init__(
-        self, settings: Settings, home: Path, *, clock: Callable[[], datetime] = utc_now, flags: Mapping[str, object] | None = None
+        self,
+        settings: Settings,
+        home: Path,
+        *,
+        clock: Callable[[], datetime] = utc_now,
+        flags: Mapping[str, object] | None = None,
     ) -> None:
-        """Opens the vault's state. Call it on the event loop. Raises DaemonError when another daemon has the home or the vault.
+        """Opens the vault's state.
+
+        Call it on the event loop. Raises DaemonError when another daemon has the home or the vault.
 
         `flags` are what the command was given beside the settings, for a later restart.
         """
@@ -63,10 +91,20 @@ class WatchedVault:
         self.index = self._load_index()
         watcher = make_watcher(self.root.folder, settings.watch.engine)
         self.noticer = ChangeDetector(
-            looker=DiskScan(self.root, Scanner(self.root, self.index, load_ignore(self.root)), watcher),
-            keeper=ChangeCommitter(self.index, self._snapshot, self.history, ChangeListeners(record=self._record, tell=self._tell), clock),
-            watcher=watcher, problems=self.problems, full_every_s=settings.scan.full_every_s,
-        )  # fmt: skip
+            looker=DiskScan(
+                self.root, Scanner(self.root, self.index, load_ignore(self.root)), watcher
+            ),
+            keeper=ChangeCommitter(
+                self.index,
+                self._snapshot,
+                self.history,
+                ChangeListeners(record=self._record, tell=self._tell),
+                clock,
+            ),
+            watcher=watcher,
+            problems=self.problems,
+            full_every_s=settings.scan.full_every_s,
+        )
         self._listeners: ChangeListeners | None = None
         self._loader: Callable[[], Awaitable[None]] | None = None
         self.token = secrets.token_urlsafe(32)
@@ -83,7 +121,10 @@ class WatchedVault:
         """The index of the last life; without the state that goes with it, first contact."""
         known = self.state.table("control").take("baseline")
         index = self._snapshot.load() if known is not None else None
-        for subject, problem in (("snapshot", self._snapshot.problem), ("history", self.history.problem)):
+        for subject, problem in (
+            ("snapshot", self._snapshot.problem),
+            ("history", self.history.problem),
+        ):
             self.problems.set(subject, problem)
         for number, problem in enumerate(self.state.problems):
             self.problems.set(f"state:{number}", problem)
@@ -95,15 +136,20 @@ class WatchedVault:
         self._listeners = listeners
 
     async def begin(self, loader: Callable[[], Awaitable[None]]) -> None:
-        """Listen, and compare the whole vault with what was known. `loader` makes what calls `serve`.
+        """Listen, and compare the whole vault with what was known.
 
-        It is awaited first where the last life left tasks half done or nothing is known of the vault, and when a change is found; else by
-        `load`. Raises DaemonError when the port cannot be used and OSError when the vault cannot be read.
+        `loader` makes what calls `serve`.
+
+        It is awaited first where the last life left tasks half done or nothing is known of the
+        vault, and when a change is found; else by `load`. Raises DaemonError when the port cannot
+        be used and OSError when the vault cannot be read.
         """
         self._loader = loader
         self.sockets = listening_sockets(self.settings.host, self.settings.port)
         self._recover()
-        if self.is_first_contact or any(task.get("state") == "running" for _id, task in self.state.table(_TASKS).items()):
+        if self.is_first_contact or any(
+            task.get("state") == "running" for _id, task in self.state.table(_TASKS).items()
+        ):
             await self.load()
         await self._scan()
         if not self.is_first_contact:  # else its baseline comes first
@@ -117,14 +163,18 @@ class WatchedVault:
 
     def _recover(self) -> None:
         """Finish or take back the writes that the last life was in the middle of."""
-        recovery = Recovery(root=self.root, objects=self.objects, history=self.history, now=self.clock())
+        recovery = Recovery(
+            root=self.root, objects=self.objects, history=self.history, now=self.clock()
+        )
         for number, said in enumerate(recovery.run()):
             self.problems.set(f"recovered:{number}", said)
 
     async def _scan(self) -> None:
         """The first scan; every folder is watched from then on."""
         was_enabled = gc.isenabled()
-        gc.disable()  # a first scan makes an object a file and drops none: looking for garbage among them is a third of the time
+        # a first scan makes an object a file and drops none: looking for garbage among them is a
+        # third of the time
+        gc.disable()
         try:
             await self.noticer.first_scan()
         finally:

@@ -23,23 +23,36 @@ HOURS = 3 * 60 * 60
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--torture", action="store_true", help="run the torture tests at full size; takes hours")
+    parser.addoption(
+        "--torture", action="store_true", help="run the torture tests at full size; takes hours"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
-        # Where several processes share the tests, a file stays in one of them, and all that needs the Docker engine in one.
-        item.add_marker(pytest.mark.xdist_group("engine" if "engine" in fixtures else item.nodeid.partition("::")[0]))
+        # Where several processes share the tests, a file stays in one of them, and all that needs
+        # the Docker engine in one.
+        item.add_marker(
+            pytest.mark.xdist_group(
+                "engine" if "engine" in fixtures else item.nodeid.partition("::")[0]
+            )
+        )
         if "torture" in fixtures:
             item.add_marker("torture")
             if config.getoption("--torture"):
                 item.add_marker(pytest.mark.timeout(HOURS), append=False)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     """Leave for .ci/run how many tests had no engine: a proof that was not run is none."""
-    skipped = [report for report in terminalreporter.stats.get("skipped", []) if WITHOUT in str(report.longrepr)]
+    skipped = [
+        report
+        for report in terminalreporter.stats.get("skipped", [])
+        if WITHOUT in str(report.longrepr)
+    ]
     if skipped and config.cache is not None:
         config.cache.set("engine/skipped", len(skipped))
         terminalreporter.write_line(f"{len(skipped)} tests that need a Docker engine were skipped")
@@ -53,7 +66,9 @@ def torture(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def _nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test, nor a program that it starts, sees the developer's own home, settings or credentials."""
+    """No test, nor a program that it starts, sees the developer's own home, settings or
+    credentials.
+    """
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ:
             if name.startswith(("PARACHUTE_", "ANTHROPIC_", "CLAUDE_")):
@@ -81,15 +96,28 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def live(vault: Path, home: Path) -> Live:
-    """Start a daemon: `async with live(backend, clock=..., **flags) as life`. Dotted settings are given with `__`."""
+    """Start a daemon: `async with live(backend, clock=..., **flags) as life`.
+
+    Dotted settings are given with `__`.
+    """
 
     @contextlib.asynccontextmanager
     async def start(
         backend: Backend | None = None, *, clock: Callable[[], datetime] = utc_now, **flags: object
-    ) -> AsyncIterator[Life]:  # fmt: skip
-        chosen = {"vault": str(vault), "port": 0, "bubble.quiet_s": 0.05, **{key.replace("__", "."): value for key, value in flags.items()}}
+    ) -> AsyncIterator[Life]:
+        chosen = {
+            "vault": str(vault),
+            "port": 0,
+            "bubble.quiet_s": 0.05,
+            **{key.replace("__", "."): value for key, value in flags.items()},
+        }
         settings = load_settings(home, {}, chosen)
-        daemon = Daemon(settings, home, BackendChoice(backend=backend or OfflineBackend(), reason="for a test", model=None), clock=clock)
+        daemon = Daemon(
+            settings,
+            home,
+            BackendChoice(backend=backend or OfflineBackend(), reason="for a test", model=None),
+            clock=clock,
+        )
         life = Life(daemon=daemon, vault=vault)
         daemon.bus.listen(life.events.append)
         ready = asyncio.Event()
@@ -113,8 +141,16 @@ def engine() -> Iterator[Mapping[str, str]]:
 
 @pytest.fixture
 async def sandboxes(engine: Mapping[str, str], tmp_path: Path) -> AsyncIterator[Sandboxes]:
-    """Sandboxes in which agents can run: the image is there, made of this machine's own programs. None is started ahead."""
-    made = Sandboxes(folder=tmp_path / "slots", env=engine, label=f"{tmp_path.name}-{uuid4().hex}", is_pooled=False)
+    """Sandboxes in which agents can run: the image is there, made of this machine's own programs.
+
+    None is started ahead.
+    """
+    made = Sandboxes(
+        folder=tmp_path / "slots",
+        env=engine,
+        label=f"{tmp_path.name}-{uuid4().hex}",
+        is_pooled=False,
+    )
     if (await made.status()).image is None:
         async for _line in made.build(offline=True):
             pass

@@ -1,4 +1,6 @@
-"""Engine: a Docker engine for tests, the one that runs here or one that is begun for them and ended with them."""
+"""Engine: a Docker engine for tests, the one that runs here or one that is begun for them and ended
+with them.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,24 @@ WITHOUT = "no Docker engine: "
 
 @contextlib.contextmanager
 def an_engine() -> Iterator[Mapping[str, str]]:
-    """The environment in which `docker` finds an engine. Skips, with words that .ci/run looks for, where none can run."""
-    env = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME"} or name.startswith("DOCKER_")}
+    """The environment in which `docker` finds an engine.
+
+    Skips, with words that .ci/run looks for, where none can run.
+    """
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name in {"PATH", "HOME"} or name.startswith("DOCKER_")
+    }
     if shutil.which("docker") is None:
         pytest.skip(f"{WITHOUT}there is no `docker` command on this machine")
     if answers(env):
         yield env
         return
     if shutil.which("dockerd", path=f"{env['PATH']}:/usr/sbin:/sbin") is None or os.getuid() != 0:
-        pytest.skip(f"{WITHOUT}none answers, and none can be begun here: that needs `dockerd` and root")
+        pytest.skip(
+            f"{WITHOUT}none answers, and none can be begun here: that needs `dockerd` and root"
+        )
     folder = Path(tempfile.mkdtemp(prefix="pd-", dir="/tmp"))
     with begun(folder) as ours:
         yield {**env, **ours}
@@ -41,13 +52,19 @@ def begun(folder: Path) -> Iterator[Mapping[str, str]]:
     plain = ["--storage-driver=vfs", "--iptables=false", "--bridge=none"]
     with (folder / "log").open("wb") as log:
         dockerd = subprocess.Popen(
-            ["dockerd", *plain, "-H", env["DOCKER_HOST"], *roots], stdout=log, stderr=log, env=env, start_new_session=True
+            ["dockerd", *plain, "-H", env["DOCKER_HOST"], *roots],
+            stdout=log,
+            stderr=log,
+            env=env,
+            start_new_session=True,
         )
     try:
         until = time.monotonic() + MAY_START_S
         while not answers(env):
             if dockerd.poll() is not None or time.monotonic() > until:
-                pytest.skip(f"{WITHOUT}dockerd does not run here: {(folder / 'log').read_text()[-300:]}")
+                pytest.skip(
+                    f"{WITHOUT}dockerd does not run here: {(folder / 'log').read_text()[-300:]}"
+                )
             time.sleep(0.1)
         yield env
     finally:
@@ -61,11 +78,15 @@ def begun(folder: Path) -> Iterator[Mapping[str, str]]:
 
 
 def answers(env: Mapping[str, str]) -> bool:
-    asked = subprocess.run(["docker", "version"], env=dict(env), capture_output=True, check=False, timeout=20)
+    asked = subprocess.run(
+        ["docker", "version"], env=dict(env), capture_output=True, check=False, timeout=20
+    )
     return asked.returncode == 0
 
 
 def containers(env: Mapping[str, str], *, of: str | None = None) -> list[str]:
     """The containers that the engine has, running or not; `of`: with that label alone."""
     command = ["docker", "ps", "-aq", *([f"--filter=label={of}"] if of else [])]
-    return subprocess.run(command, env=dict(env), capture_output=True, text=True, check=True).stdout.split()
+    return subprocess.run(
+        command, env=dict(env), capture_output=True, text=True, check=True
+    ).stdout.split()

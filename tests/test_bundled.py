@@ -11,7 +11,9 @@ from parachuted.errors import NotFoundError
 
 
 def test_a_checkout_has_the_folders_beside_the_package():
-    assert bundled_folder("vault-template").samefile(Path(__file__).parent.parent / "vault-template")
+    assert bundled_folder("vault-template").samefile(
+        Path(__file__).parent.parent / "vault-template"
+    )
 
 
 def test_an_installed_package_has_them_inside(tmp_path: Path):

@@ -1,4 +1,6 @@
-"""The composition root: one daemon at a time, what it takes up where the last one left it, and what it does without it."""
+"""The composition root: one daemon at a time, what it takes up where the last one left it, and what
+it does without it.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def state(home: Path) -> Path:
 
 def daemon(home: Path, **flags: object) -> Daemon:
     settings = load_settings(home, {}, {"port": 0, **flags})
-    return Daemon(settings, home, BackendChoice(backend=OfflineBackend(), reason="for a test", model=None))
+    return Daemon(
+        settings, home, BackendChoice(backend=OfflineBackend(), reason="for a test", model=None)
+    )
 
 
 async def changed(life: Life, focus: str) -> None:
@@ -66,7 +70,11 @@ async def test_first_contact_is_a_baseline_and_no_storm(live: Live, pair):
     async with live() as life:
         await life.settled()
 
-        assert [event.event for event in life.events if event.event.startswith(("file.", "task.", "run."))] == []
+        assert [
+            event.event
+            for event in life.events
+            if event.event.startswith(("file.", "task.", "run."))
+        ] == []
         assert len(life.daemon.index) == 2
         assert [one.watcher for one in life.daemon.watches.all()] == ["AGENTS.md"]
         await changed(life, "- sow")
@@ -79,14 +87,19 @@ async def test_a_second_start_is_no_first_contact(live: Live, pair):
     async with live() as life:
         await life.settled()
 
-        assert [(change["path"], change["by"]) for change in life.told("file.")] == [("new.md", "person")]
+        assert [(change["path"], change["by"]) for change in life.told("file.")] == [
+            ("new.md", "person")
+        ]
         assert life.told("run.finished") == []
 
 
 async def test_a_home_and_a_vault_have_one_daemon(live: Live, home, vault, tmp_path):
     (tmp_path / "another").mkdir()
     async with live() as life:
-        for folder, flags in ((home, {"vault": str(tmp_path / "another")}), (tmp_path / "new home", {"vault": str(vault)})):
+        for folder, flags in (
+            (home, {"vault": str(tmp_path / "another")}),
+            (tmp_path / "new home", {"vault": str(vault)}),
+        ):
             began = time.monotonic()
             with pytest.raises(DaemonError, match=r"already (running|at work)"):
                 daemon(folder, **flags)
@@ -123,7 +136,10 @@ async def test_a_run_that_was_interrupted_is_taken_up_again_at_the_next_start(li
         runs = {str(run["id"]): run for run in life.daemon.history.runs(limit=9)}
 
     assert "sow the beans" in (pair / "AGENTS.md").read_text("utf-8")
-    assert [run["outcome"] for run in runs.values() if run["id"] != interrupted] in ([], ["changed"])
+    assert [run["outcome"] for run in runs.values() if run["id"] != interrupted] in (
+        [],
+        ["changed"],
+    )
     assert all(run["ended"] for run in runs.values())
 
 
@@ -136,7 +152,9 @@ async def test_it_ends_within_seconds_though_a_run_goes_on(live: Live, pair):
     assert time.monotonic() - began < 5
 
 
-async def test_without_its_state_it_meets_the_vault_anew_and_nothing_is_lost(live: Live, home, pair):
+async def test_without_its_state_it_meets_the_vault_anew_and_nothing_is_lost(
+    live: Live, home, pair
+):
     async with live() as life:
         await changed(life, "- sow")
     before = {file: file.read_bytes() for file in pair.rglob("*.md")}
@@ -152,24 +170,32 @@ async def test_without_its_state_it_meets_the_vault_anew_and_nothing_is_lost(liv
 
 @pytest.mark.parametrize("name", ["state.journal", "snapshot.json", "history.db"])
 @pytest.mark.parametrize("harm", ["garbled", "cut", "emptied"])
-async def test_what_is_garbled_is_set_aside_and_said_and_the_daemon_goes_on(live: Live, home, pair, name, harm):
+async def test_what_is_garbled_is_set_aside_and_said_and_the_daemon_goes_on(
+    live: Live, home, pair, name, harm
+):
     async with live() as life:
         await changed(life, "- sow")
     file = state(home) / name
     data = file.read_bytes()
     for beside in state(home).glob(f"{name}-*"):  # what SQLite keeps beside its file
         beside.unlink()
-    file.write_bytes({"garbled": os.urandom(len(data)), "cut": data[: len(data) // 2], "emptied": b""}[harm])
+    file.write_bytes(
+        {"garbled": os.urandom(len(data)), "cut": data[: len(data) // 2], "emptied": b""}[harm]
+    )
     async with live() as life:
         problems = life.daemon.problems.all()
         await changed(life, "- harvest")
 
     assert "harvest" in (pair / "AGENTS.md").read_text("utf-8")
-    if harm == "garbled" or (harm == "cut" and name != "state.journal"):  # a journal's torn end is what any crash leaves
+    if harm == "garbled" or (
+        harm == "cut" and name != "state.journal"
+    ):  # a journal's torn end is what any crash leaves
         assert "set aside" in " ".join(problems.values())
 
 
-async def test_what_changed_while_the_daemon_was_off_and_its_snapshot_was_lost_is_no_storm(live: Live, home, pair):
+async def test_what_changed_while_the_daemon_was_off_and_its_snapshot_was_lost_is_no_storm(
+    live: Live, home, pair
+):
     async with live() as life:
         await life.settled()
     (state(home) / "snapshot.json").write_bytes(b"garbled")
@@ -184,12 +210,18 @@ async def test_the_state_of_a_vault_is_found_by_its_real_place(home, vault, tmp_
     (tmp_path / "link").symlink_to(vault)
     (tmp_path / "other").mkdir()
 
-    assert state_folder(home, tmp_path / "link") == state_folder(home, vault) != state_folder(home, tmp_path / "other")
+    assert (
+        state_folder(home, tmp_path / "link")
+        == state_folder(home, vault)
+        != state_folder(home, tmp_path / "other")
+    )
     assert state_folder(home, vault).is_relative_to(home / "state")
 
 
 async def test_without_a_login_the_agent_is_the_offline_one_and_says_why(home, vault, tmp_path):
-    chosen = choose_agent(load_settings(home, {}, {"vault": str(vault)}), state_folder(home, vault), {}, tmp_path)
+    chosen = choose_agent(
+        load_settings(home, {}, {"vault": str(vault)}), state_folder(home, vault), {}, tmp_path
+    )
 
     assert (chosen.backend.name, chosen.model) == ("offline", None)
     assert "no login" in chosen.reason
@@ -197,7 +229,9 @@ async def test_without_a_login_the_agent_is_the_offline_one_and_says_why(home, v
 
 async def test_with_a_login_it_is_claude(home, vault, tmp_path):
     settings = load_settings(home, {}, {"vault": str(vault)})
-    chosen = choose_agent(settings, state_folder(home, vault), {"ANTHROPIC_API_KEY": "sk-ant-SECRET"}, tmp_path)
+    chosen = choose_agent(
+        settings, state_folder(home, vault), {"ANTHROPIC_API_KEY": "sk-ant-SECRET"}, tmp_path
+    )
     await chosen.backend.close()
 
     assert (chosen.backend.name, chosen.model) == ("claude", settings.agent.model)

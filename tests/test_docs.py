@@ -1,4 +1,6 @@
-"""Docs: the references are what the code says, the names in the pages are those of the code, and the site builds with no dead link."""
+"""Docs: the references are what the code says, the names in the pages are those of the code, and
+the site builds with no dead link.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,13 @@ from tests.test_readme import commands_of
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "hooks/README.md", ROOT / "modules/README.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "SECURITY.md",
+    ROOT / "hooks/README.md",
+    ROOT / "modules/README.md",
+    *sorted(DOCS.rglob("*.md")),
+]
 NAMES_OF_CODE = [DOCS / "design.md"]  # the page whose code spans are names of the code
 
 
@@ -53,7 +61,11 @@ def names_defined() -> set[str]:
             if isinstance(node, ast.ClassDef):
                 found |= {
                     node.name,
-                    *(f"{node.name}.{one.name}" for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)),
+                    *(
+                        f"{node.name}.{one.name}"
+                        for one in node.body
+                        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+                    ),
                 }
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 found.add(node.name)
@@ -61,7 +73,16 @@ def names_defined() -> set[str]:
 
 
 def build_site(root: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    built = [sys.executable, "-m", "mkdocs", "build", "--config-file", str(root / "mkdocs.yml"), "--site-dir", str(folder)]
+    built = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--config-file",
+        str(root / "mkdocs.yml"),
+        "--site-dir",
+        str(folder),
+    ]
     return subprocess.run(built, cwd=root, capture_output=True, text=True, check=False)
 
 
@@ -81,8 +102,12 @@ def test_every_call_command_setting_and_event_is_in_the_references():
     reference = {page.name: page.read_text("utf-8") for page in (DOCS / "reference").iterdir()}
 
     assert set(re.findall(r"^### `(.+)`$", reference["api.md"], re.MULTILINE)) == ROUTES
-    assert set(re.findall(r"^## `parachute (.+)`$", reference["commands.md"], re.MULTILINE)) == commands_of(make_parser())
-    assert re.findall(r"^\| `([\w.]+)`", reference["settings.md"], re.MULTILINE) == [one[0] for one in describe_settings()]
+    assert set(
+        re.findall(r"^## `parachute (.+)`$", reference["commands.md"], re.MULTILINE)
+    ) == commands_of(make_parser())
+    assert re.findall(r"^\| `([\w.]+)`", reference["settings.md"], re.MULTILINE) == [
+        one[0] for one in describe_settings()
+    ]
     assert set(re.findall(r"^\| `([\w.]+)`", reference["events.md"], re.MULTILINE)) == set(CATALOG)
 
 
@@ -92,20 +117,32 @@ def test_the_readme_is_short():
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_path_that_a_page_names_exists(page: Path):
-    named = re.findall(r"`((?:parachuted|tests|docs|hooks|benchmarks|systemd|launchd|vault-template)/[\w./-]*)`", prose_of(page))
+    named = re.findall(
+        r"`((?:parachuted|tests|docs|hooks|benchmarks|systemd|launchd|vault-template)/[\w./-]*)`",
+        prose_of(page),
+    )
 
-    assert [path for path in named if not (ROOT / path).exists() and "X" not in path.split("/")] == []
+    assert [
+        path for path in named if not (ROOT / path).exists() and "X" not in path.split("/")
+    ] == []
 
 
 @pytest.mark.parametrize("page", NAMES_OF_CODE, ids=name_of)
 def test_every_name_of_the_code_that_a_page_names_exists(page: Path):
-    named = set(re.findall(r"`([A-Z][a-z]+[A-Za-z]*(?:\.[a-z_]+)?|[a-z]+(?:_[a-z]+)+)`", prose_of(page)))
+    named = set(
+        re.findall(r"`([A-Z][a-z]+[A-Za-z]*(?:\.[a-z_]+)?|[a-z]+(?:_[a-z]+)+)`", prose_of(page))
+    )
 
     assert sorted(named - names_defined() - set(dir(builtins)) - {"update_context"}) == []
     assert len(named) > 30
 
 
-@pytest.mark.parametrize("room", sorted(path.name for path in (ROOT / "parachuted").iterdir() if (path / "__init__.py").is_file()))
+@pytest.mark.parametrize(
+    "room",
+    sorted(
+        path.name for path in (ROOT / "parachuted").iterdir() if (path / "__init__.py").is_file()
+    ),
+)
 def test_every_room_is_on_the_map(room: str):
     assert f"| `parachuted/{room}/` |" in (DOCS / "design.md").read_text("utf-8")
 
@@ -121,15 +158,26 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path):
     done = build_site(ROOT, tmp_path)
 
     assert done.returncode == 0, done.stderr
-    for page in ("index.html", "security.html", "design.html", "reference/api.html", "reference/hooks.html", "reference/modules.html"):
+    for page in (
+        "index.html",
+        "security.html",
+        "design.html",
+        "reference/api.html",
+        "reference/hooks.html",
+        "reference/modules.html",
+    ):
         assert (tmp_path / page).is_file(), page
     sources = [
-        found for page in tmp_path.rglob("*.html") for found in re.findall(r'<(?:script|link|img)[^>]*"(https?:[^"]*)"', page.read_text())
+        found
+        for page in tmp_path.rglob("*.html")
+        for found in re.findall(r'<(?:script|link|img)[^>]*"(https?:[^"]*)"', page.read_text())
     ]
     assert sources == []
 
 
-@pytest.mark.parametrize("link", ["no-page.md", "watching.md#no-such-heading", "../hooks/nothing.md"])
+@pytest.mark.parametrize(
+    "link", ["no-page.md", "watching.md#no-such-heading", "../hooks/nothing.md"]
+)
 def test_a_dead_link_fails_the_build(tmp_path: Path, link: str):
     for name in ("docs", "hooks", "modules"):
         shutil.copytree(ROOT / name, tmp_path / name)

@@ -9,17 +9,26 @@ import pytest
 from parachuted import errors
 from parachuted.errors import ConfigError, ConflictError, ParachuteError, StorageFailedError
 
-KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, ParachuteError)]
+KINDS = [
+    kind
+    for _, kind in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(kind, ParachuteError)
+]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in {ConfigError, ConflictError}])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind not in {ConfigError, ConflictError}]
+)
 def test_a_message_defaults_to_the_docstring(kind: type[ParachuteError]):
     assert kind().message == inspect.getdoc(kind)
     assert kind("in other words").message == "in other words"
 
 
 def test_all_mistakes_of_the_settings_are_told_at_once():
-    assert ConfigError(["port is no number", "colour is unknown"]).message == "port is no number; colour is unknown"
+    assert (
+        ConfigError(["port is no number", "colour is unknown"]).message
+        == "port is no number; colour is unknown"
+    )
 
 
 def test_a_conflict_carries_all_three_texts():

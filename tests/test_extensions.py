@@ -47,7 +47,9 @@ assert urllib.request.urlopen(asked, timeout=20).read() == b"# First\\n"
 MARKDOWN = {"Content-Type": "text/markdown"}
 
 
-async def test_a_dropped_script_is_told_of_a_saved_note_with_its_cause_and_its_diff(live: Live, home: Path, vault: Path):
+async def test_a_dropped_script_is_told_of_a_saved_note_with_its_cause_and_its_diff(
+    live: Live, home: Path, vault: Path
+):
     save(vault / "AGENTS.md", note("Everything", watch=["*.md"]))
     save(vault / "note.md", "# Note\n\n## Facts\none\n")
     script(home, "on-file-modified.sh", TELLING)
@@ -56,33 +58,62 @@ async def test_a_dropped_script_is_told_of_a_saved_note_with_its_cause_and_its_d
         await life.until((home / "told").exists)
         event = json.loads((home / "told").read_text())
 
-    assert (event["event"], event["data"]["path"], event["vault_path"]) == ("file.modified", "note.md", str(vault))
-    assert (event["cause"]["actor"], "+two" in event["diff"]["text"], event["diff"]["changed"]) == ("person", True, ["Note > Facts"])
+    assert (event["event"], event["data"]["path"], event["vault_path"]) == (
+        "file.modified",
+        "note.md",
+        str(vault),
+    )
+    assert (event["cause"]["actor"], "+two" in event["diff"]["text"], event["diff"]["changed"]) == (
+        "person",
+        True,
+        ["Note > Facts"],
+    )
 
 
-async def test_a_hook_that_objects_stops_a_write_wherever_it_comes_from(live: Live, home: Path, vault: Path):
+async def test_a_hook_that_objects_stops_a_write_wherever_it_comes_from(
+    live: Live, home: Path, vault: Path
+):
     script(home, "on-write-before.py", KEEPING)
     async with live() as life:
         await install(life, EXAMPLES / "daily")
-        status, message = await refused(life, "PUT", "/api/notes/keep-me.md", data=b"# x\n", headers=MARKDOWN)
+        status, message = await refused(
+            life, "PUT", "/api/notes/keep-me.md", data=b"# x\n", headers=MARKDOWN
+        )
         assert (status, "kept" in message, (vault / "keep-me.md").exists()) == (403, True, False)
-        status, answer = await call(life, "POST", "/api/daily/entries", json={"content": "x", "entry_id": "keep-2"})
-        assert (status, "kept" in str(answer), (vault / "Daily/entries/keep-2.md").exists()) == (403, True, False)
-        assert (await call(life, "POST", "/api/daily/entries", json={"content": "x", "entry_id": "free"}))[0] == 201
+        status, answer = await call(
+            life, "POST", "/api/daily/entries", json={"content": "x", "entry_id": "keep-2"}
+        )
+        assert (status, "kept" in str(answer), (vault / "Daily/entries/keep-2.md").exists()) == (
+            403,
+            True,
+            False,
+        )
+        assert (
+            await call(
+                life, "POST", "/api/daily/entries", json={"content": "x", "entry_id": "free"}
+            )
+        )[0] == 201
         save(vault / "keep-too.md", "# by hand\n")  # what a person's editor writes is a fact
         await life.until(lambda: life.daemon.index.get("keep-too.md") is not None)
 
 
-async def test_many_writes_at_once_wait_for_a_hook_that_reads_through_the_api_itself(live: Live, home: Path, vault: Path):
+async def test_many_writes_at_once_wait_for_a_hook_that_reads_through_the_api_itself(
+    live: Live, home: Path, vault: Path
+):
     save(vault / "first.md", "# First\n")
     script(home, "on-write-before.py", READING)
     async with live() as life:
-        puts = [call(life, "PUT", f"/api/notes/{number}.md", data=b"# x\n", headers=MARKDOWN) for number in range(16)]
+        puts = [
+            call(life, "PUT", f"/api/notes/{number}.md", data=b"# x\n", headers=MARKDOWN)
+            for number in range(16)
+        ]
         assert {status for status, _ in await asyncio.gather(*puts)} <= {200, 201}
         assert await get(life, "/api/hooks/errors") == {"errors": []}
 
 
-async def test_a_hook_may_keep_a_module_from_being_loaded_and_a_watcher_from_being_woken(live: Live, home: Path, vault: Path):
+async def test_a_hook_may_keep_a_module_from_being_loaded_and_a_watcher_from_being_woken(
+    live: Live, home: Path, vault: Path
+):
     script(home, "on-module-load-before.sh", "#!/bin/sh\necho 'not this one' >&2\nexit 2\n")
     script(home, "on-bubble-before.sh", "#!/bin/sh\necho 'let it sleep' >&2\nexit 2\n")
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
@@ -99,11 +130,22 @@ async def test_a_hook_may_keep_a_module_from_being_loaded_and_a_watcher_from_bei
     assert (vault / "AGENTS.md").read_text() == before
 
 
-async def test_nothing_of_hooks_and_modules_outlives_the_daemon(live: Live, home: Path, vault: Path):
+async def test_nothing_of_hooks_and_modules_outlives_the_daemon(
+    live: Live, home: Path, vault: Path
+):
     script(home, "on-file-created.sh", "#!/bin/sh\nsleep 300 &\nsleep 300\n")
     async with live() as life:
         assert (await install(life, EXAMPLES / "daily", "untrusted"))["where"] == "worker"
         save(vault / "new.md", "# New\n")
-        await life.until(lambda: any("sleep" in " ".join(child.cmdline()) for child in psutil.Process().children(recursive=True)))
-    left = [child.cmdline() for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
+        await life.until(
+            lambda: any(
+                "sleep" in " ".join(child.cmdline())
+                for child in psutil.Process().children(recursive=True)
+            )
+        )
+    left = [
+        child.cmdline()
+        for child in psutil.Process().children(recursive=True)
+        if child.status() != psutil.STATUS_ZOMBIE
+    ]
     assert [words for words in left if "sleep" in words or "worker_main" in " ".join(words)] == []

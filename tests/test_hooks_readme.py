@@ -16,7 +16,16 @@ import pytest
 
 from parachuted.bundled import bundled_folder
 from parachuted.events import CATALOG
-from parachuted.hooks import HookApprovals, HookEvent, HookRunner, HookRunRecorder, Hooks, WriteHooks, load_hooks, yaml_nodes
+from parachuted.hooks import (
+    HookApprovals,
+    HookEvent,
+    HookRunner,
+    HookRunRecorder,
+    Hooks,
+    WriteHooks,
+    load_hooks,
+    yaml_nodes,
+)
 from parachuted.vault import Author, VaultPath, WriteIntent
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,7 +38,10 @@ def table(head: str) -> list[list[str]]:
     lines = README.partition(f"\n| {head} |")[2].splitlines()[2:]
     rows = lines[: next(number for number, line in enumerate(lines) if not line.startswith("|"))]
     assert rows
-    return [[cell.strip() for cell in row.removeprefix("|").removesuffix("|").split(" | ")] for row in rows]
+    return [
+        [cell.strip() for cell in row.removeprefix("|").removesuffix("|").split(" | ")]
+        for row in rows
+    ]
 
 
 def codes(cell: str) -> list[str]:
@@ -41,7 +53,9 @@ def blocks(language: str) -> list[str]:
 
 
 def typed(script: str, user: Path) -> None:
-    subprocess.run(["sh", "-e", "-c", script], check=True, cwd=ROOT, env={**os.environ, "HOME": str(user)})
+    subprocess.run(
+        ["sh", "-e", "-c", script], check=True, cwd=ROOT, env={**os.environ, "HOME": str(user)}
+    )
 
 
 @pytest.fixture
@@ -55,9 +69,15 @@ def user(tmp_path: Path) -> Path:
 async def hooks(user: Path, vault: Path) -> AsyncIterator[Hooks]:
     runner, home = HookRunner(), user / ".parachute"
     made = Hooks(
-        home=home, vault=vault, runner=runner, approvals=HookApprovals(home), recorder=HookRunRecorder(home / "run/hooks"), clock=lambda: NOON,
-        report=lambda _subject, _problem: None, env={"PATH": os.environ["PATH"], "HOME": str(user)},
-    )  # fmt: skip
+        home=home,
+        vault=vault,
+        runner=runner,
+        approvals=HookApprovals(home),
+        recorder=HookRunRecorder(home / "run/hooks"),
+        clock=lambda: NOON,
+        report=lambda _subject, _problem: None,
+        env={"PATH": os.environ["PATH"], "HOME": str(user)},
+    )
     yield made
     await made.close()
     await runner.close()
@@ -79,8 +99,17 @@ def test_every_key_of_the_settings_is_known_and_each_block_of_them_has_no_mistak
         found = load_hooks(home, places={"HOME": str(user)})
         assert found.problems == ()
         assert found.hooks
-    keys = [code for row in table("key") for code in codes(row[0]) if code not in {"type", "onFailure"}]
-    values = {"args": "[a]", "timeout": "3", "async": "true", "on_failure": "block", "order": "2", "if": "'Note(a/**)'"}
+    keys = [
+        code for row in table("key") for code in codes(row[0]) if code not in {"type", "onFailure"}
+    ]
+    values = {
+        "args": "[a]",
+        "timeout": "3",
+        "async": "true",
+        "on_failure": "block",
+        "order": "2",
+        "if": "'Note(a/**)'",
+    }
     pairs = ", ".join(f"{key}: {values.get(key, 'x')}" for key in keys)
     (home / "hooks.yaml").write_text(f"hooks:\n  write.before:\n    - {{type: command, {pairs}}}\n")
 
@@ -113,7 +142,11 @@ async def test_the_example_in_python_refuses_what_it_says(hooks: Hooks, user: Pa
     hooks.look()
 
     async def asked(content: str) -> tuple[bool, str]:
-        data = {"tool_name": "update_context", "tool_input": {"content": content}, "tool_use_id": "t"}
+        data = {
+            "tool_name": "update_context",
+            "tool_input": {"content": content},
+            "tool_use_id": "t",
+        }
         decision = await hooks.ask(HookEvent(event="tool.before", at=NOON, data=data, vault=vault))
         return decision.allowed, decision.reason
 
@@ -140,18 +173,24 @@ async def test_what_a_hook_reads_has_the_shape_that_is_shown():
     (shown,) = map(json.loads, blocks("json"))
     ear = Ear()
     loop, vault = asyncio.get_running_loop(), Path("/home/me/Parachute")
-    writes = WriteHooks(ear, vault=vault, loop=loop, clock=lambda: NOON, root_of=lambda _cause: "Journal/today.md")
+    writes = WriteHooks(
+        ear, vault=vault, loop=loop, clock=lambda: NOON, root_of=lambda _cause: "Journal/today.md"
+    )
     intent = WriteIntent(
-        path=VaultPath("Projects/garden/AGENTS.md"), author=Author(by="curator", run="r-20260106-1", causes=("c-20260106-1",)),
-        operation="ReplaceSection", base="4", digest="a", texts=lambda: (b"# Garden\n", b"---\nstatus: draft\n---\n# Garden\n"),
-    )  # fmt: skip
+        path=VaultPath("Projects/garden/AGENTS.md"),
+        author=Author(by="curator", run="r-20260106-1", causes=("c-20260106-1",)),
+        operation="ReplaceSection",
+        base="4",
+        digest="a",
+        texts=lambda: (b"# Garden\n", b"---\nstatus: draft\n---\n# Garden\n"),
+    )
     writes.ask(intent)
     told = json.loads(json.dumps(yaml_nodes(ear.asked[0])))
     varying = {"diff", "data"}
 
-    assert {key: value for key, value in told.items() if key not in varying | {"transcript_path"}} == {
-        key: value for key, value in shown.items() if key not in varying
-    }
+    assert {
+        key: value for key, value in told.items() if key not in varying | {"transcript_path"}
+    } == {key: value for key, value in shown.items() if key not in varying}
     assert set(told["data"]) == set(shown["data"]) == {*CATALOG["write.before"].fields, "file_path"}
     assert set(told["diff"]) == set(shown["diff"])
 

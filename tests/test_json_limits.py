@@ -22,12 +22,24 @@ VALUES = some.recursive(
 
 def separators(value: object) -> int:
     """How many lists, objects and commas there are: what is counted."""
-    inner = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list) else None
+    inner = (
+        list(value.values())
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, list)
+        else None
+    )
     return 0 if inner is None else 1 + max(len(inner) - 1, 0) + sum(map(separators, inner))
 
 
 def depth(value: object) -> int:
-    inner = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list) else None
+    inner = (
+        list(value.values())
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, list)
+        else None
+    )
     return 0 if inner is None else 1 + max(map(depth, inner), default=0)
 
 
@@ -50,16 +62,29 @@ def test_it_counts_what_is_there_wherever_its_pieces_end(value: object, piece: i
         assert deep == 0 or refused(data, most_values=holds, most_depth=deep - 1)
 
 
-@pytest.mark.parametrize("data", [b"", b"\\", b'"', b'"\\', b"]]]]", b'"' * 100_000, b"\\" * 200_001, b"\xff" * 100_000])
+@pytest.mark.parametrize(
+    "data", [b"", b"\\", b'"', b'"\\', b"]]]]", b'"' * 100_000, b"\\" * 200_001, b"\xff" * 100_000]
+)
 def test_what_is_no_json_is_left_to_the_parser(data: bytes):
     check_json(data)
 
 
-@pytest.mark.parametrize("text", ["[" * 300_000, '\\"[' * 200_000, "," * 300_000, "\\" * 300_000 + '"{'])
+@pytest.mark.parametrize(
+    "text", ["[" * 300_000, '\\"[' * 200_000, "," * 300_000, "\\" * 300_000 + '"{']
+)
 def test_a_text_may_hold_anything(text: str):
     check_json(json.dumps({"text": text}).encode())
 
 
-@pytest.mark.parametrize("bomb", [b"[" * 1_000, b'{"a":' * 1_000, b"[" + b"[]," * 100_000, b"[" + b"1," * 100_000, b'{"a":"[",' * 100])
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        b"[" * 1_000,
+        b'{"a":' * 1_000,
+        b"[" + b"[]," * 100_000,
+        b"[" + b"1," * 100_000,
+        b'{"a":"[",' * 100,
+    ],
+)
 def test_what_holds_too_much_is_refused(bomb: bytes):
     assert refused(bomb)

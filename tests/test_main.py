@@ -11,9 +11,16 @@ from parachuted import __version__
 
 
 def test_the_module_is_the_command(home):
-    done = subprocess.run([sys.executable, "-m", "parachuted", "--version"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "parachuted", "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (0, f"parachuted {__version__}\n")
-    done = subprocess.run([sys.executable, "-m", "parachuted", "status"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "parachuted", "status"], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (3, "")
 
 

@@ -1,4 +1,6 @@
-"""modules/README and its tutorial: every table is held against the code, and its modules are run."""
+"""modules/README and its tutorial: every table is held against the code, and its modules are
+run.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ from tests.modules.paper import Paper, loaded
 
 ROOT = Path(__file__).resolve().parent.parent
 README = "\n".join(
-    (ROOT / page).read_text("utf-8") for page in ("modules/README.md", "docs/modules-tutorial.md", "docs/modules-testing.md")
+    (ROOT / page).read_text("utf-8")
+    for page in ("modules/README.md", "docs/modules-tutorial.md", "docs/modules-testing.md")
 )
 
 
@@ -42,7 +45,11 @@ def named(head: str) -> list[str]:
 
 
 def block(language: str, beginning: str) -> str:
-    found = [one for one in re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL) if one.startswith(beginning)]
+    found = [
+        one
+        for one in re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+        if one.startswith(beginning)
+    ]
     assert len(found) == 1, beginning
     return found[0]
 
@@ -65,31 +72,52 @@ def test_the_public_names_are_told_and_no_others():
 def test_what_is_inside_a_method_is_told_and_nothing_else():
     has = {name for name in dir(Module(Paper())) if not name.startswith("_")}
 
-    assert sorted([re.sub(r"^self\.", "", re.findall(r"`([a-z_.]+)", row[0])[0]) for row in table("inside a method")]) == sorted(
-        has - {"name", "version", "description", "permissions", "agents", "provides"}
-    )
+    assert sorted(
+        [
+            re.sub(r"^self\.", "", re.findall(r"`([a-z_.]+)", row[0])[0])
+            for row in table("inside a method")
+        ]
+    ) == sorted(has - {"name", "version", "description", "permissions", "agents", "provides"})
 
 
 def test_every_field_of_the_manifest_is_told_and_whether_it_is_needed():
-    needed = {one.name for one in fields(Manifest) if one.default is MISSING and one.default_factory is MISSING}
+    needed = {
+        one.name
+        for one in fields(Manifest)
+        if one.default is MISSING and one.default_factory is MISSING
+    }
 
     assert [row[0].strip("`") for row in table("field")] == [
         *(one.name for one in fields(Manifest) if one.name in {"name", "version", "module"}),
-        *(one.name for one in fields(Manifest) if one.name not in {"name", "version", "module", "notes"}),
+        *(
+            one.name
+            for one in fields(Manifest)
+            if one.name not in {"name", "version", "module", "notes"}
+        ),
     ]
     assert {row[0].strip("`") for row in table("field") if row[1] == "yes"} == needed
 
 
-@pytest.mark.parametrize(("head", "kind"), [("field of `AgentConfig`", AgentConfig), ("field of `SandboxConfig`", SandboxConfig)])
+@pytest.mark.parametrize(
+    ("head", "kind"),
+    [("field of `AgentConfig`", AgentConfig), ("field of `SandboxConfig`", SandboxConfig)],
+)
 def test_every_field_of_an_agent_is_told(head, kind):
     assert named(head) == [one.name for one in fields(kind)]
 
 
 def test_every_call_of_the_vault_is_told_with_its_parameters():
     told = {re.findall(r"`(\w+)\((.*)\)`", row[0])[0] for row in table("call")}
-    asked = {name: function for name, function in vars(VaultAccess).items() if inspect.iscoroutinefunction(function)}
+    asked = {
+        name: function
+        for name, function in vars(VaultAccess).items()
+        if inspect.iscoroutinefunction(function)
+    }
 
-    assert told == {(name, ", ".join(list(inspect.signature(function).parameters)[1:])) for name, function in asked.items()}
+    assert told == {
+        (name, ", ".join(list(inspect.signature(function).parameters)[1:]))
+        for name, function in asked.items()
+    }
 
 
 def test_the_first_module_is_what_the_command_makes(shopping: Path):
@@ -103,7 +131,11 @@ def test_the_first_module_is_what_the_command_makes(shopping: Path):
 
 
 def test_the_commands_can_be_typed():
-    lines = [line for one in re.findall(r"^```(?:sh|bash)\n(.*?)^```", README, re.MULTILINE | re.DOTALL) for line in one.splitlines()]
+    lines = [
+        line
+        for one in re.findall(r"^```(?:sh|bash)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+        for line in one.splitlines()
+    ]
     lines = [line for line in lines if line.startswith("parachute ")]
     lines += re.findall(r"`(parachute [^`]+)`", README)
 
@@ -123,33 +155,63 @@ async def test_the_whole_module_works(tmp_path: Path):
 
         paper.vault.notes = {"Quotes/a.md": "A", "Quotes/b.md": "B"}
         today = resolve_handler(module, "today")
-        assert {(await today(**plan(today).bind({}, {"day": day})))["text"] for day in ("2026-01-05", "2026-01-06")} == {"A", "B"}
+        assert {
+            (await today(**plan(today).bind({}, {"day": day})))["text"]
+            for day in ("2026-01-05", "2026-01-06")
+        } == {"A", "B"}
         assert [item["text"] async for item in module.all()] == ["A", "B"]
         await module.on_created(path="Quotes/c.md")
         await module.morning()
         assert paper.published == [("quotes.quote.added", {"path": "Quotes/c.md"})]
-        assert [(one.path, one.streams) for one in declared.routes] == [("/today", False), ("/all", True)]
-        assert read_manifest((tmp_path / "manifest.yaml").read_bytes()).permissions.read == ("Quotes/**",)
+        assert [(one.path, one.streams) for one in declared.routes] == [
+            ("/today", False),
+            ("/all", True),
+        ]
+        assert read_manifest((tmp_path / "manifest.yaml").read_bytes()).permissions.read == (
+            "Quotes/**",
+        )
 
 
 def test_what_a_test_can_do_is_told():
-    told = {found[0]: found[1] for row in table("of what `running_module` gives") if (found := re.findall(r"`(\w+)\(?([^)`]*)", row[0])[0])}
+    told = {
+        found[0]: found[1]
+        for row in table("of what `running_module` gives")
+        if (found := re.findall(r"`(\w+)\(?([^)`]*)", row[0])[0])
+    }
     methods = {
-        name: function for name, function in vars(ModuleHarness).items() if inspect.isfunction(function) and not name.startswith("_")
+        name: function
+        for name, function in vars(ModuleHarness).items()
+        if inspect.isfunction(function) and not name.startswith("_")
     }
 
     assert {name: parameters for name, parameters in told.items() if parameters} == {
-        name: ", ".join(list(inspect.signature(function).parameters)[1:]) for name, function in methods.items()
+        name: ", ".join(list(inspect.signature(function).parameters)[1:])
+        for name, function in methods.items()
     }
-    assert {name for name, parameters in told.items() if not parameters} == {"published", "asked", "state", "problem"}
-    options = [name for name, one in inspect.signature(running_module).parameters.items() if one.default is None]
-    assert re.findall(r"`(\w+)`,", README.partition("`running_module` takes ")[2].partition("\n\n")[0]) == options
+    assert {name for name, parameters in told.items() if not parameters} == {
+        "published",
+        "asked",
+        "state",
+        "problem",
+    }
+    options = [
+        name
+        for name, one in inspect.signature(running_module).parameters.items()
+        if one.default is None
+    ]
+    assert (
+        re.findall(r"`(\w+)`,", README.partition("`running_module` takes ")[2].partition("\n\n")[0])
+        == options
+    )
 
 
 def test_its_test_passes(shopping: Path):
     (shopping / "tests/test_shopping_list.py").write_text(block("python", "import tempfile"))
     done = subprocess.run(
-        [sys.executable, "-m", "unittest", "discover", "-s", str(shopping / "tests")], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "unittest", "discover", "-s", str(shopping / "tests")],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert (done.returncode, "Ran 1 test" in done.stderr) == (0, True), done.stderr

@@ -1,7 +1,9 @@
-"""File systems that we do not have: what is decided about folders holds on disks that ignore letter case, of macOS and Windows too.
+"""File systems that we do not have: what is decided about folders holds on disks that ignore letter
+case, of macOS and Windows too.
 
-pyfakefs stands in for the disk. On Windows no folder can be opened by descriptor, so what walks or syncs folders is tested on disks that
-Linux and macOS mount; and no vault of an older server was there.
+pyfakefs stands in for the disk. On Windows no folder can be opened by descriptor, so what walks or
+syncs folders is tested on disks that Linux and macOS mount; and no vault of an older server was
+there.
 """
 
 from __future__ import annotations
@@ -47,8 +49,14 @@ def walked(vault: Path, ignore: str = "") -> tuple[VaultIndex, ScanFindings]:
     """What one walk finds, and the index that knows it."""
     index, scan = VaultIndex(), ScanFindings()
     VaultWalk(
-        root=VaultRoot(vault), index=index, ignore=IgnoreRules(ignore), scan=scan, enter=lambda _: None, settle_ns=0, is_strict=True
-    ).below("")  # fmt: skip
+        root=VaultRoot(vault),
+        index=index,
+        ignore=IgnoreRules(ignore),
+        scan=scan,
+        enter=lambda _: None,
+        settle_ns=0,
+        is_strict=True,
+    ).below("")
     for seen in scan.seen:
         index.set(seen.path, seen.new)
     return index, scan
@@ -75,11 +83,19 @@ def test_whether_one_folder_is_in_another_is_a_question_of_the_disk_and_not_of_l
     assert not is_in(Path("/users/me"), vault)
 
 
-@pytest.mark.parametrize("asked", ["/users/ME", "/Users/me/NOTES", "/users/me/notes/Brain", "/ETC", "/users"])
+@pytest.mark.parametrize(
+    "asked", ["/users/ME", "/Users/me/NOTES", "/users/me/notes/Brain", "/ETC", "/users"]
+)
 def test_an_agent_is_given_no_home_and_no_vault_by_other_letters(disk, asked):
     for folder in ("/users/me/Notes/Brain", "/etc", "/into"):
         Path(folder).mkdir(parents=True, exist_ok=True)
-    found = copy_outside((asked,), Path("/into"), uid=None, user_home=Path("/users/me"), never=(Path("/users/me/Notes"),))
+    found = copy_outside(
+        (asked,),
+        Path("/into"),
+        uid=None,
+        user_home=Path("/users/me"),
+        never=(Path("/users/me/Notes"),),
+    )
 
     assert found.copied == ()
     assert found.left_out[0][1] != "it is not there" or (disk == "ext4" and asked != "/users")
@@ -94,8 +110,17 @@ def test_what_is_a_context_file_is_decided_by_the_name_that_stands_in_the_folder
     assert (index.context_file("A"), index.context_file("B")) == ("A/AGENTS.md", None)
 
 
-def test_folders_of_programs_are_ignored_however_they_are_written_and_rules_hold_as_they_are_written(disk):
-    for name in (".Parachute/history.md", ".GIT/config.md", ".Agents/helper.md", "Private/a.md", "b.TMP", "note.md"):
+def test_folders_of_programs_are_ignored_however_they_are_written_and_rules_hold_as_they_are_written(  # noqa: E501
+    disk,
+):
+    for name in (
+        ".Parachute/history.md",
+        ".GIT/config.md",
+        ".Agents/helper.md",
+        "Private/a.md",
+        "b.TMP",
+        "note.md",
+    ):
         write(Path("/notes", name), "x\n")
     index, scan = walked(Path("/notes"), "Private/\n")
 
@@ -135,7 +160,12 @@ def test_settings_are_read_whole_on_every_disk(disk):
     env = {"HOME": "/users/me", "PARACHUTE_AGENT_MAX_TURNS": "3"}
     settings = load_settings(home, env, {"log_level": "debug"})
 
-    assert (settings.port, settings.agent.model, settings.agent.max_turns, settings.log_level) == (4000, "a-model", 3, "debug")
+    assert (settings.port, settings.agent.model, settings.agent.max_turns, settings.log_level) == (
+        4000,
+        "a-model",
+        3,
+        "debug",
+    )
     assert settings.vault == Path("/users/me/Parachute").absolute()
 
 
@@ -149,7 +179,9 @@ def test_a_setting_is_changed_by_line_on_every_disk(disk):
 
 
 @pytest.mark.parametrize("disk", ["ext4", "exfat", "macos", "windows"], indirect=True)
-def test_a_vault_that_holds_the_home_by_other_letters_is_refused_where_the_disk_takes_them_for_one(disk):
+def test_a_vault_that_holds_the_home_by_other_letters_is_refused_where_the_disk_takes_them_for_one(
+    disk,
+):
     home = Path("/users/me/Notes/.parachute")
     write(home / "config.yaml", "vault: /users/me/notes\n")
     Path("/users/me/Notes").mkdir(exist_ok=True)
@@ -163,7 +195,10 @@ def test_a_vault_that_holds_the_home_by_other_letters_is_refused_where_the_disk_
 
 def test_an_older_servers_settings_are_taken_over_on_every_disk(disk, capsys):
     home, older = Path("/users/me/.parachute"), Path("/users/me/Older")
-    write(older / ".parachute/server.yaml", "\ufeff---\r\nserver:\r\n  port: 4444\r\nsecurity:\r\n  require_auth: false\r\n")
+    write(
+        older / ".parachute/server.yaml",
+        "\ufeff---\r\nserver:\r\n  port: 4444\r\nsecurity:\r\n  require_auth: false\r\n",
+    )
     write(older / ".parachute/config.yaml", "default_model: a-model\n")
     write(older / ".parachute/profile.md", "# Me\n")
     assert tell_and_take(plan(older, home), may_act=lambda: True)

@@ -87,7 +87,9 @@ def test_what_cannot_be_locked_is_said(tmp_path, missing):
 
 def test_the_lock_of_a_killed_daemon_is_free_and_its_record_is_no_daemon_s(places):
     home, vault = places
-    with subprocess.Popen([sys.executable, "-c", HOLDER, home, vault], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, home, vault], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
         assert holder.stdout.readline() == b"held\n"
         assert running_daemon(home) == {"pid": 1}
         with pytest.raises(DaemonError):
@@ -96,11 +98,15 @@ def test_the_lock_of_a_killed_daemon_is_free_and_its_record_is_no_daemon_s(place
     assert os.path.exists(f"{home}/run/daemon.json")  # noqa: PTH110
     assert running_daemon(home) is None
     next_one = Presence(home, vault)
-    assert running_daemon(home) is None  # it has said nothing yet, and the dead one's word is not taken for its own
+    assert (
+        running_daemon(home) is None
+    )  # it has said nothing yet, and the dead one's word is not taken for its own
     next_one.release()
 
 
-@pytest.mark.parametrize("begin", [refuse_second, lambda home, vault: Presence(home, vault).release()])
+@pytest.mark.parametrize(
+    "begin", [refuse_second, lambda home, vault: Presence(home, vault).release()]
+)
 @pytest.mark.parametrize("asked", ["home/run/daemon.lock", "vault"])
 def test_asking_does_not_keep_a_daemon_from_starting(places, tmp_path, asked, begin):
     home, vault = places
@@ -135,15 +141,24 @@ def test_a_record_is_replaced_whole(places):
 
 
 def test_it_imports_nothing_that_is_slow():
-    code = "import sys; before = set(sys.modules); import parachuted.presence; print(*sorted(set(sys.modules) - before))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    code = (
+        "import sys; before = set(sys.modules); import parachuted.presence; "
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
 
     assert not {"pathlib", "typing", "asyncio", "logging", "dataclasses", "socket"} & set(loaded)
 
 
 @pytest.mark.parametrize("by", ["its path", "a link"])
 def test_a_daemon_on_a_folder_of_another_s_vault_is_refused_either_way_round(tmp_path, by):
-    outer, inner, beside = tmp_path / "notes", tmp_path / "notes/projects/shop", tmp_path / "notes-of-another"
+    outer, inner, beside = (
+        tmp_path / "notes",
+        tmp_path / "notes/projects/shop",
+        tmp_path / "notes-of-another",
+    )
     inner.mkdir(parents=True)
     beside.mkdir()
     (tmp_path / "link").symlink_to(inner)
@@ -152,7 +167,11 @@ def test_a_daemon_on_a_folder_of_another_s_vault_is_refused_either_way_round(tmp
 
     first = Presence(homes[0], str(outer))
     for refuse in (refuse_second, Presence):
-        with pytest.raises(DaemonError, match=r"at work on .*/notes, which holds .*; a vault has one writer, for all its folders"):
+        with pytest.raises(
+            DaemonError,
+            match=r"at work on .*/notes, which holds .*; a vault has one writer, for all its "
+            r"folders",
+        ):
             refuse(homes[1], below)
     Presence(homes[1], str(beside)).release()
     first.release()

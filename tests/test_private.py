@@ -23,7 +23,9 @@ def test_a_file_is_replaced_and_becomes_its_owner_s_alone(tmp_path: Path):
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_disk_that_refuses_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_disk_that_refuses_leaves_the_old_file_and_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     file = tmp_path / "keys.yaml"
     file.write_text("old")
 
@@ -56,8 +58,12 @@ def test_two_threads_that_replace_one_file_leave_one_of_the_two_whole(tmp_path: 
     assert list(tmp_path.iterdir()) == [file]
 
 
-@pytest.mark.parametrize(("mode", "is_secret"), [(0o620, False), (0o602, False), (0o640, True), (0o604, True)])
-def test_what_others_may_have_written_is_not_believed(tmp_path: Path, mode: int, *, is_secret: bool):
+@pytest.mark.parametrize(
+    ("mode", "is_secret"), [(0o620, False), (0o602, False), (0o640, True), (0o604, True)]
+)
+def test_what_others_may_have_written_is_not_believed(
+    tmp_path: Path, mode: int, *, is_secret: bool
+):
     file = tmp_path / "modules.yaml"
     assert read_private(file, 10) is None
     assert mark_at(file) is None
@@ -65,7 +71,9 @@ def test_what_others_may_have_written_is_not_believed(tmp_path: Path, mode: int,
     file.chmod(mode)
     before = mark_at(file)
 
-    with pytest.raises(UntrustedFileError, match=r"change modules\.yaml; `chmod 600` on it mends that"):
+    with pytest.raises(
+        UntrustedFileError, match=r"change modules\.yaml; `chmod 600` on it mends that"
+    ):
         read_private(file, 10, is_secret=is_secret)
     file.chmod(0o600)
     assert read_private(file, 10, is_secret=is_secret) == "a: 1"
@@ -77,7 +85,11 @@ def test_what_is_no_file_or_too_much_or_no_text_is_not_believed(tmp_path: Path):
     replace_private(tmp_path / "long", b"x" * 2049)
     replace_private(tmp_path / "bytes", b"\xff")
 
-    for name, why in (("pipe", "is no file of yours"), ("long", "is larger than 2 KB"), ("bytes", "is not UTF-8 text")):
+    for name, why in (
+        ("pipe", "is no file of yours"),
+        ("long", "is larger than 2 KB"),
+        ("bytes", "is not UTF-8 text"),
+    ):
         with pytest.raises(UntrustedFileError, match=f"{name} {why}"):
             read_private(tmp_path / name, 2048)
 

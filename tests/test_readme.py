@@ -27,7 +27,10 @@ from parachuted.modules.registry.manifest import read_manifest
 from tests.stories.life import Live
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}
+PAGES = {
+    page.relative_to(ROOT).as_posix(): page.read_text("utf-8")
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+}
 README = PAGES["README.md"]
 EVERY = "\n".join(PAGES.values())
 
@@ -56,13 +59,22 @@ def commands_of(parser: argparse.ArgumentParser, prefix: str = "") -> set[str]:
 
 @pytest.fixture
 def typing(home: Path, tmp_path: Path) -> Mapping[str, str]:
-    """The environment of a person who types: `parachute` is on the PATH, and curl fails where the API refuses."""
+    """The environment of a person who types: `parachute` is on the PATH, and curl fails where the
+    API refuses.
+    """
     programs = tmp_path / "programs"
     programs.mkdir()
-    (programs / "parachute").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m parachuted "$@"\n')
+    (programs / "parachute").write_text(
+        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m parachuted "$@"\n'
+    )
     (programs / "parachute").chmod(0o755)
     (programs / ".curlrc").write_text("fail\nsilent\nshow-error\n")
-    return {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "CURL_HOME": str(programs), "PARACHUTE_HOME": str(home)}
+    return {
+        **os.environ,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "CURL_HOME": str(programs),
+        "PARACHUTE_HOME": str(home),
+    }
 
 
 def test_the_exit_codes_are_those_of_the_command():
@@ -73,27 +85,40 @@ def test_the_exit_codes_are_those_of_the_command():
 
 
 def test_every_pattern_shown_is_one():
-    rows = PAGES["docs/watching.md"].partition("| pattern |")[2].partition("\n\n")[0].splitlines()[2:]
+    rows = (
+        PAGES["docs/watching.md"].partition("| pattern |")[2].partition("\n\n")[0].splitlines()[2:]
+    )
     patterns = [pattern for row in rows for pattern in codes(row.split(" | ")[0])]
 
     assert [str(parse_pattern(pattern, "Projects/AGENTS.md")) for pattern in patterns]
     assert len(patterns) > 12
     for example in blocks("markdown"):
-        declared = parse_declaration("AGENTS.md", re.findall(r'^  - "(.*)"$', example, re.MULTILINE))
+        declared = parse_declaration(
+            "AGENTS.md", re.findall(r'^  - "(.*)"$', example, re.MULTILINE)
+        )
         assert (len(declared.patterns), declared.problems) == (3, ())
 
 
 def test_what_the_readme_tells_to_type_first_can_be_typed(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    typed = [shlex.split(line, comments=True) for block in blocks("sh", README) for line in block.splitlines()]
+    typed = [
+        shlex.split(line, comments=True)
+        for block in blocks("sh", README)
+        for line in block.splitlines()
+    ]
 
     assert [words[1] for words in typed if words[0] == "make"] == ["run", "test"]
     assert set(re.findall(r"`make (\w+)", EVERY)) | {"run", "test"} <= targets
     for words in typed:
         if words[0] != "make":
             assert words[0] == ".venv/bin/parachute"
-            done = subprocess.run([sys.executable, "-m", "parachuted", *words[1:]], capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [sys.executable, "-m", "parachuted", *words[1:]],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             assert (done.returncode, done.stderr) == (0, "")
     assert any(words[-1] == "demo" for words in typed)
 
@@ -103,17 +128,29 @@ def test_the_agent_with_a_shell_is_one_that_a_manifest_can_declare_and_sees_what
     manifest = read_manifest(f"name: keeper\nversion: 0.1.0\nmodule: module.py\n{block}")
     permissions, tidy = manifest.permissions, manifest.agents["tidy"]
     grant = build_grant(
-        tidy, agent="keeper/tidy", bounds_read=grant_of(permissions.read), bounds_write=grant_of(permissions.write), entry="cli"
-    )  # fmt: skip
+        tidy,
+        agent="keeper/tidy",
+        bounds_read=grant_of(permissions.read),
+        bounds_write=grant_of(permissions.write),
+        entry="cli",
+    )
 
-    assert [grant.may_read(path) for path in ("Projects/a.md", "Areas/a.md", "Keeper/a.md", "Private/a.md")] == [True, True, False, False]
+    assert [
+        grant.may_read(path)
+        for path in ("Projects/a.md", "Areas/a.md", "Keeper/a.md", "Private/a.md")
+    ] == [True, True, False, False]
     assert [grant.may_write(path) for path in ("Projects/a.md", "Areas/a.md")] == [True, False]
     assert (grant.bash, grant.network) == (("git", "grep", "sed", "ls"), "none")
 
 
 def test_what_is_shown_without_being_run_are_commands_with_their_options():
     parser = make_parser()
-    lines = [line for block in [*blocks("text"), *blocks("sh")] for line in block.splitlines() if line.startswith("parachute ")]
+    lines = [
+        line
+        for block in [*blocks("text"), *blocks("sh")]
+        for line in block.splitlines()
+        if line.startswith("parachute ")
+    ]
 
     for line in lines:
         assert parser.parse_args(shlex.split(line, comments=True)[1:]).run, line
@@ -122,7 +159,11 @@ def test_what_is_shown_without_being_run_are_commands_with_their_options():
 
 def test_commands_named_in_the_text_are_commands():
     known = commands_of(make_parser())
-    named = {" ".join(re.findall(r"(?<!\S)[a-z][a-z-]+\b", code)[1:]) for code in codes(EVERY) if code.startswith("parachute ")}
+    named = {
+        " ".join(re.findall(r"(?<!\S)[a-z][a-z-]+\b", code)[1:])
+        for code in codes(EVERY)
+        if code.startswith("parachute ")
+    }
 
     for words in named:
         assert any(command == words or words.startswith(f"{command} ") for command in known), words
@@ -134,8 +175,12 @@ async def test_its_scripts_work_as_printed(page: str, live: Live, typing: Mappin
     async with live() as life:
         for script in blocks("bash", PAGES[page]):
             is_refused = "refused, as it should be" in script
-            typed = "set -euo pipefail\n" + script.replace("127.0.0.1:3333", f"127.0.0.1:{life.daemon.port}")
-            process = await asyncio.create_subprocess_exec("bash", "-c", typed, env=typing, stdout=PIPE, stderr=STDOUT)
+            typed = "set -euo pipefail\n" + script.replace(
+                "127.0.0.1:3333", f"127.0.0.1:{life.daemon.port}"
+            )
+            process = await asyncio.create_subprocess_exec(
+                "bash", "-c", typed, env=typing, stdout=PIPE, stderr=STDOUT
+            )
             printed = (await process.communicate())[0].decode()
             assert process.returncode == 0, printed
             assert "Traceback" not in printed
@@ -154,17 +199,26 @@ def without_what_differs(text: str) -> str:
 
 
 @pytest.mark.parametrize("page", pages_with("console"))
-async def test_its_sessions_print_what_is_shown(page: str, live: Live, vault: Path, typing: Mapping[str, str]):
+async def test_its_sessions_print_what_is_shown(
+    page: str, live: Live, vault: Path, typing: Mapping[str, str]
+):
     shutil.copytree(bundled_folder("vault-template"), vault, dirs_exist_ok=True)
     runs: dict[str, str] = {}
     async with live():
-        for session in re.split(r"^\$ ", "\n".join(blocks("console", PAGES[page])), flags=re.MULTILINE)[1:]:
+        for session in re.split(
+            r"^\$ ", "\n".join(blocks("console", PAGES[page])), flags=re.MULTILINE
+        )[1:]:
             command, _, shown = session.partition("\n")
             command = RUN.sub(lambda found: runs[found[0]], command)
             deadline, printed = time.monotonic() + 30, None
-            while printed is None or ("undo" not in command and without_what_differs(printed) != without_what_differs(shown)):
+            while printed is None or (
+                "undo" not in command
+                and without_what_differs(printed) != without_what_differs(shown)
+            ):
                 assert time.monotonic() < deadline, f"{command} prints\n{printed}\nand not\n{shown}"
-                process = await asyncio.create_subprocess_exec("bash", "-c", command, env=typing, cwd=vault, stdout=PIPE, stderr=STDOUT)
+                process = await asyncio.create_subprocess_exec(
+                    "bash", "-c", command, env=typing, cwd=vault, stdout=PIPE, stderr=STDOUT
+                )
                 printed = (await process.communicate())[0].decode()
             assert without_what_differs(printed) == without_what_differs(shown)
             runs.update(zip(RUN.findall(shown), RUN.findall(printed), strict=True))

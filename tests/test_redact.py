@@ -33,12 +33,21 @@ def test_what_has_the_shape_of_a_secret_is_not_shown(text):
 
 
 def test_a_known_secret_of_any_shape_is_not_shown():
-    assert redact("the key canary-x was refused", ["canary-x", ""]) == "the key [secret] was refused"
+    assert (
+        redact("the key canary-x was refused", ["canary-x", ""]) == "the key [secret] was refused"
+    )
 
 
 @pytest.mark.parametrize(
     "text",
-    ["task-0123456789abcdef ended", "run-2026", "the bearer of news", "authorization: none", "a token a day", "http://a.test/x@y"],
+    [
+        "task-0123456789abcdef ended",
+        "run-2026",
+        "the bearer of news",
+        "authorization: none",
+        "a token a day",
+        "http://a.test/x@y",
+    ],
 )
 def test_other_words_stay_as_they_are(text):
     assert redact(text) == text
@@ -50,7 +59,9 @@ def test_a_log_s_lines_hold_none_in_message_fields_or_traceback(lines):
         json.loads(KEY)
     except ValueError as raised:
         error = ValueError(f"refused {KEY}").with_traceback(raised.__traceback__)
-        record = logging.LogRecord("x", logging.ERROR, "f", 1, "with %s", (KEY,), (type(error), error, error.__traceback__))
+        record = logging.LogRecord(
+            "x", logging.ERROR, "f", 1, "with %s", (KEY,), (type(error), error, error.__traceback__)
+        )
     record.header = f"Bearer {KEY}"
     line = RedactedLines(lines).format(record)
 
@@ -60,8 +71,13 @@ def test_a_log_s_lines_hold_none_in_message_fields_or_traceback(lines):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
 def test_a_secret_is_covered_wherever_the_pieces_of_an_answer_part(size):
-    text = b"the key sk-oat-1 sk-oat-12345678 is sk-oat-12345678sk-oat-sk-oat-12345678 or not: sk-oat-1234567"
+    text = (
+        b"the key sk-oat-1 sk-oat-12345678 is sk-oat-12345678sk-oat-sk-oat-12345678 or not: "
+        b"sk-oat-1234567"
+    )
     veil = Redactor(["sk-oat-12345678", "short"])
-    shown = b"".join(veil.over(text[at : at + size]) for at in range(0, len(text), size)) + veil.rest()
+    shown = (
+        b"".join(veil.over(text[at : at + size]) for at in range(0, len(text), size)) + veil.rest()
+    )
     assert shown == text.replace(b"sk-oat-12345678", b"*" * 15)
     assert Redactor([]).over(b"sk-") == b"sk-"

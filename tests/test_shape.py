@@ -1,4 +1,7 @@
-"""Shape: the rules about the tree that no linter knows. The layers are import-linter's, run here."""
+"""Shape: the rules about the tree that no linter knows.
+
+The layers are import-linter's, run here.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ PACKAGE = ROOT / "parachuted"
 TESTS = ROOT / "tests"
 LATE = PACKAGE / "agents/heavy.py"
 FILES = sorted(PACKAGE.rglob("*.py"))
-ROOMS = sorted(folder for folder in PACKAGE.iterdir() if folder.is_dir() and any(folder.glob("*.py")))
+ROOMS = sorted(
+    folder for folder in PACKAGE.iterdir() if folder.is_dir() and any(folder.glob("*.py"))
+)
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT, HOMES = SETTINGS["project"], SETTINGS["tool"]["parachuted"]["homes"]
 
@@ -39,8 +44,16 @@ def imported(file: Path) -> set[str]:
 
 def imported_late() -> set[str]:
     """The same for the one table that names what is loaded at its first use."""
-    strings = [node.value for node in ast.walk(ast.parse(LATE.read_bytes())) if isinstance(node, ast.Constant)]
-    return {str(value).partition(".")[0] for value in strings if re.fullmatch(r"\w+(\.\w+)+", str(value))}
+    strings = [
+        node.value
+        for node in ast.walk(ast.parse(LATE.read_bytes()))
+        if isinstance(node, ast.Constant)
+    ]
+    return {
+        str(value).partition(".")[0]
+        for value in strings
+        if re.fullmatch(r"\w+(\.\w+)+", str(value))
+    }
 
 
 def foreign(file: Path) -> set[str]:
@@ -61,12 +74,19 @@ def has_test(file: Path) -> bool:
     mirror = TESTS / file.relative_to(PACKAGE).with_name(f"test_{file.name}")
     if mirror.is_file() or file.parent != PACKAGE / "cli":
         return mirror.is_file()
-    return any(re.search(rf"\b{file.stem}\b", test.read_text()) for test in (TESTS / "cli").glob("test_*.py"))  # tested as it is typed
+    return any(
+        re.search(rf"\b{file.stem}\b", test.read_text())
+        for test in (TESTS / "cli").glob("test_*.py")
+    )  # tested as it is typed
 
 
 def is_about(test: Path, room: Path) -> bool:
-    """Whether a file of the room has that name, or a beginning of it: test_store_crashes.py is about store.py."""
-    subject = test.relative_to(TESTS / room.name).with_name(test.stem.removeprefix("test_")).as_posix()
+    """Whether a file of the room has that name, or a beginning of it: test_store_crashes.py is
+    about store.py.
+    """
+    subject = (
+        test.relative_to(TESTS / room.name).with_name(test.stem.removeprefix("test_")).as_posix()
+    )
     stems = {file.relative_to(room).with_suffix("").as_posix() for file in room.rglob("*.py")}
     return any(subject == stem or subject.startswith(f"{stem}_") for stem in stems)
 
@@ -86,39 +106,83 @@ def test_every_room_has_a_front_that_only_passes_on_names():
     passing = {ast.Expr, ast.Import, ast.ImportFrom, ast.Assign}
 
     assert [name_of(room) for room in ROOMS if not (room / "__init__.py").is_file()] == []
-    fronts = [file for file in FILES if file.name == "__init__.py" and file.parent.name != "cli"]  # that one is the command
-    assert [name_of(front) for front in fronts if not {type(node) for node in ast.parse(front.read_bytes()).body} <= passing] == []
+    fronts = [
+        file for file in FILES if file.name == "__init__.py" and file.parent.name != "cli"
+    ]  # that one is the command
+    assert [
+        name_of(front)
+        for front in fronts
+        if not {type(node) for node in ast.parse(front.read_bytes()).body} <= passing
+    ] == []
 
 
 def test_every_file_begins_by_saying_what_it_is():
-    first = {name_of(file): (ast.get_docstring(ast.parse(file.read_bytes())) or "").partition("\n\n")[0] for file in FILES}
+    first = {
+        name_of(file): (ast.get_docstring(ast.parse(file.read_bytes())) or "").partition("\n\n")[0]
+        for file in FILES
+    }
 
-    assert {name: line for name, line in first.items() if not re.fullmatch(r"[^:\n]{1,40}: .+\.", line, re.DOTALL)} == {}
+    assert {
+        name: line
+        for name, line in first.items()
+        if not re.fullmatch(r"[^:\n]{1,40}: .+\.", line, re.DOTALL)
+    } == {}
 
 
 def test_imports_keep_every_contract():
     done = subprocess.run(
-        [Path(sys.executable).with_name("lint-imports"), "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_library_is_imported_in_its_home_alone_and_every_home_imports_it():
-    found = {(library, file.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")) for file in FILES for library in foreign(file)}
+    found = {
+        (library, file.relative_to(ROOT).with_suffix("").as_posix().replace("/", "."))
+        for file in FILES
+        for library in foreign(file)
+    }
     named = [(library, home) for library, homes in HOMES.items() for home in homes]
 
-    assert [(library, file) for library, file in sorted(found) if not any(lies_in(file, home) for home in HOMES.get(library, ()))] == []
-    assert [pair for pair in named if not any(pair[0] == library and lies_in(file, pair[1]) for library, file in found)] == []
+    assert [
+        (library, file)
+        for library, file in sorted(found)
+        if not any(lies_in(file, home) for home in HOMES.get(library, ()))
+    ] == []
+    assert [
+        pair
+        for pair in named
+        if not any(pair[0] == library and lies_in(file, pair[1]) for library, file in found)
+    ] == []
 
 
 def test_every_declared_library_is_used_and_every_used_one_declared():
-    declared = {distribution(requirement) for requirement in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["claude"]]}
-    homes = {name: {distribution(found) for found in found} for name, found in packages_distributions().items()}
-    used = imported_late().union(*map(imported, [*FILES, *(ROOT / "hooks").glob("*.py")])) - set(sys.stdlib_module_names) - {"parachuted"}
+    declared = {
+        distribution(requirement)
+        for requirement in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["claude"]]
+    }
+    homes = {
+        name: {distribution(found) for found in found}
+        for name, found in packages_distributions().items()
+    }
+    used = (
+        imported_late().union(*map(imported, [*FILES, *(ROOT / "hooks").glob("*.py")]))
+        - set(sys.stdlib_module_names)
+        - {"parachuted"}
+    )
 
     assert {name for name in used if not homes.get(name, {name}) & declared} == set()
-    assert declared - {distribution(name) for name in used} - set().union(*(homes.get(name, set()) for name in used)) == set()
+    assert (
+        declared
+        - {distribution(name) for name in used}
+        - set().union(*(homes.get(name, set()) for name in used))
+        == set()
+    )
 
 
 def test_every_dependency_says_what_it_is_for():

@@ -1,4 +1,6 @@
-"""The tools of tests: the scripted API speaks the protocol, the scripted backend follows its script."""
+"""The tools of tests: the scripted API speaks the protocol, the scripted backend follows its
+script.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ import pytest
 
 from parachuted.agents import Job, RunLimits, RunResult, TextStep, Tool, ToolCallStep, ToolResult
 from parachuted.errors import AgentFailedError
-from parachuted.testing import ApiRefusal, Delay, Reply, ScriptedBackend, ScriptedMessages, ToolUse, say, use
+from parachuted.testing import (
+    ApiRefusal,
+    Delay,
+    Reply,
+    ScriptedBackend,
+    ScriptedMessages,
+    ToolUse,
+    say,
+    use,
+)
 
 
 @pytest.fixture
@@ -20,7 +31,9 @@ async def ask():
     async with aiohttp.ClientSession() as session:
 
         async def ask(api, **body):
-            async with session.post(f"{api.url}/v1/messages", json={"model": "m", **body}) as answer:
+            async with session.post(
+                f"{api.url}/v1/messages", json={"model": "m", **body}
+            ) as answer:
                 return answer.status, await answer.text()
 
         yield ask
@@ -38,14 +51,24 @@ async def test_an_answer_is_plain_json(ask):
 
 
 async def test_an_answer_is_a_stream_of_events(ask):
-    async with ScriptedMessages([Reply(blocks=(say("hi"), use("read", a=1)), usage={"input_tokens": 7})]) as api:
+    async with ScriptedMessages(
+        [Reply(blocks=(say("hi"), use("read", a=1)), usage={"input_tokens": 7})]
+    ) as api:
         _, text = await ask(api, stream=True)
 
     frames = [frame.split("\n") for frame in text.strip().split("\n\n")]
     events = [json.loads(data.removeprefix("data: ")) for _, data in frames]
-    assert [name.removeprefix("event: ") for name, _ in frames] == [event["type"] for event in events]
+    assert [name.removeprefix("event: ") for name, _ in frames] == [
+        event["type"] for event in events
+    ]
     block = ["content_block_start", "content_block_delta", "content_block_stop"]
-    assert [event["type"] for event in events] == ["message_start", *block, *block, "message_delta", "message_stop"]
+    assert [event["type"] for event in events] == [
+        "message_start",
+        *block,
+        *block,
+        "message_delta",
+        "message_stop",
+    ]
     assert events[0]["message"]["usage"]["input_tokens"] == 7
     assert json.loads(events[5]["delta"]["partial_json"]) == {"a": 1}
     assert events[-2]["delta"]["stop_reason"] == "tool_use"
@@ -80,7 +103,11 @@ async def test_the_other_routes_are_there_and_everything_is_recorded():
             session.post(f"{api.url}/v1/messages/count_tokens", json={}) as tokens,
             session.get(f"{api.url}/x") as other,
         ):
-            assert (head.status, (await tokens.json())["input_tokens"] > 0, other.status) == (200, True, 404)
+            assert (head.status, (await tokens.json())["input_tokens"] > 0, other.status) == (
+                200,
+                True,
+                404,
+            )
 
         assert [(request.method, request.path) for request in api.requests] == [
             ("HEAD", "/"),
@@ -94,11 +121,23 @@ def make_job(**limits):
     async def read(arguments):
         return ToolResult(text=f"text of {arguments['file_path']}")
 
-    tool = Tool(name="read_context", description="reads", schema={"type": "object", "required": ["file_path"]}, call=read)
+    tool = Tool(
+        name="read_context",
+        description="reads",
+        schema={"type": "object", "required": ["file_path"]},
+        call=read,
+    )
     usual = {"timeout_s": 5, "max_turns": 5, "max_cost_usd": 1.0}
     at = datetime(2026, 1, 1, tzinfo=UTC)
     return Job(
-        id="1", watcher="A.md", system_prompt="", prompt="p", tools=(tool,), limits=RunLimits(**{**usual, **limits}), changes=(), at=at
+        id="1",
+        watcher="A.md",
+        system_prompt="",
+        prompt="p",
+        tools=(tool,),
+        limits=RunLimits(**{**usual, **limits}),
+        changes=(),
+        at=at,
     )
 
 
@@ -108,15 +147,21 @@ async def follow(backend, job):
 
 
 async def test_a_scripted_backend_says_and_calls_what_its_script_says():
-    backend = ScriptedBackend([say("hm"), use("read_context", file_path="a"), ToolUse(name="rm", input=[])], cost_usd=0.5)
+    backend = ScriptedBackend(
+        [say("hm"), use("read_context", file_path="a"), ToolUse(name="rm", input=[])], cost_usd=0.5
+    )
     steps = await follow(backend, make_job())
 
     assert steps[:2] == [
         TextStep(text="hm"),
-        ToolCallStep(tool="read_context", arguments={"file_path": "a"}, result=ToolResult(text="text of a")),
+        ToolCallStep(
+            tool="read_context", arguments={"file_path": "a"}, result=ToolResult(text="text of a")
+        ),
     ]
     assert steps[2].result.is_error
-    assert steps[3] == RunResult(cost_usd=0.5, input_tokens=0, output_tokens=0, turns=3, session_id="scripted-A.md")
+    assert steps[3] == RunResult(
+        cost_usd=0.5, input_tokens=0, output_tokens=0, turns=3, session_id="scripted-A.md"
+    )
     assert [job.prompt for job in backend.jobs] == ["p"]
 
 
@@ -128,7 +173,12 @@ async def test_a_scripted_backend_can_make_its_script_from_the_job():
 
 
 @pytest.mark.parametrize(
-    ("limits", "says"), [({"max_turns": 1}, "1 turns"), ({"max_cost_usd": 0.1}, "0.1"), ({"timeout_s": 0.05}, "out of time")]
+    ("limits", "says"),
+    [
+        ({"max_turns": 1}, "1 turns"),
+        ({"max_cost_usd": 0.1}, "0.1"),
+        ({"timeout_s": 0.05}, "out of time"),
+    ],
 )
 async def test_a_scripted_backend_keeps_the_limits(limits, says):
     async def script(_job):

@@ -12,7 +12,10 @@ def test_a_moment_is_told_in_utc():
 
     assert time_of(there) == "2026-01-02T01:04:05Z"
     assert moment(datetime(2026, 1, 2, tzinfo=UTC).timestamp()) == "2026-01-02T00:00:00Z"
-    assert [moment_text(one) for one in (there, datetime(2026, 1, 2), date(2026, 1, 2), time(3, 4))] == [  # noqa: DTZ001  without a zone
+    assert [
+        moment_text(one)
+        for one in (there, datetime(2026, 1, 2), date(2026, 1, 2), time(3, 4))  # noqa: DTZ001  without a zone
+    ] == [
         "2026-01-02T01:04:05Z",
         "2026-01-02T00:00:00",
         "2026-01-02",
@@ -22,7 +25,11 @@ def test_a_moment_is_told_in_utc():
 
 
 def test_the_times_of_a_stored_document_are_known_by_their_names():
-    stored = {"started": "2026-01-02T03:04:05+00:00", "wrote": [{"at": "2026-01-02T03:04:05+00:00", "diff": "+00:00"}], "ended": None}
+    stored = {
+        "started": "2026-01-02T03:04:05+00:00",
+        "wrote": [{"at": "2026-01-02T03:04:05+00:00", "diff": "+00:00"}],
+        "ended": None,
+    }
 
     assert with_times(stored) == {
         "started": "2026-01-02T03:04:05Z",

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import DaemonError, ParachuteError
-from parachuted.vault_state import VaultUnclearError, adopt, known_state_folder, separate, state_folder, was_vault
+from parachuted.vault_state import (
+    VaultUnclearError,
+    adopt,
+    known_state_folder,
+    separate,
+    state_folder,
+    was_vault,
+)
 
 
 def legacy(home: Path, vault: Path) -> Path:
@@ -69,11 +76,16 @@ def test_a_vault_restored_from_a_backup_keeps_its_past(home, vault, tmp_path):
     assert state_folder(home, tmp_path / "backup") == folder
 
 
-def test_a_copy_beside_the_original_is_asked_about_and_shares_nothing_until_it_is_answered(home, vault, tmp_path):
+def test_a_copy_beside_the_original_is_asked_about_and_shares_nothing_until_it_is_answered(
+    home, vault, tmp_path
+):
     folder, copy = state_folder(home, vault), tmp_path / "a copy"
     shutil.copytree(vault, copy)
     for _ in range(2):
-        with pytest.raises(VaultUnclearError, match=r"Is it a copy.*`parachute vault separate '.*a copy'`.*`parachute vault adopt"):
+        with pytest.raises(
+            VaultUnclearError,
+            match=r"Is it a copy.*`parachute vault separate '.*a copy'`.*`parachute vault adopt",
+        ):
             state_folder(home, copy)
         assert known_state_folder(home, copy) is None
 
@@ -83,7 +95,9 @@ def test_a_copy_beside_the_original_is_asked_about_and_shares_nothing_until_it_i
     assert state_folder(home, vault) == folder
 
 
-def test_a_copy_may_take_the_originals_place_which_is_then_asked_about_itself(home, vault, tmp_path):
+def test_a_copy_may_take_the_originals_place_which_is_then_asked_about_itself(
+    home, vault, tmp_path
+):
     folder, copy = state_folder(home, vault), tmp_path / "copy"
     shutil.copytree(vault, copy)
     adopt(home, copy)
@@ -118,7 +132,9 @@ def test_an_earlier_versions_state_is_taken_over_as_it_is(home, vault, tmp_path)
     assert [one.name for one in (home / "state").iterdir()] == [folder.name]
 
 
-def test_an_earlier_versions_state_is_taken_over_though_another_device_has_given_the_vault_an_id(home, vault, tmp_path):
+def test_an_earlier_versions_state_is_taken_over_though_another_device_has_given_the_vault_an_id(
+    home, vault, tmp_path
+):
     state_folder(tmp_path / "another device", vault)
     folder, identity = legacy(home, vault), id_of(vault)
     assert state_folder(home, vault) == folder
@@ -160,7 +176,9 @@ def test_an_empty_mount_point_is_not_taken_for_the_vault(home, vault, tmp_path, 
     assert state_folder(home, vault) != folder
 
 
-def test_a_vault_restored_without_its_id_is_asked_about_and_gets_its_past_back(home, vault, tmp_path):
+def test_a_vault_restored_without_its_id_is_asked_about_and_gets_its_past_back(
+    home, vault, tmp_path
+):
     folder = state_folder(home, vault)
     vault.rename(tmp_path / "elsewhere")
     vault.mkdir()
@@ -233,7 +251,9 @@ def test_a_home_that_refuses_is_told_in_a_sentence(home, vault):
         state_folder(home, vault)
 
 
-def test_a_vault_that_was_given_the_id_of_another_does_not_get_that_ones_past_though_it_is_away(home, vault, tmp_path):
+def test_a_vault_that_was_given_the_id_of_another_does_not_get_that_ones_past_though_it_is_away(
+    home, vault, tmp_path
+):
     another = tmp_path / "another"
     another.mkdir()
     folder, own = state_folder(home, vault), state_folder(home, another)

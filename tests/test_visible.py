@@ -9,9 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.visible import _columns_of, fact, is_ignorable, one_line, quoted, quoted_lines, visible, wrapped
+from parachuted.visible import (
+    _columns_of,
+    fact,
+    is_ignorable,
+    one_line,
+    quoted,
+    quoted_lines,
+    visible,
+    wrapped,
+)
 
-_PERL = r'for (0..0x10FFFF) { next if $_ >= 0xD800 && $_ <= 0xDFFF; print "$_ " if chr($_) =~ /\p{Default_Ignorable_Code_Point}/ }'
+_PERL = (
+    r'for (0..0x10FFFF) { next if $_ >= 0xD800 && $_ <= 0xDFFF; print "$_ " if chr($_) =~ '
+    r"/\p{Default_Ignorable_Code_Point}/ }"
+)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +50,9 @@ def test_what_is_asked_for_is_kept():
 
 @pytest.mark.skipif(shutil.which("perl") is None, reason="perl has the property, Python does not")
 def test_the_table_of_ignorable_characters_is_that_of_unicode():
-    told = subprocess.run(["perl", "-CS", "-e", _PERL], capture_output=True, check=True, timeout=60).stdout
+    told = subprocess.run(
+        ["perl", "-CS", "-e", _PERL], capture_output=True, check=True, timeout=60
+    ).stdout
 
     assert [number for number in map(int, told.split()) if not is_ignorable(chr(number))] == []
 
@@ -77,9 +91,14 @@ def test_no_text_of_a_stranger_begins_a_line_on_a_screen_of_any_width(text, colu
 def test_lines_of_a_note_are_each_marked(text):
     pieces = [piece for line in quoted_lines(text, 20) for piece in wrapped(line, 60)]
 
-    assert [piece for piece in pieces if not piece.startswith("  |") and "more lines)" not in piece] == []
+    assert [
+        piece for piece in pieces if not piece.startswith("  |") and "more lines)" not in piece
+    ] == []
 
 
 def test_a_line_of_ours_is_told_from_a_quoted_one():
-    assert (fact("runs", "here"), quoted("says", "here")) == ("runs        here", "says      | here")
+    assert (fact("runs", "here"), quoted("says", "here")) == (
+        "runs        here",
+        "says      | here",
+    )
     assert quoted_lines("a\nb\nc\n", 2) == ["  | a", "  | b", "(1 more lines)"]

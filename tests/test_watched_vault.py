@@ -1,4 +1,6 @@
-"""What a start waits for: the vault locked, known and watched, before the rest of the daemon is loaded."""
+"""What a start waits for: the vault locked, known and watched, before the rest of the daemon is
+loaded.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from tests.stories.life import Live, save
 
 
 class Loader:
-    """Stands for the rest of the daemon. `announced`: whether the daemon was announced when this was loaded."""
+    """Stands for the rest of the daemon.
+
+    `announced`: whether the daemon was announced when this was loaded.
+    """
 
     def __init__(self, watched: WatchedVault) -> None:
         self.watched = watched
@@ -57,7 +62,9 @@ async def test_a_known_vault_is_announced_before_the_rest_is_loaded(live: Live, 
     assert running_daemon(str(home)) is None
 
 
-async def test_what_was_edited_while_no_daemon_ran_is_recorded_before_the_start_is_announced(live: Live, vault, home):
+async def test_what_was_edited_while_no_daemon_ran_is_recorded_before_the_start_is_announced(
+    live: Live, vault, home
+):
     save(vault / "a.md", "a\n")
     async with live() as life:
         await life.settled()
@@ -70,7 +77,9 @@ async def test_what_was_edited_while_no_daemon_ran_is_recorded_before_the_start_
     await loader.watched.close()
 
 
-async def test_a_task_that_the_last_life_left_half_done_is_settled_before_the_vault_is_looked_through(live: Live, vault, home):
+async def test_a_task_that_the_last_life_left_half_done_is_settled_before_the_vault_is_looked_through(  # noqa: E501
+    live: Live, vault, home
+):
     save(vault / "a.md", "a\n")
     async with live() as life:
         await life.settled()
@@ -85,7 +94,9 @@ async def test_a_task_that_the_last_life_left_half_done_is_settled_before_the_va
     await loader.watched.close()
 
 
-async def test_a_vault_that_is_met_for_the_first_time_is_not_announced_before_its_baseline(vault, home):
+async def test_a_vault_that_is_met_for_the_first_time_is_not_announced_before_its_baseline(
+    vault, home
+):
     save(vault / "a.md", "a\n")
     loader = open_vault(vault, home)
     await loader.watched.begin(loader.load)
@@ -96,8 +107,19 @@ async def test_a_vault_that_is_met_for_the_first_time_is_not_announced_before_it
 
 
 def test_what_a_start_waits_for_imports_no_room_that_answers():
-    rooms = ("aiohttp", "docker", "parachuted.agents", "parachuted.api", "parachuted.modules", "parachuted.search", "parachuted.tools")
-    code = f"import sys, parachuted.cli.daemon, parachuted.cli.foreground; print([name for name in {rooms} if name in sys.modules])"
+    rooms = (
+        "aiohttp",
+        "docker",
+        "parachuted.agents",
+        "parachuted.api",
+        "parachuted.modules",
+        "parachuted.search",
+        "parachuted.tools",
+    )
+    code = (
+        "import sys, parachuted.cli.daemon, parachuted.cli.foreground; print([name for name "
+        f"in {rooms} if name in sys.modules])"
+    )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert said.stdout.strip() == "[]"

@@ -1,1 +1,4 @@
-"""Access: one policy for everyone. What a key, a module or a run may read, write and hear is a value, and every door asks it."""
+"""Access: one policy for everyone.
+
+What a key, a module or a run may read, write and hear is a value, and every door asks it.
+"""

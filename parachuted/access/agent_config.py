@@ -22,21 +22,32 @@ _TOOLS: dict[str, tuple[AgentCapability, ...]] = {
     "bash": ("bash",),
     "webfetch": ("webfetch",),
 }
-_ACCESS: dict[str, tuple[AgentCapability, ...]] = {"none": (), "ro": ("read",), "rw": ("read", "write")}
+_ACCESS: dict[str, tuple[AgentCapability, ...]] = {
+    "none": (),
+    "ro": ("read",),
+    "rw": ("read", "write"),
+}
 _CAPABILITIES: tuple[AgentCapability, ...] = ("read", "write", "bash", "webfetch")
 _INSTEAD = {"websearch": "WebFetch, with network: true beside it,", "computer": "Bash"}
-_HOST = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+(:\d{1,5})?")
+_HOST = re.compile(
+    r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+(:\d{1,5})?"
+)
 _MEMORY = re.compile(r"[1-9]\d{0,8}[kmg]?b?", re.IGNORECASE)
 _MEMORY_UNITS = {"k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 def is_outside(path: str) -> bool:
-    """Whether the path names something beside the vault: a person's home, or a place on the disk."""
+    """Whether the path names something beside the vault: a person's home, or a place on the
+    disk.
+    """
     return path.startswith(("~", "/"))
 
 
 def normal_pattern(text: str) -> str:
-    """A pattern of the vault, spelled one way: `Brain/` means all that is below it. Raises ValueError."""
+    """A pattern of the vault, spelled one way: `Brain/` means all that is below it.
+
+    Raises ValueError.
+    """
     pattern = f"{text}**" if text.endswith("/") else text
     return PathGlob(pattern).text
 
@@ -70,7 +81,10 @@ def _capabilities(value: object) -> object:
         word = one.lower() if isinstance(one, str) else ""
         if word not in _TOOLS:
             instead = f"; {_INSTEAD[word]} is what there is" if word in _INSTEAD else ""
-            raise ValueError(f"{str(one)[:80]!r} is none of read, write (or Read, Glob, Grep, Write, Edit), Bash, WebFetch{instead}")
+            raise ValueError(
+                f"{str(one)[:80]!r} is none of read, write (or Read, Glob, Grep, Write, Edit), "
+                f"Bash, WebFetch{instead}"
+            )
         found.update(_TOOLS[word])
     return tuple(word for word in _CAPABILITIES if word in found)
 
@@ -83,7 +97,9 @@ def _yes_or_list(value: object) -> object:
         return said
     if isinstance(value, bool):
         return value
-    if not isinstance(value, Sequence) or not all(isinstance(one, str) and one.strip() for one in value):
+    if not isinstance(value, Sequence) or not all(
+        isinstance(one, str) and one.strip() for one in value
+    ):
         raise ValueError("should be true, false or a list of texts")
     return tuple(value)
 
@@ -113,8 +129,14 @@ def _memory(value: object) -> object:
 
 
 def _cap_drop(value: object) -> object:
-    """A box has no capability, ever: a list that would leave some is refused, and one that names more beside ALL says nothing more."""
-    if isinstance(value, str) or not isinstance(value, Sequence) or "ALL" not in [one.upper() for one in value if isinstance(one, str)]:
+    """A box has no capability, ever: a list that would leave some is refused, and one that names
+    more beside ALL says nothing more.
+    """
+    if (
+        isinstance(value, str)
+        or not isinstance(value, Sequence)
+        or "ALL" not in [one.upper() for one in value if isinstance(one, str)]
+    ):
         raise ValueError("should be [ALL]: no agent keeps a capability")
     return ("ALL",)
 
@@ -129,7 +151,9 @@ class SandboxConfig:
 
     workspace_access: Literal["none", "ro", "rw"] = "none"
     allowed_paths: PathList = ()
-    network: Annotated[Literal["none", "bridge"] | tuple[str, ...], BeforeValidator(_sandbox_network)] = "none"
+    network: Annotated[
+        Literal["none", "bridge"] | tuple[str, ...], BeforeValidator(_sandbox_network)
+    ] = "none"
     memory: Annotated[str, BeforeValidator(_memory)] = "512m"
     cpus: Annotated[float, Field(gt=0, le=64)] = 1.0
     pids_limit: Annotated[int, Field(ge=1, le=65_536)] = 256
@@ -139,7 +163,11 @@ class SandboxConfig:
     @property
     def memory_bytes(self) -> int:
         """The limit of memory."""
-        number, unit = (self.memory[:-1], self.memory[-1]) if self.memory[-1] in _MEMORY_UNITS else (self.memory, "")
+        number, unit = (
+            (self.memory[:-1], self.memory[-1])
+            if self.memory[-1] in _MEMORY_UNITS
+            else (self.memory, "")
+        )
         return int(number) * _MEMORY_UNITS.get(unit, 1)
 
 
@@ -147,19 +175,25 @@ class SandboxConfig:
 class AgentConfig:
     """One agent of a module. All it may touch lies within the module's own permissions too.
 
-    `system_prompt`: the words themselves, or the name of a file of the module (`prompts/indexer.md`). `paths` or the sandbox's
-    `allowed_paths` say where it may work, and where both do, both hold; with neither it sees no note. `capabilities` not given: what the
-    sandbox's `workspace_access` says, else to read. `Bash` among them is `bash: true`; `WebFetch` fetches pages of the hosts that the
-    network allows. `lane`: files that it may write even after it has read strangers' text. `allowed_interfaces`: of the interfaces that its
-    module may use, these; None: all. `requires_explicit_invocation`: only a person begins it; `requires_explicit_approval`: a person allows
-    it anew for each session. `load_cwd_claude_md`: it is told what the context file of the folder it works in says.
-    `orchestrates`: the agents whose suggestions it decides on before a person does, as far as it could write the same itself; `*`: all.
+    `system_prompt`: the words themselves, or the name of a file of the module
+    (`prompts/indexer.md`). `paths` or the sandbox's `allowed_paths` say where it may work, and
+    where both do, both hold; with neither it sees no note. `capabilities` not given: what the
+    sandbox's `workspace_access` says, else to read. `Bash` among them is `bash: true`; `WebFetch`
+    fetches pages of the hosts that the network allows. `lane`: files that it may write even after
+    it has read strangers' text. `allowed_interfaces`: of the interfaces that its module may use,
+    these; None: all. `requires_explicit_invocation`: only a person begins it;
+    `requires_explicit_approval`: a person allows it anew for each session. `load_cwd_claude_md`: it
+    is told what the context file of the folder it works in says. `orchestrates`: the agents whose
+    suggestions it decides on before a person does, as far as it could write the same itself; `*`:
+    all.
     """
 
     description: Annotated[str, Field(max_length=1_000)] = ""
     system_prompt: Annotated[str, Field(max_length=100_000)] = ""
     paths: PathList = ()
-    capabilities: Annotated[tuple[AgentCapability, ...] | None, BeforeValidator(_capabilities)] = None
+    capabilities: Annotated[tuple[AgentCapability, ...] | None, BeforeValidator(_capabilities)] = (
+        None
+    )
     bash: YesOrList = False
     network: Annotated[bool | tuple[str, ...], BeforeValidator(_hosts)] = False
     sandbox: SandboxConfig | None = None
@@ -176,13 +210,17 @@ class AgentConfig:
     def __post_init__(self) -> None:
         """`Bash` among the capabilities is said in one place from here on."""
         if self.capabilities and "bash" in self.capabilities:
-            object.__setattr__(self, "capabilities", tuple(one for one in self.capabilities if one != "bash"))
+            object.__setattr__(
+                self, "capabilities", tuple(one for one in self.capabilities if one != "bash")
+            )
             if self.bash is False:
                 object.__setattr__(self, "bash", True)
 
     @property
     def prompt_file(self) -> str | None:
-        """The file of the module's folder that holds the system prompt; None: `system_prompt` is the words."""
+        """The file of the module's folder that holds the system prompt; None: `system_prompt` is
+        the words.
+        """
         text = self.system_prompt
         return text if re.fullmatch(r"[^\s\x00]+\.(md|txt)", text) else None
 
@@ -199,17 +237,33 @@ class AgentConfig:
     @property
     def outside_paths(self) -> tuple[str, ...]:
         """What it asks for beside the vault, which needs a sandbox with mounts."""
-        return tuple(path for path in (*self.paths, *(self.sandbox.allowed_paths if self.sandbox else ())) if is_outside(path))
+        return tuple(
+            path
+            for path in (*self.paths, *(self.sandbox.allowed_paths if self.sandbox else ()))
+            if is_outside(path)
+        )
 
     @property
     def wants_network(self) -> bool:
         """Whether it asks for the network, in either place."""
-        return bool(self.network) or (self.sandbox is not None and self.sandbox.network not in ("none", ()))
+        return bool(self.network) or (
+            self.sandbox is not None and self.sandbox.network not in ("none", ())
+        )
 
     def at(self, folder: str | None) -> AgentConfig:
-        """The same, working in that folder of the vault: what `${CWD}` means. Without one, such paths mean nothing."""
-        sandbox = self.sandbox and replace(self.sandbox, allowed_paths=_placed(self.sandbox.allowed_paths, folder))
-        return replace(self, paths=_placed(self.paths, folder), lane=_placed(self.lane, folder), sandbox=sandbox)
+        """The same, working in that folder of the vault: what `${CWD}` means.
+
+        Without one, such paths mean nothing.
+        """
+        sandbox = self.sandbox and replace(
+            self.sandbox, allowed_paths=_placed(self.sandbox.allowed_paths, folder)
+        )
+        return replace(
+            self,
+            paths=_placed(self.paths, folder),
+            lane=_placed(self.lane, folder),
+            sandbox=sandbox,
+        )
 
     def sees(self, path: str) -> bool:
         """Whether it may read that file of the vault, as far as its own paths go."""
@@ -221,7 +275,9 @@ class AgentConfig:
 
     @property
     def fetches(self) -> bool:
-        """Whether it may fetch pages, where it has a network: what it is told to, or all that it could where nothing was told."""
+        """Whether it may fetch pages, where it has a network: what it is told to, or all that it
+        could where nothing was told.
+        """
         return self.capabilities is None or "webfetch" in self.capabilities
 
     @property
@@ -229,7 +285,11 @@ class AgentConfig:
         access = _ACCESS[self.sandbox.workspace_access] if self.sandbox else None
         if self.capabilities is None:
             return _ACCESS["ro"] if access is None else access
-        return tuple(one for one in self.capabilities if one in {"read", "write"} and (access is None or one in access))
+        return tuple(
+            one
+            for one in self.capabilities
+            if one in {"read", "write"} and (access is None or one in access)
+        )
 
     def _reaches(self, path: str) -> bool:
         lists = [self.paths, self.sandbox.allowed_paths if self.sandbox else ()]
@@ -241,8 +301,15 @@ def _placed(patterns: tuple[str, ...], folder: str | None) -> tuple[str, ...]:
     if folder is None:
         return patterns
     start = f"{folder.strip('/')}/".lstrip("/")
-    return tuple(start + path.removeprefix(f"{_CWD}/") if path.startswith(_CWD) else path for path in patterns)
+    return tuple(
+        start + path.removeprefix(f"{_CWD}/") if path.startswith(_CWD) else path
+        for path in patterns
+    )
 
 
 def _means(patterns: Sequence[str], path: str) -> bool:
-    return any(PathGlob(one).matches(path) for one in patterns if not is_outside(one) and not one.startswith(_CWD))
+    return any(
+        PathGlob(one).matches(path)
+        for one in patterns
+        if not is_outside(one) and not one.startswith(_CWD)
+    )

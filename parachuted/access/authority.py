@@ -1,7 +1,9 @@
-"""Authority: on whose behalf a piece of work is done: what it may reach, what it follows from, who asked, and what it has read.
+"""Authority: on whose behalf a piece of work is done: what it may reach, what it follows from, who
+asked, and what it has read.
 
-It is a value that is passed as an argument. A module's code calls `self.vault.read(...)` with no such argument, so there, and nowhere else,
-it is found in the one context variable of this file: whatever the code begins (a task, a callback) carries it on for as long as it lives.
+It is a value that is passed as an argument. A module's code calls `self.vault.read(...)` with no
+such argument, so there, and nowhere else, it is found in the one context variable of this file:
+whatever the code begins (a task, a callback) carries it on for as long as it lives.
 """
 
 from __future__ import annotations
@@ -18,11 +20,18 @@ from parachuted.errors import ActRefusedError
 from parachuted.keys import EVERYWHERE, AccessGrant
 from parachuted.vault import new_id
 
-Entry: TypeAlias = Literal["bubble", "chat", "schedule", "bot", "module", "maintenance", "cli", "http"]
-"""By which way a run was asked for. It decides who is told and asked, and never what the agent may do."""
+Entry: TypeAlias = Literal[
+    "bubble", "chat", "schedule", "bot", "module", "maintenance", "cli", "http"
+]
+"""By which way a run was asked for.
+
+It decides who is told and asked, and never what the agent may do.
+"""
 
 AskedBy: TypeAlias = Literal["person", "clock", "event", "module"]
-"""What began the work: a person's request through a key or the page, a schedule, an event, or the module itself when it was enabled."""
+"""What began the work: a person's request through a key or the page, a schedule, an event, or the
+module itself when it was enabled.
+"""
 
 MOST_EVENTS = 16
 
@@ -40,11 +49,13 @@ class RunRestrictions(Protocol):
 class Authority:
     """One piece of work, and all that it leads to.
 
-    `reads` and `writes` are the paths that whoever asked may reach: a key's, an untrusted module's that called another one's interface, the
-    lane of a run. `holds` says whether who asked still may ask. `causes` and `runs` are what led here; without causes, each act begins one.
-    `taint` is what it has read of strangers' texts, shared by all that goes on with the same value. `within` is the run of an agent that
-    this is part of, if any, and `depth` how many runs deep that is. `events` is how many events in a row led here, each told because of
-    the one before. `request_id` is the audit's.
+    `reads` and `writes` are the paths that whoever asked may reach: a key's, an untrusted module's
+    that called another one's interface, the lane of a run. `holds` says whether who asked still may
+    ask. `causes` and `runs` are what led here; without causes, each act begins one. `taint` is what
+    it has read of strangers' texts, shared by all that goes on with the same value. `within` is the
+    run of an agent that this is part of, if any, and `depth` how many runs deep that is. `events`
+    is how many events in a row led here, each told because of the one before. `request_id` is the
+    audit's.
     """
 
     reads: AccessGrant = EVERYWHERE
@@ -66,23 +77,35 @@ class Authority:
         return self.reads.alternatives is not None or self.writes.alternatives is not None
 
     def check(self) -> None:
-        """Raises ActRefusedError when who asked may ask no longer: the key was revoked, or the run has ended."""
+        """Raises ActRefusedError when who asked may ask no longer: the key was revoked, or the run
+        has ended.
+        """
         if not self.holds():
-            raise ActRefusedError("whoever asked for this may ask no longer (its key was revoked, or its run ended); ask again")
+            raise ActRefusedError(
+                "whoever asked for this may ask no longer (its key was revoked, or its run "
+                "ended); ask again"
+            )
 
     def check_circle(self, act: str) -> None:
-        """Raises ActRefusedError for an act that would tell one event more, when so many in a row led here that it must be a circle."""
+        """Raises ActRefusedError for an act that would tell one event more, when so many in a row
+        led here that it must be a circle.
+        """
         if self.events > MOST_EVENTS:
-            raise ActRefusedError(f"{act} follows from {MOST_EVENTS} events in a row; it seems to go round in a circle")
+            raise ActRefusedError(
+                f"{act} follows from {MOST_EVENTS} events in a row; it seems to go round in a "
+                "circle"
+            )
 
     def causes_at(self, now: datetime) -> tuple[str, ...]:
         """What an act follows from: a new cause where nothing else led here."""
         return self.causes or (new_id("c", now),)
 
     def words(self, own: Origin, said: Origin = "you") -> Origin:
-        """Whose words a prompt counts as: a person's only where a person's request began this and no stranger's text was read since.
+        """Whose words a prompt counts as: a person's only where a person's request began this and
+        no stranger's text was read since.
 
-        `own` is what the words of the module itself count as; `said` what the module says of them, which can only take trust away.
+        `own` is what the words of the module itself count as; `said` what the module says of them,
+        which can only take trust away.
         """
         found = self.taint.origin if self.taint else "you" if self.asked_by == "person" else own
         if found in UNTRUSTED or said in UNTRUSTED:
@@ -94,20 +117,27 @@ class Authority:
         return replace(self, reads=self.reads.both(reads), writes=self.writes.both(writes))
 
     def forked(self) -> Authority:
-        """The same, with a taint of its own that begins with what was read so far: what follows reads for itself."""
+        """The same, with a taint of its own that begins with what was read so far: what follows
+        reads for itself.
+        """
         taint = Taint()
         pass_on(self.taint, taint)
         return replace(self, taint=taint)
 
 
-NOBODY = Authority(reads=AccessGrant(alternatives=()), writes=AccessGrant(alternatives=()), holds=lambda: False)
+NOBODY = Authority(
+    reads=AccessGrant(alternatives=()), writes=AccessGrant(alternatives=()), holds=lambda: False
+)
 """On whose behalf code works that no call of the daemon led to: it reaches nothing."""
 
 _CURRENT: ContextVar[Authority] = ContextVar("parachuted_authority", default=NOBODY)
 
 
 def current() -> Authority:
-    """That of the module's code which runs here. For the services that modules are given, and nothing else."""
+    """That of the module's code which runs here.
+
+    For the services that modules are given, and nothing else.
+    """
     return _CURRENT.get()
 
 

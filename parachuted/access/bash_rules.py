@@ -1,12 +1,16 @@
-"""Bash rules: whether a line of shell can be proven to run only the programs of a list. What cannot is refused, in words. Pure.
+"""Bash rules: whether a line of shell can be proven to run only the programs of a list.
 
-The line is walked as bash would read it, and each simple command in it is asked for its program, which must stand there as it is: a plain
-name of the list, no path to another file of that name, no variable, pattern or substitution. Set variables may not be ones that change what
-a program does. Of the shell's own commands those are free that run and open nothing.
+What cannot is refused, in words. Pure.
 
-What a listed program does itself is not the shell's: git runs aliases and hooks of a repository, npm the scripts of a package, an
-interpreter whatever it is given. The plainest of these ways are refused in program_rules.py; none of them leads out of the container, which
-bounds them all. The shell must be bash: zsh reads some of this otherwise.
+The line is walked as bash would read it, and each simple command in it is asked for its program,
+which must stand there as it is: a plain name of the list, no path to another file of that name, no
+variable, pattern or substitution. Set variables may not be ones that change what a program does. Of
+the shell's own commands those are free that run and open nothing.
+
+What a listed program does itself is not the shell's: git runs aliases and hooks of a repository,
+npm the scripts of a package, an interpreter whatever it is given. The plainest of these ways are
+refused in program_rules.py; none of them leads out of the container, which bounds them all. The
+shell must be bash: zsh reads some of this otherwise.
 """
 
 from __future__ import annotations
@@ -20,19 +24,97 @@ from parachuted.access.shell_words import Shell, ShellRefusedError, Word
 _SHOWN = 80
 _OWN_VARIABLE = re.compile(r"(?!npm_config|.*proxy)[a-z][a-z0-9_]{0,40}")
 _HARMLESS_VARIABLES = frozenset({"LC_ALL", "LC_CTYPE", "LANG", "TZ", "NO_COLOR", "CI"})
-_NEVER = frozenset({
-    "eval", "source", ".", "exec", "command", "builtin", "alias", "unalias", "trap", "hash", "enable", "export", "declare", "typeset",
-    "local", "readonly", "set", "shopt", "read", "mapfile", "readarray", "let", "getopts", "complete", "compgen", "compopt", "bind",
-    "fc", "jobs", "unset", "coproc", "time", "caller", "dirs", "pushd", "popd", "disown", "fg", "bg", "logout", "suspend",
-})  # fmt: skip
-_RUN_OTHERS = frozenset({
-    "env", "xargs", "sudo", "doas", "su", "nice", "ionice", "nohup", "timeout", "stdbuf", "setsid", "chroot", "unshare", "nsenter",
-    "flock", "watch", "parallel", "script", "strace", "ltrace", "busybox", "toybox", "runuser", "setpriv", "chrt", "taskset", "npx",
-    "bunx", "uvx", "pipx", "entr", "ssh", "at", "batch", "crontab", "systemd-run", "start-stop-daemon",
-})  # fmt: skip
+_NEVER = frozenset(
+    {
+        "eval",
+        "source",
+        ".",
+        "exec",
+        "command",
+        "builtin",
+        "alias",
+        "unalias",
+        "trap",
+        "hash",
+        "enable",
+        "export",
+        "declare",
+        "typeset",
+        "local",
+        "readonly",
+        "set",
+        "shopt",
+        "read",
+        "mapfile",
+        "readarray",
+        "let",
+        "getopts",
+        "complete",
+        "compgen",
+        "compopt",
+        "bind",
+        "fc",
+        "jobs",
+        "unset",
+        "coproc",
+        "time",
+        "caller",
+        "dirs",
+        "pushd",
+        "popd",
+        "disown",
+        "fg",
+        "bg",
+        "logout",
+        "suspend",
+    }
+)
+_RUN_OTHERS = frozenset(
+    {
+        "env",
+        "xargs",
+        "sudo",
+        "doas",
+        "su",
+        "nice",
+        "ionice",
+        "nohup",
+        "timeout",
+        "stdbuf",
+        "setsid",
+        "chroot",
+        "unshare",
+        "nsenter",
+        "flock",
+        "watch",
+        "parallel",
+        "script",
+        "strace",
+        "ltrace",
+        "busybox",
+        "toybox",
+        "runuser",
+        "setpriv",
+        "chrt",
+        "taskset",
+        "npx",
+        "bunx",
+        "uvx",
+        "pipx",
+        "entr",
+        "ssh",
+        "at",
+        "batch",
+        "crontab",
+        "systemd-run",
+        "start-stop-daemon",
+    }
+)
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "csh", "tcsh", "rbash"})
 _UNARY = re.compile(r"-[abcdefghkLnprsStuwxzGNO]")
-_BINARY = frozenset({"=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"})
+_BINARY = frozenset(
+    {"=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"}
+)
 
 
 def check_command(command: str, allowed: bool | tuple[str, ...]) -> str | None:  # noqa: FBT001  no shell, any command, or these programs
@@ -45,7 +127,10 @@ def check_command(command: str, allowed: bool | tuple[str, ...]) -> str | None: 
     try:
         Shell(command, command=rules.command, variable=rules.variable, target=rules.target).walk()
     except ShellRefusedError as refused:
-        return f"this was not run: {refused}. You may run {', '.join(allowed)}, and whatever is not plainly that is refused"
+        return (
+            f"this was not run: {refused}. You may run {', '.join(allowed)}, and whatever is "
+            "not plainly that is refused"
+        )
     return None
 
 
@@ -60,7 +145,8 @@ class _Rules:
         name, rest = words[0].text, words[1:]
         if name is None:
             raise ShellRefusedError(
-                f"the name of a program must stand there as it is, and not come from what begins with {_cut(words[0].begins)!r}"
+                "the name of a program must stand there as it is, and not come from what begins "
+                f"with {_cut(words[0].begins)!r}"
             )
         if "/" in name:
             raise ShellRefusedError(f"programs are named without a path, and not {_cut(name)!r}")
@@ -78,22 +164,35 @@ class _Rules:
         if name not in self._allowed:
             raise ShellRefusedError(f"{_cut(name)!r} is not among your programs")
         if name in _SHELLS:
-            raise ShellRefusedError(f"{name} runs whatever it is given; write the commands themselves")
+            raise ShellRefusedError(
+                f"{name} runs whatever it is given; write the commands themselves"
+            )
 
     def variable(self, name: str, is_for_command: bool) -> None:  # noqa: FBT001  the seam's shape
-        """A variable that is set: for one command, where it reaches the program, or in the shell."""
+        """A variable that is set: for one command, where it reaches the program, or in the
+        shell.
+        """
         if name in _HARMLESS_VARIABLES or (not is_for_command and _OWN_VARIABLE.fullmatch(name)):
             return
         raise ShellRefusedError(
-            f"the variable {_cut(name)} may change what programs do" + ("" if is_for_command else "; use small letters")
+            f"the variable {_cut(name)} may change what programs do"
+            + ("" if is_for_command else "; use small letters")
         )
 
     def target(self, word: Word) -> None:
         """A file that is opened."""
-        if word.begins.startswith("/dev/") and word.text not in {"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"}:
+        if word.begins.startswith("/dev/") and word.text not in {
+            "/dev/null",
+            "/dev/stdout",
+            "/dev/stderr",
+            "/dev/stdin",
+            "/dev/tty",
+        }:
             raise ShellRefusedError(f"{_cut(word.begins)} is no file to read or write")
         if word.text is None and not word.begins:
-            raise ShellRefusedError("the file that is opened must be named, or at least its beginning")
+            raise ShellRefusedError(
+                "the file that is opened must be named, or at least its beginning"
+            )
 
 
 def _cut(text: str) -> str:
@@ -116,7 +215,9 @@ def _printf(words: Sequence[Word]) -> None:
 
 
 def _test(words: Sequence[Word]) -> None:
-    """`test` evaluates what it is given in some forms, so these alone: one thing, `-f thing`, `thing = thing`, and ! before them."""
+    """`test` evaluates what it is given in some forms, so these alone: one thing, `-f thing`,
+    `thing = thing`, and ! before them.
+    """
     texts = [word.text for word in words]
     while texts and texts[0] == "!":
         words, texts = words[1:], texts[1:]
@@ -125,7 +226,10 @@ def _test(words: Sequence[Word]) -> None:
     unary = len(words) == 2 and _UNARY.fullmatch(texts[0] or "") is not None  # noqa: PLR2004  an operator and a thing
     binary = len(words) == 3 and texts[1] in _BINARY  # noqa: PLR2004  a thing, an operator and a thing
     if not (sure and (one or unary or binary)):
-        raise ShellRefusedError('of test, [ "$a" ], [ -f "$a" ] and [ "$a" = "$b" ] are followed here, with quotes around variables')
+        raise ShellRefusedError(
+            'of test, [ "$a" ], [ -f "$a" ] and [ "$a" = "$b" ] are followed here, with quotes '
+            "around variables"
+        )
 
 
 def _bracket(words: Sequence[Word]) -> None:

@@ -1,7 +1,10 @@
-"""EventFilter: which events exist for a listener, and what of them. One for the keys of the API, for modules and for hooks. Pure.
+"""EventFilter: which events exist for a listener, and what of them.
 
-What a field may be told to is decided by its kind (see fields.py). Who may read some paths hears of those alone: a file that comes from
-elsewhere is new there, one that leaves is gone, and an event that names any other path does not exist.
+One for the keys of the API, for modules and for hooks. Pure.
+
+What a field may be told to is decided by its kind (see fields.py). Who may read some paths hears of
+those alone: a file that comes from elsewhere is new there, one that leaves is gone, and an event
+that names any other path does not exist.
 """
 
 from __future__ import annotations
@@ -52,7 +55,9 @@ class EventShape(Protocol):
 
 
 class EventValues:
-    """What holds of an event's data for every listener: worked out when the first one asks, and no further than needed."""
+    """What holds of an event's data for every listener: worked out when the first one asks, and no
+    further than needed.
+    """
 
     __slots__ = ("_data", "_is_plain", "_kind", "_paths")
 
@@ -74,7 +79,8 @@ class EventValues:
         if self._is_plain is None:
             fields = self._kind.fields
             self._is_plain = all(
-                (one := fields.get(name)) is not None and one not in _WORDS and fits(one, value) for name, value in self._data.items()
+                (one := fields.get(name)) is not None and one not in _WORDS and fits(one, value)
+                for name, value in self._data.items()
             )
         return self._is_plain
 
@@ -101,16 +107,23 @@ class EventFilter:
     module: str | None = None
     files: AccessGrant = _NOTHING
     hears_all: bool = False
-    _grants: dict[str, AccessGrant | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _grants: dict[str, AccessGrant | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def of_key(cls, scopes: Iterable[Scope]) -> Self:
-        """For whoever has these scopes: `read` on the module whose event it is, and on `vault` for the words of notes."""
+        """For whoever has these scopes: `read` on the module whose event it is, and on `vault` for
+        the words of notes.
+        """
         return cls(scopes=tuple(scopes))
 
     @classmethod
     def of_module(cls, name: str, files: AccessGrant) -> Self:
-        """For a module that may read these files. Its own events it hears as it published them, others only as one who sees some paths."""
+        """For a module that may read these files.
+
+        Its own events it hears as it published them, others only as one who sees some paths.
+        """
         return cls(module=name, files=files)
 
     @classmethod
@@ -118,15 +131,22 @@ class EventFilter:
         """For a program that a person has put there: everything, as it is."""
         return cls(hears_all=True)
 
-    def heard(self, kind: EventShape, data: Data, values: EventValues | None = None) -> tuple[str, Data] | None:
-        """The name and the data of the event as it exists for the listener, the very same data where nothing is left out; or None.
+    def heard(
+        self, kind: EventShape, data: Data, values: EventValues | None = None
+    ) -> tuple[str, Data] | None:
+        """The name and the data of the event as it exists for the listener, the very same data
+        where nothing is left out; or None.
 
         `values`: the event's, where others ask for them too.
         """
         if self.hears_all or (self.module is not None and kind.publisher == self.module):
             return kind.name, data
         grant = self.files if self.module is not None else self._granted(kind.scope)
-        return None if grant is None else self._within(grant, kind, data, values or EventValues(kind, data))
+        return (
+            None
+            if grant is None
+            else self._within(grant, kind, data, values or EventValues(kind, data))
+        )
 
     def _granted(self, scope: str) -> AccessGrant | None:
         """Reckoned once for each module whose events there are."""
@@ -135,7 +155,9 @@ class EventFilter:
         except KeyError:
             return self._grants.setdefault(scope, granted(self.scopes, scope, "read"))
 
-    def _within(self, grant: AccessGrant, kind: EventShape, data: Data, values: EventValues) -> tuple[str, Data] | None:
+    def _within(
+        self, grant: AccessGrant, kind: EventShape, data: Data, values: EventValues
+    ) -> tuple[str, Data] | None:
         reads = grant if self.module is not None else self._granted(VAULT) or _NOTHING
         sees_all = self.module is None and grant.alternatives is None
         reads_all = self.module is None and reads.alternatives is None
@@ -143,7 +165,11 @@ class EventFilter:
         if named is None:  # a path in disguise: who may hear of it cannot be said
             return (kind.name, data) if sees_all and reads_all else None
         all_exist = not has_hidden and not (self.module is not None and has_code)
-        seen = named if all_exist and sees_all else [path for path in named if (all_exist or self._exists(path)) and grant.sees(path)]
+        seen = (
+            named
+            if all_exist and sees_all
+            else [path for path in named if (all_exist or self._exists(path)) and grant.sees(path)]
+        )
         name, shown = kind.name, data
         if len(seen) < len(named):
             if kind.name != _MOVED or not seen:
@@ -154,7 +180,12 @@ class EventFilter:
         if (sees_all and reads_all) or values.is_plain:
             return name, shown
         text = reads_all or (bool(seen) and (reads == grant or all(map(reads.sees, seen))))
-        may = {FieldKind.TEXT: text, FieldKind.TEXTS: text, FieldKind.FREE: reads_all, FieldKind.MESSAGE: sees_all}
+        may = {
+            FieldKind.TEXT: text,
+            FieldKind.TEXTS: text,
+            FieldKind.FREE: reads_all,
+            FieldKind.MESSAGE: sees_all,
+        }
         told = _told(kind, shown, may)
         return (name, told) if told is shown or named or any(told.values()) else None
 
@@ -162,20 +193,28 @@ class EventFilter:
         return not is_hidden(path) and not (self.module is not None and is_code(path))
 
     def _hears_of_no_path(self, kind: EventShape) -> bool:
-        """What names no path may be about any note: a key for some paths does not hear it, a module unless it quotes notes."""
+        """What names no path may be about any note: a key for some paths does not hear it, a module
+        unless it quotes notes.
+        """
         return self.module is not None and FieldKind.FREE not in kind.fields.values()
 
 
 def paths_named(kind: EventShape, data: Data) -> list[str] | None:
     """Every path that the event names; None where a field that holds paths holds something else."""
     try:
-        return [path for name, field in kind.path_fields.items() for path in paths_in(field, data.get(name))]
+        return [
+            path
+            for name, field in kind.path_fields.items()
+            for path in paths_in(field, data.get(name))
+        ]
     except ValueError:
         return None
 
 
 def _told(kind: EventShape, data: Data, may: Mapping[FieldKind, bool]) -> Data:
-    """The fields that are declared and hold what they should, without the words that the listener may not read."""
+    """The fields that are declared and hold what they should, without the words that the listener
+    may not read.
+    """
     told: dict[str, object] = {}
     for name, value in data.items():
         field = kind.fields.get(name)
@@ -193,4 +232,8 @@ def _told(kind: EventShape, data: Data, may: Mapping[FieldKind, bool]) -> Data:
 def _moved(data: Data, seen: str) -> tuple[str, Data]:
     """A move of which one end is seen: there a file is new, or gone."""
     rest = {name: value for name, value in data.items() if name != "from"}
-    return (_CREATED, rest) if data.get("path") == seen else (_DELETED, {**rest, "path": seen, "digest": None})
+    return (
+        (_CREATED, rest)
+        if data.get("path") == seen
+        else (_DELETED, {**rest, "path": seen, "digest": None})
+    )

@@ -1,6 +1,8 @@
-"""Exposure: whether an agent has private data, strangers' text and a way out at once, which is all that a stolen word needs. Pure.
+"""Exposure: whether an agent has private data, strangers' text and a way out at once, which is all
+that a stolen word needs. Pure.
 
-The three together are Willison's "lethal trifecta" (2025): with any two of them, a text cannot make an agent send away what it sees.
+The three together are Willison's "lethal trifecta" (2025): with any two of them, a text cannot make
+an agent send away what it sees.
 """
 
 from __future__ import annotations
@@ -27,15 +29,24 @@ class Exposure:
         return None not in (self.private, self.untrusted, self.outward)
 
 
-def exposure(grant: Grant, *, private_files: int, untrusted_files: int, calls: Sequence[str] = ()) -> Exposure:
-    """What an agent of that grant has. The numbers are of the files that it may read; `calls` are the tools of modules that it may call,
-    which may bring in and take out whatever their modules do.
+def exposure(
+    grant: Grant, *, private_files: int, untrusted_files: int, calls: Sequence[str] = ()
+) -> Exposure:
+    """What an agent of that grant has.
+
+    The numbers are of the files that it may read; `calls` are the tools of modules that it may
+    call, which may bring in and take out whatever their modules do.
     """
-    private = [*([f"{private_files} notes"] if private_files else []), *(["folders beside the vault"] if grant.outside else [])]
+    private = [
+        *([f"{private_files} notes"] if private_files else []),
+        *(["folders beside the vault"] if grant.outside else []),
+    ]
     untrusted = [*([f"{untrusted_files} notes of strangers"] if untrusted_files else [])]
     outward = []
     if grant.network != "none":
-        reach = "any public host" if grant.network == "bridge" else ", ".join(grant.network[:_SHOWN])
+        reach = (
+            "any public host" if grant.network == "bridge" else ", ".join(grant.network[:_SHOWN])
+        )
         untrusted.append(f"what {reach} answers")
         outward.append(f"the network ({reach})")
     if calls:

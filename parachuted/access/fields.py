@@ -17,20 +17,28 @@ _NO_NAMES = frozenset({"", ".", ".."})
 class FieldKind(StrEnum):
     """What a field of an event holds. null stands for none of any kind."""
 
-    __hash__ = str.__hash__  # that of Enum is Python code, and kinds are looked up for each field of each event
+    __hash__ = (
+        str.__hash__
+    )  # that of Enum is Python code, and kinds are looked up for each field of each event
 
     PATH = "path"
     """A path of the vault. The event exists only for those for whom the file does."""
     PATHS = "paths"
     """A list of paths. The same holds for each."""
     TEXT = "text"
-    """Words from the notes that the event's paths name, as any JSON: for those who may read all of these notes."""
+    """Words from the notes that the event's paths name, as any JSON: for those who may read all of
+    these notes.
+    """
     TEXTS = "texts"
-    """Paths, as with `paths`, and the words from each of these notes: a mapping of lists of strings."""
+    """Paths, as with `paths`, and the words from each of these notes: a mapping of lists of
+    strings.
+    """
     FREE = "free"
     """Words that may quote any note, as any JSON: for those who may read the whole vault."""
     MESSAGE = "message"
-    """Words of the event's own module, as any JSON, which may name any note: for those who see all that this module tells."""
+    """Words of the event's own module, as any JSON, which may name any note: for those who see all
+    that this module tells.
+    """
     ID = "id"
     """One word that names something: no blanks, no slashes, at most 200 characters."""
     IDS = "ids"
@@ -45,18 +53,20 @@ PLAIN_KINDS = frozenset({FieldKind.ID, FieldKind.IDS, FieldKind.NUMBER, FieldKin
 """Those that quote nothing."""
 
 
-HOLDS: Mapping[FieldKind, str] = MappingProxyType({
-    FieldKind.PATH: "a path of the vault, such as Daily/today.md",
-    FieldKind.PATHS: "a list of paths of the vault",
-    FieldKind.TEXT: "words from the notes that the event's paths name",
-    FieldKind.TEXTS: "a mapping of paths to lists of words from these notes",
-    FieldKind.FREE: "words that may quote any note",
-    FieldKind.MESSAGE: "words of the module's own, which quote no note",
-    FieldKind.ID: "a word without blanks and slashes, of at most 200 characters",
-    FieldKind.IDS: "a list of words without blanks and slashes",
-    FieldKind.NUMBER: "a number",
-    FieldKind.FLAG: "true or false",
-})  # fmt: skip
+HOLDS: Mapping[FieldKind, str] = MappingProxyType(
+    {
+        FieldKind.PATH: "a path of the vault, such as Daily/today.md",
+        FieldKind.PATHS: "a list of paths of the vault",
+        FieldKind.TEXT: "words from the notes that the event's paths name",
+        FieldKind.TEXTS: "a mapping of paths to lists of words from these notes",
+        FieldKind.FREE: "words that may quote any note",
+        FieldKind.MESSAGE: "words of the module's own, which quote no note",
+        FieldKind.ID: "a word without blanks and slashes, of at most 200 characters",
+        FieldKind.IDS: "a list of words without blanks and slashes",
+        FieldKind.NUMBER: "a number",
+        FieldKind.FLAG: "true or false",
+    }
+)
 
 
 def fits(kind: FieldKind, value: object) -> bool:
@@ -74,7 +84,9 @@ def paths_in(kind: FieldKind, value: object) -> list[str]:
 
 
 def without_words(value: object) -> object:
-    """What stands in the place of words that are left out: of the same type, so that whoever reads the field still can."""
+    """What stands in the place of words that are left out: of the same type, so that whoever reads
+    the field still can.
+    """
     if isinstance(value, str):
         return ""
     if isinstance(value, Mapping):
@@ -91,7 +103,12 @@ def _is_path(value: object) -> bool:
 
 
 def _is_id(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= _LONGEST_ID and value.isprintable() and _WORD_END.search(value) is None
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= _LONGEST_ID
+        and value.isprintable()
+        and _WORD_END.search(value) is None
+    )
 
 
 def _is_list(value: object, is_one: Callable[[object], bool]) -> bool:
@@ -100,19 +117,24 @@ def _is_list(value: object, is_one: Callable[[object], bool]) -> bool:
 
 def _are_texts(value: object) -> bool:
     return isinstance(value, Mapping) and all(
-        _is_path(path) and _is_list(words, lambda one: isinstance(one, str)) for path, words in value.items()
+        _is_path(path) and _is_list(words, lambda one: isinstance(one, str))
+        for path, words in value.items()
     )
 
 
-_FITS: Mapping[FieldKind, Callable[[object], bool]] = MappingProxyType({
-    FieldKind.PATH: _is_path,
-    FieldKind.PATHS: lambda value: _is_list(value, _is_path),
-    FieldKind.TEXT: lambda _value: True,
-    FieldKind.TEXTS: _are_texts,
-    FieldKind.FREE: lambda _value: True,
-    FieldKind.MESSAGE: lambda _value: True,
-    FieldKind.ID: _is_id,
-    FieldKind.IDS: lambda value: _is_list(value, _is_id) and len(value) <= _MOST_IDS,  # type: ignore[arg-type]  # it is a list
-    FieldKind.NUMBER: lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    FieldKind.FLAG: lambda value: isinstance(value, bool),
-})  # fmt: skip
+_FITS: Mapping[FieldKind, Callable[[object], bool]] = MappingProxyType(
+    {
+        FieldKind.PATH: _is_path,
+        FieldKind.PATHS: lambda value: _is_list(value, _is_path),
+        FieldKind.TEXT: lambda _value: True,
+        FieldKind.TEXTS: _are_texts,
+        FieldKind.FREE: lambda _value: True,
+        FieldKind.MESSAGE: lambda _value: True,
+        FieldKind.ID: _is_id,
+        FieldKind.IDS: lambda value: _is_list(value, _is_id) and len(value) <= _MOST_IDS,  # type: ignore[arg-type]  # it is a list
+        FieldKind.NUMBER: lambda value: (
+            isinstance(value, int | float) and not isinstance(value, bool)
+        ),
+        FieldKind.FLAG: lambda value: isinstance(value, bool),
+    }
+)

@@ -1,7 +1,8 @@
 """AccessFilter: which files of the vault exist for a caller.
 
-Dot-folders and dot-files hold programs' settings and secrets: they do not exist here, and neither does what is beyond the caller's paths.
-All that does not exist gives the same answer, whatever the reason.
+Dot-folders and dot-files hold programs' settings and secrets: they do not exist here, and neither
+does what is beyond the caller's paths. All that does not exist gives the same answer, whatever the
+reason.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ class AccessFilter:
         return not is_hidden(folder) and self.grant.enters(folder)
 
     def find(self, path: VaultPath) -> VaultPath:
-        """Where the file is that `path` names, links followed. Raises NotFoundError, in the same words for all that is not theirs."""
+        """Where the file is that `path` names, links followed.
+
+        Raises NotFoundError, in the same words for all that is not theirs.
+        """
         if self.sees(path):
             try:
                 real = self.root.resolve(path)

@@ -1,4 +1,7 @@
-"""Agent grant: all that one run of an agent may do. It is built by one function, in access/granting.py, however the run was asked for."""
+"""Agent grant: all that one run of an agent may do.
+
+It is built by one function, in access/granting.py, however the run was asked for.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,12 @@ Network: TypeAlias = Literal["none", "bridge"] | tuple[str, ...]
 class Grant:
     """What an agent may do in one run.
 
-    `reads` and `writes` are files of the vault; `lane` those that it may write even after it has read strangers' text; `outside` folders
-    beside the vault, of which it reads a copy. `tools` are the names of modules' tools that it may call; of modules that are not its own,
-    those alone that provide one of `interfaces` (None: any). `native` are the CLI's own tools (Read, Glob, Grep, Write, Edit, Bash,
-    WebFetch), which run in a container alone. `bash`: no shell, any command, or these programs. `asks`: whether a person may be asked for
-    more while it works.
+    `reads` and `writes` are files of the vault; `lane` those that it may write even after it has
+    read strangers' text; `outside` folders beside the vault, of which it reads a copy. `tools` are
+    the names of modules' tools that it may call; of modules that are not its own, those alone that
+    provide one of `interfaces` (None: any). `native` are the CLI's own tools (Read, Glob, Grep,
+    Write, Edit, Bash, WebFetch), which run in a container alone. `bash`: no shell, any command, or
+    these programs. `asks`: whether a person may be asked for more while it works.
     """
 
     agent: str
@@ -42,7 +46,9 @@ class Grant:
         return bool(self.native)
 
     def may_read(self, path: str) -> bool:
-        """Whether that file of the vault exists for it: never what is hidden, nor a module's code."""
+        """Whether that file of the vault exists for it: never what is hidden, nor a module's
+        code.
+        """
         return not is_hidden(path) and not is_code(path) and self.reads.sees(path)
 
     def may_enter(self, folder: str) -> bool:
@@ -50,5 +56,11 @@ class Grant:
         return not is_hidden(folder) and not is_code(folder) and self.reads.enters(folder)
 
     def may_write(self, path: str, *, tainted: bool = False) -> bool:
-        """Whether it may make, change or remove that file: never a control file; once it has read strangers' text, its lane alone."""
-        return not is_control(path) and self.writes.sees(path) and (not tainted or self.lane.sees(path))
+        """Whether it may make, change or remove that file: never a control file; once it has read
+        strangers' text, its lane alone.
+        """
+        return (
+            not is_control(path)
+            and self.writes.sees(path)
+            and (not tainted or self.lane.sees(path))
+        )

@@ -1,7 +1,8 @@
-"""Granting: the one function by which every run of an agent gets what it may do, however it was asked for. Pure.
+"""Granting: the one function by which every run of an agent gets what it may do, however it was
+asked for. Pure.
 
-Each of a config, its module's permissions and what a person narrowed can only take away. By which way a run was asked for decides whether a
-person is asked for more while it works, and nothing else.
+Each of a config, its module's permissions and what a person narrowed can only take away. By which
+way a run was asked for decides whether a person is asked for more while it works, and nothing else.
 """
 
 from __future__ import annotations
@@ -17,11 +18,22 @@ from parachuted.access.grant import Grant, Network
 from parachuted.access.patterns import NOTHING, all_of, exactly, grant_of, within
 from parachuted.keys import AccessGrant
 
-ENTRIES: tuple[Entry, ...] = ("bubble", "chat", "schedule", "bot", "module", "maintenance", "cli", "http")
+ENTRIES: tuple[Entry, ...] = (
+    "bubble",
+    "chat",
+    "schedule",
+    "bot",
+    "module",
+    "maintenance",
+    "cli",
+    "http",
+)
 PRESENT: frozenset[Entry] = frozenset({"chat", "bot", "maintenance", "cli", "http"})
 """The ways by which a person asks and waits for the answer."""
 EXPLICIT: frozenset[Entry] = frozenset({"chat", "maintenance", "cli", "http"})
-"""The ways by which the vault's own person names the agent that is to work; whoever writes to a bot may be anybody."""
+"""The ways by which the vault's own person names the agent that is to work; whoever writes to a bot
+may be anybody.
+"""
 CURATOR = "curator"
 
 MAINTENANCE = AgentConfig(
@@ -36,38 +48,69 @@ MAINTENANCE = AgentConfig(
     capabilities=("read", "write", "bash"),
     requires_explicit_invocation=True,
 )
-"""The agent that looks after the installation. Of these it may write Chat, Daily and Brain; `.parachute/` and `Modules/` it only sees as
-copies, which whoever begins it puts beside its checkout."""
+"""The agent that looks after the installation.
+
+Of these it may write Chat, Daily and Brain; `.parachute/` and `Modules/` it only sees as copies,
+which whoever begins it puts beside its checkout.
+"""
 
 _READS, _WRITES = ("Read", "Glob", "Grep"), ("Write", "Edit")
-_WIDEST: dict[str, object] = {"workspace_access": "rw", "memory": "999999g", "cpus": 64.0, "pids_limit": 65_536}
+_WIDEST: dict[str, object] = {
+    "workspace_access": "rw",
+    "memory": "999999g",
+    "cpus": 64.0,
+    "pids_limit": 65_536,
+}
 
 
 def build_grant(
-    config: AgentConfig, *, agent: str, bounds_read: AccessGrant, bounds_write: AccessGrant, entry: Entry, folder: str | None = None,
-    narrowing: Sequence[AgentConfig] = (), tools: Sequence[str] = (),
-) -> Grant:  # fmt: skip
+    config: AgentConfig,
+    *,
+    agent: str,
+    bounds_read: AccessGrant,
+    bounds_write: AccessGrant,
+    entry: Entry,
+    folder: str | None = None,
+    narrowing: Sequence[AgentConfig] = (),
+    tools: Sequence[str] = (),
+) -> Grant:
     """What an agent may do in one run.
 
-    `bounds_read` and `bounds_write` are what its module (or whoever owns it) may touch, `tools` those of modules that it may call,
-    `folder` what `${CWD}` means. Each of `narrowing` says all that it leaves as it is: `narrowing_of` makes one from what a person wrote.
-    Raises ValueError for patterns that the folder makes senseless.
+    `bounds_read` and `bounds_write` are what its module (or whoever owns it) may touch, `tools`
+    those of modules that it may call, `folder` what `${CWD}` means. Each of `narrowing` says all
+    that it leaves as it is: `narrowing_of` makes one from what a person wrote. Raises ValueError
+    for patterns that the folder makes senseless.
     """
     every = [one.at(folder) for one in (config, *narrowing)]
-    reads = reduce(lambda grant, one: within(grant, one) if one.may_read else NOTHING, every, bounds_read)
-    writes = reduce(lambda grant, one: within(grant, one) if one.may_write else NOTHING, every, bounds_write)
+    reads = reduce(
+        lambda grant, one: within(grant, one) if one.may_read else NOTHING, every, bounds_read
+    )
+    writes = reduce(
+        lambda grant, one: within(grant, one) if one.may_write else NOTHING, every, bounds_write
+    )
     bash = reduce(_narrower, (one.bash or False for one in every))
     network = reduce(_narrower, map(_network, every))
-    outside = tuple(path for path in config.outside_paths if config.may_read and all(_leaves(one, path) for one in narrowing))
+    outside = tuple(
+        path
+        for path in config.outside_paths
+        if config.may_read and all(_leaves(one, path) for one in narrowing)
+    )
     native = _native(every, bash=bash, network=network, outside=outside)
     reach: Network = (
-        "none" if network is False or not {"Bash", "WebFetch"}.intersection(native) else "bridge" if network is True else network
+        "none"
+        if network is False or not {"Bash", "WebFetch"}.intersection(native)
+        else "bridge"
+        if network is True
+        else network
     )
     return Grant(
         agent=agent,
         reads=reads,
         writes=writes,
-        lane=all_of(grant_of(one for one in every[0].lane if not is_outside(one) and "${" not in one), writes),
+        lane=all_of(
+            grant_of(one for one in every[0].lane if not is_outside(one) and "${" not in one),
+            writes,
+        ),
         outside=outside,
         tools=tuple(tools),
         interfaces=reduce(in_both, (one.allowed_interfaces for one in every)),
@@ -80,9 +123,14 @@ def build_grant(
 
 
 def curator_grant(*, own: str, watched: Iterable[str]) -> Grant:
-    """What a bubble run may do: read these notes, and write its own, which is its lane too. No tool but ours, no shell, no network."""
+    """What a bubble run may do: read these notes, and write its own, which is its lane too.
+
+    No tool but ours, no shell, no network.
+    """
     mine = exactly([own])
-    return Grant(agent=CURATOR, reads=exactly(dict.fromkeys([own, *watched])), writes=mine, lane=mine)
+    return Grant(
+        agent=CURATOR, reads=exactly(dict.fromkeys([own, *watched])), writes=mine, lane=mine
+    )
 
 
 def may_begin(config: AgentConfig, entry: Entry) -> str | None:
@@ -93,9 +141,15 @@ def may_begin(config: AgentConfig, entry: Entry) -> str | None:
 
 
 def narrowing_of(override: AgentConfig, told: Mapping[str, object]) -> AgentConfig:
-    """What a person's words in modules.yaml come to as bounds: `told` is what was written, and what it does not speak of stays as it is."""
+    """What a person's words in modules.yaml come to as bounds: `told` is what was written, and what
+    it does not speak of stays as it is.
+    """
     box = told.get("sandbox")
-    said = {name: getattr(override.sandbox, name) for name in box} if override.sandbox is not None and isinstance(box, Mapping) else {}
+    said = (
+        {name: getattr(override.sandbox, name) for name in box}
+        if override.sandbox is not None and isinstance(box, Mapping)
+        else {}
+    )
     speaks = "capabilities" in told
     paths = override.paths if "paths" in told else ("**",)  # a list of none is none
     return AgentConfig(
@@ -104,14 +158,26 @@ def narrowing_of(override: AgentConfig, told: Mapping[str, object]) -> AgentConf
         capabilities=override.capabilities if speaks else ("read", "write", "webfetch"),
         bash=override.bash if "bash" in told or speaks else True,
         network=override.network if "network" in told else said.get("network") not in {"none", ()},
-        sandbox=SandboxConfig(**{**_WIDEST, **said, "allowed_paths": said.get("allowed_paths") or (("**",) if paths else ())}),
+        sandbox=SandboxConfig(
+            **{
+                **_WIDEST,
+                **said,
+                "allowed_paths": said.get("allowed_paths") or (("**",) if paths else ()),
+            }
+        ),
         allowed_interfaces=override.allowed_interfaces,
     )
 
 
 def in_both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """The names that both lists have; None is a list of all."""
-    return one if other is None else other if one is None else tuple(name for name in one if name in other)
+    return (
+        one
+        if other is None
+        else other
+        if one is None
+        else tuple(name for name in one if name in other)
+    )
 
 
 def _network(config: AgentConfig) -> bool | tuple[str, ...]:
@@ -133,9 +199,15 @@ def _narrower(one: bool | tuple[str, ...], other: bool | tuple[str, ...]) -> boo
 
 
 def _native(
-    every: Sequence[AgentConfig], *, bash: bool | tuple[str, ...], network: bool | tuple[str, ...], outside: Sequence[str]
+    every: Sequence[AgentConfig],
+    *,
+    bash: bool | tuple[str, ...],
+    network: bool | tuple[str, ...],
+    outside: Sequence[str],
 ) -> tuple[str, ...]:
-    """The CLI's own tools that it needs: with a shell, or files beside the vault, its file tools too; our own reach notes without them."""
+    """The CLI's own tools that it needs: with a shell, or files beside the vault, its file tools
+    too; our own reach notes without them.
+    """
     fetches = bool(network) and all(one.fetches for one in every)
     files = _READS if (bash or outside) and all(one.may_read for one in every) else ()
     changes = _WRITES if bash and files and all(one.may_write for one in every) else ()
@@ -147,7 +219,11 @@ def _sandbox(every: Sequence[AgentConfig], network: Network) -> SandboxConfig:
     own = every[0].sandbox or SandboxConfig()
     boxes = [own, *(one.sandbox for one in every[1:] if one.sandbox is not None)]
     access: Literal["none", "ro", "rw"] = (
-        "none" if not all(one.may_read for one in every) else "ro" if not all(one.may_write for one in every) else "rw"
+        "none"
+        if not all(one.may_read for one in every)
+        else "ro"
+        if not all(one.may_write for one in every)
+        else "rw"
     )
     return replace(
         own,
@@ -162,5 +238,7 @@ def _sandbox(every: Sequence[AgentConfig], network: Network) -> SandboxConfig:
 
 
 def _leaves(config: AgentConfig, path: str) -> bool:
-    """Whether a narrowing lets it have a folder beside the vault: one that says nothing of paths does, and else one that names it."""
+    """Whether a narrowing lets it have a folder beside the vault: one that says nothing of paths
+    does, and else one that names it.
+    """
     return config.may_read and (config.paths == ("**",) or path in config.outside_paths)

@@ -1,4 +1,6 @@
-"""Look back: finds the notes that say themselves that they are a stranger's, in a vault that was known before this was recorded."""
+"""Look back: finds the notes that say themselves that they are a stranger's, in a vault that was
+known before this was recorded.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ from itertools import islice
 from parachuted.access.origins import Origins
 from parachuted.errors import ParachuteError
 from parachuted.state import StateStore
-from parachuted.vault import NOTE_SUFFIXES, IndexEntry, VaultIndex, VaultPath, VaultRoot, declared_origin
+from parachuted.vault import (
+    NOTE_SUFFIXES,
+    IndexEntry,
+    VaultIndex,
+    VaultPath,
+    VaultRoot,
+    declared_origin,
+)
 
 _HEAD = 256 << 10
 _AT_ONCE = 500
@@ -39,11 +48,18 @@ def set_looked_back(state: StateStore, at: datetime) -> None:
     state.table(_TABLE).put(_KEY, {"at": at.isoformat()})
 
 
-def look_back(origins: Origins, root: VaultRoot, index: VaultIndex, paths: Iterable[VaultPath]) -> None:
-    """Read the beginnings of those notes. Blocks on the disk, 50 µs a note. Raises StorageFailedError."""
+def look_back(
+    origins: Origins, root: VaultRoot, index: VaultIndex, paths: Iterable[VaultPath]
+) -> None:
+    """Read the beginnings of those notes.
+
+    Blocks on the disk, 50 µs a note. Raises StorageFailedError.
+    """
     notes = (path for path in paths if path.endswith(NOTE_SUFFIXES))
     while piece := list(islice(notes, _AT_ONCE)):
-        origins.notice([found for path in piece if (found := _declaring(root, index, path)) is not None])
+        origins.notice(
+            [found for path in piece if (found := _declaring(root, index, path)) is not None]
+        )
 
 
 def _declaring(root: VaultRoot, index: VaultIndex, path: VaultPath) -> _Known | None:

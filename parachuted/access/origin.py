@@ -1,6 +1,7 @@
 """Origin: where a text came from, and what having read it does to a run.
 
-The method is information-flow control with one label, as in Denning's lattice (1976): what a run has read marks all that it does after.
+The method is information-flow control with one label, as in Denning's lattice (1976): what a run
+has read marks all that it does after.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ class Taint:
         self._at_first: list[Callable[[], object]] = []
 
     def read(self, source: str, origin: Origin) -> None:
-        """The run has seen a text: `source` is a vault path, or words such as `the prompt` or `an answer of example.org`."""
+        """The run has seen a text: `source` is a vault path, or words such as `the prompt` or `an
+        answer of example.org`.
+        """
         if origin not in UNTRUSTED:
             return
         is_first = not self._sources
@@ -33,7 +36,9 @@ class Taint:
                 act()
 
     def at_first(self, act: Callable[[], object]) -> None:
-        """Have that done when the first of them is read, before its words are told; in the thread that reads, so it must not wait."""
+        """Have that done when the first of them is read, before its words are told; in the thread
+        that reads, so it must not wait.
+        """
         self._at_first.append(act)
 
     def __bool__(self) -> bool:
@@ -46,10 +51,15 @@ class Taint:
 
     @property
     def origin(self) -> Origin:
-        """What its own words count as from now on: those of an agent, or of the first stranger that it read."""
+        """What its own words count as from now on: those of an agent, or of the first stranger that
+        it read.
+        """
         return next(iter(self._sources.values()), "agent")
 
     def why(self) -> str:
         """For the agent and the person: what it has read."""
-        told = [f"{printable(source)} ({origin})" for source, origin in list(self._sources.items())[:_MOST_TOLD]]
+        told = [
+            f"{printable(source)} ({origin})"
+            for source, origin in list(self._sources.items())[:_MOST_TOLD]
+        ]
         return f"this run has read text of strangers: {', '.join(told)}"

@@ -1,9 +1,12 @@
-"""Origins: where each text of the vault came from, as far as that decides what who has read it may do.
+"""Origins: where each text of the vault came from, as far as that decides what who has read it may
+do.
 
-A text is as little trusted as the least of these says: the folders that a setting names, its own frontmatter's `origin`, and what was
-recorded of it. So trust is only ever lost along the way, as in Denning's lattice (1976). Recorded is what a run that had read strangers'
-texts wrote, what was seen to say that it is a stranger's, and what was moved or copied from where strangers' texts lie. So neither a move,
-nor a copy, nor an edit, nor a deleted key of the frontmatter clears it, whoever made that; only `trust` does, which is a person's own act.
+A text is as little trusted as the least of these says: the folders that a setting names, its own
+frontmatter's `origin`, and what was recorded of it. So trust is only ever lost along the way, as in
+Denning's lattice (1976). Recorded is what a run that had read strangers' texts wrote, what was seen
+to say that it is a stranger's, and what was moved or copied from where strangers' texts lie. So
+neither a move, nor a copy, nor an edit, nor a deleted key of the frontmatter clears it, whoever
+made that; only `trust` does, which is a person's own act.
 """
 
 from __future__ import annotations
@@ -65,13 +68,24 @@ class ScannedChange(Protocol):
 
 
 class Origins:
-    """Answers where texts came from. Threads may share it; changes are durable when they return, or raise StorageFailedError."""
+    """Answers where texts came from.
 
-    def __init__(self, state: StateStore, untrusted: Iterable[str] = DEFAULT_UNTRUSTED, index: VaultIndex | None = None) -> None:
-        """`untrusted` are patterns of paths, as the setting `agent.untrusted` names them; `index` is what the vault held when it was last
-        looked at, by which copies of what lies there are known. Raises ValueError for what is not a pattern.
+    Threads may share it; changes are durable when they return, or raise StorageFailedError.
+    """
+
+    def __init__(
+        self,
+        state: StateStore,
+        untrusted: Iterable[str] = DEFAULT_UNTRUSTED,
+        index: VaultIndex | None = None,
+    ) -> None:
+        """`untrusted` are patterns of paths, as the setting `agent.untrusted` names them; `index`
+        is what the vault held when it was last looked at, by which copies of what lies there are
+        known. Raises ValueError for what is not a pattern.
         """
-        self._globs = tuple((PathGlob(pattern), PathGlob(_folded(pattern))) for pattern in untrusted)
+        self._globs = tuple(
+            (PathGlob(pattern), PathGlob(_folded(pattern))) for pattern in untrusted
+        )
         self._entered: tuple[str | None, str, tuple[tuple[PathGlob, PathGlob], ...]] = None, "", ()
         self._state, self._table = state, state.table("origins")
         self._lock = threading.Lock()
@@ -83,7 +97,9 @@ class Origins:
         self._learn()
 
     def of(self, path: str, digest: str | None = None, frontmatter_origin: object = None) -> Origin:
-        """Where the text of that digest at that path came from: `you` where nothing says otherwise."""
+        """Where the text of that digest at that path came from: `you` where nothing says
+        otherwise.
+        """
         row = self._table.take(path)
         if row is not None and digest is not None and row.get(_TRUSTED) == digest:
             return "you"
@@ -99,8 +115,14 @@ class Origins:
         return self.of(path, digest or digest_of(data), declared_origin(data))
 
     def first_stranger(self, paths: Iterable[str]) -> tuple[str, Origin] | None:
-        """The first of these paths that is a stranger's by its name alone, and as what: many cost one look at what is recorded."""
-        recorded = {key: cast("Origin", row["origin"]) for key, row in self._table.items() if row["origin"] in UNTRUSTED}
+        """The first of these paths that is a stranger's by its name alone, and as what: many cost
+        one look at what is recorded.
+        """
+        recorded = {
+            key: cast("Origin", row["origin"])
+            for key, row in self._table.items()
+            if row["origin"] in UNTRUSTED
+        }
         for path in paths:
             origin = recorded.get(path) or ("imported" if self._is_place(path) else None)
             if origin is not None:
@@ -113,24 +135,34 @@ class Origins:
         return row is not None and row.get(_TRUSTED) == digest
 
     def of_folder(self, folder: str) -> Origin:
-        """What the least trusted of that folder's files counts as, as far as is recorded; of a folder of strangers, what that says."""
+        """What the least trusted of that folder's files counts as, as far as is recorded; of a
+        folder of strangers, what that says.
+        """
         for path, row in self._table.items():
             if path.startswith(f"{folder}/") and row["origin"] in UNTRUSTED and _LEFT not in row:
                 return cast("Origin", row["origin"])
         return "imported" if self._is_place(f"{folder}/x.md") else "you"
 
     def notice(self, sightings: Sequence[ScannedChange]) -> None:
-        """Take in what a scan saw, so that strangers' texts are known wherever they go. To repeat it changes nothing.
+        """Take in what a scan saw, so that strangers' texts are known wherever they go.
+
+        To repeat it changes nothing.
 
         Raises StorageFailedError, and has then recorded none of them.
         """
-        here = {digest for seen in sightings if (digest := _digest(seen.new)) is not None and self._is_place(seen.path)}
+        here = {
+            digest
+            for seen in sightings
+            if (digest := _digest(seen.new)) is not None and self._is_place(seen.path)
+        }
         with self._lock:
             self._here |= here
             for digest in here - self._trusted:
                 self._by_digest.setdefault(digest, "imported")
         found = ((seen.path, self._row_of(seen)) for seen in sightings)
-        rows = {path: row for path, row in found if row is not None and row != self._table.take(path)}
+        rows = {
+            path: row for path, row in found if row is not None and row != self._table.take(path)
+        }
         if not rows:
             return
         with self._state.batch():
@@ -140,15 +172,19 @@ class Origins:
                 self._table.drop(self._left.popitem(last=False)[0])
 
     def wrote(self, path: str, digest: str | None, origin: Origin) -> None:
-        """A text was written there by a run, or a module, of that origin; a trusted one leaves what is recorded of the path."""
+        """A text was written there by a run, or a module, of that origin; a trusted one leaves what
+        is recorded of the path.
+        """
         if origin not in UNTRUSTED or digest is None:
             return
         self._put(path, _with(self._table.take(path), origin, digest))
 
     @contextmanager
     def writing(self, path: str, origin: Origin) -> Iterator[Callable[[str | None], None]]:
-        """Around a write: what was written is told to what this answers, None where nothing was. The record is there before it, so that no
-        kill in between leaves a stranger's text for a trusted one; a write that raises or writes nothing leaves what was recorded before.
+        """Around a write: what was written is told to what this answers, None where nothing was.
+
+        The record is there before it, so that no kill in between leaves a stranger's text for a
+        trusted one; a write that raises or writes nothing leaves what was recorded before.
         """
         if origin not in UNTRUSTED:
             yield lambda _digest: None
@@ -167,7 +203,13 @@ class Origins:
             else:
                 self.wrote(path, digest, origin)
 
-        self._table.put(path, {"origin": _first(before, origin), "digests": [] if before is None else list(_digests(before))})
+        self._table.put(
+            path,
+            {
+                "origin": _first(before, origin),
+                "digests": [] if before is None else list(_digests(before)),
+            },
+        )
         try:
             yield wrote
         except BaseException:
@@ -175,33 +217,49 @@ class Origins:
             raise
 
     def moved(self, source: str, target: str, digest: str | None = None) -> None:
-        """A file has another path: where its text came from goes along, and so does a person's trust in the text of that digest."""
+        """A file has another path: where its text came from goes along, and so does a person's
+        trust in the text of that digest.
+        """
         row = self._moved_row(source, target, digest)
         if row is not None and row != self._table.take(target):
             self._put(target, row)
 
     def trust(self, path: str, digest: str) -> Origin:
-        """A person has read the text of that digest there and trusts it, whatever says otherwise, until it is another. What it was before.
+        """A person has read the text of that digest there and trusts it, whatever says otherwise,
+        until it is another. What it was before.
 
-        Their own later edits there are theirs. The path's earlier texts stay strangers', should one of them be brought back.
+        Their own later edits there are theirs. The path's earlier texts stay strangers', should one
+        of them be brought back.
         """
         before, row = self.of(path, digest), self._table.take(path)
         earlier = [one for one in _digests(row) if one != digest] if row is not None else []
-        was = next((one for one in (row["origin"], row.get(_WAS)) if one in UNTRUSTED), before) if row is not None else before
+        was = (
+            next((one for one in (row["origin"], row.get(_WAS)) if one in UNTRUSTED), before)
+            if row is not None
+            else before
+        )
         self._table.put(path, {"origin": "you", "digests": earlier, _TRUSTED: digest, _WAS: was})
         self._learn()
         return before
 
     def recorded(self) -> dict[str, Origin]:
         """The paths that are recorded as a stranger's, and what they count as."""
-        return {key: cast("Origin", row["origin"]) for key, row in self._table.items() if row["origin"] in UNTRUSTED and _LEFT not in row}
+        return {
+            key: cast("Origin", row["origin"])
+            for key, row in self._table.items()
+            if row["origin"] in UNTRUSTED and _LEFT not in row
+        }
 
     def _of_digest(self, digest: str | None) -> Origin | None:
         with self._lock:
-            return self._by_digest.get(digest) if digest is not None and digest != _EMPTY else None  # nothing is nobody's text
+            return (
+                self._by_digest.get(digest) if digest is not None and digest != _EMPTY else None
+            )  # nothing is nobody's text
 
     def _is_place(self, path: str) -> bool:
-        """Whether it lies among strangers' texts, however the disk compares names: what one disk takes for that place, is it."""
+        """Whether it lies among strangers' texts, however the disk compares names: what one disk
+        takes for that place, is it.
+        """
         folder, _, name = path.rpartition("/")
         known, folded, globs = self._entered  # a scan asks for one file of a folder after the other
         if known != folder:
@@ -214,7 +272,9 @@ class Origins:
         return any(glob.matches(path) or fold.matches(as_folded) for glob, fold in globs)
 
     def _entering(self, folder: str, folded: str) -> tuple[tuple[PathGlob, PathGlob], ...]:
-        return tuple((glob, fold) for glob, fold in self._globs if glob.enters(folder) or fold.enters(folded))
+        return tuple(
+            (glob, fold) for glob, fold in self._globs if glob.enters(folder) or fold.enters(folded)
+        )
 
     def _row_of(self, seen: ScannedChange) -> Mapping[str, object] | None:
         """What is to be recorded of that file from now on; None: nothing new."""
@@ -231,7 +291,11 @@ class Origins:
         if row is not None and new is not None and row.get(_TRUSTED) == new:
             return None
         origin = _declared(seen.origin) or (row["origin"] if row is not None else None)
-        if origin not in UNTRUSTED and (known := self._of_digest(new)) is not None and _says_enough(seen.data):
+        if (
+            origin not in UNTRUSTED
+            and (known := self._of_digest(new)) is not None
+            and _says_enough(seen.data)
+        ):
             origin = known
         return _with(row, cast("Origin", origin), new) if origin in UNTRUSTED else None
 
@@ -244,14 +308,23 @@ class Origins:
     def _moved_row(self, source: str, target: str, digest: str | None) -> dict[str, object] | None:
         row, there = self._table.take(source), self._table.take(target)
         if row is not None and digest is not None and row.get(_TRUSTED) == digest:
-            return {"origin": "you", "digests": list(_digests(there)) if there is not None else [], _TRUSTED: digest, _WAS: row.get(_WAS)}
+            return {
+                "origin": "you",
+                "digests": list(_digests(there)) if there is not None else [],
+                _TRUSTED: digest,
+                _WAS: row.get(_WAS),
+            }
         if row is not None and row["origin"] in UNTRUSTED:
             origin = cast("Origin", row["origin"])
         elif self._is_place(source):
             origin = "imported"
         else:
             return None
-        digests = [*(_digests(there) if there is not None else ()), *(_digests(row) if row is not None else ()), digest]
+        digests = [
+            *(_digests(there) if there is not None else ()),
+            *(_digests(row) if row is not None else ()),
+            digest,
+        ]
         kept = list(dict.fromkeys(one for one in digests if one is not None and one != _EMPTY))
         return {"origin": origin, "digests": kept[-_MOST_DIGESTS:]}
 
@@ -268,7 +341,12 @@ class Origins:
 
     def _learn(self) -> None:
         rows = self._table.items()
-        found = {digest: origin for _, row in rows if (origin := _kept_as(row)) is not None for digest in _digests(row)}
+        found = {
+            digest: origin
+            for _, row in rows
+            if (origin := _kept_as(row)) is not None
+            for digest in _digests(row)
+        }
         trusted = {str(row[_TRUSTED]) for _, row in rows if row.get(_TRUSTED) is not None}
         with self._lock:
             self._trusted = trusted
@@ -287,7 +365,9 @@ class Origins:
                     yield digest
 
 
-def _with(row: Mapping[str, object] | None, origin: Origin, digest: str | None) -> dict[str, object]:
+def _with(
+    row: Mapping[str, object] | None, origin: Origin, digest: str | None
+) -> dict[str, object]:
     """The record of a path, with one more text."""
     before = [] if row is None else [one for one in _digests(row) if one != digest]
     added = [digest] if digest is not None and digest != _EMPTY else []
@@ -301,7 +381,9 @@ def _first(row: Mapping[str, object] | None, origin: Origin) -> Origin:
 
 
 def _kept_as(row: Mapping[str, object]) -> Origin | None:
-    """What the texts of a record count as; those of a path that a person trusts by now are what they were."""
+    """What the texts of a record count as; those of a path that a person trusts by now are what
+    they were.
+    """
     found = row["origin"] if row["origin"] in UNTRUSTED else row.get(_WAS)
     return found if found in UNTRUSTED else None
 
@@ -311,7 +393,9 @@ def _folded(path: str) -> str:
 
 
 def _says_enough(data: bytes | None) -> bool:
-    """Whether a text is long enough that another one like it is a copy: two notes with a mere title are not one another's."""
+    """Whether a text is long enough that another one like it is a copy: two notes with a mere title
+    are not one another's.
+    """
     return data is None or len(data) > _SHORT or len(_WORD.findall(data)) >= _LEAST_WORDS
 
 
@@ -325,7 +409,9 @@ def _digests(row: Mapping[str, object]) -> Sequence[str]:
 
 
 def _declared(value: object) -> Origin | None:
-    """What a frontmatter says, where that is less than trusted: it can take trust away, and never give it."""
+    """What a frontmatter says, where that is less than trusted: it can take trust away, and never
+    give it.
+    """
     words = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else ()
     said = {word.strip().casefold() for word in words if isinstance(word, str)}
     return next((origin for origin in sorted(UNTRUSTED) if origin in said), None)

@@ -1,8 +1,10 @@
-"""Control: which paths of a vault no agent writes, whatever its grant says, and which are no notes. Pure.
+"""Control: which paths of a vault no agent writes, whatever its grant says, and which are no notes.
 
-What begins with a dot decides over programs (`.claude/settings.json`, `.mcp.json`, `.git/hooks`), `Modules/` is code, and what is ticked in
-`Suggestions/` is done: whether such a file stands there already makes no difference.
-Names are compared as the most lenient file system would.
+Pure.
+
+What begins with a dot decides over programs (`.claude/settings.json`, `.mcp.json`, `.git/hooks`),
+`Modules/` is code, and what is ticked in `Suggestions/` is done: whether such a file stands there
+already makes no difference. Names are compared as the most lenient file system would.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ _APPROVALS = "suggestions"
 
 def is_hidden(path: str) -> bool:
     """Whether a name on the way begins with a dot, and is not one that holds notes."""
-    if path.isascii() and not path.startswith(".") and "/." not in path and "~" not in path and "\\" not in path:
+    if (
+        path.isascii()
+        and not path.startswith(".")
+        and "/." not in path
+        and "~" not in path
+        and "\\" not in path
+    ):
         return False
     return any(begins_with_dot(name) and fold_name(name) != _SHOWN for name in _names(path))
 
@@ -27,12 +35,16 @@ def is_code(path: str) -> bool:
 
 
 def is_approval(path: str) -> bool:
-    """Whether it is in the folder of suggestions, or is that folder: a box that is ticked there has things done elsewhere in the vault."""
+    """Whether it is in the folder of suggestions, or is that folder: a box that is ticked there has
+    things done elsewhere in the vault.
+    """
     return _top(path) == _APPROVALS
 
 
 def is_control(path: str) -> bool:
-    """Whether it is a program's, or decides over one: unwritable for every agent, existing or not."""
+    """Whether it is a program's, or decides over one: unwritable for every agent, existing or
+    not.
+    """
     return _top(path) in {_PROGRAMS, _APPROVALS} or any(map(begins_with_dot, _names(path)))
 
 

@@ -11,7 +11,9 @@ NOTHING = AccessGrant(alternatives=())
 
 
 class ExactPaths(PathGlob):
-    """These files, whatever their names: in the name of a note, `?` and `*` are letters like others. As quick for many as for one."""
+    """These files, whatever their names: in the name of a note, `?` and `*` are letters like
+    others. As quick for many as for one.
+    """
 
     __slots__ = ("folders", "paths")
     paths: frozenset[str]
@@ -19,7 +21,11 @@ class ExactPaths(PathGlob):
 
     def __init__(self, paths: Iterable[str]) -> None:
         object.__setattr__(self, "paths", frozenset(paths))
-        object.__setattr__(self, "folders", frozenset(folder for path in self.paths for folder in _folders_of(path)))
+        object.__setattr__(
+            self,
+            "folders",
+            frozenset(folder for path in self.paths for folder in _folders_of(path)),
+        )
         object.__setattr__(self, "text", ", ".join(sorted(self.paths)))
 
     def __eq__(self, other: object) -> bool:
@@ -50,7 +56,10 @@ def _folders_of(path: str) -> list[str]:
 
 
 def grant_of(patterns: Iterable[str]) -> AccessGrant:
-    """What any of the patterns means; without one, nothing. Raises ValueError for what is no pattern."""
+    """What any of the patterns means; without one, nothing.
+
+    Raises ValueError for what is no pattern.
+    """
     globs = tuple(map(PathGlob, patterns))
     return AccessGrant(alternatives=((globs,),)) if globs else NOTHING
 
@@ -74,10 +83,15 @@ def any_of(one: AccessGrant, other: AccessGrant) -> AccessGrant:
 
 
 def within(grant: AccessGrant, config: AgentConfig) -> AccessGrant:
-    """What the grant sees and each of the config's lists of paths names; a config that names none sees none."""
+    """What the grant sees and each of the config's lists of paths names; a config that names none
+    sees none.
+    """
     lists = [config.paths, config.sandbox.allowed_paths if config.sandbox else ()]
     told = [one for one in lists if one]
     if not told:
         return NOTHING
-    more = tuple(tuple(PathGlob(path) for path in paths if not is_outside(path) and "${" not in path) for paths in told)
+    more = tuple(
+        tuple(PathGlob(path) for path in paths if not is_outside(path) and "${" not in path)
+        for paths in told
+    )
     return all_of(grant, AccessGrant(alternatives=(more,)))

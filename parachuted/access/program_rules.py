@@ -1,7 +1,10 @@
-"""Program rules: the plainest ways in which a listed program would run another that is not listed. Pure.
+"""Program rules: the plainest ways in which a listed program would run another that is not listed.
 
-No list of such ways is whole: git runs what a repository's settings, hooks and aliases name, npm the scripts of a package, and an
-interpreter is a shell of its own. So this keeps honest agents to what was meant, and the container bounds the others.
+Pure.
+
+No list of such ways is whole: git runs what a repository's settings, hooks and aliases name, npm
+the scripts of a package, and an interpreter is a shell of its own. So this keeps honest agents to
+what was meant, and the container bounds the others.
 """
 
 from __future__ import annotations
@@ -11,41 +14,121 @@ from collections.abc import Mapping, Sequence
 from parachuted.access.shell_words import ShellRefusedError, Word
 
 _SHOWN = 80
-_GIT_FIRST = frozenset({"--no-pager", "-P", "--version", "--help", "--no-optional-locks", "--literal-pathspecs", "--bare"})
-_GIT_NEVER = frozenset({
-    "filter-branch", "difftool", "mergetool", "instaweb", "daemon", "shell", "send-email", "p4", "svn", "gui", "citool", "hook",
-    "maintenance", "for-each-repo", "credential", "upload-pack", "receive-pack", "fast-import", "remote-ext", "remote-fd",
-    "web--browse", "http-backend",
-})  # fmt: skip
+_GIT_FIRST = frozenset(
+    {
+        "--no-pager",
+        "-P",
+        "--version",
+        "--help",
+        "--no-optional-locks",
+        "--literal-pathspecs",
+        "--bare",
+    }
+)
+_GIT_NEVER = frozenset(
+    {
+        "filter-branch",
+        "difftool",
+        "mergetool",
+        "instaweb",
+        "daemon",
+        "shell",
+        "send-email",
+        "p4",
+        "svn",
+        "gui",
+        "citool",
+        "hook",
+        "maintenance",
+        "for-each-repo",
+        "credential",
+        "upload-pack",
+        "receive-pack",
+        "fast-import",
+        "remote-ext",
+        "remote-fd",
+        "web--browse",
+        "http-backend",
+    }
+)
 _GIT_OPTIONS = (
-    "--exec", "--upload-pack", "--receive-pack", "--open-files-in-pager", "--extcmd", "--ext-diff", "--textconv", "--config", "--template",
-)  # fmt: skip
-_GIT_SHORT: Mapping[str, tuple[str, ...]] = {"rebase": ("-x",), "grep": ("-O",), "clone": ("-c", "-u")}
+    "--exec",
+    "--upload-pack",
+    "--receive-pack",
+    "--open-files-in-pager",
+    "--extcmd",
+    "--ext-diff",
+    "--textconv",
+    "--config",
+    "--template",
+)
+_GIT_SHORT: Mapping[str, tuple[str, ...]] = {
+    "rebase": ("-x",),
+    "grep": ("-O",),
+    "clone": ("-c", "-u"),
+}
 _GIT_RUNS: Mapping[str, str] = {"bisect": "run", "submodule": "foreach"}
-_GIT_SETTINGS = frozenset({"user.name", "user.email", "init.defaultbranch", "core.autocrlf", "pull.rebase"})
+_GIT_SETTINGS = frozenset(
+    {"user.name", "user.email", "init.defaultbranch", "core.autocrlf", "pull.rebase"}
+)
 _GIT_ASKS = frozenset({"--get", "--get-all", "--list", "-l", "list", "get"})
 _PACKAGERS = frozenset({"npm", "pnpm", "yarn", "bun"})
-_PACKAGERS_NEVER = frozenset({
-    "exec", "x", "dlx", "explore", "init", "create", "innit", "edit", "config", "c", "set", "get", "bugs", "docs", "repo",
-})  # fmt: skip
-_PACKAGERS_OPTIONS = ("--script-shell", "--node-options", "--call", "--userconfig", "--globalconfig", "--git", "--shell", "--editor", "-c")
+_PACKAGERS_NEVER = frozenset(
+    {
+        "exec",
+        "x",
+        "dlx",
+        "explore",
+        "init",
+        "create",
+        "innit",
+        "edit",
+        "config",
+        "c",
+        "set",
+        "get",
+        "bugs",
+        "docs",
+        "repo",
+    }
+)
+_PACKAGERS_OPTIONS = (
+    "--script-shell",
+    "--node-options",
+    "--call",
+    "--userconfig",
+    "--globalconfig",
+    "--git",
+    "--shell",
+    "--editor",
+    "-c",
+)
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "find": ("-exec", "-execdir", "-ok", "-okdir"),
     "fd": ("-x", "-X", "--exec", "--exec-batch"),
     "tar": (
-        "--to-command", "--checkpoint-action", "--use-compress-program", "--info-script", "--new-volume-script", "--rsh-command",
-        "-I", "-F",
+        "--to-command",
+        "--checkpoint-action",
+        "--use-compress-program",
+        "--info-script",
+        "--new-volume-script",
+        "--rsh-command",
+        "-I",
+        "-F",
     ),
     "sort": ("--compress-program",),
     "rg": ("--pre", "--hostname-bin"),
     "rsync": ("--rsh", "--rsync-path", "-e"),
     "zip": ("--unzip-command", "-T"),
     "split": ("--filter",),
-}  # fmt: skip
+}
 
 
 def check_program(name: str, words: Sequence[Word]) -> None:
-    """Whether a listed program, with these arguments, plainly runs another. Raises ShellRefusedError."""
+    """Whether a listed program, with these arguments, plainly runs another.
+
+    Raises ShellRefusedError.
+    """
     if name == "git":
         _check_git(words)
     elif name in _PACKAGERS:
@@ -84,17 +167,28 @@ def _check_packager(name: str, words: Sequence[Word]) -> None:
     for word in words:
         text = _sure(name, word)
         if text in _PACKAGERS_NEVER:
-            raise ShellRefusedError(f"{name} {text} may run programs that are not of the list, or change which are run")
+            raise ShellRefusedError(
+                f"{name} {text} may run programs that are not of the list, or change which are run"
+            )
         if not text.startswith("-"):
             break
     _check_options(name, words, _PACKAGERS_OPTIONS)
 
 
 def _check_all(name: str, words: Sequence[Word], never: Sequence[str]) -> None:
-    """Those with which any argument may be such an option: so none may begin with what only the shell knows."""
+    """Those with which any argument may be such an option: so none may begin with what only the
+    shell knows.
+    """
     if any(word.text is None and not word.begins for word in words):
-        raise ShellRefusedError(f"what {name} is given must not begin with a variable; write ./ before it")
-    if name == "tar" and words and not words[0].begins.startswith("-") and not {"I", "F"}.isdisjoint(words[0].begins):
+        raise ShellRefusedError(
+            f"what {name} is given must not begin with a variable; write ./ before it"
+        )
+    if (
+        name == "tar"
+        and words
+        and not words[0].begins.startswith("-")
+        and not {"I", "F"}.isdisjoint(words[0].begins)
+    ):
         raise ShellRefusedError("tar I and F run other programs")
     _check_options(name, words, never)
 
@@ -105,11 +199,15 @@ def _check_options(name: str, words: Sequence[Word], never: Sequence[str]) -> No
             return
         found = next((option for option in never if _may_be(option, word)), None)
         if found is not None:
-            raise ShellRefusedError(f"{name} {found} runs other programs, or may change which are run")
+            raise ShellRefusedError(
+                f"{name} {found} runs other programs, or may change which are run"
+            )
 
 
 def _may_be(option: str, word: Word) -> bool:
-    """Whether a word may be that option: long ones are cut short and take a value after =, short ones stand together, as in -ix."""
+    """Whether a word may be that option: long ones are cut short and take a value after =, short
+    ones stand together, as in -ix.
+    """
     given, is_sure = word.begins, word.text is not None
     if not given.startswith("-"):
         return False
@@ -125,7 +223,9 @@ def _may_be(option: str, word: Word) -> bool:
 
 def _sure(name: str, word: Word) -> str:
     if word.text is None:
-        raise ShellRefusedError(f"up to the subcommand of {name}, everything must stand there as it is")
+        raise ShellRefusedError(
+            f"up to the subcommand of {name}, everything must stand there as it is"
+        )
     return word.text
 
 

@@ -1,4 +1,7 @@
-"""Quoted: which notes the record of a run may quote. Whoever may not read one of them is shown none of the run's words."""
+"""Quoted: which notes the record of a run may quote.
+
+Whoever may not read one of them is shown none of the run's words.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ _MOST = 1000
 class QuotedPaths:
     """Paths, as they are printed, whose text or name a run's agent was shown. It only grows.
 
-    What cannot be listed (a prompt that came from elsewhere, more than 1000 paths) makes it `anything`.
+    What cannot be listed (a prompt that came from elsewhere, more than 1000 paths) makes it
+    `anything`.
     """
 
     def __init__(self, paths: Iterable[str] | None = ()) -> None:
@@ -21,7 +25,11 @@ class QuotedPaths:
     @classmethod
     def from_document(cls, value: object) -> QuotedPaths:
         """What `document` made; anything else counts as anything."""
-        return cls(value if isinstance(value, list) and all(isinstance(one, str) for one in value) else None)
+        return cls(
+            value
+            if isinstance(value, list) and all(isinstance(one, str) for one in value)
+            else None
+        )
 
     def add(self, *paths: str) -> None:
         """The agent was shown these."""

@@ -1,7 +1,10 @@
-"""Run records: what of a run, or of a plan of runs, exists for a caller. Every way by which a run's record leaves the daemon asks here.
+"""Run records: what of a run, or of a plan of runs, exists for a caller.
 
-A run exists for who sees its watcher and all that it wrote. Its words (steps, reason, differences) may repeat all that its agent was shown,
-so they are for who may read every note that the record says it quotes. A record that does not say may quote anything.
+Every way by which a run's record leaves the daemon asks here.
+
+A run exists for who sees its watcher and all that it wrote. Its words (steps, reason, differences)
+may repeat all that its agent was shown, so they are for who may read every note that the record
+says it quotes. A record that does not say may quote anything.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ RunLookup = Callable[[str], Mapping[str, object] | None]
 
 @dataclass(frozen=True, slots=True)
 class RunAccess:
-    """What one caller is told of runs: `sight` is what exists for them where they ask, `reading` what of the vault they may read."""
+    """What one caller is told of runs: `sight` is what exists for them where they ask, `reading`
+    what of the vault they may read.
+    """
 
     sight: AccessFilter
     reading: AccessGrant
@@ -33,50 +38,83 @@ class RunAccess:
 
     def exists(self, run: Mapping[str, object]) -> bool:
         """Whether its watcher, and all that it wrote, exist for the caller."""
-        return self.sight.sees(str(run["watcher"])) and all(map(self.sight.sees, paths_of(run, "wrote")))
+        return self.sight.sees(str(run["watcher"])) and all(
+            map(self.sight.sees, paths_of(run, "wrote"))
+        )
 
     def may_read_words(self, run: Mapping[str, object]) -> bool:
         """Whether the caller may read every note whose text or name the run's words may repeat."""
         quotes = _quotes(run)
-        may_read = self.reading.alternatives is None if quotes is None else all(map(self.reading.sees, quotes))
+        may_read = (
+            self.reading.alternatives is None
+            if quotes is None
+            else all(map(self.reading.sees, quotes))
+        )
         return may_read and self.sees_quoted(run)
 
     def sees_quoted(self, run: Mapping[str, object]) -> bool:
         """Whether every note exists for the caller that the run's words may repeat."""
         quotes = _quotes(run)
-        return self.sight.grant.alternatives is None if quotes is None else all(map(self.sight.sees, quotes))
+        return (
+            self.sight.grant.alternatives is None
+            if quotes is None
+            else all(map(self.sight.sees, quotes))
+        )
 
-    def shown(self, run: Mapping[str, object], find: RunLookup = lambda _run: None) -> Mapping[str, object]:
-        """The document of a run that exists, without what the caller may not know. `find` looks up runs that it names."""
+    def shown(
+        self, run: Mapping[str, object], find: RunLookup = lambda _run: None
+    ) -> Mapping[str, object]:
+        """The document of a run that exists, without what the caller may not know.
+
+        `find` looks up runs that it names.
+        """
         if self.is_everything:
             return run
         has_words = self.may_read_words(run)
-        reviewed = [self._reviewed(item, has_words=has_words) for item in _items(run, "reviewed") if self.sight.sees(str(item["path"]))]
+        reviewed = [
+            self._reviewed(item, has_words=has_words)
+            for item in _items(run, "reviewed")
+            if self.sight.sees(str(item["path"]))
+        ]
         shown = {
             **run,
             "causes": [self._cause(cause) for cause in _items(run, "causes")],
             "reviewed": reviewed,
             "wrote": [item if has_words else {**item, "diff": ""} for item in _items(run, "wrote")],
             **({} if has_words else _NO_WORDS),
-        }  # fmt: skip
+        }
         if self.sight.grant.alternatives is None:
             return shown
         if not self.sees_quoted(run):
             quotes = [path for path in _quotes(run) or () if self.sight.sees(path)]
             shown |= {**_NO_SIZES, "quotes": quotes, "reviewed_count": len(reviewed)}
-        shown |= {name: [one for one in _names(run, name) if self._finds(one, find)] for name in _RUNS if name in run}
+        shown |= {
+            name: [one for one in _names(run, name) if self._finds(one, find)]
+            for name in _RUNS
+            if name in run
+        }
         undone = run.get("undone")
         if isinstance(undone, Mapping):
-            shown["undone"] = {name: value for name, value in undone.items() if name == "at" or self._finds(str(value), find)}
+            shown["undone"] = {
+                name: value
+                for name, value in undone.items()
+                if name == "at" or self._finds(str(value), find)
+            }
         return shown
 
     def plan(self, plan: Mapping[str, object]) -> dict[str, object]:
-        """The document of a plan, with the runs that the caller sees the reasons of: neither the others nor their number or cost."""
+        """The document of a plan, with the runs that the caller sees the reasons of: neither the
+        others nor their number or cost.
+        """
         known = {str(plan["path"])}
         for run in sorted(_items(plan, "runs"), key=lambda one: one["depth"]):  # type: ignore[arg-type, return-value]
             if run["because"] in known and self.sight.sees(str(run["watcher"])):
                 known.add(str(run["watcher"]))
-        runs = [run for run in _items(plan, "runs") if run["because"] in known and run["watcher"] in known]
+        runs = [
+            run
+            for run in _items(plan, "runs")
+            if run["because"] in known and run["watcher"] in known
+        ]
         loops = [ring for ring in plan["loops"] if all(map(self.sight.sees, ring))]  # type: ignore[attr-defined]
         all_runs, cost = len(_items(plan, "runs")), float(plan["most_cost_usd"])  # type: ignore[arg-type]
         cost = cost if len(runs) == all_runs else round(cost / all_runs * len(runs), 4)
@@ -88,7 +126,14 @@ class RunAccess:
 
     def _reviewed(self, item: Mapping[str, object], *, has_words: bool) -> Mapping[str, object]:
         source = item.get("source")
-        seen = {**item, "source": source if isinstance(source, str) and self.sight.sees(source) else None} if "source" in item else item
+        seen = (
+            {
+                **item,
+                "source": source if isinstance(source, str) and self.sight.sees(source) else None,
+            }
+            if "source" in item
+            else item
+        )
         return seen if has_words else {**seen, "units": [], "diff": ""}
 
     def _cause(self, cause: Mapping[str, object]) -> Mapping[str, object]:

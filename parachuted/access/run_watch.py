@@ -1,4 +1,6 @@
-"""Run watch: what whoever reads and writes for a run of an agent tells of it, and asks before it goes on."""
+"""Run watch: what whoever reads and writes for a run of an agent tells of it, and asks before it
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedChange:
-    """What a run would have done to one file. `base` is the digest of the text it was decided on; `data` the whole new text, None: gone."""
+    """What a run would have done to one file.
+
+    `base` is the digest of the text it was decided on; `data` the whole new text, None: gone.
+    """
 
     path: str
     action: Literal["create", "update", "delete"]
@@ -21,7 +26,8 @@ class ProposedChange:
 class RunWatch(Protocol):
     """One run of one agent, as the reader and the writer of its notes know it.
 
-    All but `instead` and `beyond` are called in threads, at the moment at which the act is done, and must not wait.
+    All but `instead` and `beyond` are called in threads, at the moment at which the act is done,
+    and must not wait.
     """
 
     @property
@@ -30,11 +36,15 @@ class RunWatch(Protocol):
         ...
 
     def is_stranger(self, path: str, digest: str | None, data: bytes | None) -> bool:
-        """Whether that text is one of a stranger's; without `digest` and `data`, as far as the path and what is known of it tell."""
+        """Whether that text is one of a stranger's; without `digest` and `data`, as far as the path
+        and what is known of it tell.
+        """
         ...
 
     def has_read(self, path: str, digest: str | None, data: bytes | None) -> None:
-        """The agent is about to be told that text, or its name: it marks the run where it is a stranger's."""
+        """The agent is about to be told that text, or its name: it marks the run where it is a
+        stranger's.
+        """
         ...
 
     def objection(self, path: str) -> str | None:
@@ -42,15 +52,21 @@ class RunWatch(Protocol):
         ...
 
     def instead(self, change: ProposedChange, why: str) -> Awaitable[str]:
-        """What becomes of a change to which there was that objection, in words for the agent: it is put forward, or it is not."""
+        """What becomes of a change to which there was that objection, in words for the agent: it is
+        put forward, or it is not.
+        """
         ...
 
     def beyond(self, what: Literal["read", "write"], path: str) -> Awaitable[bool]:
-        """Whether a person, asked now, allows it that file, which is beyond its grant and is no control file."""
+        """Whether a person, asked now, allows it that file, which is beyond its grant and is no
+        control file.
+        """
         ...
 
     def writing(self, path: str) -> AbstractContextManager[Callable[[str | None], None]]:
-        """Around its write of that file, which is of its origin from before the write on. What this answers is told the digest of the
-        text that was written, or None where nothing was.
+        """Around its write of that file, which is of its origin from before the write on.
+
+        What this answers is told the digest of the text that was written, or None where nothing
+        was.
         """
         ...

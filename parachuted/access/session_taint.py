@@ -1,4 +1,7 @@
-"""Session taint: whose a session is, and what its runs have read of strangers' texts. Who resumes a session has read all of it."""
+"""Session taint: whose a session is, and what its runs have read of strangers' texts.
+
+Who resumes a session has read all of it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ _KEPT = timedelta(days=90)  # the CLI clears away a session that nobody has gone
 
 
 class SessionTaints:
-    """Kept with the state, by the session's id, until long after it can be resumed. Without the state there are none to resume."""
+    """Kept with the state, by the session's id, until long after it can be resumed.
+
+    Without the state there are none to resume.
+    """
 
     def __init__(self, state: StateStore, clock: Callable[[], datetime]) -> None:
         self._state, self._table, self._clock = state, state.table(_TABLE), clock
@@ -25,16 +31,24 @@ class SessionTaints:
     def recall(self, session: str, taint: Taint) -> None:
         """The run goes on with that session."""
         row = self._table.take(session)
-        for source, origin in cast("dict[str, Origin]", row["sources"]).items() if row is not None else ():
+        for source, origin in (
+            cast("dict[str, Origin]", row["sources"]).items() if row is not None else ()
+        ):
             taint.read(source, origin)
 
     def owner(self, session: str) -> str | None:
-        """The agent that the session is one of; None: that is not known. Another one would learn from it what it may not read itself."""
+        """The agent that the session is one of; None: that is not known.
+
+        Another one would learn from it what it may not read itself.
+        """
         row = self._table.take(session)
         return str(row["agent"]) if row is not None else None
 
     def keep(self, session: str, taint: Taint, *, agent: str) -> None:
-        """The run of that agent has ended, and its session can be resumed. Raises StorageFailedError."""
+        """The run of that agent has ended, and its session can be resumed.
+
+        Raises StorageFailedError.
+        """
         today = self._clock().date()
         sources = dict(list(taint.sources.items())[:_MOST])
         row = {"agent": self.owner(session) or agent, "sources": sources, _USED: today.isoformat()}

@@ -1,7 +1,9 @@
-"""Shell words: reads a line of shell as bash does, strictly: what this does not understand wholly is refused, and never guessed. Pure.
+"""Shell words: reads a line of shell as bash does, strictly: what this does not understand wholly
+is refused, and never guessed. Pure.
 
-The grammar is that of POSIX (Shell Command Language, 2.10) with bash's redirections and process substitution. Left out on purpose is
-all that evaluates text a second time (backticks, arithmetic, `${x:-...}`, `[[`, `case`, functions): what runs then does not show.
+The grammar is that of POSIX (Shell Command Language, 2.10) with bash's redirections and process
+substitution. Left out on purpose is all that evaluates text a second time (backticks, arithmetic,
+`${x:-...}`, `[[`, `case`, functions): what runs then does not show.
 """
 
 from __future__ import annotations
@@ -19,12 +21,16 @@ _REDIRECTIONS = ("&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">&", "
 _IO_NUMBER = re.compile(r"\d+(?=[<>])")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|\[)")
-_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9?$#!@*-]|\{(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*])\}")
+_PARAMETER = re.compile(
+    r"[A-Za-z_][A-Za-z0-9_]*|[0-9?$#!@*-]|\{(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*])\}"
+)
 _WORD = re.compile(r"[A-Za-z_!{}\[\]]+(?=[ \t\n;|&<>()]|\Z)")
 _LETTERS = re.compile(r"[A-Za-z0-9_./,:=+@%^-]+")
 _IN_DOUBLE = re.compile(r'[^"`$\\]+')
 _EXPANDS = re.compile(r"`|\$[\[(]|\$\{(?!(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*])\})")
-_RESERVED = frozenset({"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "for", "{", "}", "!"})
+_RESERVED = frozenset(
+    {"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "for", "{", "}", "!"}
+)
 _NOT_HERE = frozenset({"case", "esac", "select", "function", "coproc", "time", "[[", "]]", "in"})
 
 
@@ -34,8 +40,11 @@ class ShellRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A word as it was written. `text` is what it comes to, None: only the shell knows. `begins` is what it surely begins with; `is_one`
-    whether it is one argument whatever is in its variables; `assigns` the variable that it would set where a command may begin.
+    """A word as it was written.
+
+    `text` is what it comes to, None: only the shell knows. `begins` is what it surely begins with;
+    `is_one` whether it is one argument whatever is in its variables; `assigns` the variable that it
+    would set where a command may begin.
     """
 
     text: str | None
@@ -73,13 +82,21 @@ class _Reading:
 
 
 class Shell:
-    """Walks one line. `command` is asked of each simple command with its words, `variable` of each name that is set, with whether a command
-    follows, `target` of each file that is opened; each raises ShellRefusedError for what may not be.
+    """Walks one line.
+
+    `command` is asked of each simple command with its words, `variable` of each name that is set,
+    with whether a command follows, `target` of each file that is opened; each raises
+    ShellRefusedError for what may not be.
     """
 
     def __init__(
-        self, text: str, *, command: Callable[[Sequence[Word]], None], variable: Callable[[str, bool], None], target: Callable[[Word], None]
-    ) -> None:  # fmt: skip
+        self,
+        text: str,
+        *,
+        command: Callable[[Sequence[Word]], None],
+        variable: Callable[[str, bool], None],
+        target: Callable[[Word], None],
+    ) -> None:
         self._text, self._at = text, 0
         self._command_is, self._variable_is, self._target_is = command, variable, target
         self._waiting: list[list[_Heredoc]] = [[]]
@@ -93,7 +110,9 @@ class Shell:
             raise ShellRefusedError("it holds a NUL or a carriage return")
         self._list("")
         if self._waiting[-1]:
-            raise ShellRefusedError(f"the text that ends with {self._waiting[-1][0].end} does not follow")
+            raise ShellRefusedError(
+                f"the text that ends with {self._waiting[-1][0].end} does not follow"
+            )
 
     def _list(self, *ends: str) -> str:
         """Commands until one of these words, `)`, or the end of the text (empty); which it was."""
@@ -128,7 +147,9 @@ class Shell:
             if self._here(";") or self._here("&"):
                 self._at += 1
             elif not (self._is_over() or self._here("\n") or self._here(")")):
-                raise ShellRefusedError(f"{self._text[self._at : self._at + 20]!r} is not understood there")
+                raise ShellRefusedError(
+                    f"{self._text[self._at : self._at + 20]!r} is not understood there"
+                )
 
     def _and_or(self) -> None:
         self._pipeline()
@@ -233,7 +254,11 @@ class Shell:
             if word.assigns is not None and not words:
                 names.append(word.assigns)
                 continue
-            if word.begins.startswith("{") and self._at < len(self._text) and self._text[self._at] in "<>":
+            if (
+                word.begins.startswith("{")
+                and self._at < len(self._text)
+                and self._text[self._at] in "<>"
+            ):
                 raise ShellRefusedError("{name}> sets a variable, and is not followed here")
             words.append(word)
         for name in names:
@@ -266,8 +291,12 @@ class Shell:
 
     def _await(self, word: Word, *, is_indented: bool) -> None:
         if not word.text or not word.text.isascii() or not word.text.isprintable():
-            raise ShellRefusedError("the word that ends a text after << should be a plain one, such as 'EOF'")
-        self._waiting[-1].append(_Heredoc(end=word.text, is_quoted=not word.is_plain, is_indented=is_indented))
+            raise ShellRefusedError(
+                "the word that ends a text after << should be a plain one, such as 'EOF'"
+            )
+        self._waiting[-1].append(
+            _Heredoc(end=word.text, is_quoted=not word.is_plain, is_indented=is_indented)
+        )
 
     def _newline(self) -> None:
         """Past the end of a line, and the texts that were promised before it."""
@@ -291,9 +320,14 @@ class Shell:
                     self._at += 1
                 return
             if line.strip().startswith(heredoc.end):
-                raise ShellRefusedError(f"a line of the text begins with {heredoc.end}, where shells do not agree on its end")
+                raise ShellRefusedError(
+                    f"a line of the text begins with {heredoc.end}, where shells do not agree on "
+                    "its end"
+                )
             if not heredoc.is_quoted and (line.endswith("\\") or _EXPANDS.search(line)):
-                raise ShellRefusedError(f"the text after << is evaluated; write <<'{heredoc.end}' so that it is not")
+                raise ShellRefusedError(
+                    f"the text after << is evaluated; write <<'{heredoc.end}' so that it is not"
+                )
             self._at = stop + 1
 
     def _nested(self, end: str) -> None:
@@ -305,19 +339,31 @@ class Shell:
     def _word(self) -> Word:
         found, start = _Reading(), self._at
         assignment = _ASSIGNMENT.match(self._text, self._at)
-        if assignment is not None and (assignment[2] == "[" or self._text.startswith("(", assignment.end())):
-            if assignment[2] == "[" and not re.match(r"[^\s=;|&<>()]*\]\+?=", self._text[assignment.end() :]):
+        if assignment is not None and (
+            assignment[2] == "[" or self._text.startswith("(", assignment.end())
+        ):
+            if assignment[2] == "[" and not re.match(
+                r"[^\s=;|&<>()]*\]\+?=", self._text[assignment.end() :]
+            ):
                 assignment = None  # a pattern, such as a[bc].md
             else:
                 raise ShellRefusedError("lists of variables are not followed here")
         while self._at < len(self._text) and self._piece(found):
             pass
         if self._at == start:
-            raise ShellRefusedError(f"{self._text[self._at : self._at + 20]!r} is not understood there")
+            raise ShellRefusedError(
+                f"{self._text[self._at : self._at + 20]!r} is not understood there"
+            )
         if self._here("("):
             raise ShellRefusedError("functions and patterns with ( ) are not followed here")
         assigns = assignment[1] if assignment is not None else None
-        return Word(text=found.text, begins=found.begins, is_one=found.is_one, is_plain=found.is_plain, assigns=assigns)
+        return Word(
+            text=found.text,
+            begins=found.begins,
+            is_one=found.is_one,
+            is_plain=found.is_plain,
+            assigns=assigns,
+        )
 
     def _piece(self, found: _Reading) -> bool:
         """The next piece of a word; False at its end."""
@@ -354,7 +400,11 @@ class Shell:
             raise ShellRefusedError(f"it holds a control character, {one!a}, outside of quotes")
         self._at += 1
         found.add(one)
-        if one in "*?{" or (one == "[" and not self._ends_here(found)) or (one == "~" and self._begins_path()):
+        if (
+            one in "*?{"
+            or (one == "[" and not self._ends_here(found))
+            or (one == "~" and self._begins_path())
+        ):
             found.text, found.is_one = None, False
 
     def _ends_here(self, found: _Reading) -> bool:
@@ -386,7 +436,13 @@ class Shell:
                 raise ShellRefusedError("backticks are not followed here; write $( )")
             if one == "$":
                 self._dollar(found, is_quoted=True)
-            elif one == "\\" and self._text[self._at + 1 : self._at + 2] in {"$", "`", '"', "\\", "\n"}:
+            elif one == "\\" and self._text[self._at + 1 : self._at + 2] in {
+                "$",
+                "`",
+                '"',
+                "\\",
+                "\n",
+            }:
                 self._quoted(self._text[self._at + 1].replace("\n", ""), found)
                 self._at += 2
             else:
@@ -441,7 +497,9 @@ class Shell:
         self._at = end.end()
 
     def _space(self, *, newlines: bool = False) -> None:
-        """Past blanks, lines that go on, and remarks; with `newlines`, past the ends of lines too."""
+        """Past blanks, lines that go on, and remarks; with `newlines`, past the ends of lines
+        too.
+        """
         while self._at < len(self._text):
             one = self._text[self._at]
             if one in _SPACE:
@@ -450,7 +508,9 @@ class Shell:
                 self._at += 2
             elif one == "#" and self._begins_word():
                 if len(self._waiting) > 1:
-                    raise ShellRefusedError("a remark stands inside of ( ), where shells do not agree on its end")
+                    raise ShellRefusedError(
+                        "a remark stands inside of ( ), where shells do not agree on its end"
+                    )
                 stop = self._text.find("\n", self._at)
                 self._at = len(self._text) if stop < 0 else stop
             elif one == "\n" and newlines:

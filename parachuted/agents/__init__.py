@@ -1,8 +1,19 @@
 """Agents: who does the work of a task, with which model, within which limits."""
 
-from parachuted.agents.backends import SEE_STATUS, BackendName, ClaudeSettings, choose_backend, make_backend
+from parachuted.agents.backends import (
+    SEE_STATUS,
+    BackendName,
+    ClaudeSettings,
+    choose_backend,
+    make_backend,
+)
 from parachuted.agents.calling import call_tool
-from parachuted.agents.credentials import Credential, CredentialSource, describe_credentials, find_credential
+from parachuted.agents.credentials import (
+    Credential,
+    CredentialSource,
+    describe_credentials,
+    find_credential,
+)
 from parachuted.agents.job import (
     Backend,
     ChangedNote,

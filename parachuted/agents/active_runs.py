@@ -1,4 +1,6 @@
-"""At work: which runs of agents are going on just now, and the one way to end them, whoever began them."""
+"""At work: which runs of agents are going on just now, and the one way to end them, whoever began
+them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ def _yes() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveRun:
-    """One run that goes on. `module` is whose agent it is, if it is a module's; `may_go_on` whether who asked for it still may."""
+    """One run that goes on.
+
+    `module` is whose agent it is, if it is a module's; `may_go_on` whether who asked for it still
+    may.
+    """
 
     run: str
     agent: str
@@ -46,26 +52,38 @@ class _Held:
 
 
 class ActiveRuns:
-    """The runs of one daemon. Each works in a task of its own, so that to end it ends nobody who waits for it."""
+    """The runs of one daemon.
+
+    Each works in a task of its own, so that to end it ends nobody who waits for it.
+    """
 
     def __init__(self) -> None:
         self._held: dict[str, _Held] = {}
-        self._ends: deque[tuple[int, str, Callable[[ActiveRun], bool]]] = deque(maxlen=_MOST_REMEMBERED)
+        self._ends: deque[tuple[int, str, Callable[[ActiveRun], bool]]] = deque(
+            maxlen=_MOST_REMEMBERED
+        )
         self._moment = 0
 
     @property
     def moment(self) -> int:
-        """For `hold`: what is ended from now on does not begin either, however long it is still put together."""
+        """For `hold`: what is ended from now on does not begin either, however long it is still put
+        together.
+        """
         return self._moment
 
     def all(self) -> list[ActiveRun]:
         """Those that go on, in the order in which they began."""
         return [held.working for held in self._held.values()]
 
-    async def hold(self, working: ActiveRun, work: Coroutine[Any, Any, _Result], *, since: int | None = None) -> _Result:
-        """Do the work of that run, and answer what it comes to. Raises what that raises, and AgentStoppedError when it was ended here.
+    async def hold(
+        self, working: ActiveRun, work: Coroutine[Any, Any, _Result], *, since: int | None = None
+    ) -> _Result:
+        """Do the work of that run, and answer what it comes to.
 
-        `since`: the `moment` at which it was asked for; when runs such as this were ended after that, it does not begin.
+        Raises what that raises, and AgentStoppedError when it was ended here.
+
+        `since`: the `moment` at which it was asked for; when runs such as this were ended after
+        that, it does not begin.
         """
         if since is not None and (why := self._ended_since(since, working)) is not None:
             work.close()
@@ -80,7 +98,9 @@ class ActiveRuns:
                 errors.append(error)
 
         async with asyncio.TaskGroup() as group:
-            held = _Held(working=working, task=group.create_task(do(), name=f"agent of {working.run}"))
+            held = _Held(
+                working=working, task=group.create_task(do(), name=f"agent of {working.run}")
+            )
             self._held[working.run] = held
             held.task.add_done_callback(lambda _task: self._held.pop(working.run, None))
         work.close()  # a task that was cancelled before it began has not touched it
@@ -88,10 +108,18 @@ class ActiveRuns:
             return results[0]
         if held.why is not None:
             raise AgentStoppedError(held.why)
-        raise errors[0] if errors else AgentFailedError("the agent's backend broke: it was cancelled from within")
+        raise (
+            errors[0]
+            if errors
+            else AgentFailedError("the agent's backend broke: it was cancelled from within")
+        )
 
-    def end(self, why: str, chosen: Callable[[ActiveRun], bool] = lambda _working: True) -> tuple[str, ...]:
-        """End the runs that are chosen, without waiting for them; `why` is what those who wait for them are told. Which ones."""
+    def end(
+        self, why: str, chosen: Callable[[ActiveRun], bool] = lambda _working: True
+    ) -> tuple[str, ...]:
+        """End the runs that are chosen, without waiting for them; `why` is what those who wait for
+        them are told. Which ones.
+        """
         self._moment += 1
         self._ends.append((self._moment, why, chosen))
         return self._end(why, chosen)
@@ -104,8 +132,12 @@ class ActiveRuns:
                 held.task.cancel(why)
         return tuple(held.working.run for held in ended)
 
-    async def stop(self, why: str, chosen: Callable[[ActiveRun], bool] = lambda _working: True) -> tuple[str, ...]:
-        """The same, and wait until they have ended; a run that holds itself up is not waited for longer than some seconds."""
+    async def stop(
+        self, why: str, chosen: Callable[[ActiveRun], bool] = lambda _working: True
+    ) -> tuple[str, ...]:
+        """The same, and wait until they have ended; a run that holds itself up is not waited for
+        longer than some seconds.
+        """
         runs = self.end(why, chosen)
         tasks = [self._held[run].task for run in runs if run in self._held]
         if tasks:
@@ -121,5 +153,7 @@ class ActiveRuns:
     def _ended_since(self, since: int, working: ActiveRun) -> str | None:
         if self._ends and self._ends[0][0] > since + 1:
             return _STOPPED  # which runs were chosen is not known any more
-        found = next((why for moment, why, chosen in self._ends if moment > since and chosen(working)), None)
+        found = next(
+            (why for moment, why, chosen in self._ends if moment > since and chosen(working)), None
+        )
         return found if found is not None or working.may_go_on() else _NO_LONGER

@@ -25,10 +25,12 @@ SEE_STATUS = "; see `parachute auth status`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaudeSettings:
-    """What the `claude` backend is built from. `folder` is private to it, outside the vault; `env` is the daemon's environment.
+    """What the `claude` backend is built from.
 
-    `gateway` is its way to the model: without one the CLI goes to `base_url` itself, with no credential. `sandboxes` are for agents with
-    tools of the CLI's own, which do not run without.
+    `folder` is private to it, outside the vault; `env` is the daemon's environment.
+
+    `gateway` is its way to the model: without one the CLI goes to `base_url` itself, with no
+    credential. `sandboxes` are for agents with tools of the CLI's own, which do not run without.
     """
 
     model: str
@@ -43,8 +45,10 @@ class ClaudeSettings:
 
     @property
     def is_direct(self) -> bool:
-        """Whether the CLI goes to the model by itself. On macOS it does where we find no login: it may know one, in the user's keychain,
-        that we cannot read.
+        """Whether the CLI goes to the model by itself.
+
+        On macOS it does where we find no login: it may know one, in the user's keychain, that we
+        cannot read.
         """
         has_none = self.credential is None and self.base_url is None
         return self.gateway is None or (has_none and self.platform == "darwin")
@@ -61,10 +65,18 @@ def choose_backend(
             return name, f"claude, since agent.backend says so, though {WITHOUT_AGENT_SDK}"
         return "offline", f"offline, with no model, since {WITHOUT_AGENT_SDK}"
     if base_url is not None:
-        sent = f", with the key {credential.where}" if credential is not None and credential.kind in {"auth_token", "api_key"} else ""
+        sent = (
+            f", with the key {credential.where}"
+            if credential is not None and credential.kind in {"auth_token", "api_key"}
+            else ""
+        )
         return "claude", f"claude, with the model server at {_without_login(base_url)}{sent}"
     if credential is not None or name == "claude":
-        found = f"with the login {credential.where}" if credential is not None else "since agent.backend says so, though no login was found"
+        found = (
+            f"with the login {credential.where}"
+            if credential is not None
+            else "since agent.backend says so, though no login was found"
+        )
         return "claude", f"claude, {found}"
     return "offline", "offline, with no model, since no login was found" + SEE_STATUS
 

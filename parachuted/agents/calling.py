@@ -1,6 +1,7 @@
 """Calling: the one door through which every backend calls a tool.
 
-What an agent sends is data: an unknown name, a wrong type or 10 MB of content is answered with a sentence and changes nothing.
+What an agent sends is data: an unknown name, a wrong type or 10 MB of content is answered with a
+sentence and changes nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +20,19 @@ _SHOWN_PROBLEMS = 3
 
 
 async def call_tool(tools: Sequence[Tool], name: str, arguments: object) -> ToolResult:
-    """Call the tool of that name with checked arguments; whatever is wrong with them comes back as an error result."""
+    """Call the tool of that name with checked arguments; whatever is wrong with them comes back as
+    an error result.
+    """
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is None:
-        return _refuse(f"there is no tool {name[:_SHOWN_CHARS]!r}; the tools are {', '.join(tool.name for tool in tools)}")
+        return _refuse(
+            f"there is no tool {name[:_SHOWN_CHARS]!r}; the tools are "
+            f"{', '.join(tool.name for tool in tools)}"
+        )
     if not isinstance(arguments, Mapping):
-        return _refuse(f"{tool.name} takes an object with named arguments, not {type(arguments).__name__}")
+        return _refuse(
+            f"{tool.name} takes an object with named arguments, not {type(arguments).__name__}"
+        )
     excess = find_excess(arguments)
     if excess is not None:
         return _refuse(excess)
@@ -38,7 +46,9 @@ async def call_tool(tools: Sequence[Tool], name: str, arguments: object) -> Tool
 
 
 def find_excess(arguments: object) -> str | None:
-    """Say whether there is too much, or too deep a nest; no recursion, since the depth is the sender's choice."""
+    """Say whether there is too much, or too deep a nest; no recursion, since the depth is the
+    sender's choice.
+    """
     total = 0
     waiting: list[tuple[object, int]] = [(arguments, 0)]
     while waiting:
@@ -48,7 +58,13 @@ def find_excess(arguments: object) -> str | None:
             return f"the arguments are longer than {ARGUMENT_CHARS:,} characters; nothing was done"
         if depth > ARGUMENT_DEPTH:
             return f"the arguments are nested deeper than {ARGUMENT_DEPTH} levels; nothing was done"
-        parts = [*value.keys(), *value.values()] if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+        parts = (
+            [*value.keys(), *value.values()]
+            if isinstance(value, Mapping)
+            else value
+            if isinstance(value, list | tuple)
+            else ()
+        )
         waiting.extend((part, depth + 1) for part in parts)
     return None
 
@@ -57,7 +73,9 @@ def _refuse(reason: str) -> ToolResult:
     return ToolResult(text=reason, is_error=True)
 
 
-async def _find_problem(schema: Mapping[str, object], arguments: Mapping[str, object]) -> str | None:
+async def _find_problem(
+    schema: Mapping[str, object], arguments: Mapping[str, object]
+) -> str | None:
     """Say what is wrong with `arguments`, or None."""
     jsonschema = await load_heavy("jsonschema")
     errors = jsonschema.Draft202012Validator(dict(schema)).iter_errors(dict(arguments))
@@ -67,5 +85,7 @@ async def _find_problem(schema: Mapping[str, object], arguments: Mapping[str, ob
 def _sentence(error: Any) -> str:  # noqa: ANN401 - the library has no types
     """Tell of one error; a message that quotes the whole of what was sent is cut."""
     where = ".".join(str(part) for part in error.absolute_path)
-    message = error.message if len(error.message) <= _SHOWN_CHARS else f"{error.message[:_SHOWN_CHARS]}…"
+    message = (
+        error.message if len(error.message) <= _SHOWN_CHARS else f"{error.message[:_SHOWN_CHARS]}…"
+    )
     return f"{where}: {message}" if where else str(message)

@@ -1,6 +1,9 @@
-"""Credentials: where a login for the model can be found. The secret itself is never shown or logged here.
+"""Credentials: where a login for the model can be found.
 
-A service has no terminal's environment: it finds the variables in the home's `logins.env`, or where systemd puts a service's credentials.
+The secret itself is never shown or logged here.
+
+A service has no terminal's environment: it finds the variables in the home's `logins.env`, or where
+systemd puts a service's credentials.
 """
 
 from __future__ import annotations
@@ -30,7 +33,10 @@ CredentialKind: TypeAlias = Literal["auth_token", "api_key", "oauth_token", "log
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """A login that was found. `where` is a sentence; `home` is the folder whose .claude holds the login file, else None."""
+    """A login that was found.
+
+    `where` is a sentence; `home` is the folder whose .claude holds the login file, else None.
+    """
 
     kind: CredentialKind
     where: str
@@ -48,7 +54,9 @@ class CredentialSource:
 
 
 class LoginEnvironment(dict[str, str]):
-    """The environment, with the logins that files hold for it; `files` says which are from where, `problems` what is wrong with a file."""
+    """The environment, with the logins that files hold for it; `files` says which are from where,
+    `problems` what is wrong with a file.
+    """
 
     def __init__(self, env: Mapping[str, str]) -> None:
         super().__init__(env)
@@ -63,7 +71,9 @@ class LoginEnvironment(dict[str, str]):
 
 
 def find_login_environment(env: Mapping[str, str], home: Path) -> LoginEnvironment:
-    """The environment in which a login is looked for: the process's own, then systemd's credentials, then `home`'s logins.env."""
+    """The environment in which a login is looked for: the process's own, then systemd's
+    credentials, then `home`'s logins.env.
+    """
     found = LoginEnvironment(env)
     folder = env.get("CREDENTIALS_DIRECTORY")
     for name in VARIABLES if folder else ():
@@ -80,15 +90,26 @@ def find_login_environment(env: Mapping[str, str], home: Path) -> LoginEnvironme
 
 
 def keep_login(home: Path, name: str, secret: str) -> None:
-    """Put a login into `home`'s logins.env, for its owner alone; an empty one takes it out. Raises OSError."""
+    """Put a login into `home`'s logins.env, for its owner alone; an empty one takes it out.
+
+    Raises OSError.
+    """
     file = home / LOGIN_FILE
     lines = file.read_text("utf-8", "replace").splitlines() if file.is_file() else []
     kept = [line for line in lines if line.partition("=")[0].strip() != name]
-    replace_private(file, "".join(f"{line}\n" for line in [*kept, *([f"{name}={secret}"] if secret else [])]).encode())
+    replace_private(
+        file,
+        "".join(
+            f"{line}\n" for line in [*kept, *([f"{name}={secret}"] if secret else [])]
+        ).encode(),
+    )
 
 
 def _read_private(file: Path, found: LoginEnvironment, names: Sequence[str]) -> str:
-    """The text of a file that its owner alone can read; else "", and why. Raises FileNotFoundError."""
+    """The text of a file that its owner alone can read; else "", and why.
+
+    Raises FileNotFoundError.
+    """
     problem = ""
     try:
         if not stat.S_IMODE(file.stat().st_mode) & 0o077:
@@ -104,15 +125,26 @@ def _read_private(file: Path, found: LoginEnvironment, names: Sequence[str]) -> 
 
 def find_credential(env: Mapping[str, str], vault: Path, user_home: Path) -> Credential | None:
     """Find the first usable login: the environment, the vault's login file, the user's."""
-    return next((finding.credential for finding in _look(env, vault, user_home, datetime.now(UTC)) if finding.credential), None)
+    return next(
+        (
+            finding.credential
+            for finding in _look(env, vault, user_home, datetime.now(UTC))
+            if finding.credential
+        ),
+        None,
+    )
 
 
-def describe_credentials(env: Mapping[str, str], vault: Path, user_home: Path) -> tuple[CredentialSource, ...]:
+def describe_credentials(
+    env: Mapping[str, str], vault: Path, user_home: Path
+) -> tuple[CredentialSource, ...]:
     """Tell of each place, in the order of preference, what was found there."""
     return tuple(_look(env, vault, user_home, datetime.now(UTC)))
 
 
-def _look(env: Mapping[str, str], vault: Path, user_home: Path, now: datetime) -> Iterator[CredentialSource]:
+def _look(
+    env: Mapping[str, str], vault: Path, user_home: Path, now: datetime
+) -> Iterator[CredentialSource]:
     yield _look_at_variable(env, BEARER_VARIABLE, "auth_token")
     yield _look_at_variable(env, KEY_VARIABLE, "api_key")
     yield _look_at_variable(env, TOKEN_VARIABLE, "oauth_token")
@@ -120,15 +152,23 @@ def _look(env: Mapping[str, str], vault: Path, user_home: Path, now: datetime) -
         yield _look_at_file(home, whose, now)
 
 
-def _look_at_variable(env: Mapping[str, str], variable: str, kind: CredentialKind) -> CredentialSource:
+def _look_at_variable(
+    env: Mapping[str, str], variable: str, kind: CredentialKind
+) -> CredentialSource:
     place = f"the environment variable {variable}"
     files, problems = (env.files, env.problems) if isinstance(env, LoginEnvironment) else ({}, {})
     if not env.get(variable, "").strip():
         why = problems.get(variable, "not set" if variable not in env else "set, but empty")
         return CredentialSource(place=place, found=False, why=why)
     file = files.get(variable)
-    where, why = (f"from {place}", "set") if file is None else (f"from {variable} in {file}", f"set in {file}")
-    return CredentialSource(place=place, found=True, why=why, credential=Credential(kind=kind, where=where))
+    where, why = (
+        (f"from {place}", "set")
+        if file is None
+        else (f"from {variable} in {file}", f"set in {file}")
+    )
+    return CredentialSource(
+        place=place, found=True, why=why, credential=Credential(kind=kind, where=where)
+    )
 
 
 def _look_at_file(home: Path, whose: str, now: datetime) -> CredentialSource:
@@ -139,7 +179,9 @@ def _look_at_file(home: Path, whose: str, now: datetime) -> CredentialSource:
     except FileNotFoundError:
         return CredentialSource(place=place, found=False, why="there is none")
     except (OSError, ValueError, RecursionError) as error:
-        return CredentialSource(place=place, found=False, why=f"it cannot be read: {_reason(error)}")
+        return CredentialSource(
+            place=place, found=False, why=f"it cannot be read: {_reason(error)}"
+        )
     problem = _find_problem(login, now)
     if problem is not None:
         return CredentialSource(place=place, found=False, why=problem)
@@ -148,7 +190,8 @@ def _look_at_file(home: Path, whose: str, now: datetime) -> CredentialSource:
 
 
 def load_login(path: Path) -> object:
-    """What the login file holds, read without waiting for a pipe or taking more than a login's length.
+    """What the login file holds, read without waiting for a pipe or taking more than a login's
+    length.
 
     Raises OSError, and ValueError or RecursionError for what is no login.
     """

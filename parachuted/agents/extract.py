@@ -23,7 +23,8 @@ _QUOTE = re.compile(r" {0,3}>")
 _CALLOUT = re.compile(r" {0,3}>\s*\[![^\]]*\]")
 _HTML = re.compile(r" {0,3}</?[A-Za-z!]")
 _NO_PARAGRAPH = re.compile(
-    r"\s*+(?:#{1,6}(?:\s|$)|[-*+]\s|\d{1,9}[.)]\s|\||[\w -]++::|(?:!\[\[[^\]]*+\]\]|!\[[^\]]*+\]\([^)]*+\)|#\S++|\s)++$)"
+    r"\s*+(?:#{1,6}(?:\s|$)|[-*+]\s|\d{1,9}[.)]\s|\||[\w "
+    r"-]++::|(?:!\[\[[^\]]*+\]\]|!\[[^\]]*+\]\([^)]*+\)|#\S++|\s)++$)"
 )
 
 _TAGS_AT_END = re.compile(r"(?:\s+#[^\s#]+)++\Z")
@@ -40,19 +41,30 @@ class Extract:
 
 
 def extract_note(path: str, text: str) -> Extract:
-    """Take title, description and focus from a note's text; a note without a title goes by the name of its place."""
+    """Take title, description and focus from a note's text; a note without a title goes by the name
+    of its place.
+    """
     note = parse_note(text.encode("utf-8", "surrogateescape"))
-    return Extract(path=path, title=title_of(path, note), description=describe(note), focus=tuple(islice(_focus(note), _FOCUS_LINES)))
+    return Extract(
+        path=path,
+        title=title_of(path, note),
+        description=describe(note),
+        focus=tuple(islice(_focus(note), _FOCUS_LINES)),
+    )
 
 
 def title_of(path: str, note: Note) -> str:
     """The note's `title:`, else its first heading of level 1, else the name of its place."""
     given = note.values.get("title")
-    return plain(given if isinstance(given, str) else "") or plain(note.title or "") or name_of(path)
+    return (
+        plain(given if isinstance(given, str) else "") or plain(note.title or "") or name_of(path)
+    )
 
 
 def describe(note: Note) -> str:
-    """How a note describes itself: its `description:`, else the first quotation above its sections, else its first paragraph."""
+    """How a note describes itself: its `description:`, else the first quotation above its sections,
+    else its first paragraph.
+    """
     for key in _DESCRIPTION_KEYS:
         given = note.values.get(key)
         if isinstance(given, str) and (line := plain(given)):
@@ -60,18 +72,33 @@ def describe(note: Note) -> str:
     stop = next((section.start for section in note.sections if section.level > 1), note.body.stop)
     head = list(visible_lines(_text(note, note.body.start, stop)))
     quoted = next((line for line in map(plain, filter(_QUOTE.match, head)) if line), "")
-    first = next((section for section in note.sections if section.level > 1 and section.title.strip().casefold() not in _LOGS), None)
-    below = visible_lines(_text(note, first.body_start, first.own_stop)) if first is not None else iter(())
+    first = next(
+        (
+            section
+            for section in note.sections
+            if section.level > 1 and section.title.strip().casefold() not in _LOGS
+        ),
+        None,
+    )
+    below = (
+        visible_lines(_text(note, first.body_start, first.own_stop))
+        if first is not None
+        else iter(())
+    )
     return quoted or _paragraph(head) or _paragraph(below)
 
 
 def visible_lines(text: str) -> Iterator[str]:
-    """Yield the lines that are read: none in a comment, a code fence, a callout or a block of HTML."""
+    """Yield the lines that are read: none in a comment, a code fence, a callout or a block of
+    HTML.
+    """
     fence, skips = "", ""
     for line in _COMMENT.sub("", text).splitlines():
         mark = _FENCE.match(line)
         if fence:
-            is_end = mark is not None and mark[1].startswith(fence) and not line.strip().strip(fence[0])
+            is_end = (
+                mark is not None and mark[1].startswith(fence) and not line.strip().strip(fence[0])
+            )
             fence = "" if is_end else fence
             continue
         if (skips == "quote" and not _QUOTE.match(line)) or (skips == "html" and not line.strip()):

@@ -1,4 +1,6 @@
-"""Heavy parts: the modules that are loaded at their first use, since they cost more time and memory than all the rest."""
+"""Heavy parts: the modules that are loaded at their first use, since they cost more time and memory
+than all the rest.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,12 @@ HEAVY = {
     "claude": "parachuted.agents.claude",  # with claude_agent_sdk and mcp: 0.8 s, 40 MB
     "sandbox": "parachuted.agents.sandbox.engine",  # with docker: 100 ms, 8 MB
     "jsonschema": "jsonschema.validators",  # 60 ms, 3 MB
-    "signatures": "parachuted.modules.registry.signatures",  # with cryptography: 40 ms, 7 MB; only a module that is signed needs it
+    # with cryptography: 40 ms, 7 MB; only a module that is signed needs it
+    "signatures": "parachuted.modules.registry.signatures",
 }
-WITHOUT_AGENT_SDK = "the Claude Agent SDK is not installed; `pip install 'parachuted[claude]'` installs it"
+WITHOUT_AGENT_SDK = (
+    "the Claude Agent SDK is not installed; `pip install 'parachuted[claude]'` installs it"
+)
 
 
 def has_agent_sdk() -> bool:
@@ -27,7 +32,8 @@ def has_agent_sdk() -> bool:
 
 
 async def load_heavy(part: str) -> ModuleType:
-    """Import a part named in the table, away from the event loop; never what another run is only half through with importing.
+    """Import a part named in the table, away from the event loop; never what another run is only
+    half through with importing.
 
     Raises AgentUnavailableError for the `claude` backend where its extra is not installed.
     """
@@ -42,7 +48,9 @@ def load_heavy_here(part: str) -> ModuleType:
 
 
 def expect_heavy(part: str) -> None:
-    """Begin to import a part that will be needed in a moment, and do not wait for it: a thread takes the time that would be a run's."""
+    """Begin to import a part that will be needed in a moment, and do not wait for it: a thread
+    takes the time that would be a run's.
+    """
     if HEAVY[part] not in sys.modules:
         threading.Thread(target=_load_ahead, args=(part,), name=f"load {part}", daemon=True).start()
 

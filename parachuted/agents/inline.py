@@ -1,4 +1,6 @@
-"""Inline: a line of another note as it may stand in one that is written to: no heading, list, link, tag or comment begins in it. Pure."""
+"""Inline: a line of another note as it may stand in one that is written to: no heading, list, link,
+tag or comment begins in it. Pure.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _NOT_IN_WIKI = re.compile(r"[\[\]#|^\\]|%%|<!--|[^\x20-\U0010ffff]|[\ud800-\udff
 _COMMENT_MARK = re.compile(r"<!--+|--+>|%%")
 _WIKI_LINK = re.compile(r"!?\[\[([^\[\]|]*)(?:\|([^\[\]]*))?\]\]")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
-_LINE_MARKS = re.compile(r"(?:\s|>|#{1,6}(?=\s|$)|[-*+](?=\s|$)|\d{1,9}[.)](?=\s|$)|\[[^\[\]]\](?=\s|$)|\[![^\]]*\][-+]?)+")
+_LINE_MARKS = re.compile(
+    r"(?:\s|>|#{1,6}(?=\s|$)|[-*+](?=\s|$)|\d{1,9}[.)](?=\s|$)|\[[^\[\]]\](?=\s|$)|\[![^\]]*\][-+]?)+"
+)
 _LONG_RUN = re.compile(r"`{3,}|~{3,}")
 _BLOCK_ID = re.compile(r"\s\^[A-Za-z0-9-]+\Z")
 _SPECIAL = re.compile(r"[\\\[\]<]|(?<![^\s(,])#(?=[^\s#])")
@@ -29,13 +33,17 @@ _IN_TITLE = re.compile(r"[\[\]|]")
 
 
 def plain(text: str) -> str:
-    """One line of at most 200 characters, without marks at its start, and with what could begin a link, a tag or a comment escaped."""
+    """One line of at most 200 characters, without marks at its start, and with what could begin a
+    link, a tag or a comment escaped.
+    """
     return escape(bare(text))
 
 
 def bare(text: str) -> str:
     """One line without marks, not yet cut and escaped; empty where it holds no word."""
-    line = " ".join("".join(map(_tame, unicodedata.normalize("NFC", text[:_LOOKED_AT_CHARS]))).split())
+    line = " ".join(
+        "".join(map(_tame, unicodedata.normalize("NFC", text[:_LOOKED_AT_CHARS]))).split()
+    )
     while (less := _strip(line)) != line:  # what stood around a mark may be another
         line = less
     return line if any(map(str.isalnum, line)) else ""
@@ -56,7 +64,10 @@ def name_of(path: str) -> str:
 
 
 def link(watcher: str, path: str, title: str, style: LinkStyle) -> str:
-    """A link from the note `watcher` to a file; `title` is plain. A name that a wikilink cannot hold has a markdown link."""
+    """A link from the note `watcher` to a file; `title` is plain.
+
+    A name that a wikilink cannot hold has a markdown link.
+    """
     target = path.removesuffix(".md")
     if style == "wiki" and not _NOT_IN_WIKI.search(target):
         label = " ".join(_IN_TITLE.sub(" ", title.replace("\\", "")).split())
@@ -74,7 +85,9 @@ def link_style(texts: Iterable[str]) -> LinkStyle:
 
 
 def _strip(line: str) -> str:
-    """Take off links, comment marks, fences, the marks at the start, and the ticks that have no other half."""
+    """Take off links, comment marks, fences, the marks at the start, and the ticks that have no
+    other half.
+    """
     line = _WIKI_LINK.sub(lambda found: found[2] or found[1], line)
     line = _LINK.sub(r"\1", line)
     line = _BLOCK_ID.sub("", _LONG_RUN.sub("", _COMMENT_MARK.sub("", line)))
@@ -91,4 +104,8 @@ def _tame(char: str) -> str:
 
 
 def _quote(char: str) -> str:
-    return char if char.isalnum() or char in _HARMLESS_IN_URL else quote(char.encode("utf-8", "surrogateescape"))
+    return (
+        char
+        if char.isalnum() or char in _HARMLESS_IN_URL
+        else quote(char.encode("utf-8", "surrogateescape"))
+    )

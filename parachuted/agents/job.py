@@ -17,7 +17,9 @@ from parachuted.errors import HookRefusedError, ParachuteError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a tool answers; an error is for the agent to read, and has changed nothing. `hook_refused`: a hook refused the write.
+    """What a tool answers; an error is for the agent to read, and has changed nothing.
+
+    `hook_refused`: a hook refused the write.
 
     `response` is the answer as the CLI's own tool shapes it.
     """
@@ -30,12 +32,17 @@ class ToolResult:
     @classmethod
     def of_error(cls, error: ParachuteError) -> ToolResult:
         """The answer of a tool that failed of it."""
-        return cls(text=error.message, is_error=True, hook_refused=isinstance(error, HookRefusedError))
+        return cls(
+            text=error.message, is_error=True, hook_refused=isinstance(error, HookRefusedError)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A thing an agent may do. `schema` is the JSON schema of the arguments; `call` never raises for bad ones."""
+    """A thing an agent may do.
+
+    `schema` is the JSON schema of the arguments; `call` never raises for bad ones.
+    """
 
     name: str
     description: str
@@ -57,10 +64,13 @@ ChangeKind: TypeAlias = Literal["created", "modified", "moved", "deleted", "unch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedNote:
-    """A note that changed since the watcher last reviewed it. `units` are section names, and frontmatter keys as `@key`.
+    """A note that changed since the watcher last reviewed it.
 
-    `source` is where it was when the difference began, when it has moved since; `target` where it is, when the watcher does not watch that.
-    `title` and `news`, which says what its parts say now, are plain texts, found without a model.
+    `units` are section names, and frontmatter keys as `@key`.
+
+    `source` is where it was when the difference began, when it has moved since; `target` where it
+    is, when the watcher does not watch that. `title` and `news`, which says what its parts say now,
+    are plain texts, found without a model.
     """
 
     path: str
@@ -75,9 +85,12 @@ class ChangedNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSandbox:
-    """The container of one run. `work` is the private copy of what the agent was granted, which it sees as /vault; `home` its HOME, of
-    which only its session's transcript is kept; `sockets` the folder through which it reaches the gateway and the proxy, and cannot write.
-    All three are its slot's. `network` is what the filtering proxy lets through.
+    """The container of one run.
+
+    `work` is the private copy of what the agent was granted, which it sees as /vault; `home` its
+    HOME, of which only its session's transcript is kept; `sockets` the folder through which it
+    reaches the gateway and the proxy, and cannot write. All three are its slot's. `network` is what
+    the filtering proxy lets through.
     """
 
     config: SandboxConfig
@@ -90,7 +103,9 @@ class RunSandbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeCallResult:
-    """What follows a call of one of the CLI's own tools: `context` for the agent, and what it reads in place of the tool's answer."""
+    """What follows a call of one of the CLI's own tools: `context` for the agent, and what it reads
+    in place of the tool's answer.
+    """
 
     context: str = ""
     output: object = None
@@ -98,7 +113,10 @@ class NativeCallResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeTools:
-    """The CLI's own tools, which work in a box alone. `before` says why a call may not be, or None; `after` is given how it ended."""
+    """The CLI's own tools, which work in a box alone.
+
+    `before` says why a call may not be, or None; `after` is given how it ended.
+    """
 
     tools: tuple[str, ...]
     box: RunSandbox
@@ -112,12 +130,15 @@ def _never() -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One run's work. `id` is the run's, `watcher` the vault path of the note to keep current, `at` is in UTC.
+    """One run's work.
 
-    `agent` and `causes` are whom what it costs is counted for. `native` is None for an agent whose tools are ours alone. `ended` is asked
-    after each call: why the model is not to be asked again, or None.
-    `watched` is how many notes the watcher watches, which may be more than its tools list; `links` is how the vault's settings want
-    links to be written, if they say so; `generated` are the lines that the last run left in the generated section, if they are known.
+    `id` is the run's, `watcher` the vault path of the note to keep current, `at` is in UTC.
+
+    `agent` and `causes` are whom what it costs is counted for. `native` is None for an agent whose
+    tools are ours alone. `ended` is asked after each call: why the model is not to be asked again,
+    or None. `watched` is how many notes the watcher watches, which may be more than its tools list;
+    `links` is how the vault's settings want links to be written, if they say so; `generated` are
+    the lines that the last run left in the generated section, if they are known.
     """
 
     id: str
@@ -159,8 +180,8 @@ class ToolCallStep:
 class RunResult:
     """The account of a run, also of one that failed after it had cost something.
 
-    `at_most`: the agent was ended before it told its cost, so `cost_usd` is the most that it may have been. `of_run`: it counts all that
-    the run has cost so far, also when it was tried before.
+    `at_most`: the agent was ended before it told its cost, so `cost_usd` is the most that it may
+    have been. `of_run`: it counts all that the run has cost so far, also when it was tried before.
     """
 
     cost_usd: float
@@ -186,8 +207,9 @@ class Backend(Protocol):
     def run(self, job: Job) -> AsyncIterator[Step]:
         """Do the job and yield what happens, `RunResult` last.
 
-        Raises AgentUnavailableError when it could not begin, AgentFailedError when it did not end well; what it cost until
-        then is yielded first. Leave the iterator early only through `contextlib.aclosing`, so that the agent ends with it.
+        Raises AgentUnavailableError when it could not begin, AgentFailedError when it did not end
+        well; what it cost until then is yielded first. Leave the iterator early only through
+        `contextlib.aclosing`, so that the agent ends with it.
         """
         ...
 

@@ -1,4 +1,7 @@
-"""The `offline` backend: no model, no network, no cost. It keeps a digest of what is watched, and says that it did."""
+"""The `offline` backend: no model, no network, no cost.
+
+It keeps a digest of what is watched, and says that it did.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,9 @@ class _Run:
         self._deadline = asyncio.get_running_loop().time() + job.limits.timeout_s
 
     async def steps(self) -> AsyncIterator[Step]:
-        """Read what is watched, then write the digest if it says something new, and what changed into History."""
+        """Read what is watched, then write the digest if it says something new, and what changed
+        into History.
+        """
         listing = await self._call("list_context_files", strangers=True)
         yield listing
         watched = sorted(_watched(_require(listing)), key=lambda one: one.path)
@@ -59,10 +64,16 @@ class _Run:
         for one in watched[:MOST_NOTES]:
             read = await self._call("read_context", file_path=one.path)
             yield read
-            extracts.append(one if read.result.is_error else extract_note(one.path, read.result.text[:_READ_CHARS]))
+            extracts.append(
+                one
+                if read.result.is_error
+                else extract_note(one.path, read.result.text[:_READ_CHARS])
+            )
             texts += [] if read.result.is_error else [read.result.text]
         style = self._job.links or link_style(texts)
-        digest = write_digest(self._job.watcher, extracts, watched=max(self._job.watched, len(watched)), style=style)
+        digest = write_digest(
+            self._job.watcher, extracts, watched=max(self._job.watched, len(watched)), style=style
+        )
         is_written = False
         async for step in self._write(digest):
             yield step
@@ -76,13 +87,19 @@ class _Run:
             yield await self._call("no_change", reason="what is watched says nothing new")
 
     async def _write(self, digest: str) -> AsyncIterator[Step]:
-        """Bring the section up to date, unless a person does not want it. A save meanwhile has it decided again, on the new text."""
+        """Bring the section up to date, unless a person does not want it.
+
+        A save meanwhile has it decided again, on the new text.
+        """
         for attempt in range(1, _ATTEMPTS + 1):
             own = await self._call("read_context", file_path=self._job.watcher)
             yield own
             note = parse_note(_require(own).encode("utf-8", "surrogateescape"))
             if is_foreign(note):
-                yield TextStep(text=f"The section {SECTION} of {self._job.watcher} was not generated, so it is left as it is.")
+                yield TextStep(
+                    text=f"The section {SECTION} of {self._job.watcher} was not generated, so it "
+                    "is left as it is."
+                )
             if is_foreign(note) or is_switched_off(note) or is_same(note, digest):
                 return
             update = await self._update(SECTION, compose(note, digest, self._job.generated))
@@ -94,16 +111,26 @@ class _Run:
 
     def _history(self, style: LinkStyle) -> str:
         changes = [change for change in self._job.changes if change.kind != "unchanged"]
-        return write_history(self._job.watcher, changes, self._job.at.astimezone(), style) if changes else ""
+        return (
+            write_history(self._job.watcher, changes, self._job.at.astimezone(), style)
+            if changes
+            else ""
+        )
 
     async def _update(self, section: str, content: str) -> ToolCallStep:
-        return await self._call("update_context", file_path=self._job.watcher, section=section, content=content)
+        return await self._call(
+            "update_context", file_path=self._job.watcher, section=section, content=content
+        )
 
     async def _call(self, tool: str, **arguments: object) -> ToolCallStep:
         self.calls += 1
         try:
             async with asyncio.timeout_at(self._deadline):
-                called = ToolCallStep(tool=tool, arguments=arguments, result=await call_tool(self._job.tools, tool, arguments))
+                called = ToolCallStep(
+                    tool=tool,
+                    arguments=arguments,
+                    result=await call_tool(self._job.tools, tool, arguments),
+                )
         except TimeoutError as error:
             raise AgentFailedError("the offline agent ran out of time") from error
         if (reason := self._job.ended()) is not None:
@@ -112,7 +139,11 @@ class _Run:
 
 
 def _is_written(step: Step) -> bool:
-    return isinstance(step, ToolCallStep) and step.tool == "update_context" and not step.result.is_error
+    return (
+        isinstance(step, ToolCallStep)
+        and step.tool == "update_context"
+        and not step.result.is_error
+    )
 
 
 def _require(called: ToolCallStep) -> str:
@@ -128,7 +159,14 @@ def _watched(listing: str) -> Iterator[Extract]:
     except ValueError as error:
         raise AgentFailedError("list_context_files did not answer with JSON") from error
     for file in files if isinstance(files, list) else ():
-        path = file.get("path") if isinstance(file, dict) and file.get("level") == "watched" else None
+        path = (
+            file.get("path") if isinstance(file, dict) and file.get("level") == "watched" else None
+        )
         if isinstance(path, str):
-            title, description = plain(str(file.get("title") or "")), plain(str(file.get("description") or ""))
-            yield Extract(path=path, title=title or name_of(path), description=description, focus=())
+            title, description = (
+                plain(str(file.get("title") or "")),
+                plain(str(file.get("description") or "")),
+            )
+            yield Extract(
+                path=path, title=title or name_of(path), description=description, focus=()
+            )

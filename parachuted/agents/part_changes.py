@@ -1,4 +1,7 @@
-"""News: what differs between two texts of a note, told in a few plain lines without a model. Pure."""
+"""News: what differs between two texts of a note, told in a few plain lines without a model.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,17 @@ _MOST_LINES = 5_000
 _MOST_PAIRED = 60
 _SHORT = 100
 _LIKE = 0.6
-_STAMPS = {"updated", "modified", "last modified", "last_modified", "date modified", "date_modified", "updated_at", "modified_at", "mtime"}
+_STAMPS = {
+    "updated",
+    "modified",
+    "last modified",
+    "last_modified",
+    "date modified",
+    "date_modified",
+    "updated_at",
+    "modified_at",
+    "mtime",
+}
 
 _BOX = re.compile(r"[\s>]*(?:[-*+]|\d{1,9}[.)])\s+\[([^\[\]\\<])\]\s")
 # What the Tasks plugin adds to a line whose box is ticked: a sign and a date.
@@ -30,7 +43,9 @@ _LABELS = {OPENING: "", FRONTMATTER: "frontmatter"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartChanges:
-    """What is new in one part of a note: its heading or key (empty for the text above all sections), and a plain line for each item."""
+    """What is new in one part of a note: its heading or key (empty for the text above all
+    sections), and a plain line for each item.
+    """
 
     label: str
     items: tuple[str, ...]
@@ -48,38 +63,65 @@ class _Line:
         return f"[{self.box}] {escape(self.text)}" if self.box is not None else escape(self.text)
 
 
-def find_news(before: bytes, after: bytes, units: Collection[str], title: str | None) -> tuple[PartChanges, ...]:
-    """What the `units` that changed say now, in their order. `title` is the note's, which is left out of headings' paths."""
+def find_news(
+    before: bytes, after: bytes, units: Collection[str], title: str | None
+) -> tuple[PartChanges, ...]:
+    """What the `units` that changed say now, in their order.
+
+    `title` is the note's, which is left out of headings' paths.
+    """
     old, new = unit_texts(parse_note(before)), unit_texts(parse_note(after))
     if old is None or new is None or WHOLE in units:
         return ()
     told = [unit for unit in units if unit[1:].casefold() not in _STAMPS] or list(units)
-    found = [news for unit in told[:_MOST_UNITS] if (news := _news(unit, old.get(unit), new.get(unit), title)) is not None]
+    found = [
+        news
+        for unit in told[:_MOST_UNITS]
+        if (news := _news(unit, old.get(unit), new.get(unit), title)) is not None
+    ]
     more = len(told) - _MOST_UNITS
-    return (*found, *([PartChanges(label="", items=(f"and {more} more parts",))] if more > 0 else []))
+    return (
+        *found,
+        *([PartChanges(label="", items=(f"and {more} more parts",))] if more > 0 else []),
+    )
 
 
 def _news(unit: str, old: str | None, new: str | None, title: str | None) -> PartChanges | None:
     if unit.startswith("@"):
         return _key_news(plain(unit[1:]) or "a key", old, new)
-    label = "" if unit == title else _LABELS.get(unit, plain(unit.removeprefix(f"{title} > ").replace(" > ", " / ")))
+    label = (
+        ""
+        if unit == title
+        else _LABELS.get(unit, plain(unit.removeprefix(f"{title} > ").replace(" > ", " / ")))
+    )
     items = list(_line_news(_lines(old or ""), _lines(new or "")))
     if new is None:
         items = [f"gone, with {len(items)} lines" if len(items) > 1 else "gone"]
     if not items:
         return PartChanges(label=label, items=("new" if old is None else "changed",))
     more = len(items) - _MOST_ITEMS
-    return PartChanges(label=label, items=(*items[:_MOST_ITEMS], *([f"and {more} more"] if more > 0 else [])))
+    return PartChanges(
+        label=label, items=(*items[:_MOST_ITEMS], *([f"and {more} more"] if more > 0 else []))
+    )
 
 
 def _key_news(key: str, old: str | None, new: str | None) -> PartChanges:
     was, now = (None if text is None else json.loads(text) for text in (old, new))
     if isinstance(was, list) and isinstance(now, list):
-        came, went = ([_value(one) for one in many if one not in others] for many, others in ((now, was), (was, now)))
-        parts = [f"{word} {', '.join(values)}" for word, values in (("added", came), ("removed", went)) if values]
+        came, went = (
+            [_value(one) for one in many if one not in others]
+            for many, others in ((now, was), (was, now))
+        )
+        parts = [
+            f"{word} {', '.join(values)}"
+            for word, values in (("added", came), ("removed", went))
+            if values
+        ]
         return PartChanges(label=key, items=("; ".join(parts) or "in another order",))
     before = f" (was {_value(was)})" if was not in (None, "", []) else ""
-    return PartChanges(label=key, items=(f"{_value(now)}{before}" if new is not None else f"removed{before}",))
+    return PartChanges(
+        label=key, items=(f"{_value(now)}{before}" if new is not None else f"removed{before}",)
+    )
 
 
 def _value(value: object) -> str:
@@ -137,7 +179,11 @@ def _did(box: str) -> str:
 
 
 def _came(line: _Line, before: _Line | None) -> str:
-    start = f"{_did(line.box)} " if line.box is not None and (before is None or before.box != line.box) else ""
+    start = (
+        f"{_did(line.box)} "
+        if line.box is not None and (before is None or before.box != line.box)
+        else ""
+    )
     if before is None:
         return f"{start}{line.shown}"
     if len(before.text) > _SHORT and line.text.startswith(before.text):
@@ -150,6 +196,12 @@ def _like(line: _Line, went: Sequence[_Line]) -> _Line | None:
     """The line that this one was, if one that went is much like it."""
     if not went or len(went) > _MOST_PAIRED:
         return None
-    starts = next((one for one in went if line.text.startswith(one.text) and len(one.text) > _SHORT), None)
-    found = difflib.get_close_matches(line.text[: _SHORT * 2], [one.text[: _SHORT * 2] for one in went], n=1, cutoff=_LIKE)
-    return starts or next((one for one in went if found and one.text[: _SHORT * 2] == found[0]), None)
+    starts = next(
+        (one for one in went if line.text.startswith(one.text) and len(one.text) > _SHORT), None
+    )
+    found = difflib.get_close_matches(
+        line.text[: _SHORT * 2], [one.text[: _SHORT * 2] for one in went], n=1, cutoff=_LIKE
+    )
+    return starts or next(
+        (one for one in went if found and one.text[: _SHORT * 2] == found[0]), None
+    )

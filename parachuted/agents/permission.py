@@ -1,7 +1,10 @@
-"""Permission: what an agent asks a person for while it works, beyond what it was given. Unanswered is denied.
+"""Permission: what an agent asks a person for while it works, beyond what it was given.
 
-A question is told to whoever listens to events, and answered by its id: once, for the session, or never. An agent that asks and asks gets
-no further than a few questions, and what was answered with never is not asked again.
+Unanswered is denied.
+
+A question is told to whoever listens to events, and answered by its id: once, for the session, or
+never. An agent that asks and asks gets no further than a few questions, and what was answered with
+never is not asked again.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ _MOST_DENIED = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionRequest:
-    """What an agent wants: to read or write `what` (a path), run it (a command), reach it (`host:port`), or work as `trusted` at all.
+    """What an agent wants: to read or write `what` (a path), run it (a command), reach it
+    (`host:port`), or work as `trusted` at all.
 
     `why` is the agent's own words, which may be anybody's.
     """
@@ -66,19 +70,35 @@ class _Open:
 
 
 class PermissionRequests:
-    """Asks, waits and remembers. All on the event loop. `never` keeps, beyond the daemon's life, what is not to be asked again."""
+    """Asks, waits and remembers.
 
-    def __init__(self, bus: Bus, clock: Callable[[], datetime], wait_s: float = 60, *, never: Table | None = None) -> None:
+    All on the event loop. `never` keeps, beyond the daemon's life, what is not to be asked again.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        clock: Callable[[], datetime],
+        wait_s: float = 60,
+        *,
+        never: Table | None = None,
+    ) -> None:
         """`wait_s`: how long a question waits for its answer, in seconds."""
         self._bus, self._clock, self._wait_s, self._never = bus, clock, wait_s, never
         self._open: dict[str, _Open] = {}
-        self._denied: dict[str, None] = {} if never is None else dict.fromkeys(key for key, _row in never.items())
+        self._denied: dict[str, None] = (
+            {} if never is None else dict.fromkeys(key for key, _row in never.items())
+        )
         self._allowed: dict[str, set[str]] = {}
         self._asked: OrderedDict[str, int] = OrderedDict()
 
-    async def ask(self, *, run: str, session: str | None, agent: str, wish: PermissionRequest) -> bool:
-        """Whether a person allows that. False when nobody answers in time, when nobody answered an earlier question of this run, and when
-        it has asked too much already.
+    async def ask(
+        self, *, run: str, session: str | None, agent: str, wish: PermissionRequest
+    ) -> bool:
+        """Whether a person allows that.
+
+        False when nobody answers in time, when nobody answered an earlier question of this run, and
+        when it has asked too much already.
         """
         key, scope = _key(agent, wish), session or run
         if len(wish.what) > _LONGEST_WHAT or key in self._denied:
@@ -97,7 +117,10 @@ class PermissionRequests:
         return sorted(" ".join(key.split("\0")) for key in self._denied)
 
     def answer(self, question_id: str, answer: Answer) -> PendingPermission:
-        """Answer a question. Raises NotFoundError when none waits by that id: it was answered, or nobody waits any more."""
+        """Answer a question.
+
+        Raises NotFoundError when none waits by that id: it was answered, or nobody waits any more.
+        """
         one = self._open.pop(question_id, None)
         if one is None:
             raise self.unknown(question_id)
@@ -115,7 +138,10 @@ class PermissionRequests:
     @staticmethod
     def unknown(question_id: str) -> NotFoundError:
         """What is said of a question that does not wait, or not for who asks."""
-        return NotFoundError(f"no question {question_id[:80]!r} waits for an answer; `parachute permissions list` shows those that do")
+        return NotFoundError(
+            f"no question {question_id[:80]!r} waits for an answer; `parachute permissions list` "
+            "shows those that do"
+        )
 
     def forget(self, agent: str) -> int:
         """Let that agent ask again what was answered with never; how much that was."""
@@ -125,18 +151,28 @@ class PermissionRequests:
         return len(gone)
 
     def end_session(self, session: str) -> None:
-        """What was allowed for that session, or for a run that had none, is allowed no longer; what it still asks is denied."""
+        """What was allowed for that session, or for a run that had none, is allowed no longer; what
+        it still asks is denied.
+        """
         self._allowed.pop(session, None)
-        for one in [one for one in self._open.values() if session in {one.question.session, one.question.run}]:
+        for one in [
+            one
+            for one in self._open.values()
+            if session in {one.question.session, one.question.run}
+        ]:
             self._close(one, "ended")
 
     def end_run(self, run: str) -> None:
-        """A run is over: what it still asks is denied, and what it was allowed outside of any session is so no longer."""
+        """A run is over: what it still asks is denied, and what it was allowed outside of any
+        session is so no longer.
+        """
         self._asked.pop(run, None)
         self.end_session(run)
 
     def _deny(self, key: str) -> None:
-        """For good, as far as there is room: the oldest may be asked again then, and is denied while nobody allows it."""
+        """For good, as far as there is room: the oldest may be asked again then, and is denied
+        while nobody allows it.
+        """
         self._denied[key] = None
         if self._never is not None:
             self._never.put(key, {"at": self._clock().isoformat()})
@@ -151,29 +187,51 @@ class PermissionRequests:
     def _same(self, key: str, scope: str) -> _Open | None:
         """The same question of the same run or session, which waits already."""
         for one in self._open.values():
-            if scope == (one.question.session or one.question.run) and key == _key(one.question.agent, one.question.wish):
+            if scope == (one.question.session or one.question.run) and key == _key(
+                one.question.agent, one.question.wish
+            ):
                 return one
         return None
 
-    def _begun(self, run: str, session: str | None, agent: str, wish: PermissionRequest) -> _Open | None:
+    def _begun(
+        self, run: str, session: str | None, agent: str, wish: PermissionRequest
+    ) -> _Open | None:
         """A new question, told to all who listen; None when there are too many."""
         asked = self._asked.get(run, 0)
         of_run = sum(one.question.run == run for one in self._open.values())
-        if asked >= _MOST_OF_A_RUN or of_run >= _MOST_OPEN_OF_A_RUN or len(self._open) >= _MOST_OPEN:
+        if (
+            asked >= _MOST_OF_A_RUN
+            or of_run >= _MOST_OPEN_OF_A_RUN
+            or len(self._open) >= _MOST_OPEN
+        ):
             return None
         self._asked[run] = asked + 1
         while len(self._asked) > _MOST_RUNS:
             self._asked.popitem(last=False)
         now = self._clock()
         question = PendingPermission(
-            id=f"p-{secrets.token_hex(4)}", at=now, until=now + timedelta(seconds=self._wait_s), run=run, session=session, agent=agent,
+            id=f"p-{secrets.token_hex(4)}",
+            at=now,
+            until=now + timedelta(seconds=self._wait_s),
+            run=run,
+            session=session,
+            agent=agent,
             wish=PermissionRequest(kind=wish.kind, what=wish.what, why=wish.why[:_LONGEST_WHY]),
-        )  # fmt: skip
-        one = self._open[question.id] = _Open(question=question, answer=asyncio.get_running_loop().create_future())
+        )
+        one = self._open[question.id] = _Open(
+            question=question, answer=asyncio.get_running_loop().create_future()
+        )
         self._bus.publish(
-            "permission.requested", id=question.id, run=run, session=session, agent=agent, kind=wish.kind, what=printable(wish.what),
-            why=printable(question.wish.why), until=time_of(question.until),
-        )  # fmt: skip
+            "permission.requested",
+            id=question.id,
+            run=run,
+            session=session,
+            agent=agent,
+            kind=wish.kind,
+            what=printable(wish.what),
+            why=printable(question.wish.why),
+            until=time_of(question.until),
+        )
         return one
 
     async def _answer_to(self, one: _Open) -> bool:
@@ -182,7 +240,9 @@ class PermissionRequests:
             async with asyncio.timeout(self._wait_s):
                 return await asyncio.shield(one.answer)
         except TimeoutError:
-            self._asked[one.question.run] = _MOST_OF_A_RUN  # nobody is there, and the run's time is for its work
+            self._asked[one.question.run] = (
+                _MOST_OF_A_RUN  # nobody is there, and the run's time is for its work
+            )
             self._close(one, "unanswered")
             return False
         finally:
@@ -200,9 +260,15 @@ class PermissionRequests:
     def _tell(self, question: PendingPermission, answer: str) -> None:
         wish = question.wish
         self._bus.publish(
-            "permission.answered", id=question.id, run=question.run, session=question.session, agent=question.agent, kind=wish.kind,
-            what=printable(wish.what), answer=answer,
-        )  # fmt: skip
+            "permission.answered",
+            id=question.id,
+            run=question.run,
+            session=question.session,
+            agent=question.agent,
+            kind=wish.kind,
+            what=printable(wish.what),
+            answer=answer,
+        )
 
 
 def _key(agent: str, wish: PermissionRequest) -> str:

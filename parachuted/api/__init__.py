@@ -7,4 +7,14 @@ from parachuted.api.http.module_dispatcher import RESERVED
 from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.server import HttpServer, ServerLimits
 
-__all__ = ["RESERVED", "ApiParts", "HostGuard", "HttpServer", "KeyAuthenticator", "Mode", "ServerLimits", "make_app", "make_supervisor_app"]
+__all__ = [
+    "RESERVED",
+    "ApiParts",
+    "HostGuard",
+    "HttpServer",
+    "KeyAuthenticator",
+    "Mode",
+    "ServerLimits",
+    "make_app",
+    "make_supervisor_app",
+]

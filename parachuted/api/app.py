@@ -88,14 +88,22 @@ def make_app(parts: ApiParts) -> web.Application:
 
 
 def make_supervisor_app(parts: ApiParts) -> web.Application:
-    """The application that answers on the port of a supervisor, for the same keys: the routes that an app asks of one, and no others."""
-    routes = [*PolledRoutes(parts).routes(), *ModelRoutes(parts).routes(), *PowerRoutes(parts).routes()]
+    """The application that answers on the port of a supervisor, for the same keys: the routes that
+    an app asks of one, and no others.
+    """
+    routes = [
+        *PolledRoutes(parts).routes(),
+        *ModelRoutes(parts).routes(),
+        *PowerRoutes(parts).routes(),
+    ]
     return _make(parts, [route for route in routes if route.path.startswith("/supervisor/")])
 
 
 def _make(parts: ApiParts, routes: Sequence[Route]) -> web.Application:
     front = ApiMiddleware(parts.guard, parts.door, parts.root, parts.audit, parts.clock)
-    app = web.Application(middlewares=[front.answer], client_max_size=max(route.largest_body for route in routes))
+    app = web.Application(
+        middlewares=[front.answer], client_max_size=max(route.largest_body for route in routes)
+    )
     app[FRONT] = front
     app.on_response_prepare.append(parts.guard.seal)
     serve(app, routes)
@@ -105,7 +113,12 @@ def _make(parts: ApiParts, routes: Sequence[Route]) -> web.Application:
 def _notes(parts: ApiParts, desk: WriteBatcher) -> list[Route]:
     reading = NoteReading(parts.root, parts.index, parts.store.bases)
     listing, moves = NoteListingRoutes(parts), NoteMoveRoutes(parts, desk)
-    return [*listing.routes(), *NoteRoutes(parts, reading).routes(), *NoteChangeRoutes(parts, reading, desk).routes(), *moves.routes()]
+    return [
+        *listing.routes(),
+        *NoteRoutes(parts, reading).routes(),
+        *NoteChangeRoutes(parts, reading, desk).routes(),
+        *moves.routes(),
+    ]
 
 
 def serve(app: web.Application, routes: Sequence[Route]) -> None:

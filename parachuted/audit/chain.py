@@ -1,4 +1,5 @@
-"""Audit chain: an event as a line that holds the hash of the line before, so that whoever changes one has to change all that follow.
+"""Audit chain: an event as a line that holds the hash of the line before, so that whoever changes
+one has to change all that follow.
 
 A line's hash is the SHA-256 of the line as it would be without it, byte for byte.
 """
@@ -21,7 +22,9 @@ _ID, _ENDPOINT, _ERROR, _PATH = 200, 300, 300, 512
 _MOST_PATHS, _MOST_IDS, _MOST_NAMES = 20, 32, 8
 _DIGITS, _PLAIN = 19, 40
 _TAIL = re.compile(rb',"hash":"([0-9a-f]{64})"\}\Z')
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, allow_nan=False).encode
+_encode = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), check_circular=False, allow_nan=False
+).encode
 
 
 class ChainPosition(NamedTuple):
@@ -46,14 +49,17 @@ class AuditLine(NamedTuple):
 def line_of(event: AuditEvent, before: ChainPosition) -> tuple[bytes, ChainPosition]:
     """The line, with its end, and where the chain stands after it.
 
-    Put together from pieces that are JSON already, since a daemon that is much asked writes thousands a second: a fifth of the time.
+    Put together from pieces that are JSON already, since a daemon that is much asked writes
+    thousands a second: a fifth of the time.
     """
     at, duration = event.timestamp, event.duration_ms
-    moment = (at if at.tzinfo is UTC else at.astimezone(UTC)).isoformat(timespec="microseconds")[:-6]
+    moment = (at if at.tzinfo is UTC else at.astimezone(UTC)).isoformat(timespec="microseconds")[
+        :-6
+    ]
     body = (
-        f'{{"seq":{before.seq + 1},"timestamp":"{moment}Z",{_target(*event[1:6])},"para_ids_involved":'
-        f"{_encode(clean_all(event.para_ids_involved, _ID, _MOST_IDS)) if event.para_ids_involved else '[]'},"
-        f'"duration_ms":{round(duration, 3) if isfinite(duration) else 0.0},{_outcome(event.success, event.error, event.status)}'
+        f'{{"seq":{before.seq + 1},"timestamp":"{moment}Z",{_target(*event[1:6])},"para_ids_involved":'  # noqa: E501
+        f"{_encode(clean_all(event.para_ids_involved, _ID, _MOST_IDS)) if event.para_ids_involved else '[]'},"  # noqa: E501
+        f'"duration_ms":{round(duration, 3) if isfinite(duration) else 0.0},{_outcome(event.success, event.error, event.status)}'  # noqa: E501
         f'{_ours(event)},"prev":"{before.hash}"}}'
     ).encode()
     digest = sha256(body).hexdigest()
@@ -72,17 +78,33 @@ def read_line(raw: bytes) -> AuditLine | None:
     if not isinstance(document, dict):
         return None
     seq, prev, digest = document.get("seq"), document.get("prev"), document.get("hash")
-    if not (type(seq) is int and 0 < seq < 10**_DIGITS and isinstance(prev, str) and isinstance(digest, str)):
+    if not (
+        type(seq) is int
+        and 0 < seq < 10**_DIGITS
+        and isinstance(prev, str)
+        and isinstance(digest, str)
+    ):
         return None
     body = sha256(raw[: found.start()] + b"}").hexdigest()
-    return AuditLine(link=ChainPosition(seq, digest), prev=prev, is_sound=body == digest == found[1].decode(), document=document)
+    return AuditLine(
+        link=ChainPosition(seq, digest),
+        prev=prev,
+        is_sound=body == digest == found[1].decode(),
+        document=document,
+    )
 
 
 @lru_cache(maxsize=4096)
 def _target(kind: str, source_type: str, source_id: str, module: str, endpoint: str) -> str:
     """The same few again and again."""
     named = {"event_type": kind, "source_type": source_type, "source_id": clean(source_id, _ID)}
-    return _encode({**named, "target_module": clean(module, _ID), "target_endpoint": clean(endpoint, _ENDPOINT)})[1:-1]
+    return _encode(
+        {
+            **named,
+            "target_module": clean(module, _ID),
+            "target_endpoint": clean(endpoint, _ENDPOINT),
+        }
+    )[1:-1]
 
 
 @lru_cache(maxsize=4096)
@@ -94,7 +116,11 @@ def _outcome(success: bool, error: str | None, status: int | None) -> str:  # no
 def _ours(event: AuditEvent) -> str:
     """Our own fields, where they say something: each with a comma before it."""
     asked = event.request_id
-    said = f',"request_id":"{asked}"' if asked is not None and len(asked) <= _PLAIN and asked.isascii() and asked.isalnum() else ""
+    said = (
+        f',"request_id":"{asked}"'
+        if asked is not None and len(asked) <= _PLAIN and asked.isascii() and asked.isalnum()
+        else ""
+    )
     if not said or event.run or event.before or event.after or event.write or event.details:
         document = _document(event, "" if said else asked)
         said += f",{_encode(document)[1:-1]}" if document else ""
@@ -118,10 +144,20 @@ def _listed(texts: tuple[str, ...], most: int) -> str:
 
 
 def _document(event: AuditEvent, request_id: str | None) -> dict[str, object]:
-    texts = (("request_id", request_id or None), ("run", event.run), ("before", event.before), ("after", event.after))
-    document: dict[str, object] = {name: clean(text, _ID) for name, text in texts if text is not None}
+    texts = (
+        ("request_id", request_id or None),
+        ("run", event.run),
+        ("before", event.before),
+        ("after", event.after),
+    )
+    document: dict[str, object] = {
+        name: clean(text, _ID) for name, text in texts if text is not None
+    }
     if event.write is not None:
         document["write"] = event.write
     if event.details:
-        document["details"] = {name: clean(value, _ERROR) if isinstance(value, str) else value for name, value in event.details.items()}
+        document["details"] = {
+            name: clean(value, _ERROR) if isinstance(value, str) else value
+            for name, value in event.details.items()
+        }
     return document

@@ -7,17 +7,30 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
 
-EventType: TypeAlias = Literal["api_call", "mcp_call", "module_call", "agent_start", "agent_end", "suggestion", "write", "audit"]
+EventType: TypeAlias = Literal[
+    "api_call",
+    "mcp_call",
+    "module_call",
+    "agent_start",
+    "agent_end",
+    "suggestion",
+    "write",
+    "audit",
+]
 EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
-SourceType: TypeAlias = Literal["flutter_app", "api_key", "agent", "module", "hook", "local", "person", "daemon"]
+SourceType: TypeAlias = Literal[
+    "flutter_app", "api_key", "agent", "module", "hook", "local", "person", "daemon"
+]
 
 
 class AuditEvent(NamedTuple):
-    """One thing that happened: first the fields of the specification, then ours. `duration_ms` is in milliseconds.
+    """One thing that happened: first the fields of the specification, then ours.
 
-    `paths` are of the vault, `names` what stood in the place of a route's names, `before` and `after` digests of a write, `write` the
-    number of its record in the history.
-    A tuple with names, since one is made for each call and nothing else is made faster.
+    `duration_ms` is in milliseconds.
+
+    `paths` are of the vault, `names` what stood in the place of a route's names, `before` and
+    `after` digests of a write, `write` the number of its record in the history. A tuple with names,
+    since one is made for each call and nothing else is made faster.
     """
 
     timestamp: datetime

@@ -1,6 +1,8 @@
-"""Audit file: the folder of the audit in the vault, one file a day and machine, and where the chain stands, kept outside the vault.
+"""Audit file: the folder of the audit in the vault, one file a day and machine, and where the chain
+stands, kept outside the vault.
 
-Whoever may write in the vault may have made a link of anything in it, so all is opened by descriptor and no link is followed.
+Whoever may write in the vault may have made a link of anything in it, so all is opened by
+descriptor and no link is followed.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class TornLines(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """The file that was written last, with what tells it from another and the size that it was left with."""
+    """The file that was written last, with what tells it from another and the size that it was left
+    with.
+    """
 
     day: str
     descriptor: int
@@ -66,21 +70,31 @@ def machine_name(home: Path) -> str:
 
 
 def make_machine_name(home: Path) -> str:
-    """The same, chosen at the first call: the host's name, for people, and what tells two hosts of one name apart. OSError."""
+    """The same, chosen at the first call: the host's name, for people, and what tells two hosts of
+    one name apart. OSError.
+    """
     known = machine_name(home)
     if known:
         return known
-    host = re.sub(r"[^a-z0-9]+", "-", socket.gethostname().partition(".")[0].lower()).strip("-")[:_HOST_CHARACTERS]
+    host = re.sub(r"[^a-z0-9]+", "-", socket.gethostname().partition(".")[0].lower()).strip("-")[
+        :_HOST_CHARACTERS
+    ]
     name = f"{host or 'machine'}-{secrets.token_hex(3)}"
     replace_private(home / _MACHINE_FILE, f"{name}\n".encode())
     return name
 
 
 class AuditFolder:
-    """One machine's files. All methods raise OSError as the system gives it; ELOOP or ENOTDIR where a link stands in the way."""
+    """One machine's files.
+
+    All methods raise OSError as the system gives it; ELOOP or ENOTDIR where a link stands in the
+    way.
+    """
 
     def __init__(self, root: VaultRoot, machine: str) -> None:
-        """`machine`: as `machine_name` has it; "" for the files of earlier versions, which all machines shared."""
+        """`machine`: as `machine_name` has it; "" for the files of earlier versions, which all
+        machines shared.
+        """
         self._root = root
         self._suffix = f".{machine}.jsonl" if machine else ".jsonl"
         self._day = re.compile(rf"\d{{4}}-\d{{2}}-\d{{2}}{re.escape(self._suffix)}", re.ASCII)
@@ -90,7 +104,11 @@ class AuditFolder:
         """The days that have a file, the oldest first."""
         try:
             with self._root.opened_folder(FOLDER) as folder:
-                return sorted(name.removesuffix(self._suffix) for name in _names(folder) if self._day.fullmatch(name))
+                return sorted(
+                    name.removesuffix(self._suffix)
+                    for name in _names(folder)
+                    if self._day.fullmatch(name)
+                )
         except FileNotFoundError:
             return []
 
@@ -103,11 +121,16 @@ class AuditFolder:
         return AuditFolder(self._root, "")
 
     def take_over_earlier(self) -> None:
-        """Give the files of earlier versions this machine's name, so that their chain goes on in its own files."""
+        """Give the files of earlier versions this machine's name, so that their chain goes on in
+        its own files.
+        """
         with self._root.opened_folder(FOLDER) as folder:
             for name in sorted(_names(folder)):
                 if (found := _EARLIER.fullmatch(name)) is not None:
-                    move_to_free_name((folder, name), (folder, f"{found[1]}{self._suffix.removesuffix('.jsonl')}{found[2]}"))
+                    move_to_free_name(
+                        (folder, name),
+                        (folder, f"{found[1]}{self._suffix.removesuffix('.jsonl')}{found[2]}"),
+                    )
             os.fsync(folder)
 
     @contextlib.contextmanager
@@ -122,8 +145,15 @@ class AuditFolder:
             os.close(descriptor)
 
     def append(self, day: str, data: bytes, *, durably: bool) -> bool:
-        """Put whole lines at the end of a day's file; of data that did not fit, nothing stays. False: the file ends within a line."""
-        kept = self._kept if self._kept is not None and self._is_as_left(self._kept, day) else self._keep(day)
+        """Put whole lines at the end of a day's file; of data that did not fit, nothing stays.
+
+        False: the file ends within a line.
+        """
+        kept = (
+            self._kept
+            if self._kept is not None and self._is_as_left(self._kept, day)
+            else self._keep(day)
+        )
         if kept is None:
             return False
         try:
@@ -145,14 +175,21 @@ class AuditFolder:
             self._kept = None
 
     def _is_as_left(self, kept: _Kept, day: str) -> bool:
-        """Whether what stands there is the open file, as the last write left it, so that a batch takes three calls and not twenty."""
+        """Whether what stands there is the open file, as the last write left it, so that a batch
+        takes three calls and not twenty.
+        """
         if kept.day != day:
             return False
         try:
             found = os.lstat(f"{self._root.folder}/{FOLDER}/{day}{self._suffix}")
         except OSError:
             return False
-        return (found.st_ino, found.st_dev, found.st_size, found.st_mode, found.st_nlink) == (*kept.file, kept.size, _MODE, 1)
+        return (found.st_ino, found.st_dev, found.st_size, found.st_mode, found.st_nlink) == (
+            *kept.file,
+            kept.size,
+            _MODE,
+            1,
+        )
 
     def _keep(self, day: str) -> _Kept | None:
         """Open the day's file and keep it so; None when it ends within a line."""
@@ -161,7 +198,9 @@ class AuditFolder:
             status = os.fstat(descriptor)
             if status.st_size and os.pread(descriptor, 1, status.st_size - 1) != b"\n":
                 return None
-            self._kept = _Kept(day, os.dup(descriptor), (status.st_ino, status.st_dev), status.st_size)
+            self._kept = _Kept(
+                day, os.dup(descriptor), (status.st_ino, status.st_dev), status.st_size
+            )
             return self._kept
 
     def set_torn_aside(self, day: str) -> TornLines:
@@ -214,7 +253,10 @@ class AuditFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainHead:
-    """Where the chain stands: all lines up to `sure` are in the files; those up to `begun` may be. `write`: the last record of a write."""
+    """Where the chain stands: all lines up to `sure` are in the files; those up to `begun` may be.
+
+    `write`: the last record of a write.
+    """
 
     sure: ChainPosition = START
     begun: ChainPosition = START
@@ -234,7 +276,9 @@ class ChainHeadFile:
             document = json.loads(self._path.read_bytes())
             sure, begun, write = document["sure"], document["begun"], document["write"]
             return ChainHead(
-                sure=ChainPosition(int(sure[0]), str(sure[1])), begun=ChainPosition(int(begun[0]), str(begun[1])), write=int(write)
+                sure=ChainPosition(int(sure[0]), str(sure[1])),
+                begun=ChainPosition(int(begun[0]), str(begun[1])),
+                write=int(write),
             )
         except (OSError, ValueError, TypeError, LookupError):
             return None
@@ -270,7 +314,9 @@ def _names(folder: int) -> list[str]:
 
 
 def _must_be_plain(descriptor: int) -> int:
-    """The permissions of the open file, which has to be a regular one with no second name elsewhere."""
+    """The permissions of the open file, which has to be a regular one with no second name
+    elsewhere.
+    """
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         raise OSError(errno.ENXIO, "not a file of the audit alone")
@@ -285,4 +331,6 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 def _free_name(folder: int, begin: str) -> str:
     taken = set(_names(folder))
-    return next(name for number in range(1, len(taken) + 2) if (name := f"{begin}{number}") not in taken)
+    return next(
+        name for number in range(1, len(taken) + 2) if (name := f"{begin}{number}") not in taken
+    )

@@ -7,7 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-_NAMES = {"local": "this machine", "flutter_app": "the app", "person": "a person", "daemon": "the daemon"}
+_NAMES = {
+    "local": "this machine",
+    "flutter_app": "the app",
+    "person": "a person",
+    "daemon": "the daemon",
+}
 _NOBODY = ("api_key", "nobody")
 _STREAMS = {"GET /api/events"}
 _BAR, _MOST_ENDPOINTS, _MOST_RECENT = 24, 3, 8
@@ -15,7 +20,10 @@ _BAR, _MOST_ENDPOINTS, _MOST_RECENT = 24, 3, 8
 
 @dataclass(slots=True)
 class AuditEdge:
-    """All that one source did with one module. Durations in milliseconds, of the `timed` alone: a stream lasts as long as it is read."""
+    """All that one source did with one module.
+
+    Durations in milliseconds, of the `timed` alone: a stream lasts as long as it is read.
+    """
 
     count: int = 0
     failed: int = 0
@@ -45,14 +53,20 @@ class AuditEdge:
 
 @dataclass(slots=True)
 class AuditGraph:
-    """Sources, the modules that they called, and the latest calls, the newest first. `partial`: not all that happened was counted."""
+    """Sources, the modules that they called, and the latest calls, the newest first.
+
+    `partial`: not all that happened was counted.
+    """
 
     edges: dict[str, dict[str, AuditEdge]] = field(default_factory=dict)
     recent: list[dict[str, Any]] = field(default_factory=list)
     partial: bool = False
 
     def add(self, event: dict[str, Any]) -> None:
-        """Take one in; the newest come first. The audit's own notes do not count, and a run counts when it ends."""
+        """Take one in; the newest come first.
+
+        The audit's own notes do not count, and a run counts when it ends.
+        """
         if event["event_type"] in {"audit", "agent_start"}:
             return
         edges = self.edges.setdefault(source_name(event), {})
@@ -76,7 +90,11 @@ def source_name(event: dict[str, Any]) -> str:
     """Who did it, as a person reads it."""
     kind, name = event["source_type"], event["source_id"]
     if kind in _NAMES:
-        return _NAMES[kind] if name in {_NAMES[kind], "on disk", "person", "audit", "this machine"} else f"{_NAMES[kind]} ({name})"
+        return (
+            _NAMES[kind]
+            if name in {_NAMES[kind], "on disk", "person", "audit", "this machine"}
+            else f"{_NAMES[kind]} ({name})"
+        )
     return name if (kind, name) == _NOBODY else f"{kind.replace('_', ' ')} {name}"
 
 
@@ -85,13 +103,19 @@ def document_of(graph: AuditGraph) -> dict[str, Any]:
     return {
         "edges": [
             {
-                "source": source, "module": module, "count": edge.count, "failed": edge.failed,
-                "mean_ms": round(edge.mean_ms, 3), "slowest_ms": edge.slowest_ms, "slowest": edge.slowest,
+                "source": source,
+                "module": module,
+                "count": edge.count,
+                "failed": edge.failed,
+                "mean_ms": round(edge.mean_ms, 3),
+                "slowest_ms": edge.slowest_ms,
+                "slowest": edge.slowest,
             }
-            for source, edges in graph.edges.items() for module, edge in edges.items()
+            for source, edges in graph.edges.items()
+            for module, edge in edges.items()
         ],
         "partial": graph.partial,
-    }  # fmt: skip
+    }
 
 
 def draw(graph: AuditGraph, span: str) -> list[str]:
@@ -104,7 +128,9 @@ def draw(graph: AuditGraph, span: str) -> list[str]:
     lines = [f"{title}: {_count(total, 'event')}{f', {failed} failed' if failed else ''}", ""]
     modules = [module for edges in graph.edges.values() for module in edges]
     wide, most = max(map(_width, modules)), max(edge.count for edge in every)
-    for source, edges in sorted(graph.edges.items(), key=lambda item: -sum(edge.count for edge in item[1].values())):
+    for source, edges in sorted(
+        graph.edges.items(), key=lambda item: -sum(edge.count for edge in item[1].values())
+    ):
         lines += _source(source, edges, wide, most)
     lines += ["Recent:", *(f"  {_recent(event)}" for event in graph.recent)]
     return [*lines, "", "(only the latest events were counted)"] if graph.partial else lines
@@ -119,13 +145,18 @@ def _source(source: str, edges: dict[str, AuditEdge], wide: int, most: int) -> l
         is_last = number == len(ordered)
         bar = "█" * max(1, round(_BAR * edge.count / most))
         failed = f", {edge.failed} failed" if edge.failed else ""
-        lines.append(f" {'└' if is_last else '├'}──> {module}{' ' * (wide - _width(module))}  {edge.count:>7}  {bar}{failed}")
+        lines.append(
+            f" {'└' if is_last else '├'}──> {module}{' ' * (wide - _width(module))}  "
+            f"{edge.count:>7}  {bar}{failed}"
+        )
         lines += [f" {' ' if is_last else '│'}      {said}" for said in _said(edge)]
     return [*lines, ""]
 
 
 def _said(edge: AuditEdge) -> Sequence[str]:
-    endpoints = ", ".join(f"{name} x{count}" for name, count in edge.endpoints.most_common(_MOST_ENDPOINTS))
+    endpoints = ", ".join(
+        f"{name} x{count}" for name, count in edge.endpoints.most_common(_MOST_ENDPOINTS)
+    )
     more = len(edge.endpoints) - _MOST_ENDPOINTS
     said = [endpoints + (f" and {more} more" if more > 0 else "")]
     if edge.slowest_ms > 0:
@@ -134,7 +165,11 @@ def _said(edge: AuditEdge) -> Sequence[str]:
 
 
 def _recent(event: dict[str, Any]) -> str:
-    what = event["target_endpoint"] if not event["paths"] else f"{event['target_endpoint']} {event['paths'][0]}"
+    what = (
+        event["target_endpoint"]
+        if not event["paths"]
+        else f"{event['target_endpoint']} {event['paths'][0]}"
+    )
     came = "" if event["success"] else f" -> {event['error'] or 'failed'}"
     took = f" ({_took(event['duration_ms'])})" if event["duration_ms"] else ""
     return f"{event['timestamp'][11:19]}  {source_name(event)}: {what}{came}{took}"

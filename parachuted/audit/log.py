@@ -1,6 +1,7 @@
 """Audit log: takes events from anyone at once, and writes them as lines from a thread of its own.
 
-What cannot be written waits, up to a bound; beyond it events are counted, and the count is itself an event.
+What cannot be written waits, up to a bound; beyond it events are counted, and the count is itself
+an event.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ _BROKEN = "it is not as it was written, `parachute audit verify` says where: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditBatching:
-    """How events become lines: after `gather_s` seconds or with `batch` events; `most` may wait; a refusing disk is asked each `retry_s`.
+    """How events become lines: after `gather_s` seconds or with `batch` events; `most` may wait; a
+    refusing disk is asked each `retry_s`.
 
-    Lines are made durable at most each `durable_s`; whether the day is over is looked at each `tend_s`.
+    Lines are made durable at most each `durable_s`; whether the day is over is looked at each
+    `tend_s`.
     """
 
     gather_s: float = 0.05
@@ -44,25 +47,42 @@ class AuditBatching:
 
 
 class AuditLog:
-    """Keeps the audit. `trouble` says why lines wait, `refusal` the same where no change may be made meanwhile.
+    """Keeps the audit.
 
-    `broken` says in what the files were found not to be as they were left; all that is wrong with them is for `verify` to find.
+    `trouble` says why lines wait, `refusal` the same where no change may be made meanwhile.
+
+    `broken` says in what the files were found not to be as they were left; all that is wrong with
+    them is for `verify` to find.
     """
 
     def __init__(
-        self, folder: AuditFolder, head: ChainHeadFile, clock: Callable[[], datetime], *, keep_days: int, written: int = 0,
-        pace: AuditBatching | None = None, elapsed: Callable[[], datetime] | None = None,
-    ) -> None:  # fmt: skip
-        """`keep_days`: days whose files are kept; 0 for ever. `written`: the newest record of a write, where no audit was kept before.
+        self,
+        folder: AuditFolder,
+        head: ChainHeadFile,
+        clock: Callable[[], datetime],
+        *,
+        keep_days: int,
+        written: int = 0,
+        pace: AuditBatching | None = None,
+        elapsed: Callable[[], datetime] | None = None,
+    ) -> None:
+        """`keep_days`: days whose files are kept; 0 for ever.
 
-        `elapsed` is the time by which files grow old, where that is not `clock`: no jump of the wall clock may move it.
+        `written`: the newest record of a write, where no audit was kept before.
+
+        `elapsed` is the time by which files grow old, where that is not `clock`: no jump of the
+        wall clock may move it.
         """
         self.folder, self.head, self._clock, self._keep_days = folder, head, clock, keep_days
         self._elapsed = elapsed if elapsed is not None else clock
         self._pace = pace or AuditBatching()
         self._queue: deque[AuditEvent] = deque()
         self._own: deque[AuditEvent] = deque()
-        self._awake, self._hurried, self._lock = threading.Event(), threading.Event(), threading.Lock()
+        self._awake, self._hurried, self._lock = (
+            threading.Event(),
+            threading.Event(),
+            threading.Lock(),
+        )
         self._flushes: list[threading.Event] = []
         self._dropped = 0
         self._standing: ChainHead | None = None
@@ -95,7 +115,10 @@ class AuditLog:
             self._hurried.set()
 
     def flush(self, timeout_s: float = 5.0) -> bool:
-        """Wait until what was recorded before is in the files, or cannot be; whether it is. Blocks."""
+        """Wait until what was recorded before is in the files, or cannot be; whether it is.
+
+        Blocks.
+        """
         done = threading.Event()
         with self._lock:
             self._flushes.append(done)
@@ -113,13 +136,18 @@ class AuditLog:
         self.head.close()
         self.folder.close()
         if self._queue:
-            log.error("the audit could not be written", extra={"events": len(self._queue) + self._dropped, "reason": self.trouble})
+            log.error(
+                "the audit could not be written",
+                extra={"events": len(self._queue) + self._dropped, "reason": self.trouble},
+            )
 
     def _work(self) -> None:
         while True:
             self._awake.wait(self._pace.retry_s if self.trouble else self._pace.tend_s)
             if not self._is_closing:
-                self._hurried.wait(self._pace.gather_s if self.trouble is None else self._pace.retry_s)
+                self._hurried.wait(
+                    self._pace.gather_s if self.trouble is None else self._pace.retry_s
+                )
             is_closing = self._is_closing
             self._hurried.clear()
             self._awake.clear()
@@ -136,11 +164,19 @@ class AuditLog:
             self._drain()
         except OSError as error:
             reason = error.strerror or str(error)
-            lost = f"{self._dropped} events were dropped" if self._dropped else "what is to be told waits"
+            lost = (
+                f"{self._dropped} events were dropped"
+                if self._dropped
+                else "what is to be told waits"
+            )
             if self.trouble is None:
                 log.warning("the audit cannot be written", extra={"reason": reason})
             self.trouble = f"the audit cannot be written ({reason}); {lost}"
-            self.refusal = f"the vault is read-only, since the audit cannot be written: {reason}" if error.errno in _FULL else None
+            self.refusal = (
+                f"the vault is read-only, since the audit cannot be written: {reason}"
+                if error.errno in _FULL
+                else None
+            )
             self._awake.set()
         else:
             if self.trouble is not None:
@@ -163,7 +199,9 @@ class AuditLog:
                     waiting.popleft()
 
     def _begin(self) -> ChainHead:
-        """Find where the chain stands: at the end of the files, unless these end elsewhere than this machine knows."""
+        """Find where the chain stands: at the end of the files, unless these end elsewhere than
+        this machine knows.
+        """
         known = self.head.read()
         found = AuditReader(self.folder).last_link()
         if known is not None and found.seq < known.sure.seq:
@@ -172,13 +210,24 @@ class AuditLog:
                 self.folder.take_over_earlier()
                 found = earlier
         link, own = found, []
-        if known is not None and found not in (known.sure, known.begun) and not known.sure.seq < found.seq < known.begun.seq:
+        if (
+            known is not None
+            and found not in (known.sure, known.begun)
+            and not known.sure.seq < found.seq < known.begun.seq
+        ):
             link = known.sure if found.seq <= known.sure.seq else known.begun
-            says = f"the files end with seq {found.seq}, but seq {link.seq} was written last; what follows goes on from there"
+            says = (
+                f"the files end with seq {found.seq}, but seq {link.seq} was written last; "
+                "what follows goes on from there"
+            )
             own.append(self._event(GAP, says, found=found.seq, written=link.seq))
             self.broken = _BROKEN + says
         in_flight = known is None or known.begun != known.sure
-        own += [self._set_aside(day, in_flight=in_flight) for day in self.folder.days() if self.folder.is_torn(day)]
+        own += [
+            self._set_aside(day, in_flight=in_flight)
+            for day in self.folder.days()
+            if self.folder.is_torn(day)
+        ]
         self._own.extend(own)
         return ChainHead(sure=link, begun=link, write=self.written)
 
@@ -197,36 +246,62 @@ class AuditLog:
 
     def _set_aside(self, day: str, *, in_flight: bool) -> AuditEvent:
         torn = self.folder.set_torn_aside(day)
-        says = "a line that was cut short, as by a kill," if in_flight else "bytes that no line of the audit are"
-        log.warning("the end of an audit file was set aside", extra={"day": day, "bytes": torn.size, "in_flight": in_flight})
+        says = (
+            "a line that was cut short, as by a kill,"
+            if in_flight
+            else "bytes that no line of the audit are"
+        )
+        log.warning(
+            "the end of an audit file was set aside",
+            extra={"day": day, "bytes": torn.size, "in_flight": in_flight},
+        )
         says = f"{says} stood at the end of {self.folder.name(day)}; set aside as {torn.name}"
         if not in_flight:
             self.broken = _BROKEN + says
         return self._event(
-            CUT, says,
-            in_flight=in_flight, bytes=torn.size, sha256=torn.digest, kept=torn.name,
-        )  # fmt: skip
+            CUT,
+            says,
+            in_flight=in_flight,
+            bytes=torn.size,
+            sha256=torn.digest,
+            kept=torn.name,
+        )
 
     def _tend(self) -> None:
-        """Once a day: remove what is older than is to be kept. The line that says so is written first."""
+        """Once a day: remove what is older than is to be kept.
+
+        The line that says so is written first.
+        """
         today = self._elapsed().astimezone(UTC).date()
         if self._tended == today.isoformat():
             return
         if self._keep_days:
-            self._remove((today - timedelta(days=self._keep_days)).isoformat(), self._clock().astimezone(UTC).date())
+            self._remove(
+                (today - timedelta(days=self._keep_days)).isoformat(),
+                self._clock().astimezone(UTC).date(),
+            )
         self._tended = today.isoformat()
 
     def _remove(self, before: str, now: date) -> None:
         """Files of days before that one, as far as they hold the oldest lines."""
         reader, days = AuditReader(self.folder), self.folder.days()
-        firsts = [line.link.seq for day in days if day >= before and (line := reader.first(day)) is not None]
+        firsts = [
+            line.link.seq
+            for day in days
+            if day >= before and (line := reader.first(day)) is not None
+        ]
         ends = {day: reader.last(day) for day in days if day < before}
         going = [day for day, end in ends.items() if not firsts or end.seq < min(firsts)]
         if not going:
             return
         last = max(ends[day] for day in going)
-        says = f"files of {len(going)} days, {going[0]} to {going[-1]}, are older than {self._keep_days} days and are removed"
-        event = self._event(REMOVED, says, first=going[0], last=going[-1], through=last.seq, hash=last.hash)
+        says = (
+            f"files of {len(going)} days, {going[0]} to {going[-1]}, are older than "
+            f"{self._keep_days} days and are removed"
+        )
+        event = self._event(
+            REMOVED, says, first=going[0], last=going[-1], through=last.seq, hash=last.hash
+        )
         self._write(now.isoformat(), [event._replace(success=True)])
         for day in going:
             self.folder.remove(day)
@@ -234,23 +309,37 @@ class AuditLog:
     def _told_dropped(self) -> AuditEvent:
         with self._lock:
             count, self._dropped = self._dropped, 0
-        return self._event(DROPPED, f"{count} events dropped, since more came than could be written", count=count)
+        return self._event(
+            DROPPED, f"{count} events dropped, since more came than could be written", count=count
+        )
 
     def _event(self, endpoint: str, says: str, **details: str | int | bool) -> AuditEvent:
         return AuditEvent(
-            timestamp=self._clock(), event_type="audit", source_type="daemon", source_id="audit", target_module="system",
-            target_endpoint=endpoint, success=False, error=says, details=details,
-        )  # fmt: skip
+            timestamp=self._clock(),
+            event_type="audit",
+            source_type="daemon",
+            source_id="audit",
+            target_module="system",
+            target_endpoint=endpoint,
+            success=False,
+            error=says,
+            details=details,
+        )
 
 
-def _lines_of(events: Sequence[AuditEvent], link: ChainPosition) -> tuple[list[bytes], ChainPosition]:
+def _lines_of(
+    events: Sequence[AuditEvent], link: ChainPosition
+) -> tuple[list[bytes], ChainPosition]:
     """What cannot be told is an error of ours, and must not keep the others from being written."""
     lines = []
     for event in events:
         try:
             line, link = line_of(event, link)
         except (ValueError, TypeError, AttributeError):
-            log.exception("an event could not be told in the audit", extra={"endpoint": event.target_endpoint[:80]})
+            log.exception(
+                "an event could not be told in the audit",
+                extra={"endpoint": event.target_endpoint[:80]},
+            )
         else:
             lines.append(line)
     return lines, link

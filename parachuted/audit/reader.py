@@ -1,4 +1,6 @@
-"""Audit reader: finds lines of the audit, the newest first, and reads no more of the files than that takes."""
+"""Audit reader: finds lines of the audit, the newest first, and reads no more of the files than
+that takes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which lines. `source` is a kind of source or one's name, `path` a file or a folder with all below it. None: any."""
+    """Which lines.
+
+    `source` is a kind of source or one's name, `path` a file or a folder with all below it. None:
+    any.
+    """
 
     since: datetime | None = None
     until: datetime | None = None
@@ -42,12 +48,16 @@ class AuditFilter:
             and (self.source is None or self.source in (told["source_type"], told["source_id"]))
             and (self.since is None or str(told["timestamp"]) >= stamp(self.since))
             and (self.until is None or str(told["timestamp"]) < stamp(self.until))
-            and (self.path is None or any(_is_below(str(path), self.path) for path in told["paths"]))  # type: ignore[attr-defined]
+            and (
+                self.path is None or any(_is_below(str(path), self.path) for path in told["paths"])  # type: ignore[attr-defined]
+            )
         )
 
     def may_be_in(self, day: str) -> bool:
         """Whether a line of that day's file could be wanted."""
-        return (self.since is None or day >= stamp(self.since)[:10]) and (self.until is None or day <= stamp(self.until)[:10])
+        return (self.since is None or day >= stamp(self.since)[:10]) and (
+            self.until is None or day <= stamp(self.until)[:10]
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +74,14 @@ class AuditReader:
     def __init__(self, folder: AuditFolder) -> None:
         self._folder = folder
 
-    def page(self, wanted: AuditFilter, *, limit: int, before: int | None = None, most: int = MOST_LOOKED_AT) -> AuditPage:
+    def page(
+        self,
+        wanted: AuditFilter,
+        *,
+        limit: int,
+        before: int | None = None,
+        most: int = MOST_LOOKED_AT,
+    ) -> AuditPage:
         """At most `limit` wanted events with a number below `before`, found among `most` lines."""
         events: list[dict[str, object]] = []
         looked_at = 0
@@ -80,7 +97,10 @@ class AuditReader:
         return AuditPage(events=events, cursor=None)
 
     def backward(self, wanted: AuditFilter) -> Iterator[AuditLine]:
-        """All lines of the days that may have wanted ones, the newest first. Days that overlap, after a clock was set, are woven."""
+        """All lines of the days that may have wanted ones, the newest first.
+
+        Days that overlap, after a clock was set, are woven.
+        """
         days = [day for day in self._folder.days() if wanted.may_be_in(day)]
         while days:
             woven = [days.pop()]
@@ -102,7 +122,9 @@ class AuditReader:
             return  # removed meanwhile
 
     def last_link(self) -> ChainPosition:
-        """Where the chain ends in the files: the highest number of a sound line at the end of a file."""
+        """Where the chain ends in the files: the highest number of a sound line at the end of a
+        file.
+        """
         return max(map(self.last, self._folder.days()), default=START)
 
     def first(self, day: str) -> AuditLine | None:
@@ -145,7 +167,11 @@ class AuditFollower:
                 data = os.pread(descriptor, end - start, start) if end > start else b""
             whole = data[: data.rfind(b"\n") + 1]
             self._read[day] = start + (len(whole) or (len(data) if len(data) == _CHUNK else 0))
-            found += [event for raw in whole.split(b"\n") if (line := read_line(raw)) is not None and (event := told(line)) is not None]
+            found += [
+                event
+                for raw in whole.split(b"\n")
+                if (line := read_line(raw)) is not None and (event := told(line)) is not None
+            ]
         return sorted(found, key=lambda event: int(str(event["seq"])))
 
     def _size(self, day: str) -> int:
@@ -157,18 +183,39 @@ class AuditFollower:
 
 
 def told(line: AuditLine) -> dict[str, object] | None:
-    """The event of a line with every field, each of its kind; None for what our writer never wrote. Files in a vault may hold anything."""
+    """The event of a line with every field, each of its kind; None for what our writer never wrote.
+
+    Files in a vault may hold anything.
+    """
     document = line.document
-    if not all(isinstance(document.get(name), str) for name in _TEXTS) or not isinstance(document.get("success"), bool):
+    if not all(isinstance(document.get(name), str) for name in _TEXTS) or not isinstance(
+        document.get("success"), bool
+    ):
         return None
-    duration, status, details = document.get("duration_ms"), document.get("status"), document.get("details")
-    event: dict[str, object] = {"seq": line.link.seq, **{name: _valid(str(document[name])) for name in _TEXTS}}
-    event["duration_ms"] = float(duration) if isinstance(duration, int | float) and abs(duration) < 1e15 else 0.0  # noqa: PLR2004
+    duration, status, details = (
+        document.get("duration_ms"),
+        document.get("status"),
+        document.get("details"),
+    )
+    event: dict[str, object] = {
+        "seq": line.link.seq,
+        **{name: _valid(str(document[name])) for name in _TEXTS},
+    }
+    event["duration_ms"] = (
+        float(duration) if isinstance(duration, int | float) and abs(duration) < 1e15 else 0.0  # noqa: PLR2004
+    )
     event["success"] = document["success"]
-    event |= {name: _valid(text) if isinstance(text := document.get(name), str) else None for name in _MAYBE_TEXTS}
+    event |= {
+        name: _valid(text) if isinstance(text := document.get(name), str) else None
+        for name in _MAYBE_TEXTS
+    }
     event["status"] = status if type(status) is int and 0 <= status < 1000 else None  # noqa: PLR2004
     event |= {name: _texts(document.get(name)) for name in _LISTS}
-    event["details"] = {_valid(key): _plain(value) for key, value in details.items()} if isinstance(details, dict) else {}
+    event["details"] = (
+        {_valid(key): _plain(value) for key, value in details.items()}
+        if isinstance(details, dict)
+        else {}
+    )
     event["hash"] = line.link.hash
     return event
 
@@ -179,7 +226,8 @@ def stamp(moment: datetime) -> str:
 
 
 def moment_of(text: str, now: datetime) -> datetime:
-    """The moment that `90s`, `15m`, `24h`, `7d`, `2w` (ago), a day, or an ISO time means; UTC unless it says otherwise.
+    """The moment that `90s`, `15m`, `24h`, `7d`, `2w` (ago), a day, or an ISO time means; UTC
+    unless it says otherwise.
 
     Raises ValueError when it means none.
     """
@@ -190,11 +238,16 @@ def moment_of(text: str, now: datetime) -> datetime:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"{text[:80]!r} is no moment; say 24h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z") from error
+        raise ValueError(
+            f"{text[:80]!r} is no moment; say 24h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z"
+        ) from error
 
 
 def _backward(descriptor: int) -> Iterator[bytes]:
-    """The lines that have an end, the last first, without it. A line longer than any of ours comes in pieces, and is none."""
+    """The lines that have an end, the last first, without it.
+
+    A line longer than any of ours comes in pieces, and is none.
+    """
     at, chunk, rest = end_of_lines(descriptor, os.fstat(descriptor).st_size), _FIRST_CHUNK, b""
     while at:
         start = max(0, at - chunk)
@@ -216,7 +269,11 @@ def _texts(value: object) -> list[str]:
 
 
 def _plain(value: object) -> str | int | bool:
-    return value if isinstance(value, bool) or (isinstance(value, int) and abs(value) < 1 << 53) else _valid(str(value)[:300])
+    return (
+        value
+        if isinstance(value, bool) or (isinstance(value, int) and abs(value) < 1 << 53)
+        else _valid(str(value)[:300])
+    )
 
 
 def _valid(text: str) -> str:

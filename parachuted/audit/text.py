@@ -1,4 +1,6 @@
-"""Audit text: texts from anywhere as they may stand in the audit: bounded, printable, without secrets."""
+"""Audit text: texts from anywhere as they may stand in the audit: bounded, printable, without
+secrets.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _SECRETS = re.compile(
     | (?i:bearer)[\s+%:=]+(?:20)?[^\s"',;&]{8,} | (?i:basic)\s+[A-Za-z0-9+/]{12,}={0,2}
     | (?i:authorization|x-api-key|api[_-]?key|access[_-]?key|token|passw(?:or)?d|secret|credential)s?["']?\s*[:=]\s*["']?[^\s"',;&]+
     | -----BEGIN[^-]{0,40}PRIVATE\ KEY.*
-    """,
+    """,  # noqa: E501
     re.VERBOSE | re.DOTALL,
 )
 _UNSEEN = re.compile(
@@ -29,7 +31,9 @@ _MARGIN = 512
 
 
 def clean(text: str, most: int) -> str:
-    """At most `most` characters of the text, with secrets left out and what cannot be seen as an escape, like in a Python string."""
+    """At most `most` characters of the text, with secrets left out and what cannot be seen as an
+    escape, like in a Python string.
+    """
     return _short(text, most) if len(text) <= _LONG else _clean(text, most)
 
 
@@ -39,7 +43,9 @@ def clean_all(texts: Sequence[str], most: int, most_texts: int) -> list[str]:
 
 
 def _clean(text: str, most: int) -> str:
-    """What comes after the window may be the rest of a secret, so of a text that shrank no more than half the window is shown."""
+    """What comes after the window may be the rest of a secret, so of a text that shrank no more
+    than half the window is shown.
+    """
     window = text[: most + 2 * _MARGIN]
     cleaned = _SECRETS.sub(SECRET, window)
     if not (cleaned.isascii() and cleaned.isprintable()):
@@ -49,7 +55,9 @@ def _clean(text: str, most: int) -> str:
     return cleaned if len(cleaned) <= most else f"{cleaned[: most - 1]}…"
 
 
-_short = functools.lru_cache(maxsize=8192)(_clean)  # routes, names of keys and modules come again and again
+_short = functools.lru_cache(maxsize=8192)(
+    _clean
+)  # routes, names of keys and modules come again and again
 
 
 def _escaped(found: re.Match[str]) -> str:

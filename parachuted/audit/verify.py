@@ -1,8 +1,10 @@
 """Audit verify: whether the lines are those that were written, all of them, in their order.
 
-Three things are compared: each line with its own hash, each line with the one before, and the end with where the state folder says that
-the chain stands. What a kill or the setting `audit.keep_days` takes away is written down by the daemon, so it is told apart: a kill leaves
-less than a line, or lines of the one batch that the state folder names as begun; removed days leave a line with the last hash of theirs.
+Three things are compared: each line with its own hash, each line with the one before, and the end
+with where the state folder says that the chain stands. What a kill or the setting `audit.keep_days`
+takes away is written down by the daemon, so it is told apart: a kill leaves less than a line, or
+lines of the one batch that the state folder names as begun; removed days leave a line with the last
+hash of theirs.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ _MOST_FINDINGS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainVerification:
-    """What was found. `findings`: what must not be, and where; `notes`: what is known of, such as a cut by a kill."""
+    """What was found.
+
+    `findings`: what must not be, and where; `notes`: what is known of, such as a cut by a kill.
+    """
 
     lines: int
     days: int
@@ -58,7 +63,10 @@ class _Look:
 
 
 def verify(folder: AuditFolder, head: ChainHeadFile) -> ChainVerification:
-    """Look through all files. Blocks on the disk, also while the daemon goes on writing. OSError as the system gives it."""
+    """Look through all files.
+
+    Blocks on the disk, also while the daemon goes on writing. OSError as the system gives it.
+    """
     look, before, days = _Look(), head.read(), folder.days()
     torn = []
     for day in days:
@@ -74,7 +82,9 @@ def verify(folder: AuditFolder, head: ChainHeadFile) -> ChainVerification:
     findings = look.findings
     if len(findings) > _MOST_FINDINGS:
         findings = [*findings[:_MOST_FINDINGS], f"and {len(findings) - _MOST_FINDINGS} more"]
-    return ChainVerification(lines=look.lines, days=len(days), findings=findings, notes=look.notes, last=last)
+    return ChainVerification(
+        lines=look.lines, days=len(days), findings=findings, notes=look.notes, last=last
+    )
 
 
 def _read_day(folder: AuditFolder, day: str, look: _Look) -> bool:
@@ -88,16 +98,30 @@ def _read_day(folder: AuditFolder, day: str, look: _Look) -> bool:
             line = read_line(raw)
             look.lines += 1
             if line is None or not line.is_sound:
-                says = "is no line of the audit" if line is None else f"(seq {line.link.seq}) is not as it was written"
+                says = (
+                    "is no line of the audit"
+                    if line is None
+                    else f"(seq {line.link.seq}) is not as it was written"
+                )
                 look.findings.append(f"{name}:{number} {says}")
             if line is None:
                 continue
             _take_notes(line, day, look)
             if str(line.document.get("timestamp"))[:10] != day:
-                look.findings.append(f"{name}:{number} (seq {line.link.seq}) is a line of another day")
-            if segment is None or line.link.seq != segment.last.seq + 1 or line.prev != segment.last.hash:
+                look.findings.append(
+                    f"{name}:{number} (seq {line.link.seq}) is a line of another day"
+                )
+            if (
+                segment is None
+                or line.link.seq != segment.last.seq + 1
+                or line.prev != segment.last.hash
+            ):
                 if segment is not None and line.link.seq <= segment.last.seq + 1:
-                    says = "does not follow the line before it" if line.link.seq == segment.last.seq + 1 else "is out of its order"
+                    says = (
+                        "does not follow the line before it"
+                        if line.link.seq == segment.last.seq + 1
+                        else "is out of its order"
+                    )
                     look.findings.append(f"{name}:{number} (seq {line.link.seq}) {says}")
                 segment = _Segment(name, number, line.prev, line.link.seq, line.link)
                 look.segments.append(segment)
@@ -106,7 +130,10 @@ def _read_day(folder: AuditFolder, day: str, look: _Look) -> bool:
 
 
 def _take_notes(line: AuditLine, day: str, look: _Look) -> None:
-    """What the daemon itself wrote down of cuts and removals. A line that is not sound says nothing."""
+    """What the daemon itself wrote down of cuts and removals.
+
+    A line that is not sound says nothing.
+    """
     document = line.document
     details = document.get("details")
     if document.get("event_type") != "audit" or not line.is_sound or not isinstance(details, dict):
@@ -132,35 +159,68 @@ def _link(look: _Look) -> None:
     for segment in look.segments:
         where = f"{segment.name}:{segment.number}"
         if segment.first <= at.seq:
-            look.findings.append(f"{where} has the number {segment.first} a second time, or out of its order")
+            look.findings.append(
+                f"{where} has the number {segment.first} a second time, or out of its order"
+            )
         elif segment.first > at.seq + 1:
             if at == START and segment.first <= through.seq + 1:
                 if segment.first == through.seq + 1 and segment.prev != through.hash:
-                    look.findings.append(f"{where} does not follow the last line of the days that were removed")
+                    look.findings.append(
+                        f"{where} does not follow the last line of the days that were removed"
+                    )
             else:
-                look.findings.append(f"{where} begins with seq {segment.first}: {_lines(at.seq + 1, segment.first - 1)} before it")
-        elif segment.prev != at.hash and not any(f"(seq {segment.first}) does not follow" in said for said in look.findings):
+                look.findings.append(
+                    f"{where} begins with seq {segment.first}: "
+                    f"{_lines(at.seq + 1, segment.first - 1)} before it"
+                )
+        elif segment.prev != at.hash and not any(
+            f"(seq {segment.first}) does not follow" in said for said in look.findings
+        ):
             look.findings.append(f"{where} (seq {segment.first}) does not follow seq {at.seq}")
         at = max(at, segment.last, key=lambda link: link.seq)
 
 
-def _compare_end(look: _Look, last: ChainPosition, torn: list[str], before: ChainHead | None, after: ChainHead | None) -> None:
+def _compare_end(
+    look: _Look,
+    last: ChainPosition,
+    torn: list[str],
+    before: ChainHead | None,
+    after: ChainHead | None,
+) -> None:
     """The end of the files against where the chain stood before and after the look."""
     if before is None or after is None:
-        look.notes.append("the state folder does not say where the chain ends, so a cut at its end could not be found")
+        look.notes.append(
+            "the state folder does not say where the chain ends, so a cut at its end could not be "
+            "found"
+        )
         look.notes += [f"{name} ends within a line" for name in torn]
         return
     if last.seq < before.sure.seq:
-        look.findings.append(f"the end: {_lines(last.seq + 1, before.sure.seq)}, which this machine knows were written")
+        look.findings.append(
+            f"the end: {_lines(last.seq + 1, before.sure.seq)}, which this machine knows were "
+            "written"
+        )
     elif last.seq > after.begun.seq:
-        look.findings.append(f"the end: seq {after.begun.seq + 1} to {last.seq} were not written by this machine's daemon")
-    elif any(last.seq == link.seq and last.hash != link.hash for link in (before.sure, after.sure, after.begun)):
+        look.findings.append(
+            f"the end: seq {after.begun.seq + 1} to {last.seq} were not written by this machine's "
+            "daemon"
+        )
+    elif any(
+        last.seq == link.seq and last.hash != link.hash
+        for link in (before.sure, after.sure, after.begun)
+    ):
         look.findings.append(f"the end: seq {last.seq} is not the line that this machine wrote")
     elif last.seq < before.begun.seq and before.begun == after.begun:
-        look.notes.append(f"the daemon was ended while it wrote seq {last.seq + 1} to {before.begun.seq}, as by a kill")
+        look.notes.append(
+            f"the daemon was ended while it wrote seq {last.seq + 1} to {before.begun.seq}, as by "
+            "a kill"
+        )
     for name in torn:
         if before.begun.seq > before.sure.seq or before != after:
-            look.notes.append(f"{name} ends within a line, which the daemon was writing; it is set aside at the next start")
+            look.notes.append(
+                f"{name} ends within a line, which the daemon was writing; it is set aside at the "
+                "next start"
+            )
         else:
             look.findings.append(f"{name} ends within a line, though nothing was being written")
 
@@ -170,7 +230,9 @@ def _lines(first: int, last: int) -> str:
 
 
 def _forward(descriptor: int) -> Iterator[tuple[int, bytes, bool]]:
-    """Number, bytes and wholeness of each line; of one longer than any of ours, only as much as shows that."""
+    """Number, bytes and wholeness of each line; of one longer than any of ours, only as much as
+    shows that.
+    """
     number, rest = 1, b""
     while part := os.read(descriptor, _CHUNK):
         *lines, rest = (rest + part).split(b"\n")

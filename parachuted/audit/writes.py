@@ -1,4 +1,6 @@
-"""Audit of writes: what our writer wrote and what was found to have changed on the disk, each told once."""
+"""Audit of writes: what our writer wrote and what was found to have changed on the disk, each told
+once.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ _MODULE = "vault"
 
 
 class WriteAudit:
-    """Tells of writes. A write of ours is told when it is made, so it is passed over when it is noticed."""
+    """Tells of writes.
+
+    A write of ours is told when it is made, so it is passed over when it is noticed.
+    """
 
     def __init__(self, recorder: AuditRecorder, clock: Callable[[], datetime]) -> None:
         self._recorder, self._clock = recorder, clock
@@ -29,20 +34,26 @@ class WriteAudit:
     def wrote(self, write: Write) -> None:
         """Our writer has made this one. From the thread that made it."""
         with self._lock:
-            self._ours[write.path, write.after or _GONE] = self._ours[write.path, None] = time.monotonic()
+            self._ours[write.path, write.after or _GONE] = self._ours[write.path, None] = (
+                time.monotonic()
+            )
             while len(self._ours) > _REMEMBERED:
                 self._ours.popitem(last=False)
         self._tell(write, CALLER.get(), is_late=False)
 
     def catch_up(self, history: History, after: int) -> int:
-        """Tell of the writes after that record, which a daemon that was killed could not tell of any more. Blocks; StorageFailedError."""
+        """Tell of the writes after that record, which a daemon that was killed could not tell of
+        any more. Blocks; StorageFailedError.
+        """
         owed = history.done_after(after)
         for write in owed:
             self._tell(write, None, is_late=True)
         return len(owed)
 
     def noticed(self, change: Change) -> None:
-        """Something on the disk is otherwise than it was known: unless we did it, a person or a program of theirs has."""
+        """Something on the disk is otherwise than it was known: unless we did it, a person or a
+        program of theirs has.
+        """
         if change.author.by != PERSON.by or change.author.run is not None or self._is_ours(change):
             return
         paths = [change.path] if change.source is None else [change.path, change.source]
@@ -62,7 +73,9 @@ class WriteAudit:
         )
 
     def _is_ours(self, change: Change) -> bool:
-        """Files that are no notes are noticed without a digest: then a write of ours a moment ago is taken for what was noticed."""
+        """Files that are no notes are noticed without a digest: then a write of ours a moment ago
+        is taken for what was noticed.
+        """
         digest = change.new.digest if change.new is not None else None
         with self._lock:
             if change.new is not None and digest is None:

@@ -1,4 +1,5 @@
-"""Weighing: whether a change means anything to those who watch the file, compared with what each of them saw last.
+"""Weighing: whether a change means anything to those who watch the file, compared with what each of
+them saw last.
 
 It reads texts, so it belongs into a thread; what it decides on is given to it.
 """
@@ -23,10 +24,11 @@ _LARGEST = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedChange:
-    """A change and one who watches the path: the file's own, or (`change.source`) the one that a moved file had.
+    """A change and one who watches the path: the file's own, or (`change.source`) the one that a
+    moved file had.
 
-    `source`: where the watcher saw the file last, when it watches both paths of a move. `is_new`: it did not watch the file before, which
-    was there.
+    `source`: where the watcher saw the file last, when it watches both paths of a move. `is_new`:
+    it did not watch the file before, which was there.
     """
 
     change: Change
@@ -40,7 +42,9 @@ class WatchedChange:
         """The digest of what stood there before the change, for who watched it."""
         if self.is_new:
             return None
-        has_old = self.change.kind != "moved" or self.path != self.change.path or self.source is not None
+        has_old = (
+            self.change.kind != "moved" or self.path != self.change.path or self.source is not None
+        )
         return self.change.old.digest if has_old and self.change.old is not None else None
 
     @property
@@ -51,15 +55,19 @@ class WatchedChange:
     @property
     def after(self) -> str | None:
         """The digest of what stands there now."""
-        return self.change.new.digest if self.path == self.change.path and self.change.new is not None else None
+        return (
+            self.change.new.digest
+            if self.path == self.change.path and self.change.new is not None
+            else None
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """What a change comes to for one watcher.
 
-    `known`: the difference that was open when it was weighed; `review`: the one that is open now, None when there is none (any more).
-    `wakes`: the change itself meant something too.
+    `known`: the difference that was open when it was weighed; `review`: the one that is open now,
+    None when there is none (any more). `wakes`: the change itself meant something too.
     """
 
     touched: WatchedChange
@@ -69,7 +77,9 @@ class Evaluation:
 
 
 class ChangeEvaluator:
-    """Weighs the changes of one look; what was worked out for one watcher is not worked out again for the next."""
+    """Weighs the changes of one look; what was worked out for one watcher is not worked out again
+    for the next.
+    """
 
     def __init__(self, root: VaultRoot, objects: ObjectStore, reviews: PendingChanges) -> None:
         self._root, self._objects, self._reviews = root, objects, reviews
@@ -79,11 +89,19 @@ class ChangeEvaluator:
         self._units: dict[tuple[str | None, str | None], tuple[str, ...]] = {}
 
     def weigh(self, touched: Iterable[WatchedChange], fresh: PendingChange) -> list[Evaluation]:
-        """Weigh each; `fresh` is what a difference that opens now looks like. Raises OSError. Blocks on the disk."""
-        return [self._weigh(one, replace(fresh, watcher=one.match.watcher, path=str(one.path))) for one in touched]
+        """Weigh each; `fresh` is what a difference that opens now looks like.
+
+        Raises OSError. Blocks on the disk.
+        """
+        return [
+            self._weigh(one, replace(fresh, watcher=one.match.watcher, path=str(one.path)))
+            for one in touched
+        ]
 
     def keep(self, texts: Iterable[tuple[VaultPath, str | None, bytes | None]]) -> None:
-        """Keep texts, by path, digest and (if they are at hand) content, to show their next change as a difference. Blocks on the disk."""
+        """Keep texts, by path, digest and (if they are at hand) content, to show their next change
+        as a difference. Blocks on the disk.
+        """
         self._objects.see(self._still_wanted(texts))
 
     def _weigh(self, touched: WatchedChange, fresh: PendingChange) -> Evaluation:
@@ -92,25 +110,51 @@ class ChangeEvaluator:
         known = self._reviews.get(fresh.watcher, touched.path)
         review = replace(known or self._opened(touched, fresh), target=touched.target)
         units = self._mattering(touched, seen_by(review))
-        is_open = bool(units) or review.asked or (review.source is not None and self._is_there_for(touched))
-        wakes = bool(self._mattering(touched, touched.before)) or (touched.source is not None and is_open)
+        is_open = (
+            bool(units)
+            or review.asked
+            or (review.source is not None and self._is_there_for(touched))
+        )
+        wakes = bool(self._mattering(touched, touched.before)) or (
+            touched.source is not None and is_open
+        )
         is_in_conflict = self._is_in_conflict(touched.after)
-        review = replace(review, is_in_conflict=is_in_conflict) if is_in_conflict != review.is_in_conflict else review
-        return Evaluation(touched=touched, known=known, review=review if is_open else None, wakes=wakes and not is_in_conflict)
+        review = (
+            replace(review, is_in_conflict=is_in_conflict)
+            if is_in_conflict != review.is_in_conflict
+            else review
+        )
+        return Evaluation(
+            touched=touched,
+            known=known,
+            review=review if is_open else None,
+            wakes=wakes and not is_in_conflict,
+        )
 
     def _is_in_conflict(self, digest: str | None) -> bool:
-        """Whether the text has conflict markers; what watches it waits for a person to resolve them."""
+        """Whether the text has conflict markers; what watches it waits for a person to resolve
+        them.
+        """
         with contextlib.suppress(LookupError):
             self._meaning(digest)
         return digest in self._conflicts
 
     def _opened(self, touched: WatchedChange, fresh: PendingChange) -> PendingChange:
-        """The difference that begins now; of a moved file, the one that was open at its old path goes on."""
-        earlier = self._reviews.get(fresh.watcher, touched.source) if touched.source is not None else None
+        """The difference that begins now; of a moved file, the one that was open at its old path
+        goes on.
+        """
+        earlier = (
+            self._reviews.get(fresh.watcher, touched.source) if touched.source is not None else None
+        )
         if earlier is None:
             return replace(fresh, base=touched.before, source=touched.source)
         source = earlier.source or earlier.path
-        return replace(earlier, path=fresh.path, source=source if source != fresh.path else None, reviewing=None)
+        return replace(
+            earlier,
+            path=fresh.path,
+            source=source if source != fresh.path else None,
+            reviewing=None,
+        )
 
     def _mattering(self, touched: WatchedChange, base: str | None) -> tuple[str, ...]:
         units = self._changed(base, touched.after)
@@ -147,7 +191,9 @@ class ChangeEvaluator:
             raise LookupError(digest)
         return found
 
-    def _still_wanted(self, texts: Iterable[tuple[VaultPath, str | None, bytes | None]]) -> Iterator[tuple[str, bytes]]:
+    def _still_wanted(
+        self, texts: Iterable[tuple[VaultPath, str | None, bytes | None]]
+    ) -> Iterator[tuple[str, bytes]]:
         for path, digest, data in texts:
             if digest is None or digest in self._kept:
                 continue
@@ -161,5 +207,6 @@ class ChangeEvaluator:
             return data
         try:
             return self._root.read(path).data
-        except ParachuteError:  # gone or unreadable again: the scanner comes by, and the text counts as unknown until then
+        # gone or unreadable again: the scanner comes by, and the text counts as unknown until then
+        except ParachuteError:
             return None

@@ -1,7 +1,7 @@
 """Watch graph: what follows from a change, and who has to wait for whom.
 
-An edge runs from a path to each watcher of it, and a watcher writes only its own path. Notes that watch each other in
-a ring count as one place in the order, so that order exists for every graph.
+An edge runs from a path to each watcher of it, and a watcher writes only its own path. Notes that
+watch each other in a ring count as one place in the order, so that order exists for every graph.
 """
 
 from __future__ import annotations
@@ -25,14 +25,19 @@ class CascadeStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cascade:
-    """All that one change can wake, upstream first, and the rings among them: sets of notes that wake one another."""
+    """All that one change can wake, upstream first, and the rings among them: sets of notes that
+    wake one another.
+    """
 
     steps: tuple[CascadeStep, ...]
     loops: tuple[tuple[str, ...], ...]
 
 
 def reachable(start: str, downstream: Downstream) -> Cascade:
-    """What a change of `start` can wake. `start` itself is among the steps only where a ring leads back to it."""
+    """What a change of `start` can wake.
+
+    `start` itself is among the steps only where a ring leads back to it.
+    """
     edges, steps = _explored(start, downstream)
     rings = [ring for ring in _rings(edges) if ring != (start,)]
     ordered = _ordered(rings, edges, lambda path: (steps[path].depth, path))
@@ -43,10 +48,12 @@ def reachable(start: str, downstream: Downstream) -> Cascade:
 
 
 class WatchGraph:
-    """Who is upstream of whom, among some watchers and all that they lead to. Build it again when a declaration changes.
+    """Who is upstream of whom, among some watchers and all that they lead to.
 
-    Building is linear. What lies below a place is worked out when first asked for, as one integer with a bit a place:
-    n watchers in a single chain hold n²/16 bytes (6 MB for 10,000).
+    Build it again when a declaration changes.
+
+    Building is linear. What lies below a place is worked out when first asked for, as one integer
+    with a bit a place: n watchers in a single chain hold n²/16 bytes (6 MB for 10,000).
     """
 
     def __init__(self, edges: _Edges) -> None:
@@ -73,31 +80,53 @@ class WatchGraph:
         above, below = self._place.get(upper), self._place.get(lower)
         if above is None or below is None:
             return False
-        return self._is_ring[above] if above == below else bool(self._places_below(above) >> below & 1)
+        return (
+            self._is_ring[above] if above == below else bool(self._places_below(above) >> below & 1)
+        )
 
     def blocks(self, upper: str, lower: str) -> bool:
-        """Whether `lower` should wait for `upper`: it is downstream of it, and not the other way round as well."""
+        """Whether `lower` should wait for `upper`: it is downstream of it, and not the other way
+        round as well.
+        """
         above, below = self._place.get(upper), self._place.get(lower)
         return above != below and self.reaches(upper, lower)
 
     def blockers(self, watchers: Collection[str]) -> dict[str, str]:
-        """For each of these watchers that should wait for another of them, one such. Linear in those that need not."""
-        here = [(watcher, place) for watcher in watchers if (place := self._place.get(watcher)) is not None]
+        """For each of these watchers that should wait for another of them, one such.
+
+        Linear in those that need not.
+        """
+        here = [
+            (watcher, place)
+            for watcher in watchers
+            if (place := self._place.get(watcher)) is not None
+        ]
         below = 0
         for place in {place for _watcher, place in here}:
             below |= self._places_below(place)
         blocked = [(watcher, place) for watcher, place in here if below >> place & 1]
-        return {lower: next(upper for upper, above in here if self._places_below(above) >> place & 1) for lower, place in blocked}
+        return {
+            lower: next(upper for upper, above in here if self._places_below(above) >> place & 1)
+            for lower, place in blocked
+        }
 
     def _places_after(self, ring: tuple[str, ...], edges: _Edges) -> tuple[int, ...]:
-        places = {self._place[after] for path in ring for after in edges[path]} - {self._place[ring[0]]}
-        return tuple(sorted(places, reverse=True))  # so that the most downstream, with the lowest number, is worked out first
+        places = {self._place[after] for path in ring for after in edges[path]} - {
+            self._place[ring[0]]
+        }
+        return tuple(
+            sorted(places, reverse=True)
+        )  # so that the most downstream, with the lowest number, is worked out first
 
     def _places_below(self, place: int) -> int:
         waiting = [place]
         while waiting:
             here = waiting[-1]
-            missing = [] if here in self._below else [after for after in self._next[here] if after not in self._below]
+            missing = (
+                []
+                if here in self._below
+                else [after for after in self._next[here] if after not in self._below]
+            )
             waiting += missing
             if not missing:
                 self._keep_below(waiting.pop())
@@ -134,7 +163,9 @@ def _explored(start: str, downstream: Downstream) -> tuple[_Edges, dict[str, Cas
 
 
 def _rings(edges: _Edges) -> list[tuple[str, ...]]:
-    """The strongly connected components, downstream before upstream (Tarjan, with its own stack)."""
+    """The strongly connected components, downstream before upstream (Tarjan, with its own
+    stack).
+    """
     found: list[tuple[str, ...]] = []
     low: dict[str, int] = {}  # the earliest place in `open_` that a path leads back to
     open_: list[str] = []
@@ -165,11 +196,16 @@ def _rings(edges: _Edges) -> list[tuple[str, ...]]:
     return found
 
 
-def _ordered(rings: list[tuple[str, ...]], edges: _Edges, rank: Callable[[str], tuple[int, str]]) -> list[tuple[str, ...]]:
+def _ordered(
+    rings: list[tuple[str, ...]], edges: _Edges, rank: Callable[[str], tuple[int, str]]
+) -> list[tuple[str, ...]]:
     """The rings upstream first; among those that are free to go, and within each, by rank."""
     members = [tuple(sorted(ring, key=rank)) for ring in rings]
     place = {path: number for number, ring in enumerate(members) for path in ring}
-    after = [{place[below] for path in ring for below in edges[path]} - {number} for number, ring in enumerate(members)]
+    after = [
+        {place[below] for path in ring for below in edges[path]} - {number}
+        for number, ring in enumerate(members)
+    ]
     waits = [0] * len(members)
     for below in (number for ring in after for number in ring):
         waits[below] += 1

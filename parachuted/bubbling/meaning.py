@@ -17,11 +17,17 @@ _NUMBER = re.compile(r" \(\d+\)\Z")
 
 
 def matters(units: Iterable[str], match: WatchMatch) -> tuple[str, ...]:
-    """Those of the changed units that the match is about: its sections with all below them and its keys, or the whole note."""
+    """Those of the changed units that the match is about: its sections with all below them and its
+    keys, or the whole note.
+    """
     return tuple(
         unit
         for unit in units
-        if (not match.narrowings or unit in {WHOLE, FRONTMATTER} or any(_is_within(unit, part) for part in match.narrowings))
+        if (
+            not match.narrowings
+            or unit in {WHOLE, FRONTMATTER}
+            or any(_is_within(unit, part) for part in match.narrowings)
+        )
         and not any(_is_within(unit, part) for part in match.without)
     )
 
@@ -38,7 +44,9 @@ def _is_within(unit: str, part: PatternPart) -> bool:
 
 def _is_named(titles: list[str], wanted: list[str]) -> bool:
     pairs = zip(titles, wanted, strict=False)
-    return len(titles) == len(wanted) and all(name in {_folded(title), _folded(_NUMBER.sub("", title))} for title, name in pairs)
+    return len(titles) == len(wanted) and all(
+        name in {_folded(title), _folded(_NUMBER.sub("", title))} for title, name in pairs
+    )
 
 
 def _folded(name: str) -> str:

@@ -1,7 +1,8 @@
 """Patterns: what a watcher's `watch:` lines mean, as values.
 
-A pattern is vault content, so it is bounded and can name nothing outside the vault. What a changed path means to
-many patterns at once is the trie's work; here a line of text becomes a value or a sentence that says why not.
+A pattern is vault content, so it is bounded and can name nothing outside the vault. What a changed
+path means to many patterns at once is the trie's work; here a line of text becomes a value or a
+sentence that says why not.
 """
 
 from __future__ import annotations
@@ -23,14 +24,17 @@ _SHOWN = 80
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SUFFIX = re.compile(r"[^/]\.[A-Za-z][A-Za-z0-9]{0,9}\Z")
 _MARK = re.compile(r"[#@]")
-# What may follow a mark: behind a note (`x.md`) nearly anything, behind a folder only what no name would hold.
+# What may follow a mark: behind a note (`x.md`) nearly anything, behind a folder only what no name
+# would hold.
 _BEHIND_NOTE = {"#": re.compile(r"\S.*"), "@": re.compile(r"[^\s/@][^/]*")}
 _BEHIND_FOLDER = {"#": re.compile(r"[^\s./*?#][^/*]*"), "@": re.compile(r"[^\W\d][\w-]*")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternPart:
-    """The part of a note that a pattern is about: `#` a section by its heading, `@` a frontmatter key."""
+    """The part of a note that a pattern is about: `#` a section by its heading, `@` a frontmatter
+    key.
+    """
 
     mark: Literal["#", "@"]
     name: str
@@ -53,8 +57,9 @@ Segment = str | SegmentGlob
 class WatchPattern:
     """One line of a `watch:` list, read.
 
-    `segments` run from the vault's top; a `**` among them stands for zero or more folders. With `context` they name
-    folders whose context file is meant, otherwise the last one names notes. With `query` there are none: it says which notes are meant.
+    `segments` run from the vault's top; a `**` among them stands for zero or more folders. With
+    `context` they name folders whose context file is meant, otherwise the last one names notes.
+    With `query` there are none: it says which notes are meant.
     """
 
     watcher: str
@@ -81,28 +86,38 @@ def normal(name: str) -> str:
 
 
 def parse_declaration(watcher: str, texts: object) -> WatchDeclaration:
-    """Read what a note's frontmatter holds under `watch`: a list of strings, one string, or rubbish, which is reported."""
+    """Read what a note's frontmatter holds under `watch`: a list of strings, one string, or
+    rubbish, which is reported.
+    """
     lines = _lines(texts)
     patterns: dict[str, WatchPattern] = {}
     problems = []
     for line in lines[:MAX_PATTERNS]:
         if not isinstance(line, str):
-            problems.append(f"A pattern must be text; this one is of the type {type(line).__name__}.")
+            problems.append(
+                f"A pattern must be text; this one is of the type {type(line).__name__}."
+            )
             continue
         try:
             patterns.setdefault(line, parse_pattern(line, watcher))
         except ValueError as error:
             problems.append(f"{_shown(line)}: {error}")
     if len(lines) > MAX_PATTERNS:
-        problems.append(f"Only the first {MAX_PATTERNS} patterns of a note count; {len(lines) - MAX_PATTERNS:,} more are ignored.")
-    return WatchDeclaration(watcher=watcher, patterns=tuple(patterns.values()), problems=tuple(problems))
+        problems.append(
+            f"Only the first {MAX_PATTERNS} patterns of a note count; "
+            f"{len(lines) - MAX_PATTERNS:,} more are ignored."
+        )
+    return WatchDeclaration(
+        watcher=watcher, patterns=tuple(patterns.values()), problems=tuple(problems)
+    )
 
 
 def parse_pattern(text: str, watcher: str) -> WatchPattern:
     """Read one pattern of the note `watcher`; raises ValueError with a sentence for a person.
 
-    `Projects/C#.md` and `People/@kevin.md` are names: a mark narrows only where the text before it is a pattern by
-    itself and the text after it can be a heading or a key. To name a folder such as `People/@kevin`, end it with `/`.
+    `Projects/C#.md` and `People/@kevin.md` are names: a mark narrows only where the text before it
+    is a pattern by itself and the text after it can be a heading or a key. To name a folder such as
+    `People/@kevin`, end it with `/`.
     """
     if len(text) > MAX_LENGTH:
         raise ValueError(f"The pattern is longer than {MAX_LENGTH:,} characters.")
@@ -129,9 +144,20 @@ def _parse_query(text: str, rest: str, watcher: str, *, excludes: bool) -> Watch
     query, behind = parse_query_terms(rest)
     mark, name = behind[:1], behind[1:]
     if behind and not (mark in _BEHIND_NOTE and _BEHIND_NOTE[mark].fullmatch(name)):
-        raise ValueError(f"{_shown(behind)} is no condition like `tag:book` or `status:open`; a value with blanks stands in double quotes.")
+        raise ValueError(
+            f"{_shown(behind)} is no condition like `tag:book` or `status:open`; a value with "
+            "blanks stands in double quotes."
+        )
     narrowing = PatternPart(mark="#" if mark == "#" else "@", name=name) if behind else None
-    return WatchPattern(watcher=watcher, text=text, segments=(), context=False, excludes=excludes, narrowing=narrowing, query=query)
+    return WatchPattern(
+        watcher=watcher,
+        text=text,
+        segments=(),
+        context=False,
+        excludes=excludes,
+        narrowing=narrowing,
+        query=query,
+    )
 
 
 def _lines(texts: object) -> Sequence[object]:
@@ -179,7 +205,9 @@ def _refuse_hostile(where: str) -> None:
     if not where:
         raise ValueError("The pattern is empty.")
     if where.startswith("/"):
-        raise ValueError("The pattern is absolute; write it from the vault's top, without the first `/`.")
+        raise ValueError(
+            "The pattern is absolute; write it from the vault's top, without the first `/`."
+        )
     if where.startswith("~"):
         raise ValueError("The pattern begins with `~`; nothing outside the vault can be watched.")
     if "//" in where:

@@ -1,7 +1,9 @@
-"""Reviews: for each watcher, the files whose present text it has not seen, and the text it saw last.
+"""Reviews: for each watcher, the files whose present text it has not seen, and the text it saw
+last.
 
-Only open differences are kept: a watcher has seen everything else. So first contact with a vault costs nothing, and a lost table
-means only that differences are forgotten, not that work is invented.
+Only open differences are kept: a watcher has seen everything else. So first contact with a vault
+costs nothing, and a lost table means only that differences are forgotten, not that work is
+invented.
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ from parachuted.state import StateStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingChange:
-    """One open difference. `base`: digest of the text last seen (None: no file); `asked`: a person wants it looked at, changed or not.
+    """One open difference.
+
+    `base`: digest of the text last seen (None: no file); `asked`: a person wants it looked at,
+    changed or not.
 
     With the watcher itself as `path` it is a wish that all be looked at that the watcher watches.
-    `source` is where the file was when it was last seen under another path; `target` where it has been moved, where this watcher does
-    not watch it; `reviewing` the digest an agent is looking at ("": no file).
-    `is_in_conflict`: the present text has conflict markers, and is shown to no agent until they are resolved.
+    `source` is where the file was when it was last seen under another path; `target` where it has
+    been moved, where this watcher does not watch it; `reviewing` the digest an agent is looking at
+    ("": no file). `is_in_conflict`: the present text has conflict markers, and is shown to no agent
+    until they are resolved.
     """
 
     watcher: str
@@ -65,13 +71,20 @@ class PendingChanges:
 
     def digests(self) -> set[str]:
         """Every text that an open difference begins at, or that an agent is looking at."""
-        found = {digest for reviews in self._open.values() for review in reviews.values() for digest in (review.base, review.reviewing)}
+        found = {
+            digest
+            for reviews in self._open.values()
+            for review in reviews.values()
+            for digest in (review.base, review.reviewing)
+        }
         return {digest for digest in found if digest}
 
     def open(self, review: PendingChange) -> None:
         """Keep an open difference, in place of what was kept for the pair."""
         row = {field.name: getattr(review, field.name) for field in fields(review)}
-        self._table.put(_key(review.watcher, review.path), {**row, "since": review.since.isoformat()})
+        self._table.put(
+            _key(review.watcher, review.path), {**row, "since": review.since.isoformat()}
+        )
         self._hold(review)
 
     def close(self, watcher: str, path: str) -> None:
@@ -84,17 +97,29 @@ class PendingChanges:
             del self._open[watcher]
 
     def close_all(self, watcher: str, keep: Iterable[str] = ()) -> None:
-        """Forget what a watcher has not seen, but for these paths: it no longer watches the others."""
+        """Forget what a watcher has not seen, but for these paths: it no longer watches the
+        others.
+        """
         kept = set(keep)
         for review in self.of(watcher):
             if review.path not in kept:
                 self.close(watcher, review.path)
 
     def rename(self, watcher: str, now: str) -> None:
-        """A watcher has another path. Whoever looks for it at the old one looks in vain, so what it looks at stays unseen."""
+        """A watcher has another path.
+
+        Whoever looks for it at the old one looks in vain, so what it looks at stays unseen.
+        """
         for review in self.of(watcher):
             self.close(watcher, review.path)
-            self.open(replace(review, watcher=now, path=now if review.is_of_all else review.path, reviewing=None))
+            self.open(
+                replace(
+                    review,
+                    watcher=now,
+                    path=now if review.is_of_all else review.path,
+                    reviewing=None,
+                )
+            )
 
     def look_at(self, review: PendingChange, digest: str | None) -> PendingChange:
         """An agent begins to look at that text."""
@@ -107,7 +132,9 @@ class PendingChanges:
         return [review for review in self.of(watcher) if review.reviewing is not None]
 
     def saw(self, looked: PendingChange, present: str | None, at: datetime) -> None:
-        """The agent is done: what it looked at is now the text last seen; later changes, and later wishes of a person, stay open."""
+        """The agent is done: what it looked at is now the text last seen; later changes, and later
+        wishes of a person, stay open.
+        """
         now = self.get(looked.watcher, looked.path)
         if now is None:
             return  # the watcher no longer watches it, or is gone
@@ -116,7 +143,9 @@ class PendingChanges:
         if (digest == present or looked.is_of_all) and not asked:
             self.close(looked.watcher, looked.path)
         else:
-            review = PendingChange(watcher=looked.watcher, path=looked.path, base=digest, since=at, asked=asked)
+            review = PendingChange(
+                watcher=looked.watcher, path=looked.path, base=digest, since=at, asked=asked
+            )
             self.open(replace(review, is_in_conflict=now.is_in_conflict))
 
     def give_up(self, looked: PendingChange) -> None:

@@ -10,7 +10,9 @@ from parachuted.bubbling.watches import WatchRegistry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """One watcher that would wake: how many notes away, because of which file, by which of its patterns."""
+    """One watcher that would wake: how many notes away, because of which file, by which of its
+    patterns.
+    """
 
     watcher: str
     depth: int
@@ -20,7 +22,9 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePlan:
-    """All runs that one change of `path` can lead to, in order; never more. `loops`: notes that wake each other in a ring.
+    """All runs that one change of `path` can lead to, in order; never more.
+
+    `loops`: notes that wake each other in a ring.
 
     `most_cost_usd` is what they can cost at most, in US dollars.
     """
@@ -34,15 +38,28 @@ class ChangePlan:
 def plan_for(path: str, watches: WatchRegistry, *, most_cost_usd: float) -> ChangePlan:
     """The plan for a change of `path`; `most_cost_usd` is the limit of one run.
 
-    A change of a watcher's own note can wake that watcher again only through others, so it is counted when a ring leads back to it.
+    A change of a watcher's own note can wake that watcher again only through others, so it is
+    counted when a ring leads back to it.
     """
     cascade = reachable(path, watches.downstream)
     runs = tuple(
-        PlannedRun(watcher=step.watcher, depth=step.depth, because=step.via, patterns=_patterns(step.via, step.watcher, watches))
+        PlannedRun(
+            watcher=step.watcher,
+            depth=step.depth,
+            because=step.via,
+            patterns=_patterns(step.via, step.watcher, watches),
+        )
         for step in cascade.steps
     )
-    return ChangePlan(path=path, runs=runs, loops=cascade.loops, most_cost_usd=len(runs) * most_cost_usd)
+    return ChangePlan(
+        path=path, runs=runs, loops=cascade.loops, most_cost_usd=len(runs) * most_cost_usd
+    )
 
 
 def _patterns(path: str, watcher: str, watches: WatchRegistry) -> tuple[str, ...]:
-    return tuple(pattern.text for match in watches.watchers_of(path) if match.watcher == watcher for pattern in match.patterns)
+    return tuple(
+        pattern.text
+        for match in watches.watchers_of(path)
+        if match.watcher == watcher
+        for pattern in match.patterns
+    )

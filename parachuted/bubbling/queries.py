@@ -1,6 +1,8 @@
-"""Queries: patterns that mean notes by what they hold, such as `tag:book status:reading`, and which notes these are now.
+"""Queries: patterns that mean notes by what they hold, such as `tag:book status:reading`, and which
+notes these are now.
 
-A query's first answer comes from the search index, once that has caught up; from then on each changed note is held against it.
+A query's first answer comes from the search index, once that has caught up; from then on each
+changed note is held against it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from parachuted.state import StateStore
 _MOST_TERMS = 10
 _FIRST = re.compile(r"[^\W\d][\w-]*:[^\s/*]")
 _TERM = re.compile(r'\s*([^\W\d][\w-]*):("[^"]*"|\S+)')
-_OPERATORS: Mapping[str, Literal["eq", "ne", "gt", "lt", "in"]] = {"eq": "eq", "ne": "ne", "gt": "gt", "lt": "lt", "in": "in"}
+_OPERATORS: Mapping[str, Literal["eq", "ne", "gt", "lt", "in"]] = {
+    "eq": "eq",
+    "ne": "ne",
+    "gt": "gt",
+    "lt": "lt",
+    "in": "in",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +36,16 @@ class WatchQuery:
 
 
 def is_query(text: str) -> bool:
-    """Whether a pattern means notes by what they hold: it begins with a key and a colon, right before a value."""
+    """Whether a pattern means notes by what they hold: it begins with a key and a colon, right
+    before a value.
+    """
     return _FIRST.match(text) is not None
 
 
 def parse_query_terms(text: str) -> tuple[WatchQuery, str]:
-    """Read the terms `tag:x`, `folder:x`, `key:value`, `key:op:value` and `key:*`; also what stands behind them. Raises ValueError."""
+    """Read the terms `tag:x`, `folder:x`, `key:value`, `key:op:value` and `key:*`; also what stands
+    behind them. Raises ValueError.
+    """
     filters: list[KeyFilter] = []
     named: dict[str, str] = {}
     at = 0
@@ -48,7 +60,12 @@ def parse_query_terms(text: str) -> tuple[WatchQuery, str]:
             filters.append(_filter(key, value))
     if len(filters) + len(named) > _MOST_TERMS:
         raise ValueError(f"A query takes at most {_MOST_TERMS} conditions.")
-    query = NoteQuery(filters=tuple(filters), folder=named.get("folder") or None, tag=named.get("tag") or None, limit=1_000)
+    query = NoteQuery(
+        filters=tuple(filters),
+        folder=named.get("folder") or None,
+        tag=named.get("tag") or None,
+        limit=1_000,
+    )
     return WatchQuery(" ".join(text[:at].split()), query), text[at:].strip()
 
 
@@ -57,12 +74,16 @@ def _filter(key: str, value: str) -> KeyFilter:
     if value == "*":
         return KeyFilter(key=key, op="exists", value=True)
     if colon and op in _OPERATORS:
-        return KeyFilter(key=key, op=_OPERATORS[op], value=tuple(rest.split(",")) if op == "in" else rest)
+        return KeyFilter(
+            key=key, op=_OPERATORS[op], value=tuple(rest.split(",")) if op == "in" else rest
+        )
     return KeyFilter(key=key, op="eq", value=value)
 
 
 class QueryMatches:
-    """The notes that each query lists, kept in the table `watch_matches`. Changes join the state's open batch.
+    """The notes that each query lists, kept in the table `watch_matches`.
+
+    Changes join the state's open batch.
 
     `version` grows with each change.
     """
@@ -87,7 +108,9 @@ class QueryMatches:
 
     def decide(self, query: WatchQuery, path: str, *, is_match: bool) -> bool:
         """A note has changed: say whether it is listed now. Returns whether that is news."""
-        if query.text not in self._paths:  # the index has not answered yet, and may answer with what was before
+        if (
+            query.text not in self._paths
+        ):  # the index has not answered yet, and may answer with what was before
             self._undecided.setdefault(query.text, {})[path] = is_match
             return False
         if (path in self._paths[query.text]) == is_match:

@@ -1,4 +1,7 @@
-"""Reconciler: what a change means to those who watch. It opens differences and queues tasks, durably, before the change is forgotten."""
+"""Reconciler: what a change means to those who watch.
+
+It opens differences and queues tasks, durably, before the change is forgotten.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ _MOST_PATHS_TOLD = 100
 
 @dataclass(slots=True, kw_only=True)
 class _Outcome:
-    """What is to be told of one look: declarations, tasks that are new, tasks that nothing is left of."""
+    """What is to be told of one look: declarations, tasks that are new, tasks that nothing is left
+    of.
+    """
 
     declared: list[DeclarationChange]
     queued: dict[str, Task] = field(default_factory=dict)
@@ -49,11 +54,13 @@ async def _no_notes(_query: NoteQuery) -> Iterable[str]:
 
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
-    """Holds the rules of the loop: a change that means something wakes each watcher, each cause each watcher once.
+    """Holds the rules of the loop: a change that means something wakes each watcher, each cause
+    each watcher once.
 
-    `stood_at` says of a text that is brought back, by its digest, when it stood there: who began to watch later has not seen it.
-    `listing` asks the search index, once it has caught up.
-    `looks_at_once`: a note that declares what it watches looks at all of that, because its agent costs nothing.
+    `stood_at` says of a text that is brought back, by its digest, when it stood there: who began to
+    watch later has not seen it. `listing` asks the search index, once it has caught up.
+    `looks_at_once`: a note that declares what it watches looks at all of that, because its agent
+    costs nothing.
     """
 
     root: VaultRoot
@@ -78,7 +85,8 @@ class Reconciler:
     async def record(self, changes: Sequence[Change]) -> Callable[[], None]:
         """Take in changes, before the index does; what is returned tells what follows from them.
 
-        Raises StorageFailedError or OSError, and is then to be called again with the same changes: what it did is not done twice.
+        Raises StorageFailedError or OSError, and is then to be called again with the same changes:
+        what it did is not done twice.
         """
         outcome = _Outcome(declared=[])
         self._declare(changes, outcome, looks_at_once=self.looks_at_once)
@@ -90,26 +98,36 @@ class Reconciler:
         with self.watches.leaving(left):
             while piece := list(islice(touched, _PIECE)):
                 while piece:
-                    piece = await self._take_in(piece, scales, files, outcome)  # what became another difference meanwhile is weighed again
+                    piece = await self._take_in(
+                        piece, scales, files, outcome
+                    )  # what became another difference meanwhile is weighed again
                 await asyncio.sleep(0)
         with self.state.batch():
             self.causes.forget_old(self.queue.causes)
         return functools.partial(self._tell, outcome)
 
     async def follow_up(self) -> None:
-        """Until cancelled: keep the texts that `record` left for later, and have the search index answer queries that notes watch by."""
+        """Until cancelled: keep the texts that `record` left for later, and have the search index
+        answer queries that notes watch by.
+        """
         self._has_more.set()
         while True:
             await self._has_more.wait()
             self._has_more.clear()
             try:
                 while self._later:
-                    await self._keep_all(self._later[:_PIECE], ChangeEvaluator(self.root, self.objects, self.reviews))
+                    await self._keep_all(
+                        self._later[:_PIECE], ChangeEvaluator(self.root, self.objects, self.reviews)
+                    )
                     del self._later[:_PIECE]
-                for query in [one for one in self.watches.queries() if not self.watches.matches.is_known(one)]:
+                for query in [
+                    one for one in self.watches.queries() if not self.watches.matches.is_known(one)
+                ]:
                     await self._answer(query, await self.listing(query.asked))
             except (StorageFailedError, OSError) as error:
-                log.warning("what notes watch was not looked through yet", extra={"error": str(error)})
+                log.warning(
+                    "what notes watch was not looked through yet", extra={"error": str(error)}
+                )
                 await asyncio.sleep(_AGAIN_S)
                 self._has_more.set()
 
@@ -127,8 +145,12 @@ class Reconciler:
                 self._add(watcher, (cause.id,), (), now, outcome, wait=True)
         self._tell(outcome)
 
-    async def _follow(self, changes: Sequence[Change]) -> tuple[set[tuple[WatchQuery, str]], set[tuple[WatchQuery, str]]]:
-        """Hold changed notes against the queries; returns which notes a query lists since now, and which it does no longer."""
+    async def _follow(
+        self, changes: Sequence[Change]
+    ) -> tuple[set[tuple[WatchQuery, str]], set[tuple[WatchQuery, str]]]:
+        """Hold changed notes against the queries; returns which notes a query lists since now, and
+        which it does no longer.
+        """
         queries = self.watches.queries()
         new: set[tuple[WatchQuery, str]] = set()
         left: set[tuple[WatchQuery, str]] = set()
@@ -140,11 +162,15 @@ class Reconciler:
                     for query, is_match in zip(queries, answers, strict=True):
                         if self.watches.matches.decide(query, change.path, is_match=is_match):
                             (new if is_match else left).add((query, str(change.path)))
-                        if change.source is not None and self.watches.matches.decide(query, change.source, is_match=False):
+                        if change.source is not None and self.watches.matches.decide(
+                            query, change.source, is_match=False
+                        ):
                             left.add((query, str(change.source)))
         return new, left
 
-    def _listed_by(self, queries: Sequence[WatchQuery], changes: Iterable[Change]) -> list[list[bool]]:
+    def _listed_by(
+        self, queries: Sequence[WatchQuery], changes: Iterable[Change]
+    ) -> list[list[bool]]:
         return [self._listed(change, queries) for change in changes]
 
     def _listed(self, change: Change, queries: Sequence[WatchQuery]) -> list[bool]:
@@ -155,23 +181,44 @@ class Reconciler:
             data = change.data if change.data is not None else self.root.read(change.path).data
         except ParachuteError:  # gone again: the scanner comes by
             return [False] * len(queries)
-        return matching([query.asked for query in queries], change.path, data, change.new.mtime_ns / 1e9)
+        return matching(
+            [query.asked for query in queries], change.path, data, change.new.mtime_ns / 1e9
+        )
 
     def baseline(self, changes: Sequence[Change]) -> None:
-        """First contact: take in what is declared; what is there counts as seen. The texts wait for `keep_watched`."""
-        self._declare([change for change in changes if change.watch or change.problems], _Outcome(declared=[]), looks_at_once=False)
+        """First contact: take in what is declared; what is there counts as seen.
+
+        The texts wait for `keep_watched`.
+        """
+        self._declare(
+            [change for change in changes if change.watch or change.problems],
+            _Outcome(declared=[]),
+            looks_at_once=False,
+        )
         self._without_baseline.clear()
-        self._first_texts.update({change.path: change.data for change in changes if change.data is not None})
+        self._first_texts.update(
+            {change.path: change.data for change in changes if change.data is not None}
+        )
 
     async def keep_watched(self, paths: Iterable[VaultPath]) -> None:
-        """Keep the present texts of watched files, so that their next change can be shown as a difference."""
+        """Keep the present texts of watched files, so that their next change can be shown as a
+        difference.
+        """
         waiting, scales = list(paths), ChangeEvaluator(self.root, self.objects, self.reviews)
         for start in range(0, len(waiting), _PIECE):
-            await self._keep([path for path in waiting[start : start + _PIECE] if self.watches.watchers_of(path)], scales)
+            await self._keep(
+                [
+                    path
+                    for path in waiting[start : start + _PIECE]
+                    if self.watches.watchers_of(path)
+                ],
+                scales,
+            )
         self._first_texts = {}
 
     async def _keep_baselines(self, scales: ChangeEvaluator) -> None:
-        """Keep the present texts of what new declarations watch; of very many, most later, so that no other change waits for it.
+        """Keep the present texts of what new declarations watch; of very many, most later, so that
+        no other change waits for it.
 
         A daemon that ends meanwhile does it at its next start.
         """
@@ -188,17 +235,27 @@ class Reconciler:
             await self._keep(paths[start : start + _PIECE], scales)
 
     async def _keep(self, paths: Iterable[VaultPath], scales: ChangeEvaluator) -> None:
-        texts = [(path, entry.digest, self._first_texts.get(path)) for path in paths if (entry := self.index.get(path))]
+        texts = [
+            (path, entry.digest, self._first_texts.get(path))
+            for path in paths
+            if (entry := self.index.get(path))
+        ]
         await asyncio.to_thread(scales.keep, texts)
 
     def ask(self, path: VaultPath) -> tuple[Cause, list[Task]]:
-        """A person wants the watchers of `path` to look at it now, changed or not; if it watches, it looks at all it watches.
+        """A person wants the watchers of `path` to look at it now, changed or not; if it watches,
+        it looks at all it watches.
 
         Raises NotFoundError when it neither watches nor is watched.
         """
-        watchers = [match.watcher for match in self.watches.watchers_of(path)] + ([str(path)] if self.watches.of(path) else [])
+        watchers = [match.watcher for match in self.watches.watchers_of(path)] + (
+            [str(path)] if self.watches.of(path) else []
+        )
         if not watchers:
-            raise NotFoundError(f"nothing watches {path}, and it watches nothing; `parachute watches` lists who watches what")
+            raise NotFoundError(
+                f"nothing watches {path}, and it watches nothing; `parachute watches` lists who "
+                "watches what"
+            )
         now, entry = self.clock(), self.index.get(path)
         cause = Cause(id=new_id("c", now), kind="request", path=path, files=1, at=now)
         outcome, tasks = _Outcome(declared=[]), []
@@ -213,24 +270,44 @@ class Reconciler:
     def _ask(self, watcher: str, path: str, digest: str | None, now: datetime) -> None:
         known = self.reviews.get(watcher, path)
         if known is None:
-            self.reviews.open(PendingChange(watcher=watcher, path=path, base=digest, since=now, asked=True))
+            self.reviews.open(
+                PendingChange(watcher=watcher, path=path, base=digest, since=now, asked=True)
+            )
         elif known.reviewing is not None:
             self.reviews.open(replace(known, asked=True))
 
-    def _declare(self, changes: Sequence[Change], outcome: _Outcome, *, looks_at_once: bool) -> None:
+    def _declare(
+        self, changes: Sequence[Change], outcome: _Outcome, *, looks_at_once: bool
+    ) -> None:
         with self.state.batch():
             for change in changes:
                 if change.data is not None and conflict_line(change.data) is not None:
                     continue  # what it declared before holds until a person has resolved them
-                moves = change.source is not None and self.watches.of(change.source) is not None and bool(change.watch)
-                declarations = {change.source: ((), ()), change.path: (change.watch, change.problems)}
-                found = [self.watches.declare(path, *declared) for path, declared in declarations.items() if path is not None]
+                moves = (
+                    change.source is not None
+                    and self.watches.of(change.source) is not None
+                    and bool(change.watch)
+                )
+                declarations = {
+                    change.source: ((), ()),
+                    change.path: (change.watch, change.problems),
+                }
+                found = [
+                    self.watches.declare(path, *declared)
+                    for path, declared in declarations.items()
+                    if path is not None
+                ]
                 changed = [one for one in found if one is not None]
                 if moves:
                     self._rename(change, outcome)
                 for declared in changed:
                     self._prune(declared.watcher, outcome)
-                    if declared.now is not None and declared.now.patterns and looks_at_once and not is_control(declared.watcher):
+                    if (
+                        declared.now is not None
+                        and declared.now.patterns
+                        and looks_at_once
+                        and not is_control(declared.watcher)
+                    ):
                         self._looking.add(declared.watcher)
                         self._look_at_all(declared.watcher, change, outcome)
                 if changed:
@@ -247,7 +324,10 @@ class Reconciler:
             self._add(watcher, waking, (), now, outcome, wait=True)
 
     def _rename(self, change: Change, outcome: _Outcome) -> None:
-        """A watcher has moved: what it has not seen goes along. An agent at work looks for it in vain, so its work is asked for anew."""
+        """A watcher has moved: what it has not seen goes along.
+
+        An agent at work looks for it in vain, so its work is asked for anew.
+        """
         before, now = str(change.source), change.path
         at_work = any(task.watcher == before for task in self.queue.running())
         for kept in (self.reviews, self.causes, self.queue):
@@ -259,29 +339,60 @@ class Reconciler:
     def _prune(self, watcher: str, outcome: _Outcome) -> None:
         """Forget what a note has not seen of files that it does not watch (any more)."""
         own = {watcher} if self.watches.of(watcher) is not None else set()
-        watched = [one.path for one in self.reviews.of(watcher) if one.path in own or watcher in self.watches.downstream(one.path)]
+        watched = [
+            one.path
+            for one in self.reviews.of(watcher)
+            if one.path in own or watcher in self.watches.downstream(one.path)
+        ]
         self.reviews.close_all(watcher, watched)
         self._withdraw_if_idle(watcher, outcome)
 
-    def _touched(self, change: Change, new: Collection[tuple[WatchQuery, str]]) -> Iterator[WatchedChange]:
-        """Each who watches the path of the change, or, of a move, the one it had. A watcher is not woken by what it wrote itself."""
+    def _touched(
+        self, change: Change, new: Collection[tuple[WatchQuery, str]]
+    ) -> Iterator[WatchedChange]:
+        """Each who watches the path of the change, or, of a move, the one it had.
+
+        A watcher is not woken by what it wrote itself.
+        """
         here = self.watches.watchers_of(change.path)
-        there = {match.watcher: match for match in self.watches.watchers_of(change.source)} if change.source is not None else {}
+        there = (
+            {match.watcher: match for match in self.watches.watchers_of(change.source)}
+            if change.source is not None
+            else {}
+        )
         for match in here:
-            follows = match.watcher in there and self.reviews.get(match.watcher, change.path) is None
+            follows = (
+                match.watcher in there and self.reviews.get(match.watcher, change.path) is None
+            )
             if follows:
                 del there[match.watcher]
-            is_new = not follows and all(one.query is not None and (one.query, change.path) in new for one in match.patterns)
-            yield WatchedChange(change=change, path=change.path, match=match, source=change.source if follows else None, is_new=is_new)
+            is_new = not follows and all(
+                one.query is not None and (one.query, change.path) in new for one in match.patterns
+            )
+            yield WatchedChange(
+                change=change,
+                path=change.path,
+                match=match,
+                source=change.source if follows else None,
+                is_new=is_new,
+            )
         for match in there.values():
             yield WatchedChange(change=change, path=change.source or change.path, match=match)
 
     async def _take_in(
-        self, piece: list[WatchedChange], scales: ChangeEvaluator, files: Counter[str], outcome: _Outcome
+        self,
+        piece: list[WatchedChange],
+        scales: ChangeEvaluator,
+        files: Counter[str],
+        outcome: _Outcome,
     ) -> list[WatchedChange]:
-        """Weigh and record; returns those whose open difference became another while they were weighed."""
+        """Weigh and record; returns those whose open difference became another while they were
+        weighed.
+        """
         now = self.clock()
-        weighed = await asyncio.to_thread(scales.weigh, piece, PendingChange(watcher="", path="", base=None, since=now))
+        weighed = await asyncio.to_thread(
+            scales.weigh, piece, PendingChange(watcher="", path="", base=None, since=now)
+        )
         stale: list[WatchedChange] = []
         waking: dict[str, list[Change]] = {}
         with self.state.batch():
@@ -307,7 +418,10 @@ class Reconciler:
             self._withdraw_if_idle(watcher, outcome)
             return False
         if item.known is not None:
-            if (item.known.is_in_conflict, item.known.target) != (item.review.is_in_conflict, item.review.target):
+            if (item.known.is_in_conflict, item.known.target) != (
+                item.review.is_in_conflict,
+                item.review.target,
+            ):
                 self.reviews.open(item.review)
         else:
             if earlier is None and self._saw_both(watcher, touched.change):
@@ -316,30 +430,65 @@ class Reconciler:
         return item.wakes
 
     def _saw_both(self, watcher: str, change: Change) -> bool:
-        """Whether the change brings back a text that the watcher has seen, in place of another that it has seen."""
+        """Whether the change brings back a text that the watcher has seen, in place of another that
+        it has seen.
+        """
         if change.author.by not in BRINGS_BACK:
             return False
-        stood, since = self.stood_at.get(change.new.digest or "") if change.new is not None else None, self.watches.since(watcher)
+        stood, since = (
+            self.stood_at.get(change.new.digest or "") if change.new is not None else None,
+            self.watches.since(watcher),
+        )
         return stood is None or since is None or datetime.fromisoformat(since) <= stood
 
-    def _wake(self, watcher: str, changes: Sequence[Change], files: Counter[str], now: datetime, outcome: _Outcome) -> None:
-        """Queue a task for the causes that have not woken the watcher yet. What they could not show it stays an open difference."""
+    def _wake(
+        self,
+        watcher: str,
+        changes: Sequence[Change],
+        files: Counter[str],
+        now: datetime,
+        outcome: _Outcome,
+    ) -> None:
+        """Queue a task for the causes that have not woken the watcher yet.
+
+        What they could not show it stays an open difference.
+        """
         for change in changes:
             self._open_causes(change, files)
-        carried = dict.fromkeys(cause for change in changes if not self._saw_both(watcher, change) for cause in change.author.causes)
+        carried = dict.fromkeys(
+            cause
+            for change in changes
+            if not self._saw_both(watcher, change)
+            for cause in change.author.causes
+        )
         waking = self.causes.that_may_wake(watcher, carried)
         if waking:
-            authors = [change.author for change in changes if not set(waking).isdisjoint(change.author.causes)]
+            authors = [
+                change.author
+                for change in changes
+                if not set(waking).isdisjoint(change.author.causes)
+            ]
             parents = [author.run for author in authors if author.run is not None]
             self._add(watcher, waking, parents, now, outcome, wait=len(parents) < len(authors))
 
     def _open_causes(self, change: Change, files: Counter[str]) -> None:
         for cause in change.author.causes:
-            self.causes.open(Cause(id=cause, kind="change", path=change.path, files=files[cause], at=self.clock()))
+            self.causes.open(
+                Cause(
+                    id=cause, kind="change", path=change.path, files=files[cause], at=self.clock()
+                )
+            )
 
     def _add(
-        self, watcher: str, causes: Iterable[str], parents: Iterable[str], at: datetime, outcome: _Outcome, *, wait: bool = False
-    ) -> Task:  # fmt: skip
+        self,
+        watcher: str,
+        causes: Iterable[str],
+        parents: Iterable[str],
+        at: datetime,
+        outcome: _Outcome,
+        *,
+        wait: bool = False,
+    ) -> Task:
         task, is_new = self.queue.add(watcher, causes=causes, parents=parents, at=at, wait=wait)
         if is_new or watcher in outcome.queued:
             outcome.queued[watcher] = task
@@ -357,13 +506,23 @@ class Reconciler:
             else:
                 patterns = [pattern.text for pattern in item.now.patterns]
                 self.bus.publish(
-                    "watch.declared", watcher=item.watcher, patterns=patterns, problems=list(item.now.problems),
+                    "watch.declared",
+                    watcher=item.watcher,
+                    patterns=patterns,
+                    problems=list(item.now.problems),
                     unmatched=self.watches.unmatched(item.watcher),
-                )  # fmt: skip
+                )
         for task in outcome.queued.values():
             paths = [review.path for review in self.reviews.of(task.watcher)[:_MOST_PATHS_TOLD]]
             self.bus.publish(
-                "task.queued", task=task.id, watcher=task.watcher, paths=paths, causes=list(task.causes), due=time_of(task.due_at)
-            )  # fmt: skip
+                "task.queued",
+                task=task.id,
+                watcher=task.watcher,
+                paths=paths,
+                causes=list(task.causes),
+                due=time_of(task.due_at),
+            )
         for task in outcome.withdrawn:
-            self.bus.publish("task.finished", task=task.id, watcher=task.watcher, run=None, outcome="withdrawn")
+            self.bus.publish(
+                "task.finished", task=task.id, watcher=task.watcher, run=None, outcome="withdrawn"
+            )

@@ -1,7 +1,8 @@
 """Watch trie: who watches a path, answered by walking its folders once.
 
-The patterns of all watchers share one tree, so a lookup costs what the path's depth costs and not what the number of
-watchers does. The same walk, steered by a tree of files, answers which paths a declaration watches.
+The patterns of all watchers share one tree, so a lookup costs what the path's depth costs and not
+what the number of watchers does. The same walk, steered by a tree of files, answers which paths a
+declaration watches.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class VaultTree(Protocol):
 class WatchMatch:
     """One watcher of a path, and by which of its patterns.
 
-    `narrowings` are the sections and keys it cares for, empty when it cares for the whole note; `without` are those
-    that its `!` patterns take out again.
+    `narrowings` are the sections and keys it cares for, empty when it cares for the whole note;
+    `without` are those that its `!` patterns take out again.
     """
 
     watcher: str
@@ -44,7 +45,9 @@ class WatchMatch:
     without: tuple[PatternPart, ...] = ()
 
 
-_Ends = dict[str, WatchMatch]  # what the patterns that end at one place mean by themselves, by watcher
+_Ends = dict[
+    str, WatchMatch
+]  # what the patterns that end at one place mean by themselves, by watcher
 
 
 class WatchTrie:
@@ -77,22 +80,31 @@ class WatchTrie:
         return self._declarations.get(watcher)
 
     def watchers_of(
-        self, path: str, is_context_file: bool, listing: Iterable[WatchPattern] = ()  # noqa: FBT001 - the pair is the question
-    ) -> list[WatchMatch]:  # fmt: skip
-        """Who watches a path, by name; `is_context_file` says whether it is its folder's context file, `listing` which queries list it."""
+        self,
+        path: str,
+        is_context_file: bool,  # noqa: FBT001 - the pair is the question
+        listing: Iterable[WatchPattern] = (),
+    ) -> list[WatchMatch]:
+        """Who watches a path, by name; `is_context_file` says whether it is its folder's context
+        file, `listing` which queries list it.
+        """
         *folders, name = normal(path).split("/")
         asked = [({pattern.watcher: _alone(pattern)}, pattern.excludes) for pattern in listing]
         ends = _ends_at(_walked(self._watched, folders), name, is_context_file)
         matches = _gathered([*ends, *(end for end, excludes in asked if not excludes)])
         matches.pop(path, None)
-        left_out = _ends_at(_walked(self._left_out, folders), name, is_context_file) if matches else []
+        left_out = (
+            _ends_at(_walked(self._left_out, folders), name, is_context_file) if matches else []
+        )
         left_out += [end for end, excludes in asked if excludes]
         found = (_less(matches[watcher], left_out) for watcher in sorted(matches))
         return [match for match in found if match]
 
 
 def paths_of(declaration: WatchDeclaration, tree: VaultTree) -> list[str]:
-    """The paths of a tree that a declaration watches, sorted; only folders that a pattern can reach are looked into."""
+    """The paths of a tree that a declaration watches, sorted; only folders that a pattern can reach
+    are looked into.
+    """
     watched, left_out = _Node(), _Node()
     for pattern in _of_places(declaration):
         _insert(left_out if pattern.excludes else watched, pattern)
@@ -100,29 +112,41 @@ def paths_of(declaration: WatchDeclaration, tree: VaultTree) -> list[str]:
     waiting = [("", _entered([watched]), _entered([left_out]))]
     while waiting:
         folder, states, outside = waiting.pop()
-        found += [f"{folder}{name}" for name in _watched_names(declaration.watcher, folder, tree, states, outside)]
-        for name in tree.folders(folder.removesuffix("/")) if any(node.leads_on for node in states) else ():
+        found += [
+            f"{folder}{name}"
+            for name in _watched_names(declaration.watcher, folder, tree, states, outside)
+        ]
+        for name in (
+            tree.folders(folder.removesuffix("/")) if any(node.leads_on for node in states) else ()
+        ):
             below = _step(states, normal(name))
             if below:
                 waiting.append((f"{folder}{name}/", below, _step(outside, normal(name))))
     return sorted(found)
 
 
-def _watched_names(watcher: str, folder: str, tree: VaultTree, states: list[_Node], outside: list[_Node]) -> Iterator[str]:
+def _watched_names(
+    watcher: str, folder: str, tree: VaultTree, states: list[_Node], outside: list[_Node]
+) -> Iterator[str]:
     if not any(node.ends or node.child(_FILES) for node in states):
         return
     names = tuple(tree.files(folder.removesuffix("/")))
     context = next((name for name in CONTEXT_NAMES if name in names), None)
     for name in names:
         match = _gathered(_ends_at(states, normal(name), name == context)).get(watcher)
-        if match and f"{folder}{name}" != watcher and _less(match, _ends_at(outside, normal(name), name == context)):
+        if (
+            match
+            and f"{folder}{name}" != watcher
+            and _less(match, _ends_at(outside, normal(name), name == context))
+        ):
             yield name
 
 
 class _Node:
     """A place in the trie: what may come next, and the patterns that end here, by watcher.
 
-    A folder's node leads to its file names through a door of their own, so that they are tried on file names only.
+    A folder's node leads to its file names through a door of their own, so that they are tried on
+    file names only.
     """
 
     __slots__ = ("children", "ends", "globs", "is_deep")
@@ -136,7 +160,9 @@ class _Node:
     @property
     def leads_on(self) -> bool:
         """Whether another folder may follow."""
-        return self.is_deep or bool(self.children and (len(self.children) > 1 or _FILES not in self.children))
+        return self.is_deep or bool(
+            self.children and (len(self.children) > 1 or _FILES not in self.children)
+        )
 
     def child(self, key: str) -> _Node | None:
         return self.children.get(key) if self.children else None
@@ -158,7 +184,10 @@ class _Node:
 
 
 class _Edge:
-    """A segment with wildcards and where it leads. With one `*` alone, its fixed ends decide and no regex is needed."""
+    """A segment with wildcards and where it leads.
+
+    With one `*` alone, its fixed ends decide and no regex is needed.
+    """
 
     __slots__ = ("node", "regex", "simple", "text")
 
@@ -186,7 +215,9 @@ class _Globs:
 
     def __init__(self) -> None:
         self.edges: dict[tuple[str, str], dict[str, _Edge]] = {}
-        self.heads: dict[int, dict[str, dict[int, int]]] = {}  # by length and text: how many edges have a tail of which length
+        self.heads: dict[
+            int, dict[str, dict[int, int]]
+        ] = {}  # by length and text: how many edges have a tail of which length
 
     def put(self, text: str, node: _Node) -> None:
         head, tail = _fixed_ends(text)
@@ -213,7 +244,9 @@ class _Globs:
         size = len(segment)
         for head, heads in self.heads.items():
             for tail in heads.get(segment[:head], ()):
-                if head + tail <= size and (edges := self.edges.get((segment[:head], segment[size - tail :]))):
+                if head + tail <= size and (
+                    edges := self.edges.get((segment[:head], segment[size - tail :]))
+                ):
                     found += [edge.node for edge in edges.values() if edge.matches(segment)]
         return found
 
@@ -228,8 +261,13 @@ def _is_glob(key: str) -> bool:
 
 
 def _keys(pattern: WatchPattern) -> list[str]:
-    """The pattern's way through the trie. A key that is no name begins with `/`, which no name can hold."""
-    keys = [segment if isinstance(segment, str) else f"/{segment.text}" for segment in pattern.segments]
+    """The pattern's way through the trie.
+
+    A key that is no name begins with `/`, which no name can hold.
+    """
+    keys = [
+        segment if isinstance(segment, str) else f"/{segment.text}" for segment in pattern.segments
+    ]
     return keys if pattern.context else [*keys[:-1], _FILES, keys[-1]]
 
 
@@ -239,7 +277,11 @@ def _of_places(declaration: WatchDeclaration) -> Iterator[WatchPattern]:
 
 
 def _alone(pattern: WatchPattern) -> WatchMatch:
-    return WatchMatch(watcher=pattern.watcher, patterns=(pattern,), narrowings=(pattern.narrowing,) if pattern.narrowing else ())
+    return WatchMatch(
+        watcher=pattern.watcher,
+        patterns=(pattern,),
+        narrowings=(pattern.narrowing,) if pattern.narrowing else (),
+    )
 
 
 def _insert(top: _Node, pattern: WatchPattern) -> None:
@@ -253,7 +295,9 @@ def _insert(top: _Node, pattern: WatchPattern) -> None:
 
 
 def _delete(top: _Node, pattern: WatchPattern) -> None:
-    """Take out all that the pattern's watcher has where the pattern ends, and the branch that is bare then."""
+    """Take out all that the pattern's watcher has where the pattern ends, and the branch that is
+    bare then.
+    """
     keys, nodes = _keys(pattern), [top]
     for key in keys:
         child = nodes[-1].child(key)
@@ -273,8 +317,14 @@ def _without(held: dict[str, _Held] | None, key: str) -> dict[str, _Held] | None
 
 
 def _entered(nodes: list[_Node]) -> list[_Node]:
-    """The nodes, and the `**` right behind each, which may stand for no folder at all; no node twice."""
-    deep = [node.children[_DEEP] for node in nodes if node.children is not None and _DEEP in node.children]
+    """The nodes, and the `**` right behind each, which may stand for no folder at all; no node
+    twice.
+    """
+    deep = [
+        node.children[_DEEP]
+        for node in nodes
+        if node.children is not None and _DEEP in node.children
+    ]
     return list({*nodes, *deep}) if deep else nodes
 
 
@@ -332,7 +382,9 @@ def _joined(one: WatchMatch, other: WatchMatch) -> WatchMatch:
 
 
 def _less(match: WatchMatch, left_out: list[_Ends]) -> WatchMatch | None:
-    """What is left of a match when the `!` patterns of its watcher that match as well are taken out."""
+    """What is left of a match when the `!` patterns of its watcher that match as well are taken
+    out.
+    """
     taken = [end[match.watcher] for end in left_out if match.watcher in end]
     if not taken:
         return match

@@ -1,4 +1,6 @@
-"""Unmatched: which patterns of a declaration match nothing that is there now, and what their writer may have meant."""
+"""Unmatched: which patterns of a declaration match nothing that is there now, and what their writer
+may have meant.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,20 @@ _CONTEXT = " or ".join(CONTEXT_NAMES)
 
 
 def unmatched(declaration: WatchDeclaration, tree: VaultTree) -> Iterator[str]:
-    """A sentence for each pattern that matches nothing. It may name folders and notes beside those that the pattern names."""
+    """A sentence for each pattern that matches nothing.
+
+    It may name folders and notes beside those that the pattern names.
+    """
     for pattern in (one for one in declaration.patterns if one.query is None):
-        alone = WatchDeclaration(watcher=declaration.watcher, patterns=(replace(pattern, excludes=False),))
+        alone = WatchDeclaration(
+            watcher=declaration.watcher, patterns=(replace(pattern, excludes=False),)
+        )
         if not paths_of(alone, tree):
-            yield f'"{pattern.text}" {"leaves nothing out" if pattern.excludes else "matches nothing"}: {_why(pattern, tree)}'
+            yield (
+                f'"{pattern.text}" '
+                f"{'leaves nothing out' if pattern.excludes else 'matches nothing'}: "
+                f"{_why(pattern, tree)}"
+            )
 
 
 def _why(pattern: WatchPattern, tree: VaultTree) -> str:
@@ -32,7 +43,10 @@ def _why(pattern: WatchPattern, tree: VaultTree) -> str:
             return f"there is no folder {here}{_meant(name, folder, tree.folders)}"
         folder = here
     if pattern.context and not rest:
-        return f'the folder {folder or "of the vault"} has no {_CONTEXT}; for its notes write "{_joined(folder, "*.md")}"'
+        return (
+            f"the folder {folder or 'of the vault'} has no {_CONTEXT}; for its notes write "
+            f'"{_joined(folder, "*.md")}"'
+        )
     if pattern.context:
         return f'no such folder has an {_CONTEXT}; for notes write "{_joined(folder, "*.md")}"'
     if isinstance(rest[0], str):

@@ -1,4 +1,6 @@
-"""Watches: who watches what, kept from the declarations in the notes, and who therefore has to wait for whom."""
+"""Watches: who watches what, kept from the declarations in the notes, and who therefore has to wait
+for whom.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ class DeclarationChange:
 
 
 class WatchRegistry:
-    """The watchers of a vault. The table `context_watches` keeps what was declared, so that a start need not read the notes again."""
+    """The watchers of a vault.
+
+    The table `context_watches` keeps what was declared, so that a start need not read the notes
+    again.
+    """
 
     def __init__(self, state: StateStore, index: VaultIndex, clock: Callable[[], datetime]) -> None:
         self._table = state.table("context_watches")
@@ -49,8 +55,12 @@ class WatchRegistry:
         return len(self._texts)
 
     def all(self) -> list[WatchDeclaration]:
-        """Every declaration, by watcher; also of a note that declares nothing that could be read."""
-        watchers = {declaration.watcher for declaration in self._trie.declarations()} | {key for key, _row in self._problems.items()}
+        """Every declaration, by watcher; also of a note that declares nothing that could be
+        read.
+        """
+        watchers = {declaration.watcher for declaration in self._trie.declarations()} | {
+            key for key, _row in self._problems.items()
+        }
         return [found for watcher in sorted(watchers) if (found := self.of(watcher)) is not None]
 
     def of(self, watcher: str) -> WatchDeclaration | None:
@@ -58,17 +68,30 @@ class WatchRegistry:
         declared, row = self._trie.declaration(watcher), self._problems.take(watcher)
         problems = tuple(row["problems"]) if row is not None else ()
         if declared is None:
-            return WatchDeclaration(watcher=watcher, patterns=(), problems=problems) if problems else None
+            return (
+                WatchDeclaration(watcher=watcher, patterns=(), problems=problems)
+                if problems
+                else None
+            )
         return replace(declared, problems=(*declared.problems, *problems))
 
     def unmatched(self, watcher: str) -> list[str]:
-        """In sentences, which of a note's patterns match nothing now. May be asked in a thread, like `watched_by`."""
+        """In sentences, which of a note's patterns match nothing now.
+
+        May be asked in a thread, like `watched_by`.
+        """
         declaration = self.of(watcher)
         if declaration is None:
             return []
-        queries = ((pattern.text, pattern.query) for pattern in declaration.patterns if pattern.query is not None)
+        queries = (
+            (pattern.text, pattern.query)
+            for pattern in declaration.patterns
+            if pattern.query is not None
+        )
         empty = [
-            f'"{text}" matches no note now' for text, query in queries if self.matches.is_known(query) and not self.matches.paths(query)
+            f'"{text}" matches no note now'
+            for text, query in queries
+            if self.matches.is_known(query) and not self.matches.paths(query)
         ]
         return [*unmatched(declaration, _Glance(self._index)), *empty]
 
@@ -77,10 +100,17 @@ class WatchRegistry:
         return min(self._texts.get(watcher, {}).values(), default=None)
 
     def watchers_of(self, path: str) -> list[WatchMatch]:
-        """Who watches a path, whether or not there is such a file; by a query, who watched it until the present change too."""
+        """Who watches a path, whether or not there is such a file; by a query, who watched it until
+        the present change too.
+        """
         if is_conflict_copy(path):
             return []
-        listing = [one for query, patterns in self._queries.items() if self._lists(query, path) for one in patterns]
+        listing = [
+            one
+            for query, patterns in self._queries.items()
+            if self._lists(query, path)
+            for one in patterns
+        ]
         return self._trie.watchers_of(path, self._would_be_context(path), listing)
 
     def queries(self) -> list[WatchQuery]:
@@ -93,7 +123,9 @@ class WatchRegistry:
 
     @contextlib.contextmanager
     def leaving(self, left: Iterable[tuple[WatchQuery, str]]) -> Iterator[None]:
-        """While these notes, which queries do not list any more, are still told to who watched them."""
+        """While these notes, which queries do not list any more, are still told to who watched
+        them.
+        """
         self._left = set(left)
         try:
             yield
@@ -104,15 +136,25 @@ class WatchRegistry:
         return self.matches.has(query, path) or (query, path) in self._left
 
     def watched_by(self, watcher: str) -> list[VaultPath]:
-        """The files that a note watches now. May be asked in a thread, since it looks through the whole vault for a pattern like `**`."""
+        """The files that a note watches now.
+
+        May be asked in a thread, since it looks through the whole vault for a pattern like `**`.
+        """
         declaration = self.of(watcher)
         if declaration is None:
             return []
         found = paths_of(declaration, _Glance(self._index))
         queries = [pattern.query for pattern in declaration.patterns if pattern.query is not None]
         if queries:
-            every = {*found, *(path for query in queries for path in tuple(self.matches.paths(query)))}
-            found = [path for path in sorted(every) if any(match.watcher == watcher for match in self.watchers_of(path))]
+            every = {
+                *found,
+                *(path for query in queries for path in tuple(self.matches.paths(query))),
+            }
+            found = [
+                path
+                for path in sorted(every)
+                if any(match.watcher == watcher for match in self.watchers_of(path))
+            ]
         return [VaultPath(path) for path in found]
 
     def downstream(self, path: str) -> Iterable[str]:
@@ -120,7 +162,9 @@ class WatchRegistry:
         return [match.watcher for match in self.watchers_of(path)]
 
     def blockers(self, watchers: Collection[str]) -> Mapping[str, str]:
-        """For each of these watchers that is downstream of another of them, and not the other way round as well, one such."""
+        """For each of these watchers that is downstream of another of them, and not the other way
+        round as well, one such.
+        """
         return self.reach.blockers(watchers)
 
     @property
@@ -132,7 +176,9 @@ class WatchRegistry:
         return self._reach
 
     async def prepare(self) -> None:
-        """Bring `reach` up to date, leaving the loop free for others meanwhile; while declarations go on changing it may lag behind."""
+        """Bring `reach` up to date, leaving the loop free for others meanwhile; while declarations
+        go on changing it may lag behind.
+        """
         for _ in range(_ATTEMPTS):
             version = self._version + self.matches.version
             if self._reach is not None and self._reach_version == version:
@@ -140,14 +186,19 @@ class WatchRegistry:
             edges = {watcher: after async for watcher, after in self._edges()}
             self._reach, self._reach_version = await asyncio.to_thread(_reach_of, edges), version
 
-    def declare(self, watcher: str, texts: tuple[str, ...], problems: tuple[str, ...] = ()) -> DeclarationChange | None:
-        """Take in what a note declares now, and what of that could not be read; None when that is what it declared before.
+    def declare(
+        self, watcher: str, texts: tuple[str, ...], problems: tuple[str, ...] = ()
+    ) -> DeclarationChange | None:
+        """Take in what a note declares now, and what of that could not be read; None when that is
+        what it declared before.
 
         Joins the state's open batch.
         """
         texts = () if is_conflict_copy(watcher) else texts
         before, row = self._texts.get(watcher, {}), self._problems.take(watcher)
-        if before.keys() == set(texts) and problems == (tuple(row["problems"]) if row is not None else ()):
+        if before.keys() == set(texts) and problems == (
+            tuple(row["problems"]) if row is not None else ()
+        ):
             return None
         if problems:
             self._problems.put(watcher, {"problems": list(problems)})
@@ -171,7 +222,13 @@ class WatchRegistry:
         for text in before.keys() - now.keys():
             self._table.drop(f"{watcher}\t{text}")
         for text, created in now.items():
-            row = {"watcher_path": watcher, "watch_pattern": text, "resolved_paths": None, "created_at": created, "updated_at": moment}
+            row = {
+                "watcher_path": watcher,
+                "watch_pattern": text,
+                "resolved_paths": None,
+                "created_at": created,
+                "updated_at": moment,
+            }
             self._table.put(f"{watcher}\t{text}", row)
         self._texts[watcher] = now
         if not now:
@@ -199,14 +256,18 @@ class WatchRegistry:
 
     def _would_be_context(self, path: str) -> bool:
         folder, _, name = path.rpartition("/")
-        return name == CONTEXT_NAMES[0] or (name == CONTEXT_NAMES[1] and CONTEXT_NAMES[0] not in self._index.entries(folder))
+        return name == CONTEXT_NAMES[0] or (
+            name == CONTEXT_NAMES[1] and CONTEXT_NAMES[0] not in self._index.entries(folder)
+        )
 
     def _load(self) -> None:
         """Everything from the table; also when changes to it were undone."""
         self._texts: dict[str, dict[str, str]] = {}
         for row in self._table:
             if not is_conflict_copy(row["watcher_path"]):  # an earlier version took it in
-                self._texts.setdefault(row["watcher_path"], {})[row["watch_pattern"]] = row["created_at"]
+                self._texts.setdefault(row["watcher_path"], {})[row["watch_pattern"]] = row[
+                    "created_at"
+                ]
         self._trie = WatchTrie()
         for watcher, texts in self._texts.items():
             self._trie.add(parse_declaration(watcher, list(texts)))
@@ -215,7 +276,9 @@ class WatchRegistry:
 
 
 def _has_queries(declaration: WatchDeclaration | None) -> bool:
-    return declaration is not None and any(pattern.query is not None for pattern in declaration.patterns)
+    return declaration is not None and any(
+        pattern.query is not None for pattern in declaration.patterns
+    )
 
 
 def _reach_of(edges: dict[str, tuple[str, ...]]) -> WatchGraph:

@@ -1,4 +1,6 @@
-"""Agent runs: ask an agent for something, the one for maintenance too, and end all that are at work."""
+"""Agent runs: ask an agent for something, the one for maintenance too, and end all that are at
+work.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def stop_agents(options: Namespace) -> int:
     if options.json:
         say_json(answer)
         return 0
-    say(f"Ended: {count(len(answer['stopped']), 'run')}{': ' + ', '.join(answer['stopped']) if answer['stopped'] else ''}.")
+    say(
+        f"Ended: {count(len(answer['stopped']), 'run')}{': ' + ', '.join(answer['stopped']) if answer['stopped'] else ''}."  # noqa: E501
+    )
     if answer["paused"]:
         say("No run begins until `parachute resume`; what was being done is done again then.")
     return 0
@@ -59,13 +63,18 @@ def maintenance(options: Namespace) -> int:
 def _prompt(options: Namespace) -> str:
     words = sys.stdin.read() if options.prompt == ["-"] else " ".join(options.prompt)
     if not words.strip():
-        raise ParachuteError("there is nothing to ask: give the prompt as words, or - to read it from the standard input")
+        raise ParachuteError(
+            "there is nothing to ask: give the prompt as words, or - to read it from the standard "
+            "input"
+        )
     return words
 
 
 @contextlib.contextmanager
 def _questions_shown() -> Iterator[None]:
-    """Meanwhile, say on stderr what agents ask a person for: who waits for the answer would else see a minute of nothing, and a refusal."""
+    """Meanwhile, say on stderr what agents ask a person for: who waits for the answer would else
+    see a minute of nothing, and a refusal.
+    """
     over = threading.Event()
     watching = threading.Thread(target=_show_questions, args=(over,), daemon=True)
     watching.start()
@@ -86,7 +95,9 @@ def _show_questions(over: threading.Event) -> None:
         for one in waiting:
             if one["id"] not in shown:
                 shown.add(one["id"])
-                wish = f"{one['agent']} wants to {_WANTS.get(one['kind'], one['kind'])} {one['what']}"
+                wish = (
+                    f"{one['agent']} wants to {_WANTS.get(one['kind'], one['kind'])} {one['what']}"
+                )
                 how = f"`parachute permissions allow {one['id']}`, or `deny`, in another terminal"
                 told = f"asks     {wish}, and waits until {when(one['until'])} UTC: {how}"
                 sys.stderr.write(f"{escape(told)}\n")
@@ -98,12 +109,17 @@ def _tell(ran: Any, options: Namespace) -> int:  # noqa: ANN401  JSON
         say_json(ran)
         return 0
     if options.session is not None and ran["session"] not in {None, options.session}:
-        say(f"note     the session {options.session} is not known here any more; a new one was begun")
+        say(
+            f"note     the session {options.session} is not known here any more; a new one was "
+            "begun"
+        )
     if ran["warning"]:
         say(f"note     {one_line(ran['warning'], _MOST)}")
     for step in ran["steps"]:
         if step["called"]:
-            said = f"{': refused' if step['error'] else ''}{', ' + step['why'] if step['why'] else ''}"
+            said = (
+                f"{': refused' if step['error'] else ''}{', ' + step['why'] if step['why'] else ''}"
+            )
             say(f"did      {one_line(step['called'] + said, _MOST)}")
     say_lines(quoted_lines(ran["words"], sys.maxsize))
     for path in ran["wrote"]:
@@ -120,4 +136,9 @@ def _tell(ran: Any, options: Namespace) -> int:  # noqa: ANN401  JSON
 
 def _quoted(name: str) -> str:
     safe = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~/")
-    return "".join(one if one in safe else "".join(f"%{byte:02X}" for byte in one.encode("utf-8", "surrogateescape")) for one in name)
+    return "".join(
+        one
+        if one in safe
+        else "".join(f"%{byte:02X}" for byte in one.encode("utf-8", "surrogateescape"))
+        for one in name
+    )

@@ -19,7 +19,16 @@ def agents_list(options: Namespace) -> int:
     if options.json:
         say_json(answer)
         return 0
-    rows = [(one["name"], _shell(one), _network(one), "yes" if one["runs_here"] else "no", one["description"]) for one in answer["agents"]]
+    rows = [
+        (
+            one["name"],
+            _shell(one),
+            _network(one),
+            "yes" if one["runs_here"] else "no",
+            one["description"],
+        )
+        for one in answer["agents"]
+    ]
     say_table(rows, ("AGENT", "SHELL", "NETWORK", "RUNS HERE", "WHAT IT IS"), nothing=_NONE)
     for one in answer["agents"]:
         if one["problem"]:
@@ -38,7 +47,10 @@ def agents_audit(options: Namespace) -> int:
         for name, words in (("private", "sees"), ("untrusted", "is told"), ("outward", "reaches")):
             say(f"         {words:8} {one[name] or 'nothing'}")
     if answer["exposed"]:
-        say(f"{count(answer['exposed'], 'agent')} could be told by a stranger to send away what is yours.")
+        say(
+            f"{count(answer['exposed'], 'agent')} could be told by a stranger to send away what "
+            "is yours."
+        )
         say(f"What holds it: {answer['held_by']}.")
         say("Narrow one in modules.yaml, or trust what it reads: `parachute agents trust FILE`.")
     else:
@@ -52,25 +64,38 @@ def agents_trust(options: Namespace) -> int:
     if options.json:
         say_json(answer)
         return 0
-    was = "was trusted already" if answer["before"] == "you" else f"is trusted now, as it is; it counted as {answer['before']}"
+    was = (
+        "was trusted already"
+        if answer["before"] == "you"
+        else f"is trusted now, as it is; it counted as {answer['before']}"
+    )
     say(f"{answer['path']} {was}.")
     return 0
 
 
 def sandbox_explain(options: Namespace) -> int:
     """`parachute sandbox explain AGENT`; 1 when it would not run here."""
-    query = {"agent": options.agent, **({"working_directory": options.folder} if options.folder else {})}
+    query = {
+        "agent": options.agent,
+        **({"working_directory": options.folder} if options.folder else {}),
+    }
     answer = ask("GET", f"/api/sandbox/explain?{urlencode(query, quote_via=quote)}")
     if options.json:
         say_json(answer)
         return int(not answer["runs_here"])
     agent, files = answer["agent"], answer["files"]
     say(f"{agent['name']}: {agent['description']}")
-    say(f"runs here  {'yes' if answer['runs_here'] else 'no'}{': ' + answer['problem'] if answer['problem'] else ''}")
+    say(
+        "runs here  "
+        f"{'yes' if answer['runs_here'] else 'no'}{': ' + answer['problem'] if answer['problem'] else ''}"  # noqa: E501
+    )
     say(f"begins     {answer['begins']}")
     _tell_files("reads", files["reads"], files["first"])
     _tell_files("writes", files["writes"], files["first_writes"])
-    say(f"strangers  {count(files['strangers'], 'file')} of those that it reads; after one of them: {answer['after_strangers_text']}")
+    say(
+        f"strangers  {count(files['strangers'], 'file')} of those that it reads; after one of "
+        f"them: {answer['after_strangers_text']}"
+    )
     say(f"left out   {count(files['left_out'], 'file')} of the vault")
     for path in agent["permissions"]["outside"]:
         say(f"           a copy of {path}, to read")
@@ -101,12 +126,23 @@ def _shell(agent: Any) -> str:  # noqa: ANN401  JSON
 
 def _network(agent: Any) -> str:  # noqa: ANN401  JSON
     network = agent["permissions"]["network"]
-    return {"none": "no", "bridge": "any public host"}[network] if isinstance(network, str) else ", ".join(network)
+    return (
+        {"none": "no", "bridge": "any public host"}[network]
+        if isinstance(network, str)
+        else ", ".join(network)
+    )
 
 
 def _limits(constraints: Any) -> str:  # noqa: ANN401  JSON
-    box = f"{constraints['memory']} of memory, {constraints['cpus']:g} processors, {constraints['pids_limit']} processes"
+    box = (
+        f"{constraints['memory']} of memory, {constraints['cpus']:g} processors, "
+        f"{constraints['pids_limit']} processes"
+    )
     told = [box] if constraints["needs_container"] else []
     if constraints["timeout_s"] is not None:
-        told.insert(0, f"{constraints['timeout_s']:g} s, {constraints['max_turns']} turns, ${constraints['max_cost_usd']:g}")
+        told.insert(
+            0,
+            f"{constraints['timeout_s']:g} s, {constraints['max_turns']} turns, "
+            f"${constraints['max_cost_usd']:g}",
+        )
     return "; ".join(told) or "those of every run"

@@ -29,10 +29,19 @@ def watches(options: Namespace) -> int:
         say_json(answer)
         return 0
     rows = [
-        (one["watcher"], ", ".join(one["patterns"]), str(len(one["watched"])), str(len(one["unseen"])) if one["unseen"] else "")
+        (
+            one["watcher"],
+            ", ".join(one["patterns"]),
+            str(len(one["watched"])),
+            str(len(one["unseen"])) if one["unseen"] else "",
+        )
         for one in answer["watches"]
     ]
-    say_table(rows, ("WATCHER", "WATCHES", "FILES", "UNSEEN"), nothing="Nothing watches. Give a note a `watch:` list in its frontmatter.")
+    say_table(
+        rows,
+        ("WATCHER", "WATCHES", "FILES", "UNSEEN"),
+        nothing="Nothing watches. Give a note a `watch:` list in its frontmatter.",
+    )
     for one in answer["watches"]:
         for problem in (*one["problems"], *one["unmatched"]):
             say(f"problem  {one['watcher']}: {problem}")
@@ -46,10 +55,18 @@ def tasks(options: Namespace) -> int:
         say_json(answer)
         return 0
     rows = [
-        (one["id"], one["watcher"], one["state"], ", ".join(one["paths"]), one["reason"] or f"due {when(one['due'])} UTC")
+        (
+            one["id"],
+            one["watcher"],
+            one["state"],
+            ", ".join(one["paths"]),
+            one["reason"] or f"due {when(one['due'])} UTC",
+        )
         for one in answer["tasks"]
     ]
-    say_table(rows, ("TASK", "WATCHER", "STATE", "TO REVIEW", "WHY IT WAITS"), nothing="No task waits.")
+    say_table(
+        rows, ("TASK", "WATCHER", "STATE", "TO REVIEW", "WHY IT WAITS"), nothing="No task waits."
+    )
     if answer["paused"]:
         say("Paused: no run begins until `parachute resume`.")
     return 0
@@ -74,7 +91,9 @@ def runs(options: Namespace) -> int:
         )
         for run in answer["runs"]
     ]
-    say_table(rows, ("RUN", "STARTED (UTC)", "WATCHER", "OUTCOME", "COST", "WHY"), nothing="No run yet.")
+    say_table(
+        rows, ("RUN", "STARTED (UTC)", "WATCHER", "OUTCOME", "COST", "WHY"), nothing="No run yet."
+    )
     return 0
 
 
@@ -85,8 +104,14 @@ def _one_run(options: Namespace) -> int:
         return 0
     model = f" with {run['model']}" if run["model"] else ""
     say(f"{run['id']}: {run['outcome']} - {run['reason']}")
-    say(f"watcher  {run['watcher']}, by {run['agent']} ({run['backend']}{model}), {when(run['started'])} UTC")
-    say(f"cost     ${run['cost_usd']:.4f}, {run['input_tokens']} tokens in, {run['output_tokens']} out")
+    say(
+        f"watcher  {run['watcher']}, by {run['agent']} ({run['backend']}{model}), "
+        f"{when(run['started'])} UTC"
+    )
+    say(
+        f"cost     ${run['cost_usd']:.4f}, {run['input_tokens']} tokens in, "
+        f"{run['output_tokens']} out"
+    )
     for cause in run["causes"]:
         say(f"cause    {_cause(cause)}")
     for parent in run["parents"]:
@@ -105,11 +130,13 @@ def _one_run(options: Namespace) -> int:
 
 
 def _step(step: Any) -> str:  # noqa: ANN401  JSON
-    """A tool call with what names its subject, so that a run shows what it read; its texts are left to --json."""
+    """A tool call with what names its subject, so that a run shows what it read; its texts are left
+    to --json.
+    """
     given = step["arguments"] if isinstance(step["arguments"], dict) else {}
     subject = next((str(given[name]) for name in _SUBJECTS if given.get(name)), "")
     words = " ".join(subject.split())
-    return f"{step['called']}({words[:_STEP]}{'...' if len(words) > _STEP else ''}){', which failed' if step['error'] else ''}"
+    return f"{step['called']}({words[:_STEP]}{'...' if len(words) > _STEP else ''}){', which failed' if step['error'] else ''}"  # noqa: E501
 
 
 def bubble_plan(options: Namespace) -> int:
@@ -129,7 +156,10 @@ def bubble_run(options: Namespace) -> int:
         say_json(answer)
         return 0
     _say_plan(answer, "A look at")
-    say(f"Asked: {count(len(answer['tasks']), 'task')} queued as {answer['cause']}. `parachute runs` shows what comes of them.")
+    say(
+        f"Asked: {count(len(answer['tasks']), 'task')} queued as {answer['cause']}. `parachute "
+        "runs` shows what comes of them."
+    )
     return 0
 
 
@@ -150,12 +180,16 @@ def resume(_options: Namespace) -> int:
 def why(options: Namespace) -> int:
     """`parachute why FILE[:LINE]`."""
     file, line = _file_and_line(options.file)
-    answer = ask("GET", f"/api/why?path={quoted(in_vault(file))}" + ("" if line is None else f"&line={line}"))
+    answer = ask(
+        "GET", f"/api/why?path={quoted(in_vault(file))}" + ("" if line is None else f"&line={line}")
+    )
     if options.json:
         say_json(answer)
         return 0
     for origin in answer["lines"]:
-        who = _WHO.get(origin["by"], origin["by"]) + (f" {when(origin['at'])}" if origin["at"] is not None else "")
+        who = _WHO.get(origin["by"], origin["by"]) + (
+            f" {when(origin['at'])}" if origin["at"] is not None else ""
+        )
         say(f"{origin['number']:>5}  {who:<28}  {origin['text']}")
     for name, run in answer["runs"].items():
         if run is not None:
@@ -169,7 +203,10 @@ def undo(options: Namespace) -> int:
     if options.json:
         say_json(answer)
         return 0
-    say(f"Taken back: {count(len(answer['runs']), 'run')}; changed {', '.join(answer['paths']) or 'nothing'}.")
+    say(
+        f"Taken back: {count(len(answer['runs']), 'run')}; changed "
+        f"{', '.join(answer['paths']) or 'nothing'}."
+    )
     if answer["paths"]:
         say(f"Do it again with: parachute undo {answer['undo']}")
     for path, texts in answer["kept"].items():
@@ -199,14 +236,19 @@ def doctor(options: Namespace) -> int:
         size = answer["history"]
         taken = (size["text_bytes"] + size["seen_bytes"] + size["record_bytes"]) / 1e6
         since = f" since {when(size['since'])} UTC" if size["since"] is not None else ""
-        say(f"history  {count(size['writes'], 'write')}{since} and {count(size['texts'], 'earlier text')} take {taken:.1f} MB")
+        say(
+            f"history  {count(size['writes'], 'write')}{since} and "
+            f"{count(size['texts'], 'earlier text')} take {taken:.1f} MB"
+        )
     if not answer["problems"] and not answer["notes"]:
         say("All is well: the daemon answers, the vault is watched, every note can be read.")
     return code
 
 
 def _differences() -> list[str]:
-    """Raises ConfigError: what is wrong with the settings comes to light at the next start, so say it now."""
+    """Raises ConfigError: what is wrong with the settings comes to light at the next start, so say
+    it now.
+    """
     from parachuted.cli.running import find_differences
     from parachuted.cli.setup import load
 
@@ -215,7 +257,9 @@ def _differences() -> list[str]:
 
 
 def in_vault(file: str) -> str:
-    """The vault path that the words mean: what is there on the disk, seen from here, if it is in the vault; else a path in the vault."""
+    """The vault path that the words mean: what is there on the disk, seen from here, if it is in
+    the vault; else a path in the vault.
+    """
     vault = os.path.realpath(str(daemon_record()["vault"]))
     real = os.path.realpath(os.path.expanduser(file))
     if real.startswith(vault + os.sep) and (os.path.exists(real) or _is_of_the_disk(file)):
@@ -230,9 +274,15 @@ def _is_of_the_disk(file: str) -> bool:
 
 
 def _say_plan(plan: Any, what: str = "A change of") -> None:  # noqa: ANN401  JSON
-    most = f"leads to at most {count(plan['most_runs'], 'run')} and costs at most ${plan['most_cost_usd']:.2f}"
+    most = (
+        f"leads to at most {count(plan['most_runs'], 'run')} and costs at most "
+        f"${plan['most_cost_usd']:.2f}"
+    )
     say(f"{what} {plan['path']} {most if plan['runs'] else 'wakes nobody and costs nothing'}.")
-    rows = [(str(number), run["watcher"], run["because"], ", ".join(run["patterns"])) for number, run in enumerate(plan["runs"], 1)]
+    rows = [
+        (str(number), run["watcher"], run["because"], ", ".join(run["patterns"]))
+        for number, run in enumerate(plan["runs"], 1)
+    ]
     if rows:
         say_table(rows, ("", "WAKES", "BECAUSE OF", "BY ITS PATTERN"), nothing="")
     for ring in plan["loops"]:
@@ -244,16 +294,29 @@ def _say_reason(run: Any, chain: Any) -> None:  # noqa: ANN401  JSON
     say(f"\n{run['id']}: {by}, {run['reason']}, ${run['cost_usd']:.4f}")
     for note in run["reviewed"]:
         if note["kind"] == "unchanged":
-            say(f"  it looked at {'all that it watches' if note['path'] == run['watcher'] else note['path']}, which was asked for")
+            say(
+                "  it looked at "
+                f"{'all that it watches' if note['path'] == run['watcher'] else note['path']}, "
+                "which was asked for"
+            )
         else:
-            say(f"  since {note['path']} was {note['kind']}{': ' + ', '.join(note['units']) if note['units'] else ''}")
+            say(
+                f"  since {note['path']} was "
+                f"{note['kind']}{': ' + ', '.join(note['units']) if note['units'] else ''}"
+            )
     for earlier in chain:
-        say(f"  which followed from {earlier['id']} on {earlier['watcher']} by {earlier['agent']}: {earlier['reason']}")
+        say(
+            f"  which followed from {earlier['id']} on {earlier['watcher']} by "
+            f"{earlier['agent']}: {earlier['reason']}"
+        )
     for cause in run["causes"]:
         say(f"  started by {_cause(cause)}")
     if run.get("suggestion"):
         suggestion = run["suggestion"]
-        say(f"  suggested by {suggestion['source_agent']} as {suggestion['id']}, approved by {suggestion['resolved_by']}")
+        say(
+            f"  suggested by {suggestion['source_agent']} as {suggestion['id']}, approved by "
+            f"{suggestion['resolved_by']}"
+        )
     for taken in run.get("takes_back") or []:
         say(f"  took back {taken}")
     if run["undone"]:

@@ -1,4 +1,7 @@
-"""Audit: what was done, by whom, in the terminal. Read from the files, so with and without a daemon."""
+"""Audit: what was done, by whom, in the terminal.
+
+Read from the files, so with and without a daemon.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ def audit(options: Namespace) -> int:
     wanted, folder = _wanted(options), _folder()
     follower = AuditFollower(folder) if options.follow else None
     try:
-        page = AuditReader(folder).page(wanted, limit=max(1, min(options.limit, _MOST)), most=_EVERYTHING)
+        page = AuditReader(folder).page(
+            wanted, limit=max(1, min(options.limit, _MOST)), most=_EVERYTHING
+        )
     except OSError as error:
         raise _unreadable(error) from error
     events = page.events[::-1]
@@ -51,12 +56,21 @@ def audit_verify(options: Namespace) -> int:
     home, vault = _places()
     state = known_state_folder(home, vault)
     try:
-        verdict = verify(AuditFolder(VaultRoot(vault), machine_name(home)), ChainHeadFile((state or home / "state") / AUDIT_HEAD))
+        verdict = verify(
+            AuditFolder(VaultRoot(vault), machine_name(home)),
+            ChainHeadFile((state or home / "state") / AUDIT_HEAD),
+        )
     except OSError as error:
         raise _unreadable(error) from error
     if options.json:
         say_json(
-            {"holds": verdict.holds, "lines": verdict.lines, "days": verdict.days, "findings": verdict.findings, "notes": verdict.notes}
+            {
+                "holds": verdict.holds,
+                "lines": verdict.lines,
+                "days": verdict.days,
+                "findings": verdict.findings,
+                "notes": verdict.notes,
+            }
         )
         return int(not verdict.holds)
     for note in verdict.notes:
@@ -65,7 +79,10 @@ def audit_verify(options: Namespace) -> int:
         say(f"WRONG    {finding}")
     what = f"{count(verdict.lines, 'line')} of {count(verdict.days, 'day')}"
     if verdict.holds:
-        say(f"The audit holds: {what}, each as it was written, to seq {verdict.last.seq} ({verdict.last.hash[:16]}).")
+        say(
+            f"The audit holds: {what}, each as it was written, to seq {verdict.last.seq} "
+            f"({verdict.last.hash[:16]})."
+        )
     else:
         say(f"The audit was changed: {count(len(verdict.findings), 'finding')} in {what}.")
     return int(not verdict.holds)
@@ -74,7 +91,11 @@ def audit_verify(options: Namespace) -> int:
 def audit_graph(options: Namespace) -> int:
     """`parachute audit graph`."""
     wanted, reader = _wanted(options), AuditReader(_folder())
-    lines = (event for line in reader.backward(wanted) if (event := told(line)) is not None and wanted.takes(event))
+    lines = (
+        event
+        for line in reader.backward(wanted)
+        if (event := told(line)) is not None and wanted.takes(event)
+    )
     try:
         graph = graph_of(lines)
     except OSError as error:
@@ -87,7 +108,9 @@ def audit_graph(options: Namespace) -> int:
     return 0
 
 
-def _follow(follower: AuditFollower, wanted: AuditFilter, events: list[dict[str, Any]], *, as_json: bool) -> None:
+def _follow(
+    follower: AuditFollower, wanted: AuditFilter, events: list[dict[str, Any]], *, as_json: bool
+) -> None:
     """Until Ctrl-C."""
     while True:
         for event in events:
@@ -103,13 +126,22 @@ def _follow(follower: AuditFollower, wanted: AuditFilter, events: list[dict[str,
 def _wanted(options: Namespace) -> AuditFilter:
     now = datetime.now(UTC)
     try:
-        since, until = (None if text is None else moment_of(text, now) for text in (options.since, options.until))
+        since, until = (
+            None if text is None else moment_of(text, now)
+            for text in (options.since, options.until)
+        )
     except ValueError as error:
         raise ParachuteError(str(error)) from error
     success = False if options.failed else None
     return AuditFilter(
-        since=since, until=until, type=options.type, source=options.source, module=options.module, path=options.path, success=success
-    )  # fmt: skip
+        since=since,
+        until=until,
+        type=options.type,
+        source=options.source,
+        module=options.module,
+        path=options.path,
+        success=success,
+    )
 
 
 def _places() -> tuple[Path, Path]:
@@ -131,12 +163,24 @@ def _folder() -> AuditFolder:
 
 
 def _row(event: dict[str, Any]) -> tuple[str, ...]:
-    what = " ".join([event["target_endpoint"], *event["paths"][:2], *(name for name in event["names"] if not event["paths"])])
+    what = " ".join(
+        [
+            event["target_endpoint"],
+            *event["paths"][:2],
+            *(name for name in event["names"] if not event["paths"]),
+        ]
+    )
     took = f"{event['duration_ms']:.1f} ms" if event["duration_ms"] else ""
     came = "ok" if event["success"] else "failed"
     status = str(event["status"]) if event["status"] is not None else came
     said = "" if event["error"] is None else f" {event['error']}"
-    return when(event["timestamp"]), source_name(event), what, took, f"{status}{said}{' in ' + event['run'] if event['run'] else ''}"
+    return (
+        when(event["timestamp"]),
+        source_name(event),
+        what,
+        took,
+        f"{status}{said}{' in ' + event['run'] if event['run'] else ''}",
+    )
 
 
 def _unreadable(error: OSError) -> ParachuteError:

@@ -1,8 +1,10 @@
-"""Backup: the vault and the home in one archive, consistent while the daemon works, and an archive brought back.
+"""Backup: the vault and the home in one archive, consistent while the daemon works, and an archive
+brought back.
 
-What is there is added first, at leisure; what has changed by then is looked for again while the daemon is held still, for as long as
-that takes. So the archive is what a power failure at that moment would have left, which the daemon's next start settles. The archive's last
-member lists what counts: a file that was added twice counts as it was the last time.
+What is there is added first, at leisure; what has changed by then is looked for again while the
+daemon is held still, for as long as that takes. So the archive is what a power failure at that
+moment would have left, which the daemon's next start settles. The archive's last member lists what
+counts: a file that was added twice counts as it was the last time.
 """
 
 from __future__ import annotations
@@ -38,13 +40,16 @@ from parachuted.presence import is_locked, refuse_second, running_daemon
 from parachuted.private import is_in
 
 _LIST = "backup.json"
-_NOT_KEPT = frozenset({"run", "logs"})  # of the home: sockets and locks of a daemon that lives, and what it said
+_NOT_KEPT = frozenset(
+    {"run", "logs"}
+)  # of the home: sockets and locks of a daemon that lives, and what it said
 _DATABASE = b"SQLite format 3\0"
 _BESIDE_DATABASE = ("-wal", "-shm", "-journal")
 _REBUILT = frozenset({"search.db"})
 _PASSES = 2
 _IN_MEMORY = 16 << 20
-_SETTLED_NS = 100_000_000  # a file that changed less than this ago may change once more within the same tick of its time stamp
+# a file that changed less than this ago may change once more within the same tick of its time stamp
+_SETTLED_NS = 100_000_000
 _Signature: TypeAlias = tuple[int, tuple[tuple[int, int, int], ...]]
 _Member: TypeAlias = tuple[tarfile.TarInfo, IO[bytes] | None]
 
@@ -56,10 +61,16 @@ def backup(options: Namespace) -> int:
     vault = Path(str(record["vault"])) if record is not None else load({}).vault
     if not vault.is_dir():
         raise ParachuteError(f"there is no vault at {vault}")
-    target = Path(options.file or f"parachute-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz").expanduser().absolute()
+    target = (
+        Path(options.file or f"parachute-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
+        .expanduser()
+        .absolute()
+    )
     for folder in (vault, home):
         if is_in(target.resolve(), folder.resolve()):
-            raise ParachuteError(f"{target} is in {folder}, which it is to hold; name a file elsewhere")
+            raise ParachuteError(
+                f"{target} is in {folder}, which it is to hold; name a file elsewhere"
+            )
     if target.exists():
         raise ParachuteError(f"{target} is there already, and stays as it is")
     partial = target.with_name(f"{target.name}.partial")
@@ -69,13 +80,24 @@ def backup(options: Namespace) -> int:
             os.fsync(file.fileno())
         partial.rename(target)
     except OSError as error:
-        raise ParachuteError(f"{error.filename or target}: {error.strerror}; no backup was written") from error
+        raise ParachuteError(
+            f"{error.filename or target}: {error.strerror}; no backup was written"
+        ) from error
     finally:
         partial.unlink(missing_ok=True)
     if options.json:
-        say_json({"file": os.fspath(target), "bytes": target.stat().st_size, **{name: made[name] for name in ("vault", "home")}})
+        say_json(
+            {
+                "file": os.fspath(target),
+                "bytes": target.stat().st_size,
+                **{name: made[name] for name in ("vault", "home")},
+            }
+        )
         return 0
-    say(f"Wrote {target}: {count(len(made['members']), 'file')} and folders of {vault} and {home}, {_size(target.stat().st_size)}.")
+    say(
+        f"Wrote {target}: {count(len(made['members']), 'file')} and folders of {vault} and "
+        f"{home}, {_size(target.stat().st_size)}."
+    )
     say("It holds your keys and logins: keep it as you keep those.")
     return 0
 
@@ -90,7 +112,10 @@ class _Archive:
 
     def make(self, record: dict[str, object] | None) -> dict[str, Any]:
         """Write it; the list that is its last member. `record`: of the daemon at work."""
-        with gzip.GzipFile(fileobj=self._file, mode="wb", compresslevel=6) as zipped, tarfile.open(fileobj=zipped, mode="w|") as tar:
+        with (
+            gzip.GzipFile(fileobj=self._file, mode="wb", compresslevel=6) as zipped,
+            tarfile.open(fileobj=zipped, mode="w|") as tar,
+        ):
             for _pass in range(_PASSES):
                 for member in self._changed():
                     _add(tar, *member)
@@ -99,17 +124,25 @@ class _Archive:
             for member in changed:
                 _add(tar, *member)
             made = {
-                "format": 1, "version": __version__, "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "vault": os.fspath(self._folders["vault"]), "home": os.fspath(self._folders["home"]), "members": sorted(self._present),
-            }  # fmt: skip
+                "format": 1,
+                "version": __version__,
+                "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "vault": os.fspath(self._folders["vault"]),
+                "home": os.fspath(self._folders["home"]),
+                "members": sorted(self._present),
+            }
             _add(tar, tarfile.TarInfo(_LIST), io.BytesIO(json.dumps(made).encode()))
         return made
 
     def _changed(self) -> Iterator[_Member]:
-        """What is new or other than it was when it was last yielded; read whole, so that it may go on changing."""
+        """What is new or other than it was when it was last yielded; read whole, so that it may go
+        on changing.
+        """
         self._present = set()
         for kind, folder in self._folders.items():
-            for path in sorted(_files(folder, kind), key=lambda path: not _is_database(path)):  # they name other files, which are older
+            for path in sorted(
+                _files(folder, kind), key=lambda path: not _is_database(path)
+            ):  # they name other files, which are older
                 name = f"{kind}/{os.path.relpath(path, folder)}"
                 try:
                     looked = time.time_ns()
@@ -125,7 +158,10 @@ class _Archive:
 
 @contextlib.contextmanager
 def _held(record: dict[str, object] | None) -> Iterator[None]:
-    """The daemon does nothing meanwhile. It goes on afterwards even if this process is killed: the shell sees its input end."""
+    """The daemon does nothing meanwhile.
+
+    It goes on afterwards even if this process is killed: the shell sees its input end.
+    """
     if record is None:
         yield
         return
@@ -138,7 +174,9 @@ def _held(record: dict[str, object] | None) -> Iterator[None]:
 
 
 def _files(folder: Path, kind: str) -> Iterator[Path]:
-    """All files, links and folders below, the folders before what is in them, but for what a home need not keep."""
+    """All files, links and folders below, the folders before what is in them, but for what a home
+    need not keep.
+    """
     is_home = kind == "home"
     for at, folders, files in os.walk(folder):
         if is_home and at == os.fspath(folder):
@@ -146,7 +184,9 @@ def _files(folder: Path, kind: str) -> Iterator[Path]:
         for name in (*folders, *files):
             path = Path(at, name)
             is_kept = not is_home or not (name in _REBUILT or name.endswith(_BESIDE_DATABASE))
-            if is_kept and (path.is_symlink() or path.is_dir() or path.is_file()):  # no sockets, no pipes
+            if is_kept and (
+                path.is_symlink() or path.is_dir() or path.is_file()
+            ):  # no sockets, no pipes
                 yield path
 
 
@@ -158,7 +198,10 @@ def _is_database(path: Path) -> bool:
 
 
 def _signature(path: Path) -> _Signature:
-    found = [path.lstat(), *(beside.stat() for suffix in ("-wal",) if (beside := Path(f"{path}{suffix}")).is_file())]
+    found = [
+        path.lstat(),
+        *(beside.stat() for suffix in ("-wal",) if (beside := Path(f"{path}{suffix}")).is_file()),
+    ]
     counted = () if stat.S_ISDIR(found[0].st_mode) else found
     return found[0].st_mode, tuple((one.st_mtime_ns, one.st_size, one.st_ino) for one in counted)
 
@@ -197,7 +240,10 @@ def _add(tar: tarfile.TarFile, entry: tarfile.TarInfo, content: IO[bytes] | None
 
 
 def _copy_database(path: Path, copy: IO[bytes]) -> None:
-    """As it is at one moment, by SQLite's own means: its newest pages may be in the file beside it. Raises sqlite3.Error."""
+    """As it is at one moment, by SQLite's own means: its newest pages may be in the file beside it.
+
+    Raises sqlite3.Error.
+    """
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "copy.db")
         with (
@@ -219,13 +265,19 @@ def restore_backup(options: Namespace) -> int:
     refuse_second(os.fspath(home), os.fspath(vault))
     archive = Path(options.file).resolve()
     if any(is_in(archive, folder.resolve()) for folder in (vault, home)):
-        raise ParachuteError(f"{archive} is in a folder that it would replace; move it elsewhere first")
+        raise ParachuteError(
+            f"{archive} is in a folder that it would replace; move it elsewhere first"
+        )
     targets = {"vault": vault, "home": home}
     for folder, ignored in ((vault, frozenset[str]()), (home, _NOT_KEPT)):
         if folder.exists() and any(path.name not in ignored for path in folder.iterdir()):
             if not options.replace:
-                raise ParachuteError(f"{folder} is not empty, and stays as it is; --replace moves it aside first")
-            aside = folder.with_name(f"{folder.name}.before-restore-{time.strftime('%Y%m%d-%H%M%S')}")
+                raise ParachuteError(
+                    f"{folder} is not empty, and stays as it is; --replace moves it aside first"
+                )
+            aside = folder.with_name(
+                f"{folder.name}.before-restore-{time.strftime('%Y%m%d-%H%M%S')}"
+            )
             folder.rename(aside)
             if not options.json:
                 say(f"Moved {folder} to {aside}.")
@@ -235,7 +287,10 @@ def restore_backup(options: Namespace) -> int:
     if options.json:
         say_json({"vault": os.fspath(vault), "home": os.fspath(home), "made": listed["made"]})
         return 0
-    say(f"Restored {vault} and {home}, as they were at {listed['made']}. `parachute start` goes on from there.")
+    say(
+        f"Restored {vault} and {home}, as they were at {listed['made']}. `parachute start` goes "
+        "on from there."
+    )
     return 0
 
 
@@ -244,7 +299,10 @@ def _size(size: int) -> str:
 
 
 def _read_list(archive: Path) -> dict[str, Any]:
-    """The archive's list, having read it to its end. Raises ParachuteError for what is no whole backup."""
+    """The archive's list, having read it to its end.
+
+    Raises ParachuteError for what is no whole backup.
+    """
     listed: object = None
     try:
         with tarfile.open(archive, "r|gz") as tar:
@@ -259,14 +317,25 @@ def _read_list(archive: Path) -> dict[str, Any]:
 
 
 def _extract(archive: Path, listed: dict[str, Any], targets: dict[str, Path]) -> None:
-    """Files first, links last, so that nothing is written through a link; then the folders' modes and what is no longer there."""
-    members, folders, links = frozenset(listed["members"]), dict[Path, tarfile.TarInfo](), dict[Path, str]()
+    """Files first, links last, so that nothing is written through a link; then the folders' modes
+    and what is no longer there.
+    """
+    members, folders, links = (
+        frozenset(listed["members"]),
+        dict[Path, tarfile.TarInfo](),
+        dict[Path, str](),
+    )
     targets["vault"].mkdir(parents=True, exist_ok=True)
     targets["home"].mkdir(parents=True, exist_ok=True, mode=0o700)
     with tarfile.open(archive, "r|gz") as tar:
         for entry in tar:
             kind, _, name = entry.name.partition("/")
-            if entry.name not in members or kind not in targets or ".." in name.split("/") or name.startswith("/"):
+            if (
+                entry.name not in members
+                or kind not in targets
+                or ".." in name.split("/")
+                or name.startswith("/")
+            ):
                 continue
             path = targets[kind] / name
             if path.is_file() or path.is_symlink():

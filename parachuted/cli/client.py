@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from parachuted.errors import NoDaemonError, NotFoundError, ParachuteError
 from parachuted.presence import running_daemon
 
-TYPE_CHECKING = False  # importing `typing` for this one name would be a tenth of what `parachute status` costs
+TYPE_CHECKING = (
+    False  # importing `typing` for this one name would be a tenth of what `parachute status` costs
+)
 if TYPE_CHECKING:
     from typing import Any
 
@@ -41,12 +43,24 @@ def daemon_record() -> dict[str, object]:
     return record
 
 
-def ask(method: str, path: str, body: dict[str, object] | None = None, *, timeout_s: float = _TIMEOUT_S, only_new: bool = False) -> Any:  # noqa: ANN401  JSON of any shape
-    """The daemon's answer. Raises NoDaemonError, NotFoundError, or ParachuteError with the daemon's own sentence.
+def ask(
+    method: str,
+    path: str,
+    body: dict[str, object] | None = None,
+    *,
+    timeout_s: float = _TIMEOUT_S,
+    only_new: bool = False,
+) -> Any:  # noqa: ANN401  JSON of any shape
+    """The daemon's answer.
 
-    `timeout_s`: how long an answer may take, in seconds; `only_new`: what is sent may replace nothing.
+    Raises NoDaemonError, NotFoundError, or ParachuteError with the daemon's own sentence.
+
+    `timeout_s`: how long an answer may take, in seconds; `only_new`: what is sent may replace
+    nothing.
     """
-    status, text = _exchange(daemon_record(), method, path, body, timeout_s, "If-None-Match: *\r\n" if only_new else "")
+    status, text = _exchange(
+        daemon_record(), method, path, body, timeout_s, "If-None-Match: *\r\n" if only_new else ""
+    )
     return _answer(status, _json(text))
 
 
@@ -62,7 +76,9 @@ def _answer(status: int, answer: Any) -> Any:  # noqa: ANN401  JSON of any shape
     if status < 400:  # noqa: PLR2004
         return answer
     message = str(answer.get("message", "")) if isinstance(answer, dict) else ""
-    raise (NotFoundError if status == 404 else ParachuteError)(message or f"the daemon answered {status}")  # noqa: PLR2004
+    raise (NotFoundError if status == 404 else ParachuteError)(  # noqa: PLR2004
+        message or f"the daemon answered {status}"
+    )
 
 
 def _json(text: bytes) -> Any:  # noqa: ANN401  JSON of any shape
@@ -73,15 +89,26 @@ def _json(text: bytes) -> Any:  # noqa: ANN401  JSON of any shape
 
 
 def _exchange(
-    record: dict[str, object], method: str, path: str, body: dict[str, object] | None, timeout_s: float, more: str
+    record: dict[str, object],
+    method: str,
+    path: str,
+    body: dict[str, object] | None,
+    timeout_s: float,
+    more: str,
 ) -> tuple[int, bytes]:
     """The status and the bytes of an answer; `more` are headers beside the usual ones."""
     payload = b"" if body is None else json.dumps(body).encode()
     host, port = str(record["host"]), int(str(record["port"]))
     name = f"[{host}]" if ":" in host else host
-    head = f"{method} {path} HTTP/1.1\r\nHost: {name}:{port}\r\nConnection: close\r\nContent-Length: {len(payload)}\r\n{more}"
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: {name}:{port}\r\nConnection: "
+        f"close\r\nContent-Length: {len(payload)}\r\n{more}"
+    )
     head += f"Authorization: Bearer {record['token']}\r\n\r\n" if "token" in record else "\r\n"
-    address: Any = (host.encode(), port)  # bytes, since for a text Python would load its table of international names
+    address: Any = (
+        host.encode(),
+        port,
+    )  # bytes, since for a text Python would load its table of international names
     try:
         with socket.create_connection(address, timeout=timeout_s) as connection:
             connection.sendall(head.encode() + payload)
@@ -89,7 +116,9 @@ def _exchange(
             while part := connection.recv(65536):
                 answer += part
     except OSError as error:
-        raise NoDaemonError(f"the daemon does not answer ({error}); `parachute restart` may help") from error
+        raise NoDaemonError(
+            f"the daemon does not answer ({error}); `parachute restart` may help"
+        ) from error
     header, _, text = answer.partition(b"\r\n\r\n")
     try:
         return int(header.split(b" ", 2)[1]), text

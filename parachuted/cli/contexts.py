@@ -18,11 +18,27 @@ def migrate(options: Namespace) -> int:
         say_json(answer)
         return code
     rows = [
-        (move["file"], _DOES[move["action"]], move["target"], ", ".join(move["sections"]) or move["reason"]) for move in answer["moves"]
+        (
+            move["file"],
+            _DOES[move["action"]],
+            move["target"],
+            ", ".join(move["sections"]) or move["reason"],
+        )
+        for move in answer["moves"]
     ]
-    say_table(rows, ("OLD FILE", "", "CONTEXT FILE", "SECTIONS ADDED, OR WHY"), nothing="There are no context files in Chat/contexts.")
+    say_table(
+        rows,
+        ("OLD FILE", "", "CONTEXT FILE", "SECTIONS ADDED, OR WHY"),
+        nothing="There are no context files in Chat/contexts.",
+    )
     if not options.apply and rows:
-        say("\nNothing was changed. `parachute contexts migrate --apply` does it; the old files are kept in Chat/contexts/migrated.")
+        say(
+            "\nNothing was changed. `parachute contexts migrate --apply` does it; the old files "
+            "are kept in Chat/contexts/migrated."
+        )
     elif options.apply and answer["run"]:
-        say(f"\nDone; {count(answer['sessions'], 'choice')} of sessions followed. Take it back with: parachute undo {answer['run']}")
+        say(
+            f"\nDone; {count(answer['sessions'], 'choice')} of sessions followed. Take it back "
+            f"with: parachute undo {answer['run']}"
+        )
     return code

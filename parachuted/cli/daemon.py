@@ -34,7 +34,10 @@ def start(options: Namespace) -> int:
     home = home_of(os.environ)
     record = running_daemon(home)
     if record is not None:
-        raise DaemonError(f"a daemon is already running (pid {record['pid']}) on {record['vault']}; `parachute status` tells more")
+        raise DaemonError(
+            f"a daemon is already running (pid {record['pid']}) on {record['vault']}; `parachute "
+            "status` tells more"
+        )
     if not options.foreground:
         return _background(home, options)
     gc.disable()  # loading makes objects and drops few; the daemon lets it begin once all is loaded
@@ -44,10 +47,15 @@ def start(options: Namespace) -> int:
         say(f"note  {note}")
     from parachuted.cli.foreground import serve
 
-    given = {"vault": os.fspath(settings.vault) if options.vault is not None else None, "port": options.port}
+    given = {
+        "vault": os.fspath(settings.vault) if options.vault is not None else None,
+        "port": options.port,
+    }
     flags = {name: value for name, value in given.items() if value is not None}
     is_quiet = options.quiet or options.detached
-    serve(settings, quiet=is_quiet, flags=flags | ({} if options.detached else {"foreground": True}))
+    serve(
+        settings, quiet=is_quiet, flags=flags | ({} if options.detached else {"foreground": True})
+    )
     return 0
 
 
@@ -55,7 +63,9 @@ def _load(options: Namespace) -> Any:  # noqa: ANN401  Settings, which would hav
     """The settings, with the default vault made where that is asked for. Raises ConfigError."""
     from parachuted.config import home_folder, load_settings
 
-    settings = load_settings(home_folder(os.environ), os.environ, {"vault": options.vault, "port": options.port})
+    settings = load_settings(
+        home_folder(os.environ), os.environ, {"vault": options.vault, "port": options.port}
+    )
     if options.make_default:
         from parachuted.cli.setup import make_default_vault
 
@@ -79,16 +89,20 @@ def stop(_options: Namespace) -> int:
     if record is None:
         raise NoDaemonError("no daemon is running, so there is nothing to stop")
     if not _end(home, record):
-        raise DaemonError(f"the daemon (pid {record['pid']}) does not end; `kill -9 {record['pid']}` is safe, nothing is lost")
+        raise DaemonError(
+            f"the daemon (pid {record['pid']}) does not end; `kill -9 {record['pid']}` is safe, "
+            "nothing is lost"
+        )
     say("Stopped.")
     return 0
 
 
 def restart(options: Namespace) -> int:
-    """`parachute restart`: with the settings as they are now, and what the running daemon was told beside them.
+    """`parachute restart`: with the settings as they are now, and what the running daemon was told
+    beside them.
 
-    What would keep the new daemon from starting is looked for while the old one runs, and leaves it running. One that runs in a terminal
-    or as a service starts again there.
+    What would keep the new daemon from starting is looked for while the old one runs, and leaves it
+    running. One that runs in a terminal or as a service starts again there.
     """
     home = home_of(os.environ)
     record = _settled(home)
@@ -111,12 +125,15 @@ def restart(options: Namespace) -> int:
         if record is None or is_locked(home):
             raise
         raise DaemonError(
-            f"{error.message}\nThe earlier daemon has ended, so none is running: mend this, then `parachute start`."
+            f"{error.message}\nThe earlier daemon has ended, so none is running: mend this, then "
+            "`parachute start`."
         ) from error
 
 
 def _refuse_hopeless(home: str, settings: Any, record: dict[str, object]) -> None:  # noqa: ANN401  Settings, which would have to be imported
-    """Raise DaemonError for what would keep a new daemon from starting in the place of the one that runs."""
+    """Raise DaemonError for what would keep a new daemon from starting in the place of the one that
+    runs.
+    """
     if not settings.vault.is_dir():
         raise DaemonError(f"{no_vault(settings.vault)}. The daemon that is running goes on")
     state_folder(Path(home), settings.vault)  # asks, where it is not clear which vault that is
@@ -125,10 +142,15 @@ def _refuse_hopeless(home: str, settings: Any, record: dict[str, object]) -> Non
     _refuse_unwritable(home)
     if settings.port not in {0, record["port"]}:
         try:
-            socket.create_server((settings.host, settings.port), family=socket.AF_INET6 if ":" in settings.host else socket.AF_INET).close()
+            socket.create_server(
+                (settings.host, settings.port),
+                family=socket.AF_INET6 if ":" in settings.host else socket.AF_INET,
+            ).close()
         except OSError as error:
             reason = f"port {settings.port} cannot be used ({error.strerror or error})"
-            raise DaemonError(f"{reason}, so the daemon that is running goes on; choose another port") from error
+            raise DaemonError(
+                f"{reason}, so the daemon that is running goes on; choose another port"
+            ) from error
 
 
 def _begin_again(home: str, record: dict[str, object]) -> int:
@@ -137,7 +159,10 @@ def _begin_again(home: str, record: dict[str, object]) -> int:
     deadline = time.monotonic() + _PATIENCE_S
     while (now := running_daemon(home)) is None or now["started"] == record["started"]:
         if time.monotonic() > deadline:
-            raise DaemonError("the daemon has not come back yet; its terminal, or `parachute service status` and `parachute logs`, say why")
+            raise DaemonError(
+                "the daemon has not come back yet; its terminal, or `parachute service status` "
+                "and `parachute logs`, say why"
+            )
         time.sleep(_STEP_S)
     return _greet(now)
 
@@ -147,14 +172,22 @@ def logs(options: Namespace) -> int:
     path = _logs(home_of(os.environ)) / "daemon.log"
     if not path.exists():
         raise ParachuteError(f"there is no log yet at {path}")
-    words = ["tail", "-n", str(max(0, options.lines)), *(["-F"] if options.follow else []), os.fspath(path)]
+    words = [
+        "tail",
+        "-n",
+        str(max(0, options.lines)),
+        *(["-F"] if options.follow else []),
+        os.fspath(path),
+    ]
     if options.json:
         sys.stdout.flush()
         os.execvp("tail", words)  # noqa: S606, S607  it is everywhere and knows rotation; in our place, it is never left behind
     from parachuted.cli.logs import read_line
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace") as tail:  # noqa: S603
+    with subprocess.Popen(  # noqa: S603
+        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
+    ) as tail:
         try:
             for line in tail.stdout or ():
                 say_text(read_line(line))
@@ -165,7 +198,9 @@ def logs(options: Namespace) -> int:
 
 
 def _background(home: str, options: Namespace) -> int:
-    """Begin a daemon at once; what keeps it from starting is told here, in full, where it can be known without it."""
+    """Begin a daemon at once; what keeps it from starting is told here, in full, where it can be
+    known without it.
+    """
     _refuse_full_disk(home)
     _refuse_unwritable(home)
     if options.make_default:
@@ -176,14 +211,23 @@ def _background(home: str, options: Namespace) -> int:
     command = [sys.executable, "-m", "parachuted", "start", "--foreground", "--detached"]
     command += ["--vault", vault] if vault is not None else []
     command += ["--port", str(options.port)] if options.port is not None else []
-    environment = {**os.environ, "PARACHUTE_HOME": home}  # which may have been relative to this folder, as the vault may have been
+    environment = {
+        **os.environ,
+        "PARACHUTE_HOME": home,
+    }  # which may have been relative to this folder, as the vault may have been
     for name in ("PARACHUTE_VAULT", "VAULT_PATH"):
         if environment.get(name):
             environment[name] = absolute(environment[name], os.environ)
     with _output(home).open("wb") as file:
         process = subprocess.Popen(  # noqa: S603  our own program
-            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, cwd="/", env=environment
-        )  # fmt: skip
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            cwd="/",
+            env=environment,
+        )
     for note in _notes(process, options):
         say(f"note  {note}")
     record = _wait(home, process)
@@ -198,7 +242,10 @@ def _background(home: str, options: Namespace) -> int:
 
 
 def _notes(process: subprocess.Popen[bytes], options: Namespace) -> Sequence[str]:
-    """What the settings leave to be said; read while the daemon begins. Raises ConfigError, for which it ends too."""
+    """What the settings leave to be said; read while the daemon begins.
+
+    Raises ConfigError, for which it ends too.
+    """
     try:
         return tuple(_load(options).notes)
     except ConfigError:
@@ -209,12 +256,19 @@ def _notes(process: subprocess.Popen[bytes], options: Namespace) -> Sequence[str
 
 def _not_started(home: str, process: subprocess.Popen[bytes]) -> DaemonError:
     said = _output(home).read_text("utf-8", "replace").strip().splitlines()
-    why = said[-1].removeprefix("parachute: ") if said else f"it ended with {process.returncode}; `parachute logs` may say why"
+    why = (
+        said[-1].removeprefix("parachute: ")
+        if said
+        else f"it ended with {process.returncode}; `parachute logs` may say why"
+    )
     return DaemonError(f"the daemon did not start: {why}")
 
 
 def _greet(record: dict[str, object]) -> int:
-    say(f"Started: pid {record['pid']}, http://{record['host']}:{record['port']}, watching {record['vault']}.")
+    say(
+        f"Started: pid {record['pid']}, http://{record['host']}:{record['port']}, watching "
+        f"{record['vault']}."
+    )
     sys.stdout.flush()
     agent = ask("GET", "/api/health?detailed=true")["agent"]
     say(f"Agent: {agent['reason']}.")
@@ -222,18 +276,25 @@ def _greet(record: dict[str, object]) -> int:
 
 
 def _refuse_unwritable(home: str) -> None:
-    """Raise DaemonError where a daemon could not say what is wrong: a quota, or a disk that may only be read, is known by trying alone."""
+    """Raise DaemonError where a daemon could not say what is wrong: a quota, or a disk that may
+    only be read, is known by trying alone.
+    """
     trial = _logs(home) / "start.trial"
     try:
         trial.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         trial.write_bytes(bytes(_TRIAL))
         trial.unlink()
     except OSError as error:
-        raise DaemonError(f"{trial.parent} cannot be written ({error.strerror}); make room or mend its rights, then start again") from error
+        raise DaemonError(
+            f"{trial.parent} cannot be written ({error.strerror}); make room or mend its rights, "
+            "then start again"
+        ) from error
 
 
 def _refuse_full_disk(folder: str) -> None:
-    """Raise DaemonError where so little can be written that a daemon could not even say what is wrong."""
+    """Raise DaemonError where so little can be written that a daemon could not even say what is
+    wrong.
+    """
     there = Path(folder)
     while not there.exists():
         there = there.parent
@@ -241,20 +302,26 @@ def _refuse_full_disk(folder: str) -> None:
     free = disk.f_bavail * disk.f_frsize
     if free < _LEAST_ROOM or (disk.f_files > 0 and disk.f_favail == 0):
         raise DaemonError(
-            f"the disk of {folder} is full ({free // 1024} KB and {disk.f_favail} files free); make room for {_LEAST_ROOM >> 20} MB there, "
+            f"the disk of {folder} is full ({free // 1024} KB and {disk.f_favail} files free); "
+            f"make room for {_LEAST_ROOM >> 20} MB there, "
             "then start again"
         )
 
 
 def _wait(home: str, process: subprocess.Popen[bytes]) -> dict[str, object] | None:
-    """Its record, as soon as it answers, however long it reads the vault before that; None when it has ended."""
+    """Its record, as soon as it answers, however long it reads the vault before that; None when it
+    has ended.
+    """
     telling = time.monotonic() + _PATIENCE_S
     while process.poll() is None:
         found = running_daemon(home)
         if found is not None and found["pid"] == process.pid:
             return found
         if time.monotonic() > telling:
-            say(f"The daemon (pid {process.pid}) is still reading the vault; Ctrl-C leaves it to that.")
+            say(
+                f"The daemon (pid {process.pid}) is still reading the vault; Ctrl-C leaves it to "
+                "that."
+            )
             sys.stdout.flush()
             telling = float("inf")
         time.sleep(_STEP_S)
@@ -262,11 +329,17 @@ def _wait(home: str, process: subprocess.Popen[bytes]) -> dict[str, object] | No
 
 
 def _settled(home: str) -> dict[str, object] | None:
-    """The record of the daemon, None where there is none. Waits for one that is starting, or ending."""
+    """The record of the daemon, None where there is none.
+
+    Waits for one that is starting, or ending.
+    """
     deadline = time.monotonic() + _PATIENCE_S
     while (record := running_daemon(home)) is None and is_locked(home):
         if time.monotonic() > deadline:
-            raise DaemonError(f"a daemon for {home} is still starting or ending; try again when `parachute status` answers")
+            raise DaemonError(
+                f"a daemon for {home} is still starting or ending; try again when `parachute "
+                "status` answers"
+            )
         time.sleep(_STEP_S)
     return record
 
@@ -283,7 +356,10 @@ def _end(home: str, record: dict[str, object]) -> bool:
 
 
 def _kill(home: str, record: dict[str, object]) -> None:
-    """End a daemon that does not do so when asked. What it was doing is done again at the next start."""
+    """End a daemon that does not do so when asked.
+
+    What it was doing is done again at the next start.
+    """
     say(f"The daemon (pid {record['pid']}) does not end, so it is killed; nothing is lost.")
     _signal(record, signal.SIGKILL)
     while is_locked(home):

@@ -46,11 +46,17 @@ def _run(vault: Path, home: Path) -> None:
     shutil.copytree(bundled_folder("vault-template"), vault)
     os.environ["PARACHUTE_HOME"] = os.fspath(home)
     note = vault / "Projects" / "garden" / "AGENTS.md"
-    say(f"A vault in {vault}. Its AGENTS.md says in its frontmatter that it watches Projects/* and Areas/*.")
+    say(
+        f"A vault in {vault}. Its AGENTS.md says in its frontmatter that it watches Projects/* "
+        "and Areas/*."
+    )
     with _daemon(vault, home) as record, _events(record) as events:
         say("The daemon watches; the agent is the offline one: no model, no account, no cost.\n")
         _show_plan()
-        say(f"\n1. You edit Projects/garden/AGENTS.md, as an editor would: {_OLD[2:]!r} becomes {_NEW[2:]!r}")
+        say(
+            f"\n1. You edit Projects/garden/AGENTS.md, as an editor would: {_OLD[2:]!r} becomes "
+            f"{_NEW[2:]!r}"
+        )
         _save(note, note.read_text("utf-8").replace(_OLD, _NEW))
         change = events.wait("file.modified")
         say(f"2. noticed    {change['path']} was changed by a {change['by']}")
@@ -61,8 +67,14 @@ def _run(vault: Path, home: Path) -> None:
         _show_run(run["run"])
         _show_why(vault, run["run"])
         undone = ask("POST", f"/api/runs/{run['run']}/undo", {})
-        say(f"\n6. undo       {len(undone['runs'])} run taken back; AGENTS.md is as it was, your edit of the garden stays.")
-    say("\nThat is the whole loop. Now with notes of your own: `parachute init`, `parachute start`, then edit something that is watched.")
+        say(
+            f"\n6. undo       {len(undone['runs'])} run taken back; AGENTS.md is as it was, your "
+            "edit of the garden stays."
+        )
+    say(
+        "\nThat is the whole loop. Now with notes of your own: `parachute init`, `parachute "
+        "start`, then edit something that is watched."
+    )
 
 
 def _show_plan() -> None:
@@ -86,7 +98,10 @@ def _show_why(vault: Path, run: str) -> None:
     say(f"  {lines[number - 1].strip()}")
     if document is not None:
         cause = document["causes"][0]
-        say(f"  by {document['agent']} ({document['backend']}) in {run}, started by your change of {cause['path']}")
+        say(
+            f"  by {document['agent']} ({document['backend']}) in {run}, started by your change "
+            f"of {cause['path']}"
+        )
 
 
 def _save(path: Path, text: str) -> None:
@@ -103,8 +118,21 @@ def _daemon(vault: Path, home: Path) -> Iterator[dict[str, object]]:
         "PARACHUTE_AGENT_BACKEND": "offline",
         "PARACHUTE_BUBBLE_QUIET_S": "1",
     }
-    command = [sys.executable, "-P", "-m", "parachuted", "start", "--foreground", "--vault", os.fspath(vault), "--port", "0"]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # noqa: S603  our own program
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "parachuted",
+        "start",
+        "--foreground",
+        "--vault",
+        os.fspath(vault),
+        "--port",
+        "0",
+    ]
+    process = subprocess.Popen(  # noqa: S603  our own program
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
     try:
         yield _wait_for_daemon(home, process)
     finally:
@@ -158,6 +186,8 @@ class _Events:
 def _events(record: dict[str, object]) -> Iterator[_Events]:
     address = (str(record["host"]), int(str(record["port"])))
     with socket.create_connection(address) as connection:
-        connection.sendall(f"GET /api/events HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\n\r\n".encode())
+        connection.sendall(
+            f"GET /api/events HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\n\r\n".encode()
+        )
         yield _Events(connection)
         connection.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,6 @@
-"""Foreground: a daemon in this very process, what it says to whoever looks on, and where its log goes."""
+"""Foreground: a daemon in this very process, what it says to whoever looks on, and where its log
+goes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ _LOG_BYTES = 5 << 20
 
 
 class _LogFile(logging.handlers.RotatingFileHandler):
-    """The log. A line that the disk refuses is told on the screen, once, without a traceback of the logging's own."""
+    """The log.
+
+    A line that the disk refuses is told on the screen, once, without a traceback of the logging's
+    own.
+    """
 
     _is_told = False
 
@@ -38,11 +44,17 @@ class _LogFile(logging.handlers.RotatingFileHandler):
             super().handleError(record)
         elif not self._is_told:
             self._is_told = True
-            sys.stderr.write(f"parachute: the log {self.baseFilename} cannot be written ({error.strerror}); make room there\n")
+            sys.stderr.write(
+                f"parachute: the log {self.baseFilename} cannot be written ({error.strerror}); "
+                "make room there\n"
+            )
 
 
 def serve(settings: Settings, *, quiet: bool, flags: Mapping[str, object]) -> None:
-    """Run a daemon until SIGTERM or Ctrl-C. `quiet`: what happens goes to the log alone. Raises DaemonError when it cannot begin."""
+    """Run a daemon until SIGTERM or Ctrl-C.
+
+    `quiet`: what happens goes to the log alone. Raises DaemonError when it cannot begin.
+    """
     home = home_folder(os.environ)
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     _begin_logging(home, settings.log_level, quiet=quiet)
@@ -51,7 +63,9 @@ def serve(settings: Settings, *, quiet: bool, flags: Mapping[str, object]) -> No
         os.execv(sys.executable, sys.orig_argv)  # noqa: S606  the same command, as the same process, so that its supervisor sees no end
 
 
-async def _serve(settings: Settings, home: Path, *, quiet: bool, flags: Mapping[str, object]) -> bool:
+async def _serve(
+    settings: Settings, home: Path, *, quiet: bool, flags: Mapping[str, object]
+) -> bool:
     """Whether it is to begin again. The vault is watched first; then all the rest is loaded."""
     loaded: list[Daemon] = []
 
@@ -86,23 +100,39 @@ async def _load(watched: WatchedVault) -> Daemon:
     from parachuted.daemon import Daemon, choose_agent
 
     settings, home = watched.settings, watched.home
-    chosen = choose_agent(settings, watched.folder, find_login_environment(os.environ, home), Path.home())
+    chosen = choose_agent(
+        settings, watched.folder, find_login_environment(os.environ, home), Path.home()
+    )
     return Daemon(settings, home, chosen, watched=watched)
 
 
 def _greet(daemon: Daemon, settings: Settings) -> None:
     watchers = daemon.watches.all()
-    say(f"parachuted watches {settings.vault}: {count(len(daemon.index), 'file')}, {count(len(watchers), 'watcher')}.")
+    say(
+        f"parachuted watches {settings.vault}: {count(len(daemon.index), 'file')}, "
+        f"{count(len(watchers), 'watcher')}."
+    )
     for declaration in watchers[:5]:
-        say(f"  {declaration.watcher} watches {', '.join(pattern.text for pattern in declaration.patterns)}")
+        say(
+            f"  {declaration.watcher} watches "
+            f"{', '.join(pattern.text for pattern in declaration.patterns)}"
+        )
     say(f"Agent: {daemon.chosen.reason}.")
     say(f"API: http://{settings.host}:{daemon.port}/api/health?detailed=true")
-    watched = next((path for one in watchers for path in daemon.watches.watched_by(one.watcher)), None)
+    watched = next(
+        (path for one in watchers for path in daemon.watches.watched_by(one.watcher)), None
+    )
     if watched is not None:
         woken = next(iter(daemon.watches.downstream(watched)), "")
-        say(f"Next: edit {settings.vault / watched} in any editor, save, and see {woken} follow. Ctrl-C ends this.")
+        say(
+            f"Next: edit {settings.vault / watched} in any editor, save, and see {woken} follow. "
+            "Ctrl-C ends this."
+        )
     else:
-        say("Next: give a note a `watch:` list in its frontmatter; `parachute watches` shows who watches what. Ctrl-C ends this.")
+        say(
+            "Next: give a note a `watch:` list in its frontmatter; `parachute watches` shows who "
+            "watches what. Ctrl-C ends this."
+        )
     sys.stdout.flush()
 
 
@@ -123,10 +153,19 @@ def _narrate(event: Event) -> None:
     if event.event == "watch.declared":
         line = "{watcher} now watches {patterns}" if data["patterns"] else None
     if line is not None and not (event.event == "vault.problem" and data["problem"] is None):
-        shown = {key: ", ".join(map(str, value)) if isinstance(value, list) else value for key, value in data.items()}
-        shown["what"] = "all that it watches" if data.get("paths") == [data.get("watcher")] else shown.get("paths")
+        shown = {
+            key: ", ".join(map(str, value)) if isinstance(value, list) else value
+            for key, value in data.items()
+        }
+        shown["what"] = (
+            "all that it watches"
+            if data.get("paths") == [data.get("watcher")]
+            else shown.get("paths")
+        )
         say(f"{at:%H:%M:%S} {line.format(**shown)}")
-    for problem in (*data["problems"], *data["unmatched"]) if event.event == "watch.declared" else ():  # type: ignore[misc]
+    for problem in (
+        (*data["problems"], *data["unmatched"]) if event.event == "watch.declared" else ()  # type: ignore[misc]
+    ):
         say(f"{at:%H:%M:%S} problem with what {data['watcher']} watches: {problem}")
     sys.stdout.flush()
 
@@ -134,9 +173,13 @@ def _narrate(event: Event) -> None:
 def _begin_logging(home: Path, level: str, *, quiet: bool) -> None:
     path = home / "logs" / "daemon.log"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    to_file = _LogFile(path, maxBytes=_LOG_BYTES, backupCount=3, encoding="utf-8", errors="backslashreplace")
+    to_file = _LogFile(
+        path, maxBytes=_LOG_BYTES, backupCount=3, encoding="utf-8", errors="backslashreplace"
+    )
     to_file.setFormatter(RedactedLines(JsonLines()))
     to_screen = logging.StreamHandler()
-    to_screen.setFormatter(RedactedLines(JsonLines() if "JOURNAL_STREAM" in os.environ else PlainLines()))
+    to_screen.setFormatter(
+        RedactedLines(JsonLines() if "JOURNAL_STREAM" in os.environ else PlainLines())
+    )
     to_screen.setLevel(logging.WARNING)
     logging.basicConfig(level=level.upper(), handlers=[to_file] if quiet else [to_file, to_screen])

@@ -1,4 +1,7 @@
-"""Hooks commands: list, test, history, replay, docs, approve. A running daemon answers them; without one they are done here."""
+"""Hooks commands: list, test, history, replay, docs, approve.
+
+A running daemon answers them; without one they are done here.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,15 @@ from parachuted.cli.client import ask, home_of
 from parachuted.cli.show import say, say_json, say_table, when
 from parachuted.config import home_folder, load_settings
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.hooks import HookApprovals, HookRunner, HookRunRecord, HookRunRecorder, Hooks, document, parse_event
+from parachuted.hooks import (
+    HookApprovals,
+    HookRunner,
+    HookRunRecord,
+    HookRunRecorder,
+    Hooks,
+    document,
+    parse_event,
+)
 from parachuted.hooks.names import UnknownEventError
 from parachuted.hooks.responses import show_events, show_hook, show_run, show_trial, show_whole_run
 from parachuted.hooks.run_recorder import FOLDER
@@ -25,7 +36,10 @@ from parachuted.hooks.trials import try_hooks
 from parachuted.presence import running_daemon
 from parachuted.vault_state import known_state_folder
 
-_NONE = "No hooks. A script named on-<event>.py or .sh in {} is one; `parachute hooks docs` lists the events."
+_NONE = (
+    "No hooks. A script named on-<event>.py or .sh in {} is one; `parachute hooks docs` lists "
+    "the events."
+)
 _INDENT = "    "
 
 
@@ -35,8 +49,15 @@ def hooks_list(options: Namespace) -> int:
     if options.json:
         say_json(answer)
         return 0
-    rows = [(one["name"], " ".join(one["events"]), _does(one), _times(one), one["description"] or "") for one in answer["hooks"]]
-    say_table(rows, ("HOOK", "EVENT", "MAY STOP IT", "RUNS", "WHAT IT IS"), nothing=_NONE.format(home_folder(os.environ) / "hooks"))
+    rows = [
+        (one["name"], " ".join(one["events"]), _does(one), _times(one), one["description"] or "")
+        for one in answer["hooks"]
+    ]
+    say_table(
+        rows,
+        ("HOOK", "EVENT", "MAY STOP IT", "RUNS", "WHAT IT IS"),
+        nothing=_NONE.format(home_folder(os.environ) / "hooks"),
+    )
     for one in answer["hooks"]:
         if one["problem"]:
             say(f"problem  {one['name']} does not run: {one['problem']}")
@@ -52,7 +73,9 @@ def hooks_test(options: Namespace) -> int:
     """`parachute hooks test EVENT [--data FILE] [--hook ID]`; 1 when a hook failed."""
     given = _given(options.data)
     if _is_running():
-        answer = ask("POST", "/api/hooks/test", {"event": options.event, "data": given, "hook": options.hook})
+        answer = ask(
+            "POST", "/api/hooks/test", {"event": options.event, "data": given, "hook": options.hook}
+        )
     else:
         answer = _alone(lambda hooks, vault: _trial(hooks, vault, options, given))
     code = int(any(_has_failed(run) for run in answer["runs"]))
@@ -62,11 +85,17 @@ def hooks_test(options: Namespace) -> int:
     for run in answer["runs"]:
         _tell_run(run)
     for name in answer["passed_over"]:
-        say(f"{name} was passed over: its matcher does not mean this sample; --hook {name} runs it all the same.")
+        say(
+            f"{name} was passed over: its matcher does not mean this sample; --hook {name} runs "
+            "it all the same."
+        )
     if not answer["runs"] and not answer["passed_over"]:
         say(f"No hook is for {answer['event']}; `parachute hooks list` shows those there are.")
     elif answer["runs"]:
-        say(f"{answer['event']}: {'it would go on' if answer['allowed'] else 'it would be stopped'}.")
+        say(
+            f"{answer['event']}: "
+            f"{'it would go on' if answer['allowed'] else 'it would be stopped'}."
+        )
     return code
 
 
@@ -74,21 +103,46 @@ def hooks_history(options: Namespace) -> int:
     """`parachute hooks history [RUN]`."""
     if options.run_name:
         run = _run_name(options.run_name)
-        return _tell(ask("GET", f"/api/hooks/runs/{run}") if _is_running() else show_whole_run(_kept(run)), as_json=options.json)
+        return _tell(
+            ask("GET", f"/api/hooks/runs/{run}") if _is_running() else show_whole_run(_kept(run)),
+            as_json=options.json,
+        )
     limit = max(1, min(options.limit, 200))
-    answer = ask("GET", f"/api/hooks/runs?limit={limit}") if _is_running() else {"runs": [show_run(one) for one in _recorder().last(limit)]}
+    answer = (
+        ask("GET", f"/api/hooks/runs?limit={limit}")
+        if _is_running()
+        else {"runs": [show_run(one) for one in _recorder().last(limit)]}
+    )
     if options.json:
         say_json(answer)
         return 0
-    rows = [(run["id"], when(run["at"]), run["hook"], run["event"], f"{run['took_ms']:.0f} ms", run["decision"]) for run in answer["runs"]]
-    say_table(rows, ("RUN", "AT (UTC)", "HOOK", "EVENT", "TOOK", "DECISION"), nothing="No hook has run yet.")
+    rows = [
+        (
+            run["id"],
+            when(run["at"]),
+            run["hook"],
+            run["event"],
+            f"{run['took_ms']:.0f} ms",
+            run["decision"],
+        )
+        for run in answer["runs"]
+    ]
+    say_table(
+        rows,
+        ("RUN", "AT (UTC)", "HOOK", "EVENT", "TOOK", "DECISION"),
+        nothing="No hook has run yet.",
+    )
     return 0
 
 
 def hooks_replay(options: Namespace) -> int:
     """`parachute hooks replay RUN`; 1 when the hook failed."""
     name = _run_name(options.run_name)
-    run = ask("POST", f"/api/hooks/runs/{name}/replay", {}) if _is_running() else _alone(lambda hooks, _vault: _replayed(hooks, name))
+    run = (
+        ask("POST", f"/api/hooks/runs/{name}/replay", {})
+        if _is_running()
+        else _alone(lambda hooks, _vault: _replayed(hooks, name))
+    )
     _tell(run, as_json=options.json)
     return int(_has_failed(run))
 
@@ -101,9 +155,15 @@ def hooks_docs(options: Namespace) -> int:
     if options.json:
         say_json({"events": events})
         return 0
-    rows = [(one["name"], one["claude"] or "", "yes" if one["may_block"] else "", one["tells"]) for one in events]
+    rows = [
+        (one["name"], one["claude"] or "", "yes" if one["may_block"] else "", one["tells"])
+        for one in events
+    ]
     say_table(rows, ("EVENT", "CLAUDE CODE'S NAME", "MAY BE STOPPED", "WHEN"), nothing="")
-    say("\nA hook reads one JSON object; `parachute hooks docs EVENT` shows it. Exit code 2 stops what may be stopped.")
+    say(
+        "\nA hook reads one JSON object; `parachute hooks docs EVENT` shows it. Exit code 2 stops "
+        "what may be stopped."
+    )
     say(_reference())
     return 0
 
@@ -139,10 +199,17 @@ def _alone(act: Callable[[Hooks, Path], Awaitable[Any]]) -> Any:  # noqa: ANN401
     async def main() -> Any:  # noqa: ANN401  the same
         runner = HookRunner(settings.hooks.concurrency)
         hooks = Hooks(
-            home=home, vault=settings.vault, runner=runner, approvals=HookApprovals(home), recorder=_recorder(),
-            clock=_now, report=lambda _subject, _problem: None, env=os.environ,
-            fails_closed=settings.hooks.fails_closed, must_approve=settings.hooks.must_approve,
-        )  # fmt: skip
+            home=home,
+            vault=settings.vault,
+            runner=runner,
+            approvals=HookApprovals(home),
+            recorder=_recorder(),
+            clock=_now,
+            report=lambda _subject, _problem: None,
+            env=os.environ,
+            fails_closed=settings.hooks.fails_closed,
+            must_approve=settings.hooks.must_approve,
+        )
         try:
             return await act(hooks, settings.vault)
         finally:
@@ -160,8 +227,14 @@ async def _listing(hooks: Hooks, _vault: Path) -> object:
     }
 
 
-async def _trial(hooks: Hooks, vault: Path, options: Namespace, given: dict[str, object] | None) -> object:
-    return show_trial(await try_hooks(hooks, options.event, vault=vault, at=_now(), given=given, only=options.hook))
+async def _trial(
+    hooks: Hooks, vault: Path, options: Namespace, given: dict[str, object] | None
+) -> object:
+    return show_trial(
+        await try_hooks(
+            hooks, options.event, vault=vault, at=_now(), given=given, only=options.hook
+        )
+    )
 
 
 async def _replayed(hooks: Hooks, name: str) -> object:
@@ -177,13 +250,17 @@ def _given(name: str | None) -> dict[str, object] | None:
     if name is None:
         return None
     try:
-        yaml_nodes = json.loads(sys.stdin.read() if name == "-" else Path(name).expanduser().read_text("utf-8"))
+        yaml_nodes = json.loads(
+            sys.stdin.read() if name == "-" else Path(name).expanduser().read_text("utf-8")
+        )
     except OSError as error:
         raise ParachuteError(f"{name} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ParachuteError(f"{name} is not JSON: {error}") from error
     if not isinstance(yaml_nodes, dict):
-        raise ParachuteError(f"{name} should hold a JSON object: an event's data, or all that a hook reads")
+        raise ParachuteError(
+            f"{name} should hold a JSON object: an event's data, or all that a hook reads"
+        )
     return yaml_nodes
 
 
@@ -200,7 +277,9 @@ def _recorder() -> HookRunRecorder:
 def _kept(name: str) -> HookRunRecord:
     record = _recorder().get(name)
     if record is None:
-        raise NotFoundError(f"there is no run {name}, or not any more; `parachute hooks history` lists the last 200")
+        raise NotFoundError(
+            f"there is no run {name}, or not any more; `parachute hooks history` lists the last 200"
+        )
     return record
 
 
@@ -213,8 +292,17 @@ def _tell(run: Mapping[str, Any], *, as_json: bool) -> int:
 
 
 def _tell_run(run: Mapping[str, Any]) -> None:
-    ended = "ended by the limit" if run["timed_out"] else "not run" if run["exit_code"] is None else f"exit code {run['exit_code']}"
-    say(f"{run['hook']} on {run['event']}, run {run['id']}: {run['decision']} ({ended}, {run['took_ms']:.0f} ms)")
+    ended = (
+        "ended by the limit"
+        if run["timed_out"]
+        else "not run"
+        if run["exit_code"] is None
+        else f"exit code {run['exit_code']}"
+    )
+    say(
+        f"{run['hook']} on {run['event']}, run {run['id']}: {run['decision']} ({ended}, "
+        f"{run['took_ms']:.0f} ms)"
+    )
     if run["strays"]:
         say(f"  of what it left behind, {run['strays']} still ran and had to be ended")
     for name in ("stdin", "stdout", "stderr"):
@@ -230,7 +318,11 @@ def _lines(text: str) -> list[str]:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return text.rstrip("\n").split("\n")
-    return json.dumps(value, indent=2, ensure_ascii=False).split("\n") if isinstance(value, dict) else text.rstrip("\n").split("\n")
+    return (
+        json.dumps(value, indent=2, ensure_ascii=False).split("\n")
+        if isinstance(value, dict)
+        else text.rstrip("\n").split("\n")
+    )
 
 
 def _tell_event(options: Namespace) -> int:
@@ -247,7 +339,11 @@ def _tell_event(options: Namespace) -> int:
     claude = event["claude"] if event is not None else None
     say(f"{name}, in Claude Code {claude}" if claude else name)
     if event is not None:
-        stops = "Exit code 2 stops it, and stderr says why." if event["may_block"] else "It has happened, so nothing stops it."
+        stops = (
+            "Exit code 2 stops it, and stderr says why."
+            if event["may_block"]
+            else "It has happened, so nothing stops it."
+        )
         say(f"{event['tells']} {stops}".strip())
     say("\nA hook reads this on stdin, on one line:\n")
     for line in json.dumps(sample, indent=2, ensure_ascii=False).split("\n"):
@@ -273,7 +369,11 @@ def _times(one: dict[str, Any]) -> str:
 
 
 def _has_failed(run: Mapping[str, Any]) -> bool:
-    return run["exit_code"] is None or run["problem"] is not None or str(run["decision"]).startswith("failed")
+    return (
+        run["exit_code"] is None
+        or run["problem"] is not None
+        or str(run["decision"]).startswith("failed")
+    )
 
 
 def _run_name(text: str) -> str:

@@ -1,4 +1,6 @@
-"""Keys commands: list, create, revoke. They work on keys.yaml itself, so no daemon is needed; one that runs sees it at once.
+"""Keys commands: list, create, revoke.
+
+They work on keys.yaml itself, so no daemon is needed; one that runs sees it at once.
 
 When keys were last used is asked of the daemon, if one runs: it writes that down only now and then.
 """
@@ -14,20 +16,41 @@ from parachuted.cli.client import ask
 from parachuted.cli.show import say, say_json, say_table, when
 from parachuted.config import home_folder
 from parachuted.errors import ParachuteError
-from parachuted.keys import KNOWN_MODULES, USUAL, ApiKey, KeyFile, MintedKey, Scope, key_document, mint, parse_end, parse_words
+from parachuted.keys import (
+    KNOWN_MODULES,
+    USUAL,
+    ApiKey,
+    KeyFile,
+    MintedKey,
+    Scope,
+    key_document,
+    mint,
+    parse_end,
+    parse_words,
+)
 
 
 def keys_list(options: Namespace) -> int:
     """`parachute keys list`."""
     held = _file().load()
     used = _last_uses()
-    told = [{**_told(key), **({"last_used": used[key.id]} if used.get(key.id) else {})} for key in held.keys]
+    told = [
+        {**_told(key), **({"last_used": used[key.id]} if used.get(key.id) else {})}
+        for key in held.keys
+    ]
     if options.json:
         say_json({"keys": told, "faults": list(held.faults)})
         return 0
     uses = [when(str(one.get("last_used") or "")) or "never" for one in told]
-    rows = [(key.id, key.name, _may(key.scopes), use, _end(key)) for key, use in zip(held.keys, uses, strict=True)]
-    say_table(rows, ("ID", "NAME", "MAY", "LAST USED", "ENDS"), nothing="No keys; `parachute keys create NAME` makes one.")
+    rows = [
+        (key.id, key.name, _may(key.scopes), use, _end(key))
+        for key, use in zip(held.keys, uses, strict=True)
+    ]
+    say_table(
+        rows,
+        ("ID", "NAME", "MAY", "LAST USED", "ENDS"),
+        nothing="No keys; `parachute keys create NAME` makes one.",
+    )
     for fault in held.faults:
         say(f"problem  {fault}")
     return 0
@@ -39,7 +62,12 @@ def keys_create(options: Namespace) -> int:
     try:
         scopes = _scopes(options.scope, options.path)
         _refuse_unknown(scopes)
-        made = mint(options.name, scopes, now=now, expires=parse_end(options.expires, now) if options.expires else None)
+        made = mint(
+            options.name,
+            scopes,
+            now=now,
+            expires=parse_end(options.expires, now) if options.expires else None,
+        )
     except ValueError as error:
         raise ParachuteError(str(error)) from error
     _file().add(made.key)
@@ -52,7 +80,10 @@ def keys_create(options: Namespace) -> int:
 
 def keys_revoke(options: Namespace) -> int:
     """`parachute keys revoke KEY`."""
-    say(f"Revoked {_file().remove(options.key)}. It opens nothing any more, and streams that it had opened end.")
+    say(
+        f"Revoked {_file().remove(options.key)}. It opens nothing any more, and streams that it "
+        "had opened end."
+    )
     return 0
 
 
@@ -61,7 +92,9 @@ def _file() -> KeyFile:
 
 
 def _last_uses() -> dict[str, str | None]:
-    """When keys were last used, by id, as a running daemon knows before the file does; nothing when none answers."""
+    """When keys were last used, by id, as a running daemon knows before the file does; nothing when
+    none answers.
+    """
     try:
         return {key["id"]: key["last_used_at"] for key in ask("GET", "/api/auth/keys")["keys"]}
     except ParachuteError:
@@ -74,7 +107,9 @@ def _scopes(words: list[str] | None, paths: list[str] | None) -> tuple[Scope, ..
 
 
 def _refuse_unknown(scopes: tuple[Scope, ...]) -> None:
-    """Raises ValueError for a scope on an unknown module: a misspelled one would silently open nothing."""
+    """Raises ValueError for a scope on an unknown module: a misspelled one would silently open
+    nothing.
+    """
     if {scope.module for scope in scopes} <= set(KNOWN_MODULES):
         return
     from parachuted.modules.registry.module_registry import ModuleRegistry
@@ -82,7 +117,10 @@ def _refuse_unknown(scopes: tuple[Scope, ...]) -> None:
     known = [*KNOWN_MODULES, *ModuleRegistry(home_folder(os.environ)).load()]
     unknown = sorted({scope.module for scope in scopes}.difference(known))
     if unknown:
-        raise ValueError(f"there is no module {unknown[0]}; those that a scope may name are {', '.join(dict.fromkeys(known))}")
+        raise ValueError(
+            f"there is no module {unknown[0]}; those that a scope may name are "
+            f"{', '.join(dict.fromkeys(known))}"
+        )
 
 
 def _show(made: MintedKey) -> None:
@@ -95,7 +133,9 @@ def _show(made: MintedKey) -> None:
         import segno
 
         say()
-        segno.make(made.secret, micro=False).terminal(compact=(sys.stdout.encoding or "").lower().startswith("utf"))
+        segno.make(made.secret, micro=False).terminal(
+            compact=(sys.stdout.encoding or "").lower().startswith("utf")
+        )
 
 
 def _told(key: ApiKey) -> dict[str, object]:
@@ -106,8 +146,15 @@ def _told(key: ApiKey) -> dict[str, object]:
 def _may(scopes: tuple[Scope, ...]) -> str:
     parts = []
     for scope in scopes:
-        where = "" if scope.paths is None else f" in {' '.join(glob.text for glob in scope.paths) or 'no path'}"
-        parts.append(f"{_listed(sorted(scope.capabilities))} {'everything' if scope.module == '*' else scope.module}{where}")
+        where = (
+            ""
+            if scope.paths is None
+            else f" in {' '.join(glob.text for glob in scope.paths) or 'no path'}"
+        )
+        parts.append(
+            f"{_listed(sorted(scope.capabilities))} "
+            f"{'everything' if scope.module == '*' else scope.module}{where}"
+        )
     return "; ".join(parts) or "nothing"
 
 

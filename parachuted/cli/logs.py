@@ -15,7 +15,11 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as a line."""
-        document: dict[str, object] = {"at": self.formatTime(record), "level": record.levelname.lower(), "logger": record.name}
+        document: dict[str, object] = {
+            "at": self.formatTime(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+        }
         document |= {"message": record.getMessage(), **_fields(record)}
         if record.exc_info:
             document["traceback"] = self.formatException(record.exc_info)
@@ -33,7 +37,9 @@ class PlainLines(logging.Formatter):
 
 
 def read_line(line: str) -> str:
-    """A line of `JsonLines` as a person reads it: when, how bad, what, with its fields; a traceback below. Another line is as it is."""
+    """A line of `JsonLines` as a person reads it: when, how bad, what, with its fields; a traceback
+    below. Another line is as it is.
+    """
     try:
         document = json.loads(line)
         at, level, message = document.pop("at"), document.pop("level"), document.pop("message")
@@ -41,7 +47,10 @@ def read_line(line: str) -> str:
         return line.rstrip("\n")
     document.pop("logger", None)
     traceback = document.pop("traceback", None)
-    fields = " ".join(f"{key}={value if str(value).isprintable() else json.dumps(value)}" for key, value in document.items())
+    fields = " ".join(
+        f"{key}={value if str(value).isprintable() else json.dumps(value)}"
+        for key, value in document.items()
+    )
     head = f"{str(at)[:19]} {level:<7} {' '.join(str(message).splitlines())} {fields}".rstrip()
     return f"{head}\n{traceback}" if traceback else head
 

@@ -1,6 +1,7 @@
 """Modules: the commands that install, approve, switch, show, make and test modules.
 
-A running daemon does what is asked, so that it is recorded and followed at once; without one the same is done to the files alone.
+A running daemon does what is asked, so that it is recorded and followed at once; without one the
+same is done to the files alone.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ def modules_list(options: Namespace) -> int:
         say_json({"modules": found})
         return 0
     rows = [(one["name"], one["version"], _trust(one), _how(one), one["source"]) for one in found]
-    say_table(rows, ("MODULE", "VERSION", "TRUST", "IS", "FROM"), nothing="No module. `parachute modules new NAME` makes one.")
+    say_table(
+        rows,
+        ("MODULE", "VERSION", "TRUST", "IS", "FROM"),
+        nothing="No module. `parachute modules new NAME` makes one.",
+    )
     return 0
 
 
@@ -40,7 +45,9 @@ def modules_status(options: Namespace) -> int:
     """`parachute modules status [NAME]`; 1 when one that should run does not."""
     found = [one for one in _listing() if options.name in {None, one["name"]}]
     if options.name is not None and not found:
-        raise ParachuteError(f"there is no module {options.name}; `parachute modules list` shows those there are")
+        raise ParachuteError(
+            f"there is no module {options.name}; `parachute modules list` shows those there are"
+        )
     code = int(any(one["status"] in {"failed", "starting"} for one in found))
     if options.json:
         say_json({"modules": found})
@@ -56,15 +63,26 @@ def modules_status(options: Namespace) -> int:
 
 def modules_install(options: Namespace) -> int:
     """`parachute modules install SOURCE`: shows what it would be allowed, and asks."""
-    source = options.source if "://" in options.source or options.source.startswith("git@") else str(Path(options.source).resolve())
+    source = (
+        options.source
+        if "://" in options.source or options.source.startswith("git@")
+        else str(Path(options.source).resolve())
+    )
     body = {"source": source, "path": options.path, "dev": options.dev}
-    installed = _do("POST", "install", body, lambda actions: actions.install(source, dev=options.dev, path=options.path))
+    installed = _do(
+        "POST",
+        "install",
+        body,
+        lambda actions: actions.install(source, dev=options.dev, path=options.path),
+    )
     name = installed["module"]["name"]
     return _consented(options, name, installed)
 
 
 def modules_approve(options: Namespace) -> int:
-    """`parachute modules approve NAME`: shows what changed and what it would be allowed, and asks."""
+    """`parachute modules approve NAME`: shows what changed and what it would be allowed, and
+    asks.
+    """
     shown = _do("GET", f"{options.name}/diff", None, lambda actions: actions.consent(options.name))
     if shown["state"] == "approved" and not options.trust:
         say(f"{options.name} is approved as it is.")
@@ -80,18 +98,26 @@ def modules_diff(options: Namespace) -> int:
     elif shown["diff"]:
         say_diff(shown["diff"])
     else:
-        say(f"{options.name} is what was approved." if shown["state"] == "approved" else f"{options.name} was never approved.")
+        say(
+            f"{options.name} is what was approved."
+            if shown["state"] == "approved"
+            else f"{options.name} was never approved."
+        )
     return 0
 
 
 def modules_enable(options: Namespace) -> int:
     """`parachute modules enable NAME`."""
-    return _changed(_do("POST", f"{options.name}/enable", {}, lambda actions: actions.enable(options.name)))
+    return _changed(
+        _do("POST", f"{options.name}/enable", {}, lambda actions: actions.enable(options.name))
+    )
 
 
 def modules_disable(options: Namespace) -> int:
     """`parachute modules disable NAME`."""
-    return _changed(_do("POST", f"{options.name}/disable", {}, lambda actions: actions.disable(options.name)))
+    return _changed(
+        _do("POST", f"{options.name}/disable", {}, lambda actions: actions.disable(options.name))
+    )
 
 
 def modules_restart(options: Namespace) -> int:
@@ -105,37 +131,65 @@ def modules_remove(options: Namespace) -> int:
         say("Nothing was removed.")
         return 1
     removed = _do("DELETE", options.name, None, lambda actions: actions.remove(options.name))
-    stays = "" if removed["folder_removed"] else "; its folder stays in the vault: it was made there, or changed after it was installed"
+    stays = (
+        ""
+        if removed["folder_removed"]
+        else "; its folder stays in the vault: it was made there, or changed after it was installed"
+    )
     say(f"{options.name} is removed{stays}.")
     return 0
 
 
 def modules_new(options: Namespace) -> int:
-    """`parachute modules new NAME`: a working module with a test, in the vault or where one says."""
+    """`parachute modules new NAME`: a working module with a test, in the vault or where one
+    says.
+    """
     from parachuted.modules.registry.skeleton import new_module
 
-    folder = Path(options.folder).expanduser() if options.folder else _vault() / "Modules" / options.name
+    folder = (
+        Path(options.folder).expanduser() if options.folder else _vault() / "Modules" / options.name
+    )
     new_module(folder, options.name)
     say(f"Made {folder}: manifest.yaml, module.py and a test. Next:")
     say(f"  parachute modules test {shlex.quote(str(folder)) if options.folder else options.name}")
     say(
-        f"  parachute modules install {shlex.quote(str(folder))} --dev" if options.folder else f"  parachute modules approve {options.name}"
+        f"  parachute modules install {shlex.quote(str(folder))} --dev"
+        if options.folder
+        else f"  parachute modules approve {options.name}"
     )
     return 0
 
 
 def modules_test(options: Namespace) -> int:
-    """`parachute modules test NAME`: the module's own tests, in a process of their own; 1 when one fails or there is none."""
+    """`parachute modules test NAME`: the module's own tests, in a process of their own; 1 when one
+    fails or there is none.
+    """
     folder = Path(options.name).expanduser()
     if not (folder / "manifest.yaml").is_file():
         folder = _vault() / "Modules" / options.name
     if not folder.is_dir():
-        raise ParachuteError(f"there is no module {options.name}: neither a folder of that name nor {folder}; `parachute modules list`")
+        raise ParachuteError(
+            f"there is no module {options.name}: neither a folder of that name nor {folder}; "
+            "`parachute modules list`"
+        )
     tests = folder / "tests"
     if not tests.is_dir():
-        raise ParachuteError(f"{folder} has no folder tests; `parachute modules new` shows how one looks")
+        raise ParachuteError(
+            f"{folder} has no folder tests; `parachute modules new` shows how one looks"
+        )
     # -P: of the folder in which the person stands nothing is imported
-    command = [sys.executable, "-P", "-B", "-m", "unittest", "discover", "-s", str(tests), "-t", str(tests)]
+    command = [
+        sys.executable,
+        "-P",
+        "-B",
+        "-m",
+        "unittest",
+        "discover",
+        "-s",
+        str(tests),
+        "-t",
+        str(tests),
+    ]
     return int(subprocess.run(command, check=False).returncode != 0)  # noqa: S603  the person's own tests, on their word
 
 
@@ -149,10 +203,18 @@ def _consented(options: Namespace, name: str, shown: dict[str, Any]) -> int:
             say_diff(shown["diff"])
         say_lines(shown["consent"]["text"].rstrip("\n").split("\n"))
     if not options.yes and not _agrees(f"Approve {name} and let it run?"):
-        say(f"These files are not approved, and do not run. `parachute modules approve {name}` asks again.")
+        say(
+            f"These files are not approved, and do not run. `parachute modules approve {name}` "
+            "asks again."
+        )
         return 1
     body = {"hash": shown["hash"], "trust": options.trust}
-    approved = _do("POST", f"{name}/approve", body, lambda actions: actions.approve(name, shown["hash"], options.trust))
+    approved = _do(
+        "POST",
+        f"{name}/approve",
+        body,
+        lambda actions: actions.approve(name, shown["hash"], options.trust),
+    )
     if options.json:
         say_json(approved)
         return 0
@@ -165,7 +227,10 @@ def _changed(told: dict[str, Any]) -> int:
         _say_status(told)
         return int(told["status"] == "failed")
     is_enabled = told["status"] != "disabled"
-    say(f"{told['name']} is {'enabled, and runs from the next start of the daemon on' if is_enabled else 'disabled'}.")
+    say(
+        f"{told['name']} is "
+        f"{'enabled, and runs from the next start of the daemon on' if is_enabled else 'disabled'}."
+    )
     return int(told["problem"] is not None)
 
 
@@ -188,7 +253,9 @@ def _say_status(one: dict[str, Any]) -> None:
         for text in one[name]:
             say(f"  {name.removesuffix('s'):<9} {text}")
     for choice in one["interfaces"]:
-        others = f" (not {', '.join(choice['others'])}: {choice['reason']})" if choice["others"] else ""
+        others = (
+            f" (not {', '.join(choice['others'])}: {choice['reason']})" if choice["others"] else ""
+        )
         say(f"  interface {choice['interface']}, served by {choice['provider']}{others}")
     if one["problem"]:
         say("  problem")
@@ -196,7 +263,10 @@ def _say_status(one: dict[str, Any]) -> None:
     if one["status"] == "unapproved":
         say(f"  next      `parachute modules approve {one['name']}` shows what it may do, and asks")
     if one["state"] == "changed":
-        say(f"  changed   `parachute modules diff {one['name']}` shows how; the approved version goes on")
+        say(
+            f"  changed   `parachute modules diff {one['name']}` shows how; the approved version "
+            "goes on"
+        )
 
 
 def _how(one: dict[str, Any]) -> str:
@@ -217,7 +287,11 @@ def _listing() -> list[dict[str, Any]]:
 
 def _do(method: str, path: str, body: dict[str, Any] | None, alone: Any) -> dict[str, Any]:  # noqa: ANN401  a function of Actions
     if _is_running():
-        given = None if body is None else {name: value for name, value in body.items() if value is not None}
+        given = (
+            None
+            if body is None
+            else {name: value for name, value in body.items() if value is not None}
+        )
         return dict(ask(method, f"/api/modules/{path}", given))
     return dict(alone(_actions()))
 

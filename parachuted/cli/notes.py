@@ -22,12 +22,19 @@ _MARK = re.compile(r"</?mark>")
 def search(options: Namespace) -> int:
     """`parachute search WORDS`."""
     limit = max(1, min(options.limit, _MOST))
-    answer = ask("GET", f"/api/search?q={quoted(' '.join(options.words))}&in={quoted(options.folder)}&limit={limit}")
+    answer = ask(
+        "GET",
+        f"/api/search?q={quoted(' '.join(options.words))}&in={quoted(options.folder)}&limit={limit}",  # noqa: E501
+    )
     if options.json:
         say_json(answer)
         return 0
     for hit in answer["results"]:
-        title = f"  ({hit['title']})" if hit["title"] not in {hit["path"], hit["path"].rpartition("/")[2].rpartition(".")[0]} else ""
+        title = (
+            f"  ({hit['title']})"
+            if hit["title"] not in {hit["path"], hit["path"].rpartition("/")[2].rpartition(".")[0]}
+            else ""
+        )
         say(f"{hit['path']}{title}")
         snippet = " ".join(html.unescape(_MARK.sub("", hit["snippet"])).split())
         if snippet:
@@ -47,10 +54,16 @@ def read(options: Namespace) -> int:
         if options.json:
             say_json(ask("GET", f"{address}?as=json"))
             return 0
-        text = _section(ask("GET", f"{address}?as=json"), options.section) if options.section else fetch(f"{address}?as=raw")
+        text = (
+            _section(ask("GET", f"{address}?as=json"), options.section)
+            if options.section
+            else fetch(f"{address}?as=raw")
+        )
     except NotFoundError as error:
         raise ParachuteError(_folder_problem(in_vault(file)) or str(error)) from error
-    if sys.stdout.isatty():  # a program gets each byte; a terminal nothing that would move its cursor
+    if (
+        sys.stdout.isatty()
+    ):  # a program gets each byte; a terminal nothing that would move its cursor
         say(escape(text.decode("utf-8", "replace")).removesuffix("\n"))
     else:
         sys.stdout.flush()
@@ -65,7 +78,12 @@ def new(options: Namespace) -> int:
     text = sys.stdin.read() if options.text == "-" else options.text
     if text is None:
         text = f"# {path.rpartition('/')[2].rpartition('.')[0]}\n"
-    answer = ask("PUT", f"/api/notes/{_named(options.file)}", {"content": text if text.endswith("\n") else f"{text}\n"}, only_new=True)
+    answer = ask(
+        "PUT",
+        f"/api/notes/{_named(options.file)}",
+        {"content": text if text.endswith("\n") else f"{text}\n"},
+        only_new=True,
+    )
     if options.json:
         say_json(answer)
     else:
@@ -82,7 +100,10 @@ def _folder_problem(folder: str) -> str | None:
     names = {entry["name"] for entry in entries}
     for name in _CONTEXT_NAMES:
         if name in names:
-            return f"{folder} is a folder; `parachute read {shlex.quote(f'{folder}/{name}')}` shows its context file"
+            return (
+                f"{folder} is a folder; `parachute read {shlex.quote(f'{folder}/{name}')}` "
+                "shows its context file"
+            )
     return (
         f"{folder} is a folder and has no context file ({' or '.join(_CONTEXT_NAMES)}); "
         f"`parachute search WORDS --in {shlex.quote(folder)}` finds the notes in it"
@@ -102,14 +123,26 @@ def _section(note: dict[str, object], name: str) -> bytes:
     """A section with those below it."""
     sections: list[dict[str, object]] = note["sections"]  # type: ignore[assignment]
     wanted = name.strip().lstrip("#").strip().casefold()
-    start = next((number for number, one in enumerate(sections) if str(one["title"]).casefold() == wanted), None)
+    start = next(
+        (number for number, one in enumerate(sections) if str(one["title"]).casefold() == wanted),
+        None,
+    )
     if start is None:
         titles = ", ".join(str(one["title"]) for one in sections)
         raise ParachuteError(
-            f"{note['path']} has no section {name}" + (f"; it has {count(len(sections), 'section')}: {titles}" if titles else "")
+            f"{note['path']} has no section {name}"
+            + (f"; it has {count(len(sections), 'section')}: {titles}" if titles else "")
         )
     level = int(str(sections[start]["level"]))
-    below = next((number for number, one in enumerate(sections[start + 1 :], start + 1) if int(str(one["level"])) <= level), len(sections))
-    return "".join(f"{'#' * int(str(one['level']))} {one['title']}\n{one['content']}" for one in sections[start:below]).encode(
-        "utf-8", "replace"
+    below = next(
+        (
+            number
+            for number, one in enumerate(sections[start + 1 :], start + 1)
+            if int(str(one["level"])) <= level
+        ),
+        len(sections),
     )
+    return "".join(
+        f"{'#' * int(str(one['level']))} {one['title']}\n{one['content']}"
+        for one in sections[start:below]
+    ).encode("utf-8", "replace")

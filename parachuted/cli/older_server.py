@@ -1,4 +1,6 @@
-"""Older server: what an earlier server kept in a folder of its own, as settings and keys of this one. The folder itself is only read."""
+"""Older server: what an earlier server kept in a folder of its own, as settings and keys of this
+one. The folder itself is only read.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +23,29 @@ _PROFILE = "Profile.md"
 _MOST_BYTES = 1 << 20
 _HASH = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _SETTINGS = {
-    "vault_path": "vault", "port": "port", "host": "host", "default_model": "agent.model", "log_level": "log_level",
+    "vault_path": "vault",
+    "port": "port",
+    "host": "host",
+    "default_model": "agent.model",
+    "log_level": "log_level",
     "auth_mode": "auth_mode",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationStep:
-    """One thing that was found. `act` takes it over; None: it is not taken over, and `says` tells why."""
+    """One thing that was found.
+
+    `act` takes it over; None: it is not taken over, and `says` tells why.
+    """
 
     says: str
     act: Callable[[], object] | None = None
 
 
 def plan(folder: Path, home: Path) -> list[MigrationStep]:
-    """What is taken over from the folder of an older server: a vault with a .parachute in it, or that folder itself.
+    """What is taken over from the folder of an older server: a vault with a .parachute in it, or
+    that folder itself.
 
     Raises ParachuteError where there is nothing to take over.
     """
@@ -44,7 +54,10 @@ def plan(folder: Path, home: Path) -> list[MigrationStep]:
     vault = kept.parent
     names_vault = any(step.says.startswith("setting vault ") for step in steps)
     if not steps:
-        raise ParachuteError(f"{folder} holds nothing of an older server: no {_FOLDER}/server.yaml, workspaces, profile or bots")
+        raise ParachuteError(
+            f"{folder} holds nothing of an older server: no {_FOLDER}/server.yaml, workspaces, "
+            "profile or bots"
+        )
     if not names_vault and vault != Path.home():
         steps.insert(0, _setting(home, "vault", os.fspath(vault), "the folder itself"))
     return steps
@@ -83,7 +96,8 @@ def _server(kept: Path, home: Path) -> Iterator[MigrationStep]:
         yield _setting(home, "port", port, f"server.port in {file}")
     if security.get("require_auth") is not None:
         yield MigrationStep(
-            f"require_auth in {file}: here this machine needs no key and every other does; the setting auth_mode changes that"
+            f"require_auth in {file}: here this machine needs no key and every other does; the "
+            "setting auth_mode changes that"
         )
     entries = security.get("api_keys")
     for number, entry in enumerate(entries if isinstance(entries, list) else (), 1):
@@ -95,32 +109,56 @@ def _key(entry: KeyFileValue, number: int, home: Path) -> MigrationStep:
     name = " ".join(str(told.get("label") or f"older key {number}").split())[:100]
     found = _HASH.fullmatch(str(told.get("key_hash") or ""))
     if found is None:
-        return MigrationStep(f"the key {name!r}: what is kept of it is no SHA-256; `parachute keys create` makes another")
+        return MigrationStep(
+            f"the key {name!r}: what is kept of it is no SHA-256; `parachute keys create` makes "
+            "another"
+        )
     key = ApiKey(
-        id=f"k_{found[1][:12]}", key_hash=f"sha256:{found[1]}", name=name, scopes=USUAL,
-        created=_time(told.get("created_at")), last_used=_time(told.get("last_used_at")),
-    )  # fmt: skip
+        id=f"k_{found[1][:12]}",
+        key_hash=f"sha256:{found[1]}",
+        name=name,
+        scopes=USUAL,
+        created=_time(told.get("created_at")),
+        last_used=_time(told.get("last_used_at")),
+    )
     if any(one.key_hash == key.key_hash for one in KeyFile(home).load().keys):
         return MigrationStep(f"the key {name!r}: it is taken over already")
-    return MigrationStep(f"the key {name!r}, which may read and write everything and administer nothing", lambda: KeyFile(home).add(key))
+    return MigrationStep(
+        f"the key {name!r}, which may read and write everything and administer nothing",
+        lambda: KeyFile(home).add(key),
+    )
 
 
 def _rest(kept: Path) -> Iterator[MigrationStep]:
     for file in sorted(kept.glob("workspaces/*/config.yaml")):
         found = _read(file)
         told = found if isinstance(found, dict) else {}
-        facts = ", ".join(f"{name} {told[name]}" for name in ("working_directory", "model", "default_trust_level") if told.get(name))
+        facts = ", ".join(
+            f"{name} {told[name]}"
+            for name in ("working_directory", "model", "default_trust_level")
+            if told.get(name)
+        )
         name = f"{told.get('name') or file.parent.name}{f' ({facts})' if facts else ''}"
         yield MigrationStep(
-            f"the workspace {name}: an agent's folders and rights are in its module's manifest here, and are asked for anew"
+            f"the workspace {name}: an agent's folders and rights are in its module's manifest "
+            "here, and are asked for anew"
         )
     profile, target = kept / "profile.md", kept.parent / _PROFILE
     if profile.is_file() and target.exists():
         yield MigrationStep(f"{profile}: {target} is there already")
     elif profile.is_file():
-        yield MigrationStep(f"{profile} becomes the note {target}, where agents can read it", lambda: _copy(profile, target))
+        yield MigrationStep(
+            f"{profile} becomes the note {target}, where agents can read it",
+            lambda: _copy(profile, target),
+        )
     for name, why in (
-        ("bots.yaml", "what a bot may do is asked for anew, and so is its token, when a module for it is installed"),
+        (
+            "bots.yaml",
+            (
+                "what a bot may do is asked for anew, and so is its token, when a module for it is "
+                "installed"
+            ),
+        ),
         ("module_hashes.json", "these hashes are no approval; `parachute modules approve` is"),
     ):
         if (kept / name).exists():
@@ -133,7 +171,9 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _setting(home: Path, key: str, value: str, where: str) -> MigrationStep:
-    return MigrationStep(f"setting {key} = {value} ({where})", lambda: set_setting(home, key, value))
+    return MigrationStep(
+        f"setting {key} = {value} ({where})", lambda: set_setting(home, key, value)
+    )
 
 
 def _part(found: KeyFileValue, name: str) -> dict[str, KeyFileValue]:
@@ -142,15 +182,22 @@ def _part(found: KeyFileValue, name: str) -> dict[str, KeyFileValue]:
 
 
 def _read(file: Path) -> KeyFileValue:
-    """What the file says, None where there is none. Raises ParachuteError for one that cannot be understood."""
+    """What the file says, None where there is none.
+
+    Raises ParachuteError for one that cannot be understood.
+    """
     try:
         with file.open("rb") as opened:
             data = opened.read(_MOST_BYTES)
-        return read_document(data.decode().replace("\r\n", "\n").removeprefix("---\n").rstrip() + "\n")
+        return read_document(
+            data.decode().replace("\r\n", "\n").removeprefix("---\n").rstrip() + "\n"
+        )
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise ParachuteError(f"{file} cannot be understood: {error}; nothing was taken over") from error
+        raise ParachuteError(
+            f"{file} cannot be understood: {error}; nothing was taken over"
+        ) from error
 
 
 def _time(text: KeyFileValue) -> datetime | None:

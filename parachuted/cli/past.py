@@ -29,13 +29,18 @@ def history(options: Namespace) -> int:
         say_json(answer)
         return 0
     say_table(
-        [_row(one) for one in answer["versions"]], ("VERSION", "WHEN (UTC)", "WHO", "LINES", "RUN", "WHAT"), nothing="Nothing is known."
+        [_row(one) for one in answer["versions"]],
+        ("VERSION", "WHEN (UTC)", "WHO", "LINES", "RUN", "WHAT"),
+        nothing="Nothing is known.",
     )
     if answer["count"] > len(answer["versions"]):
         more = f"parachute history {shlex.quote(options.file)} -n {min(answer['count'], _MOST)}"
         say(f"{answer['count'] - len(answer['versions'])} older: {more}")
     if answer["since"] is not None:
-        say(f"What was before {when(answer['since'])} UTC is no longer kept (settings history.keep_days and history.keep_mb).")
+        say(
+            f"What was before {when(answer['since'])} UTC is no longer kept (settings "
+            "history.keep_days and history.keep_mb)."
+        )
     if any(one["kept"] for one in answer["versions"][1:]):
         say(f"Bring one back with: parachute restore {shlex.quote(options.file)}@VERSION")
     return 0
@@ -43,7 +48,10 @@ def history(options: Namespace) -> int:
 
 def diff(options: Namespace) -> int:
     """`parachute diff RUN`."""
-    answer = ask("GET", f"/api/runs/{quoted(options.run_name)}/diff?cascade={'false' if options.only else 'true'}")
+    answer = ask(
+        "GET",
+        f"/api/runs/{quoted(options.run_name)}/diff?cascade={'false' if options.only else 'true'}",
+    )
     if options.json:
         say_json(answer)
         return 0
@@ -51,22 +59,37 @@ def diff(options: Namespace) -> int:
         came = f", which was {file['source']}" if file["source"] is not None else ""
         say(f"{file['path']}{came}: {_lines(file) or 'changed'}, by {', '.join(file['runs'])}")
         say_diff(file["diff"])
-    runs, files = count(len(answer["runs"]), "run"), count(len({file["path"] for file in answer["files"]}), "file")
-    say(f"{runs}, {files}. Take it back with: parachute undo {options.run_name}" if answer["files"] else f"{runs}; nothing was changed.")
+    runs, files = (
+        count(len(answer["runs"]), "run"),
+        count(len({file["path"] for file in answer["files"]}), "file"),
+    )
+    say(
+        f"{runs}, {files}. Take it back with: parachute undo {options.run_name}"
+        if answer["files"]
+        else f"{runs}; nothing was changed."
+    )
     return 0
 
 
 def restore(options: Namespace) -> int:
-    """`parachute restore FILE@RUN` or `FILE@VERSION`, or an archive that `parachute backup` wrote."""
+    """`parachute restore FILE@RUN` or `FILE@VERSION`, or an archive that `parachute backup`
+    wrote.
+    """
     if options.file.endswith(".tar.gz") and Path(options.file).is_file():
         from parachuted.cli.backup import restore_backup
 
         return restore_backup(options)
     if options.vault or options.replace:
-        raise ParachuteError(f"--vault and --replace go with a backup, a file such as parachute.tar.gz; there is none at {options.file}")
+        raise ParachuteError(
+            "--vault and --replace go with a backup, a file such as parachute.tar.gz; there is "
+            f"none at {options.file}"
+        )
     file, at, name = options.file.rpartition("@")
     if not (file and at and name):
-        raise ParachuteError("say which version: FILE@VERSION as `parachute history FILE` lists it, or FILE@RUN as `parachute runs` does")
+        raise ParachuteError(
+            "say which version: FILE@VERSION as `parachute history FILE` lists it, or FILE@RUN as "
+            "`parachute runs` does"
+        )
     is_version = len(name) >= _SHORTEST and _HEXADECIMAL.issuperset(name)
     if is_version and options.after:
         raise ParachuteError("--after goes with a run, not with a version")
@@ -85,10 +108,19 @@ def restore(options: Namespace) -> int:
 
 
 def _row(one: Any) -> tuple[str, ...]:  # noqa: ANN401  JSON
-    version = (one["version"] or "")[:_SHORT] + ("" if one["kept"] or one["version"] is None else " (text gone)")
+    version = (one["version"] or "")[:_SHORT] + (
+        "" if one["kept"] or one["version"] is None else " (text gone)"
+    )
     what = f"{one['kind']} from {one['source']}" if one["source"] else one["kind"]
     who = "you" if one["by"] == "person" else one["by"]
-    return version or "(no file)", when(one["at"]) or "(unseen)", who, _lines(one), one["run"] or "", what
+    return (
+        version or "(no file)",
+        when(one["at"]) or "(unseen)",
+        who,
+        _lines(one),
+        one["run"] or "",
+        what,
+    )
 
 
 def _lines(one: Any) -> str:  # noqa: ANN401  JSON

@@ -11,7 +11,10 @@ from parachuted.cli.show import count, say, say_json, say_lines, when
 from parachuted.visible import fact, one_line, quoted
 
 _MOST = 10_000
-_NONE = "No agent asks for anything. One that does waits a minute for `parachute permissions allow ID` or `deny ID`."
+_NONE = (
+    "No agent asks for anything. One that does waits a minute for `parachute permissions "
+    "allow ID` or `deny ID`."
+)
 
 
 def permissions_list(options: Namespace) -> int:
@@ -38,7 +41,11 @@ def permissions_list(options: Namespace) -> int:
 
 def permissions_allow(options: Namespace) -> int:
     """`parachute permissions allow ID [--session]`."""
-    return _tell(_answered(options.id, "session" if options.session else "once"), options, "is allowed" + _how(session=options.session))
+    return _tell(
+        _answered(options.id, "session" if options.session else "once"),
+        options,
+        "is allowed" + _how(session=options.session),
+    )
 
 
 def permissions_deny(options: Namespace) -> int:
@@ -55,7 +62,10 @@ def permissions_forget(options: Namespace) -> int:
     if answer["forgotten"]:
         say(f"{options.agent} may ask again: {count(answer['forgotten'], 'answer')} forgotten.")
     else:
-        say(f"Nothing was denied to {options.agent} for ever; `parachute permissions list` shows to whom something was.")
+        say(
+            f"Nothing was denied to {options.agent} for ever; `parachute permissions list` shows "
+            "to whom something was."
+        )
     return 0
 
 
@@ -71,5 +81,8 @@ def _tell(question: Any, options: Namespace, what: str) -> int:  # noqa: ANN401 
     if options.json:
         say_json(question)
         return 0
-    say(f"{one_line(question['agent'])}: {question['kind']} {one_line(question['what'], _MOST)} {what}.")
+    say(
+        f"{one_line(question['agent'])}: {question['kind']} {one_line(question['what'], _MOST)} "
+        f"{what}."
+    )
     return 0

@@ -1,4 +1,7 @@
-"""Sandbox commands: build, doctor. They ask the Docker engine themselves, so no daemon needs to run."""
+"""Sandbox commands: build, doctor.
+
+They ask the Docker engine themselves, so no daemon needs to run.
+"""
 
 from __future__ import annotations
 
@@ -58,14 +61,19 @@ def sandbox_doctor(options: Namespace) -> int:
 
 
 def _tell_of_daemon() -> None:
-    """Where a daemon runs that sees less than this shell, begun with another DOCKER_HOST perhaps, its agents do not run: say so."""
+    """Where a daemon runs that sees less than this shell, begun with another DOCKER_HOST perhaps,
+    its agents do not run: say so.
+    """
     try:
         problem = ask("GET", "/api/sandbox")["problem"]
     except ParachuteError:  # none runs, or it does not answer, which `parachute doctor` is for
         return
     if problem is not None:
         say(f"note      not with the daemon that runs: {problem}")
-        say("          It looks where its own DOCKER_HOST says; `parachute restart` from here gives it yours.")
+        say(
+            "          It looks where its own DOCKER_HOST says; `parachute restart` from here "
+            "gives it yours."
+        )
 
 
 def _with_sandboxes(act: Callable[[Sandboxes], Awaitable[int]]) -> int:
@@ -75,7 +83,9 @@ def _with_sandboxes(act: Callable[[Sandboxes], Awaitable[int]]) -> int:
 
     async def main() -> int:
         with tempfile.TemporaryDirectory(prefix="parachute-") as folder:
-            sandboxes = Sandboxes(folder=Path(folder), env=os.environ, label=f"command-{os.getpid()}", is_pooled=False)
+            sandboxes = Sandboxes(
+                folder=Path(folder), env=os.environ, label=f"command-{os.getpid()}", is_pooled=False
+            )
             try:
                 return await act(sandboxes)
             finally:

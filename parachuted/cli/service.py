@@ -1,4 +1,6 @@
-"""Service: installs the daemon under systemd or launchd in the person's own session, takes it away again, and says how it is."""
+"""Service: installs the daemon under systemd or launchd in the person's own session, takes it away
+again, and says how it is.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ class ServiceState:
 
 
 def this_supervisor(home: Path) -> Supervisor:
-    """The one of this machine and this person, with the service of that home; raises DaemonError where there is none.
+    """The one of this machine and this person, with the service of that home; raises DaemonError
+    where there is none.
 
     A service that an earlier version installed for the home under the plain name is that home's.
     """
@@ -59,29 +62,41 @@ def _installed_home(supervisor: Supervisor) -> Path | None:
     return supervisor.home_of(supervisor.file.read_bytes()) if supervisor.file.is_file() else None
 
 
-def install(wanted: ServiceTarget, supervisor: Supervisor, *, settle_s: float = 2.0) -> ServiceOutcome:
-    """Write the service's file, then enable and start it if the supervisor answers; an installed one is replaced and restarted.
+def install(
+    wanted: ServiceTarget, supervisor: Supervisor, *, settle_s: float = 2.0
+) -> ServiceOutcome:
+    """Write the service's file, then enable and start it if the supervisor answers; an installed
+    one is replaced and restarted.
 
     It counts as started when it has run for `settle_s` seconds.
     """
     wanted = replace(wanted, vault=wanted.vault.resolve(), home=wanted.home.resolve())
     if not wanted.vault.is_dir():
-        return _failed(f"There is no vault at {wanted.vault}. Make one first: parachute init {shlex.quote(str(wanted.vault))}")
+        return _failed(
+            f"There is no vault at {wanted.vault}. Make one first: parachute init "
+            f"{shlex.quote(str(wanted.vault))}"
+        )
     replaced = _exists(supervisor.file)
     if replaced and (refusal := _refusal(supervisor, wanted)) is not None:
         return refusal
     _write(supervisor, wanted)
     wrote = f"Wrote {supervisor.file}."
     if not _succeeds(supervisor.answers):
-        return ServiceOutcome(text=_lines(wrote, _unheard(supervisor), *map(shlex.join, supervisor.load)))
+        return ServiceOutcome(
+            text=_lines(wrote, _unheard(supervisor), *map(shlex.join, supervisor.load))
+        )
     if replaced:
         _run(supervisor.unload)
     failure = _run(supervisor.load)
     if failure:
         return _failed(_lines(wrote, f"{supervisor.name} did not start it:", failure))
     if not _stays_up(supervisor, settle_s):
-        return _failed(_lines(wrote, "It was started, but ended at once; the log says why.", *supervisor.hints))
-    return ServiceOutcome(text=_lines(wrote, "It runs now, and starts again at every login.", *supervisor.hints))
+        return _failed(
+            _lines(wrote, "It was started, but ended at once; the log says why.", *supervisor.hints)
+        )
+    return ServiceOutcome(
+        text=_lines(wrote, "It runs now, and starts again at every login.", *supervisor.hints)
+    )
 
 
 def _refusal(supervisor: Supervisor, wanted: ServiceTarget) -> ServiceOutcome | None:
@@ -91,7 +106,10 @@ def _refusal(supervisor: Supervisor, wanted: ServiceTarget) -> ServiceOutcome | 
     if other == wanted.home:
         return None
     command = f"PARACHUTE_HOME={shlex.quote(str(other))} parachute service uninstall"
-    return _failed(f"{supervisor.file} is the service of {other}, and stays as it is. Take it away first: {command}")
+    return _failed(
+        f"{supervisor.file} is the service of {other}, and stays as it is. Take it away first: "
+        f"{command}"
+    )
 
 
 def uninstall(supervisor: Supervisor) -> ServiceOutcome:
@@ -103,12 +121,18 @@ def uninstall(supervisor: Supervisor) -> ServiceOutcome:
     answers = _succeeds(supervisor.answers)
     failure = _run(supervisor.unload) if answers else None
     if failure:
-        return _failed(_lines(f"{supervisor.name} did not stop it, so nothing was removed:", failure))
+        return _failed(
+            _lines(f"{supervisor.name} did not stop it, so nothing was removed:", failure)
+        )
     _remove(supervisor)
     removed = f"Removed {supervisor.file}; the vault and parachuted's home are as they were."
     if not answers:
         return ServiceOutcome(
-            text=_lines(removed, f"{supervisor.name} does not answer here: a daemon that it started goes on until you log out.")
+            text=_lines(
+                removed,
+                f"{supervisor.name} does not answer here: a daemon that it started goes on until "
+                "you log out.",
+            )
         )
     _run(supervisor.forget)
     return ServiceOutcome(text=removed)
@@ -153,11 +177,17 @@ def _failed(text: str) -> ServiceOutcome:
 
 
 def _not_ours(supervisor: Supervisor) -> ServiceOutcome:
-    return _failed(f"{supervisor.file} was edited or written by somebody else, so it stays as it is. Move it away and try again.")
+    return _failed(
+        f"{supervisor.file} was edited or written by somebody else, so it stays as it is. Move it "
+        "away and try again."
+    )
 
 
 def _unheard(supervisor: Supervisor) -> str:
-    return f"{supervisor.name} does not answer here, so nothing was started. In a session where it does, run:"
+    return (
+        f"{supervisor.name} does not answer here, so nothing was started. In a session where "
+        "it does, run:"
+    )
 
 
 def _exists(file: Path) -> bool:
@@ -174,9 +204,17 @@ def _is_ours(supervisor: Supervisor) -> bool:
 
 
 def _signed(supervisor: Supervisor, body: bytes) -> bytes:
-    """With a last line by which `uninstall` knows its own file from one that a person wrote or changed."""
+    """With a last line by which `uninstall` knows its own file from one that a person wrote or
+    changed.
+    """
     begin, end = supervisor.note
-    return body + begin + b"written by `parachute service install`; sha256 " + sha256(body).hexdigest().encode() + end
+    return (
+        body
+        + begin
+        + b"written by `parachute service install`; sha256 "
+        + sha256(body).hexdigest().encode()
+        + end
+    )
 
 
 def _write(supervisor: Supervisor, wanted: ServiceTarget) -> None:
@@ -191,7 +229,9 @@ def _write(supervisor: Supervisor, wanted: ServiceTarget) -> None:
         temporary.chmod(0o644)
         temporary.replace(supervisor.file)
     except OSError as error:
-        raise StorageFailedError(f"{supervisor.file} could not be written: {error}", errno=error.errno) from error
+        raise StorageFailedError(
+            f"{supervisor.file} could not be written: {error}", errno=error.errno
+        ) from error
 
 
 def _remove(supervisor: Supervisor) -> None:
@@ -211,7 +251,9 @@ def _run(commands: Iterable[CommandLine]) -> str | None:
 
 
 def _stays_up(supervisor: Supervisor, seconds: float) -> bool:
-    """Whether it still runs after so many seconds; a start is no more than a fork to a supervisor."""
+    """Whether it still runs after so many seconds; a start is no more than a fork to a
+    supervisor.
+    """
     until = time.monotonic() + seconds
     while _succeeds(supervisor.running):
         if time.monotonic() >= until:
@@ -226,7 +268,9 @@ def _succeeds(command: CommandLine) -> bool:
 
 def _called(command: CommandLine) -> tuple[int, str]:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)  # noqa: S603
+        done = subprocess.run(  # noqa: S603
+            command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
+        )
     except FileNotFoundError:
         return 127, "there is no such program"
     except subprocess.TimeoutExpired:

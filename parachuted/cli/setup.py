@@ -19,7 +19,14 @@ from parachuted.agents.credentials import LOGIN_FILE, find_login_environment, ke
 from parachuted.bundled import bundled_folder
 from parachuted.cli.client import home_of
 from parachuted.cli.running import ask_logins, find_login_differences
-from parachuted.cli.service import ServiceOutcome, find_state, install, status, this_supervisor, uninstall
+from parachuted.cli.service import (
+    ServiceOutcome,
+    find_state,
+    install,
+    status,
+    this_supervisor,
+    uninstall,
+)
 from parachuted.cli.show import say, say_json, say_table, say_text
 from parachuted.cli.supervisor import ServiceTarget
 from parachuted.config import Settings, describe_settings, home_folder, load_settings, set_setting
@@ -29,8 +36,15 @@ from parachuted.vault_state import adopt, no_vault, separate, was_vault
 
 
 def load(flags: Mapping[str, object]) -> Settings:
-    """The settings of this home, this environment and these flags (None: not given). Raises ConfigError."""
-    return load_settings(home_folder(os.environ), os.environ, {key: value for key, value in flags.items() if value is not None})
+    """The settings of this home, this environment and these flags (None: not given).
+
+    Raises ConfigError.
+    """
+    return load_settings(
+        home_folder(os.environ),
+        os.environ,
+        {key: value for key, value in flags.items() if value is not None},
+    )
 
 
 def init(options: Namespace) -> int:
@@ -54,7 +68,8 @@ def _init_from(options: Namespace) -> int:
 
     if options.path is not None:
         raise ParachuteError(
-            "--from FOLDER says which vault it is; leave PATH out, and choose another with `parachute vault set` afterwards"
+            "--from FOLDER says which vault it is; leave PATH out, and choose another with "
+            "`parachute vault set` afterwards"
         )
     home = home_folder(os.environ)
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -71,19 +86,35 @@ def _agrees() -> bool:
 
 
 def make_vault(vault: Path) -> str:
-    """Make a vault from the template; what is there already is left as it is. Raises ParachuteError when it cannot be made."""
+    """Make a vault from the template; what is there already is left as it is.
+
+    Raises ParachuteError when it cannot be made.
+    """
     if vault.is_dir() and any(vault.iterdir()):
         return f"{vault} is there already, and is left as it is."
     try:
-        shutil.copytree(bundled_folder("vault-template"), vault, copy_function=shutil.copyfile, dirs_exist_ok=True)
+        shutil.copytree(
+            bundled_folder("vault-template"),
+            vault,
+            copy_function=shutil.copyfile,
+            dirs_exist_ok=True,
+        )
     except OSError as error:
-        raise ParachuteError(f"the vault {vault} cannot be made: {error.strerror or error}") from error
+        raise ParachuteError(
+            f"the vault {vault} cannot be made: {error.strerror or error}"
+        ) from error
     return f"Made {vault}, with a few notes to begin with."
 
 
 def make_default_vault(vault: Path) -> None:
-    """What `make run` does besides: make the vault if it is the default one, and was never there."""
-    if vault == Settings().vault.expanduser() and not vault.exists() and not was_vault(home_folder(os.environ), vault):
+    """What `make run` does besides: make the vault if it is the default one, and was never
+    there.
+    """
+    if (
+        vault == Settings().vault.expanduser()
+        and not vault.exists()
+        and not was_vault(home_folder(os.environ), vault)
+    ):
         say(make_vault(vault))
 
 
@@ -105,7 +136,10 @@ def vault_set(options: Namespace) -> int:
     """`parachute vault set PATH`."""
     chosen = Path(options.path).expanduser().resolve()
     if not chosen.is_dir():
-        raise ParachuteError(f"there is no folder {chosen}; `parachute init {shlex.quote(os.fspath(chosen))}` makes a vault there")
+        raise ParachuteError(
+            f"there is no folder {chosen}; `parachute init {shlex.quote(os.fspath(chosen))}` "
+            "makes a vault there"
+        )
     set_setting(home_folder(os.environ), "vault", os.fspath(chosen))
     say(f"The vault is {chosen} from the next start on.")
     _mention_service(home_folder(os.environ))
@@ -114,7 +148,10 @@ def vault_set(options: Namespace) -> int:
 
 def _mention_service(home: Path) -> None:
     if sys.platform.startswith("linux") and this_supervisor(home).file.is_file():
-        say("The service may write the vault that it was installed with alone: `parachute service install` once more tells it of this one.")
+        say(
+            "The service may write the vault that it was installed with alone: `parachute service "
+            "install` once more tells it of this one."
+        )
 
 
 def vault_separate(options: Namespace) -> int:
@@ -136,9 +173,17 @@ def vault_adopt(options: Namespace) -> int:
 def config(options: Namespace) -> int:
     """`parachute config`."""
     settings = load({})
-    rows = [(key, _value(settings, key), str(default), means) for key, _type, default, means in describe_settings()]
+    rows = [
+        (key, _value(settings, key), str(default), means)
+        for key, _type, default, means in describe_settings()
+    ]
     if options.json:
-        say_json([{"key": key, "value": value, "default": default, "means": means} for key, value, default, means in rows])
+        say_json(
+            [
+                {"key": key, "value": value, "default": default, "means": means}
+                for key, value, default, means in rows
+            ]
+        )
         return 0
     say_table(rows, ("SETTING", "VALUE", "DEFAULT", "MEANS"), nothing="")
     for note in settings.notes:
@@ -149,7 +194,10 @@ def config(options: Namespace) -> int:
 def config_set(options: Namespace) -> int:
     """`parachute config set KEY VALUE`."""
     settings = set_setting(home_folder(os.environ), options.key, options.value)
-    say(f"{options.key} is {_value(settings, options.key)} from the next start of the daemon on (`parachute restart`).")
+    say(
+        f"{options.key} is {_value(settings, options.key)} from the next start of the daemon on "
+        "(`parachute restart`)."
+    )
     return 0
 
 
@@ -162,7 +210,10 @@ def config_get(options: Namespace) -> int:
 def config_unset(options: Namespace) -> int:
     """`parachute config unset KEY`."""
     settings = set_setting(home_folder(os.environ), options.key, "")
-    say(f"{options.key} is {_value(settings, options.key) or 'nothing'}, its default, from the next start of the daemon on.")
+    say(
+        f"{options.key} is {_value(settings, options.key) or 'nothing'}, its default, from the "
+        "next start of the daemon on."
+    )
     return 0
 
 
@@ -173,7 +224,9 @@ def _known(key: str) -> str:
 
 
 def auth_status(options: Namespace) -> int:
-    """`parachute auth status`: what the running daemon found, else what one that is started here would find."""
+    """`parachute auth status`: what the running daemon found, else what one that is started here
+    would find.
+    """
     settings = load({})
     record, logins = running_daemon(home_of(os.environ)), ask_logins()
     if record is None or logins is None:
@@ -187,7 +240,10 @@ def auth_status(options: Namespace) -> int:
         say(f"{'found  ' if one['found'] else 'nothing'}  {one['place']}: {one['why']}")
     say(f"Agent: {logins['agent'].removesuffix(SEE_STATUS)}.")
     if logins["agent"].endswith(SEE_STATUS):
-        say("To use a model: log in with Claude Code, `parachute auth set ANTHROPIC_API_KEY`, or `parachute config set agent.base_url`")
+        say(
+            "To use a model: log in with Claude Code, `parachute auth set ANTHROPIC_API_KEY`, or "
+            "`parachute config set agent.base_url`"
+        )
         say("with the address of a local model; then `parachute restart`.")
     for difference in find_login_differences(record, logins) if record is not None else ():
         say(f"note  {difference}")
@@ -195,22 +251,43 @@ def auth_status(options: Namespace) -> int:
 
 
 def auth_set(options: Namespace) -> int:
-    """`parachute auth set NAME`: the login is typed or piped, so that no list of processes shows it."""
+    """`parachute auth set NAME`: the login is typed or piped, so that no list of processes shows
+    it.
+    """
     home = home_folder(os.environ)
-    typed = getpass.getpass(f"{options.name} (nothing removes it): ") if sys.stdin.isatty() else sys.stdin.readline()
+    typed = (
+        getpass.getpass(f"{options.name} (nothing removes it): ")
+        if sys.stdin.isatty()
+        else sys.stdin.readline()
+    )
     secret = typed.strip()
     if secret and not secret.isprintable():
         raise ParachuteError("a login is one line of printable characters")
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     keep_login(home, options.name, secret)
-    say(f"{options.name} is {'kept' if secret else 'no longer kept'} in {home / LOGIN_FILE}; `parachute restart` makes that count.")
+    say(
+        f"{options.name} is {'kept' if secret else 'no longer kept'} in {home / LOGIN_FILE}; "
+        "`parachute restart` makes that count."
+    )
     return 0
 
 
 def _logins_here(settings: Settings) -> dict[str, Any]:
-    place = (find_login_environment(os.environ, home_folder(os.environ)), settings.vault, Path.home())
-    _name, reason = choose_backend(settings.agent.backend, find_credential(*place), settings.agent.base_url)
-    return {"agent": reason, "looked": [{"place": one.place, "found": one.found, "why": one.why} for one in describe_credentials(*place)]}
+    place = (
+        find_login_environment(os.environ, home_folder(os.environ)),
+        settings.vault,
+        Path.home(),
+    )
+    _name, reason = choose_backend(
+        settings.agent.backend, find_credential(*place), settings.agent.base_url
+    )
+    return {
+        "agent": reason,
+        "looked": [
+            {"place": one.place, "found": one.found, "why": one.why}
+            for one in describe_credentials(*place)
+        ],
+    }
 
 
 def service_install(_options: Namespace) -> int:
@@ -249,4 +326,6 @@ def _value(settings: Settings, key: str) -> str:
     value: object = settings
     for name in key.split("."):
         value = getattr(value, name)
-    return "" if value is None else re.sub(r"(://)[^/\s@]+@", r"\1[secret]@", str(value))  # a login in an address is shown to nobody
+    return (
+        "" if value is None else re.sub(r"(://)[^/\s@]+@", r"\1[secret]@", str(value))
+    )  # a login in an address is shown to nobody

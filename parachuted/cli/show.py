@@ -14,17 +14,28 @@ TYPE_CHECKING = False  # as in client.py
 if TYPE_CHECKING:
     from typing import Any
 
-_UNSEEN = (*range(9), *range(11, 32), *range(127, 160), 0x61C, *range(0x200E, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+_UNSEEN = (
+    *range(9),
+    *range(11, 32),
+    *range(127, 160),
+    0x61C,
+    *range(0x200E, 0x2010),
+    *range(0x2028, 0x202F),
+    *range(0x2066, 0x206A),
+)
 _ESCAPES = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _UNSEEN}  # noqa: PLR2004
 
 
 def escape(text: str) -> str:
-    """`text` as a terminal may have it: what would move its cursor, turn its writing round or be no character is shown and not sent."""
+    """`text` as a terminal may have it: what would move its cursor, turn its writing round or be no
+    character is shown and not sent.
+    """
     return text.translate(_ESCAPES).encode("utf-8", "backslashreplace").decode()
 
 
 def say(text: str = "") -> None:
-    """Print one line, whatever line breaks a name or a reason in it holds; those that it begins or ends with are empty lines.
+    """Print one line, whatever line breaks a name or a reason in it holds; those that it begins or
+    ends with are empty lines.
 
     Control characters, which a note may hold, are shown and not sent to the terminal.
     """
@@ -40,12 +51,16 @@ def say_text(text: str) -> None:
 
 
 def columns() -> int:
-    """How wide the terminal is; without end where a program reads, which wants lines as they are."""
+    """How wide the terminal is; without end where a program reads, which wants lines as they
+    are.
+    """
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 
 def say_lines(lines: Iterable[str]) -> None:
-    """Print lines of `visible`, in pieces that the terminal does not break: a stranger's text begins none of its lines."""
+    """Print lines of `visible`, in pieces that the terminal does not break: a stranger's text
+    begins none of its lines.
+    """
     for line in lines:
         for piece in wrapped(line, columns()):
             say(piece)
@@ -62,7 +77,9 @@ def say_table(rows: Iterable[Sequence[str]], heads: Sequence[str], *, nothing: s
     if not lines:
         say(nothing)
         return
-    widths = [max(len(line[column]) for line in [list(heads), *lines]) for column in range(len(heads))]
+    widths = [
+        max(len(line[column]) for line in [list(heads), *lines]) for column in range(len(heads))
+    ]
     for line in [list(heads), *lines]:
         say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
@@ -74,7 +91,9 @@ def say_diff(diff: str) -> None:
     for line in diff.removesuffix("\n").split("\n"):
         code = codes.get(line[:1]) if colour else None
         for piece in wrapped(f"  {escape(line)}", columns()):
-            sys.stdout.write(f"{piece}\n" if code is None else f"{piece[:2]}\x1b[{code}m{piece[2:]}\x1b[0m\n")
+            sys.stdout.write(
+                f"{piece}\n" if code is None else f"{piece[:2]}\x1b[{code}m{piece[2:]}\x1b[0m\n"
+            )
 
 
 def count(number: int, thing: str) -> str:

@@ -1,4 +1,6 @@
-"""Status: how the daemon is, asked and told with as few imports as can be, since it is asked often."""
+"""Status: how the daemon is, asked and told with as few imports as can be, since it is asked
+often.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +15,39 @@ def tell_status(*, as_json: bool) -> None:
     if as_json:
         say_json(health)
         return
-    vault, agent, tasks, budget = health["vault"], health["agent"], health["tasks"], health["budget"]
+    vault, agent, tasks, budget = (
+        health["vault"],
+        health["agent"],
+        health["tasks"],
+        health["budget"],
+    )
     record = daemon_record()
-    where = f"pid {health['pid']}, http://{record['host']}:{record['port']}, up {_span(health['uptime'])}"
+    where = (
+        f"pid {health['pid']}, http://{record['host']}:{record['port']}, up "
+        f"{_span(health['uptime'])}"
+    )
     say(f"parachuted {health['version']} is {health['status']}: {where}")
     if health["version"] != __version__:
         say(f"version  this command is {__version__}; `parachute restart` starts that one")
     holds = f"{count(vault['files'], 'file')}, {count(vault['watchers'], 'watcher')}"
     say(f"vault    {vault['path']}: {holds}, noticed by {vault['watched_by']}")
-    say(f"agent    {agent['reason']}{' - PAUSED, `parachute resume` goes on' if agent['paused'] else ''}")
+    say(
+        "agent    "
+        f"{agent['reason']}{' - PAUSED, `parachute resume` goes on' if agent['paused'] else ''}"
+    )
     say(f"tasks    {tasks['queued']} waiting, {tasks['running']} being worked on")
-    hour, day = f"{budget['runs_last_hour']} of {budget['runs_per_hour']}", f"{budget['runs_last_day']} of {budget['runs_per_day']}"
+    hour, day = (
+        f"{budget['runs_last_hour']} of {budget['runs_per_hour']}",
+        f"{budget['runs_last_day']} of {budget['runs_per_day']}",
+    )
     say(f"budget   {hour} runs this hour, {day} this day")
     for waiting in health["waiting"]:
         say(f"waits    {waiting['watcher']}: {waiting['reason']}")
     for behind in health["freshness"]["behind"]:
-        say(f"behind   {behind} has not seen all it watches; what it has not seen is part of its next task (`parachute watches`)")
+        say(
+            f"behind   {behind} has not seen all it watches; what it has not seen is part of its "
+            "next task (`parachute watches`)"
+        )
     for subject, problem in health["problems"].items():
         say(f"problem  {subject}: {problem}")
 

@@ -1,4 +1,7 @@
-"""Suggestions commands: list, show, approve, reject, edit, approve-all. The running daemon answers them."""
+"""Suggestions commands: list, show, approve, reject, edit, approve-all.
+
+The running daemon answers them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from parachuted.cli.show import count, say, say_diff, say_json, say_lines, say_t
 from parachuted.errors import ParachuteError
 from parachuted.visible import fact, quoted, quoted_lines
 
-_NONE = "No suggestion waits. What agents may not do themselves, they suggest; `parachute suggestions list --all` shows earlier ones."
+_NONE = (
+    "No suggestion waits. What agents may not do themselves, they suggest; `parachute "
+    "suggestions list --all` shows earlier ones."
+)
 _MOST = 20_000
 _TEXTS = ("text", "content", "value", "to")
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
@@ -29,12 +35,18 @@ def suggestions_list(options: Namespace) -> int:
     if options.json:
         say_json(answer)
         return 0
-    rows = [(one["id"], one["title"], one["source_agent"], when(one["timestamp"]), one["status"]) for one in answer["suggestions"]]
+    rows = [
+        (one["id"], one["title"], one["source_agent"], when(one["timestamp"]), one["status"])
+        for one in answer["suggestions"]
+    ]
     say_table(rows, ("SUGGESTION", "WHAT", "BY", "AT (UTC)", "STATUS"), nothing=_NONE)
     if options.all:
         for one in answer["acceptance"]:
             decided = one["approved"] + one["modified"] + one["rejected"]
-            say(f"{one['agent']}: {count(decided, one['action'])} decided on, {one['rate']:.0%} accepted")
+            say(
+                f"{one['agent']}: {count(decided, one['action'])} decided on, {one['rate']:.0%} "
+                "accepted"
+            )
     return 0
 
 
@@ -52,7 +64,9 @@ def suggestions_show(options: Namespace) -> int:
         quoted("because", one["reasoning"], _MOST),
     ]
     if one["origin"] not in {"agent", "you"}:
-        lines.append(fact("origin", f"it was written after text of strangers was read ({one['origin']})"))
+        lines.append(
+            fact("origin", f"it was written after text of strangers was read ({one['origin']})")
+        )
     say_lines(lines)
     say_diff(one["diff"])
     if one["text"] is not None:
@@ -73,7 +87,10 @@ def suggestions_approve(options: Namespace) -> int:
 
 def suggestions_reject(options: Namespace) -> int:
     """`parachute suggestions reject ID ... [--reason TEXT]`."""
-    answers = [ask("POST", f"/api/suggestions/{_name(one)}/reject", {"reason": options.reason or ""}) for one in options.ids]
+    answers = [
+        ask("POST", f"/api/suggestions/{_name(one)}/reject", {"reason": options.reason or ""})
+        for one in options.ids
+    ]
     return _tell(answers, as_json=options.json)
 
 
@@ -97,9 +114,15 @@ def suggestions_edit(options: Namespace) -> int:
         raise ParachuteError(f"the suggestion {one['id']} was {one['status']} already")
     payload = _given(options.payload) if options.payload else _edited(one["payload"])
     if payload == one["payload"]:
-        say("Nothing was changed, so nothing was done; `parachute suggestions approve` does it as it is.")
+        say(
+            "Nothing was changed, so nothing was done; `parachute suggestions approve` does it as "
+            "it is."
+        )
         return 0
-    return _tell([ask("POST", f"/api/suggestions/{_name(one['id'])}/modify", {"payload": payload})], as_json=options.json)
+    return _tell(
+        [ask("POST", f"/api/suggestions/{_name(one['id'])}/modify", {"payload": payload})],
+        as_json=options.json,
+    )
 
 
 def _one(name: str) -> Any:  # noqa: ANN401  JSON
@@ -123,7 +146,9 @@ def _tell(answers: list[Any], *, as_json: bool) -> int:
 def _given(name: str) -> Any:  # noqa: ANN401  JSON
     """The payload from a file of JSON; `-` is stdin. Raises ParachuteError."""
     try:
-        return json.loads(sys.stdin.read() if name == "-" else Path(name).expanduser().read_text("utf-8"))
+        return json.loads(
+            sys.stdin.read() if name == "-" else Path(name).expanduser().read_text("utf-8")
+        )
     except OSError as error:
         raise ParachuteError(f"{name} cannot be read: {error.strerror}") from error
     except ValueError as error:
@@ -134,7 +159,10 @@ def _edited(payload: dict[str, Any]) -> dict[str, Any]:
     """The payload with its text as the person leaves it in $EDITOR. Raises ParachuteError."""
     name = next((one for one in _TEXTS if isinstance(payload.get(one), str)), None)
     if name is None:
-        raise ParachuteError("there is no text in it that could be edited; --payload FILE gives another payload as JSON")
+        raise ParachuteError(
+            "there is no text in it that could be edited; --payload FILE gives another payload as "
+            "JSON"
+        )
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor:
         raise ParachuteError("set $EDITOR to the editor that is to be used, or give --payload FILE")

@@ -1,6 +1,7 @@
 """Supervisors: systemd and launchd, the file that each is told by, and the commands that it obeys.
 
-Pure on purpose: what is written and run must be testable on a machine that has neither. `service` does the writing and running.
+Pure on purpose: what is written and run must be testable on a machine that has neither. `service`
+does the writing and running.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ CommandLine = tuple[str, ...]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _UNSAFE = re.compile(r"[\\'\"]")
-_ALSO_WRITTEN = "-%h/.claude -/sys/fs/cgroup/user.slice/user-%U.slice/user@%U.service/app.slice/%n"  # as in the template, which says why
+# as in the template, which says why
+_ALSO_WRITTEN = "-%h/.claude -/sys/fs/cgroup/user.slice/user-%U.slice/user@%U.service/app.slice/%n"
 _SYSTEMD = "parachute"
 _LAUNCHD = "parachuted"
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
@@ -31,11 +33,18 @@ _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceTarget:
-    """The daemon that the service is to run, and the vault that it may write now; all paths absolute."""
+    """The daemon that the service is to run, and the vault that it may write now; all paths
+    absolute.
+    """
 
     vault: Path
     home: Path
-    program: CommandLine = (sys.executable, "-P", "-m", "parachuted")  # -P: a folder named parachuted in the current one is not us
+    program: CommandLine = (
+        sys.executable,
+        "-P",
+        "-m",
+        "parachuted",
+    )  # -P: a folder named parachuted in the current one is not us
 
     @property
     def command(self) -> CommandLine:
@@ -63,24 +72,34 @@ class Supervisor:
     hints: tuple[str, ...]
 
 
-def find_supervisor(platform: str, user_home: Path, uid: int, home: Path | None = None) -> Supervisor:
-    """The one that `platform` (as in sys.platform) has, with the service of that home; raises DaemonError where there is none.
+def find_supervisor(
+    platform: str, user_home: Path, uid: int, home: Path | None = None
+) -> Supervisor:
+    """The one that `platform` (as in sys.platform) has, with the service of that home; raises
+    DaemonError where there is none.
 
-    Each home has a service of its own: that of ~/.parachute has the plain name, others have one with the folder's name and a hash in it.
+    Each home has a service of its own: that of ~/.parachute has the plain name, others have one
+    with the folder's name and a hash in it.
     """
     suffix = "" if home is None else _suffix(user_home, home)
     if platform == "darwin":
         return _launchd(user_home, uid, f"{_LAUNCHD}{suffix}")
     if platform.startswith("linux"):
         return _systemd(user_home, f"{_SYSTEMD}{suffix}.service")
-    raise DaemonError(f"No service can be installed on {platform}: only systemd (Linux) and launchd (macOS) are known.")
+    raise DaemonError(
+        f"No service can be installed on {platform}: only systemd (Linux) and launchd (macOS) are "
+        "known."
+    )
 
 
 def _suffix(user_home: Path, home: Path) -> str:
     place = home.resolve()
     if place == (user_home / ".parachute").resolve():
         return ""
-    name = _NOT_IN_NAMES.sub("-", place.name.lower()).strip("-").removeprefix("parachute").strip("-") or "home"
+    name = (
+        _NOT_IN_NAMES.sub("-", place.name.lower()).strip("-").removeprefix("parachute").strip("-")
+        or "home"
+    )
     return f"-{name}-{sha256(os.fsencode(place)).hexdigest()[:6]}"
 
 
@@ -95,7 +114,11 @@ def _systemd(user_home: Path, unit: str) -> Supervisor:
         render=render_unit,
         note=(b"# ", b"\n"),
         answers=(*systemctl, "show-environment"),
-        load=((*systemctl, "daemon-reload"), (*systemctl, "enable", unit), (*systemctl, "restart", unit)),
+        load=(
+            (*systemctl, "daemon-reload"),
+            (*systemctl, "enable", unit),
+            (*systemctl, "restart", unit),
+        ),
         unload=((*systemctl, "disable", "--now", unit),),
         forget=((*systemctl, "daemon-reload"),),
         enabled=(*systemctl, "is-enabled", "--quiet", unit),
@@ -103,8 +126,16 @@ def _systemd(user_home: Path, unit: str) -> Supervisor:
         left_over=folder / "default.target.wants" / unit,
         hints=(
             f"Its log: journalctl --user -u {unit} -f",
-            "It stops when you log out; to keep it, and to have it from the machine's start on: loginctl enable-linger",
-            "It takes the vault and all else from the settings, and a login from `parachute auth set`; docs/operating.md tells more.",
+            (
+                "It stops when you log out; to keep it, and to have it from the machine's start "
+                "on: "
+                "loginctl enable-linger"
+            ),
+            (
+                "It takes the vault and all else from the settings, and a login from `parachute "
+                "auth "
+                "set`; docs/operating.md tells more."
+            ),
         ),
     )
 
@@ -132,14 +163,20 @@ def _launchd(user_home: Path, uid: int, label: str) -> Supervisor:
 
 
 def render_unit(template: bytes, wanted: ServiceTarget) -> bytes:
-    """The unit with these paths in it, whatever characters they hold; raises DaemonError for those that no unit can hold."""
+    """The unit with these paths in it, whatever characters they hold; raises DaemonError for those
+    that no unit can hold.
+    """
     if _UNSAFE.search(wanted.program[0]):
-        raise DaemonError(f"systemd starts no program whose path holds quotes or backslashes, as {wanted.program[0]} does.")
+        raise DaemonError(
+            "systemd starts no program whose path holds quotes or backslashes, as "
+            f"{wanted.program[0]} does."
+        )
     command = " ".join(_quoted(word) for word in wanted.command)
     lines = {
         b"ExecStart": f"ExecStart=:{command}",  # the colon: `$` means itself
         b"Environment": f"Environment={_quoted(f'PARACHUTE_HOME={wanted.home}')}",
-        b"ReadWritePaths": f"ReadWritePaths={_quoted(str(wanted.vault))} {_quoted(str(wanted.home))} {_ALSO_WRITTEN}",
+        b"ReadWritePaths": f"ReadWritePaths={_quoted(str(wanted.vault))} "
+        f"{_quoted(str(wanted.home))} {_ALSO_WRITTEN}",
     }
     for key, line in lines.items():
         template = _with_line(template, key, line.encode())
@@ -161,7 +198,10 @@ def _home_of_plist(content: bytes) -> Path | None:
 def _with_line(template: bytes, key: bytes, line: bytes) -> bytes:
     text, count = re.subn(rb"(?m)^%s=.*$" % key, lambda _: line, template)
     if count != 1:
-        raise DaemonError(f"The unit that came with this installation has {count} lines {key.decode()}= where it should have one.")
+        raise DaemonError(
+            f"The unit that came with this installation has {count} lines {key.decode()}= where "
+            "it should have one."
+        )
     return text
 
 
@@ -171,7 +211,9 @@ def _quoted(word: str) -> str:
 
 
 def render_plist(template: bytes, wanted: ServiceTarget, label: str = _LAUNCHD) -> bytes:
-    """The property list with these paths in it; raises DaemonError for those that no property list can hold."""
+    """The property list with these paths in it; raises DaemonError for those that no property list
+    can hold.
+    """
     for word in (*wanted.command, str(wanted.home)):
         refuse_control_characters(word)
     log = str(wanted.home / "logs/service.log")
@@ -186,6 +228,10 @@ def render_plist(template: bytes, wanted: ServiceTarget, label: str = _LAUNCHD) 
 
 
 def refuse_control_characters(word: str) -> None:
-    """Raises DaemonError for what a service's file cannot say: line breaks, and bytes that are not UTF-8."""
+    """Raises DaemonError for what a service's file cannot say: line breaks, and bytes that are not
+    UTF-8.
+    """
     if _CONTROL.search(word):
-        raise DaemonError(f"A service cannot be given {word!r}: it holds control characters or is not UTF-8.")
+        raise DaemonError(
+            f"A service cannot be given {word!r}: it holds control characters or is not UTF-8."
+        )

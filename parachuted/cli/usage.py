@@ -34,12 +34,20 @@ def usage(options: Namespace) -> int:
     if spent is not None:
         limits = spent["limits"]
         hour = f"${spent['usd_last_hour']:.4f} of ${limits['usd_per_hour']:g} in the last hour"
-        say(f"limits   {hour}, ${spent['usd_last_day']:.4f} of ${limits['usd_per_day']:g} in the last 24 hours")
-        per_run = f"${limits['usd_per_run']:g} a run, " if limits["usd_per_run"] else ""  # none where no model is asked
+        say(
+            f"limits   {hour}, ${spent['usd_last_day']:.4f} of ${limits['usd_per_day']:g} in the "
+            "last 24 hours"
+        )
+        per_run = (
+            f"${limits['usd_per_run']:g} a run, " if limits["usd_per_run"] else ""
+        )  # none where no model is asked
         say(f"         {per_run}${limits['usd_per_cause']:g} for all that one change leads to")
     for name, window in answer["windows"].items():
         until = f", until {when(window['resets_at'])} UTC" if window["resets_at"] else ""
-        say(f"account  {window['utilization']:g} % of {_WINDOWS.get(name, f'the window {name}')} used{until}")
+        say(
+            f"account  {window['utilization']:g} % of {_WINDOWS.get(name, f'the window {name}')} "
+            f"used{until}"
+        )
     return 0
 
 
@@ -47,7 +55,10 @@ def _tell(spent: Any) -> None:  # noqa: ANN401  JSON
     total = spent["total"]
     tokens_in = total["input_tokens"] + total["cache_read_tokens"] + total["cache_written_tokens"]
     since = f"since {spent['since'][:10]}"
-    say(f"${total['usd']:.4f} {since}: {count(total['requests'], 'request')}, {tokens_in} tokens in, {total['output_tokens']} out")
+    say(
+        f"${total['usd']:.4f} {since}: {count(total['requests'], 'request')}, {tokens_in} tokens "
+        f"in, {total['output_tokens']} out"
+    )
     for name, key, head in _GROUPS:
         rows = [_row(one, key) for one in spent[name][: _ROWS if name != "days" else None]]
         if rows:

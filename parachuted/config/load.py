@@ -1,4 +1,6 @@
-"""Load: settings from the file, the environment and the command line, the later ones over the earlier, with every mistake told at once."""
+"""Load: settings from the file, the environment and the command line, the later ones over the
+earlier, with every mistake told at once.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,17 @@ from parachuted.private import is_in
 
 _PREFIX = "PARACHUTE_"
 _NOT_SETTINGS = frozenset({"PARACHUTE_HOME", "PARACHUTE_EVENT", "PARACHUTE_AGENT_RUN"})
-_OLDER = {"vault_path": "vault", "default_model": "agent.model", "debug": "log_level", "cors_origins": None}
-_FOREIGN = {"ANTHROPIC_BASE_URL": "agent.base_url", "VAULT_PATH": "vault", "PORT": "port"}  # other programs', below what is ours
+_OLDER = {
+    "vault_path": "vault",
+    "default_model": "agent.model",
+    "debug": "log_level",
+    "cors_origins": None,
+}
+_FOREIGN = {
+    "ANTHROPIC_BASE_URL": "agent.base_url",
+    "VAULT_PATH": "vault",
+    "PORT": "port",
+}  # other programs', below what is ours
 _ANTHROPIC = "https://api.anthropic.com"
 _TRUE, _FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
 _KEYS = [described.key for described in describe_settings()]
@@ -45,26 +56,37 @@ def home_folder(env: Mapping[str, str]) -> Path:
 
 
 def load_settings(home: Path, env: Mapping[str, str], flags: Mapping[str, object]) -> Settings:
-    """The settings of `home`'s config.yaml, under those of PARACHUTE_* variables, under those of `flags` (by dotted key).
+    """The settings of `home`'s config.yaml, under those of PARACHUTE_* variables, under those of
+    `flags` (by dotted key).
 
-    Below all of them are ANTHROPIC_BASE_URL, and VAULT_PATH and PORT, as an older server read them. An empty variable and a flag that is
-    None are not given. Raises ConfigError with all mistakes.
+    Below all of them are ANTHROPIC_BASE_URL, and VAULT_PATH and PORT, as an older server read them.
+    An empty variable and a flag that is None are not given. Raises ConfigError with all mistakes.
     """
     layers = [_from_file(home, env), _from_variables(env), _from_flags(flags, env)]
-    return _settings(home, [_from_defaults(env), _from_foreign_variables(env, {key for layer in layers for key in layer.texts}), *layers])
+    return _settings(
+        home,
+        [
+            _from_defaults(env),
+            _from_foreign_variables(env, {key for layer in layers for key in layer.texts}),
+            *layers,
+        ],
+    )
 
 
 def set_setting(home: Path, dotted_key: str, text_value: str) -> Settings:
-    """Set one key in `home`'s config.yaml, leaving the other lines as they are, and return what the file then says.
+    """Set one key in `home`'s config.yaml, leaving the other lines as they are, and return what the
+    file then says.
 
-    An empty value brings the default back. Raises ConfigError, having written nothing, if the file would be wrong, and
-    StorageFailedError if the disk refuses.
+    An empty value brings the default back. Raises ConfigError, having written nothing, if the file
+    would be wrong, and StorageFailedError if the disk refuses.
     """
     if dotted_key not in _KEYS:
         raise ConfigError([_unknown(dotted_key, _KEYS)])
     text = set_entry(read_file(home), dotted_key, text_value)
     try:
-        settings = _settings(home, [_from_defaults({}), _from_entries(read_entries(text), {}, new_key=dotted_key)])
+        settings = _settings(
+            home, [_from_defaults({}), _from_entries(read_entries(text), {}, new_key=dotted_key)]
+        )
     except ConfigError as error:
         raise ConfigError([*error.problems, f"{NAME} was not changed"]) from error
     write_file(home, text)
@@ -78,22 +100,40 @@ def _settings(home: Path, layers: Sequence[_Layer]) -> Settings:
     texts = {key: text for layer in layers for key, text in layer.texts.items()}
     settings = _ADAPTER.validate_strings(_nested(texts))
     places = {key: place for layer in layers for key, place in layer.places.items()}
-    if mistakes := [f"{places.get(key) or places[other]}: {key} {why}" for key, other, why in _contradictions(settings, home)]:
+    if mistakes := [
+        f"{places.get(key) or places[other]}: {key} {why}"
+        for key, other, why in _contradictions(settings, home)
+    ]:
         raise ConfigError(mistakes)
     return replace(settings, notes=tuple(note for layer in layers for note in layer.notes))
 
 
 def _contradictions(settings: Settings, home: Path) -> Iterator[tuple[str, str, str]]:
     if settings.bubble.max_wait_s < settings.bubble.quiet_s:
-        yield "bubble.max_wait_s", "bubble.quiet_s", f"should be at least bubble.quiet_s, which is {settings.bubble.quiet_s:g}"
+        yield (
+            "bubble.max_wait_s",
+            "bubble.quiet_s",
+            f"should be at least bubble.quiet_s, which is {settings.bubble.quiet_s:g}",
+        )
     if settings.auth_mode == "disabled" and not is_loopback(settings.host):
         yield (
             "auth_mode",
             "host",
-            f"may not be disabled while host is {settings.host}, where others could connect; remote asks them for keys",
+            (
+                f"may not be disabled while host is {settings.host}, where others could connect; "
+                "remote asks them for keys"
+            ),
         )
     if is_in(home.resolve(), settings.vault.resolve()):
-        yield "vault", "vault", f"may not hold the folder of settings and keys, {home}: agents and sync reach what is in a vault"
+        yield (
+            "vault",
+            "vault",
+            (
+                f"may not hold the folder of settings and keys, {home}: agents and sync reach "
+                "what is "
+                "in a vault"
+            ),
+        )
 
 
 def _invalid(layer: _Layer) -> Iterator[str]:
@@ -102,7 +142,13 @@ def _invalid(layer: _Layer) -> Iterator[str]:
     except ValidationError as error:
         for mistake in error.errors(include_url=False, include_context=False):
             key = ".".join(map(str, mistake["loc"]))
-            why = mistake["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ").partition(", unable")[0]
+            why = (
+                mistake["msg"]
+                .removeprefix("Value error, ")
+                .removeprefix("Input ")
+                .removeprefix("String ")
+                .partition(", unable")[0]
+            )
             yield f"{layer.places[key]}: {key} {why}, not {layer.texts[key][:80]!r}"
 
 
@@ -128,15 +174,21 @@ def _from_file(home: Path, env: Mapping[str, str]) -> _Layer:
         return _Layer(mistakes=error.problems)
 
 
-def _from_entries(entries: Sequence[ConfigEntry], env: Mapping[str, str], *, new_key: str | None = None) -> _Layer:
-    """The layer of a file's entries; `new_key` is not in the file yet, so that its line is not named."""
+def _from_entries(
+    entries: Sequence[ConfigEntry], env: Mapping[str, str], *, new_key: str | None = None
+) -> _Layer:
+    """The layer of a file's entries; `new_key` is not in the file yet, so that its line is not
+    named.
+    """
     layer = _Layer()
     lines: dict[str, int] = {}
     present = {entry.key for entry in entries}
     for entry in entries:
         place = "the new value" if entry.key == new_key else f"{NAME} line {entry.line}"
         if entry.key in lines:
-            layer.mistakes.append(f"{place}: {entry.key} is there a second time; line {lines[entry.key]} has it too")
+            layer.mistakes.append(
+                f"{place}: {entry.key} is there a second time; line {lines[entry.key]} has it too"
+            )
         elif entry.key in _KEYS:
             _take_entry(layer, entry, place, env)
         elif entry.key in _OLDER:
@@ -156,10 +208,15 @@ def _take_entry(layer: _Layer, entry: ConfigEntry, place: str, env: Mapping[str,
         layer.take(entry.key, entry.text, place, env)
 
 
-def _take_older(layer: _Layer, entry: ConfigEntry, place: str, present: Collection[str], env: Mapping[str, str]) -> None:
+def _take_older(
+    layer: _Layer, entry: ConfigEntry, place: str, present: Collection[str], env: Mapping[str, str]
+) -> None:
     newer = _OLDER[entry.key]
     if newer is None or newer in present:
-        layer.notes.append(f"{place}: {entry.key} means nothing{f' beside {newer}' if newer else ' any more'}, and is ignored")
+        layer.notes.append(
+            f"{place}: {entry.key} means nothing{f' beside {newer}' if newer else ' any more'}, "
+            "and is ignored"
+        )
     elif entry.key != "debug":
         layer.notes.append(f"{place}: {entry.key} is called {newer} now")
         _take_entry(layer, replace(entry, key=newer), place, env)
@@ -183,13 +240,18 @@ def _from_foreign_variables(env: Mapping[str, str], taken: Collection[str]) -> _
             continue
         layer.take(key, text, name, env)
         if key != "agent.base_url":
-            layer.notes.append(f"{name} is taken for the setting {key}; {_PREFIX}{key.upper()} says the same to this program alone")
+            layer.notes.append(
+                f"{name} is taken for the setting {key}; {_PREFIX}{key.upper()} says the same to "
+                "this program alone"
+            )
     return layer
 
 
 def _from_variables(env: Mapping[str, str]) -> _Layer:
     layer = _Layer()
-    for name in sorted(name for name in env if name.startswith(_PREFIX) and name not in _NOT_SETTINGS):
+    for name in sorted(
+        name for name in env if name.startswith(_PREFIX) and name not in _NOT_SETTINGS
+    ):
         if name not in _VARIABLES:
             layer.mistakes.append(_unknown(name, list(_VARIABLES)))
         elif env[name]:
@@ -211,9 +273,14 @@ def _from_flags(flags: Mapping[str, object], env: Mapping[str, str]) -> _Layer:
 def _unknown(name: str, known: Sequence[str]) -> str:
     if held := [key for key in known if key.startswith(f"{name}.")]:
         return f"{name} has settings of its own, such as {held[0]}, and no value"
-    spellings = {spelling: key for key in known for spelling in (key.rpartition(".")[2].lower(), key.lower())}
+    spellings = {
+        spelling: key for key in known for spelling in (key.rpartition(".")[2].lower(), key.lower())
+    }
     near = difflib.get_close_matches(name.lower(), spellings, n=1)
-    return f"{name} is no setting; {f'did you mean {spellings[near[0]]}?' if near else '`parachute config` lists them'}"
+    return (
+        f"{name} is no setting; "
+        f"{f'did you mean {spellings[near[0]]}?' if near else '`parachute config` lists them'}"
+    )
 
 
 def _absolute(text: str, env: Mapping[str, str]) -> str:

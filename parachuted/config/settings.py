@@ -19,7 +19,9 @@ def _address(host: str) -> str:
         try:
             ip_address(host)
         except ValueError:
-            raise ValueError("should be localhost, 127.0.0.1, ::1, or the address of this machine in a network") from None
+            raise ValueError(
+                "should be localhost, 127.0.0.1, ::1, or the address of this machine in a network"
+            ) from None
     return host
 
 
@@ -36,13 +38,18 @@ def _web_address(url: str) -> str:
 
 def _host_names(text: str) -> str:
     if not all(_HOST_NAME.fullmatch(name) for name in listed(text)):
-        raise ValueError("should be names such as notes.example, with commas between them and no port")
+        raise ValueError(
+            "should be names such as notes.example, with commas between them and no port"
+        )
     return text
 
 
 def _origins(text: str) -> str:
     if not all(_ORIGIN.fullmatch(origin) for origin in listed(text)):
-        raise ValueError("should be origins such as https://notes.example, with commas between them and nothing after the name or port")
+        raise ValueError(
+            "should be origins such as https://notes.example, with commas between them and "
+            "nothing after the name or port"
+        )
     return text
 
 
@@ -73,7 +80,9 @@ def listed(text: str) -> list[str]:
 
 
 def _folder(path: str | Path) -> Path:
-    """By our own import of Path, for pydantic keeps one of its own, which a test's file system in memory cannot replace."""
+    """By our own import of Path, for pydantic keeps one of its own, which a test's file system in
+    memory cannot replace.
+    """
     return Path(path)
 
 
@@ -103,9 +112,19 @@ _Patterns = Annotated[str, Field(max_length=10_000), AfterValidator(_patterns)]
 class ApiSettings:
     """Under which names the API may be asked, and by which web pages. With commas between them."""
 
-    hosts: Annotated[_HostNames, "Host names that the API answers to besides this machine's addresses, separated by commas."] = ""
-    supervisor_port: Annotated[_Port, "A second port, on this machine alone, for apps that ask a supervisor there (3334); 0 for none."] = 0
-    cors_origins: Annotated[_Origins, "The web pages that may use the API, such as https://notes.example, separated by commas."] = ""
+    hosts: Annotated[
+        _HostNames,
+        "Host names that the API answers to besides this machine's addresses, separated by commas.",
+    ] = ""
+    supervisor_port: Annotated[
+        _Port,
+        "A second port, on this machine alone, for apps that ask a supervisor there (3334); 0 for "
+        "none.",
+    ] = 0
+    cors_origins: Annotated[
+        _Origins,
+        "The web pages that may use the API, such as https://notes.example, separated by commas.",
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,18 +132,27 @@ class AgentSettings:
     """Who does the work, and what one run of it may take."""
 
     backend: Annotated[
-        Literal["auto", "claude", "offline"], "What does the work: claude, no model (offline), or what is available (auto)."
+        Literal["auto", "claude", "offline"],
+        "What does the work: claude, no model (offline), or what is available (auto).",
     ] = "auto"
     model: Annotated[_Text, "The model that runs use."] = "claude-haiku-4-5-20251001"
-    base_url: Annotated[_Url | None, "A server that speaks the Messages API, such as a local model's, in place of Anthropic's."] = None
+    base_url: Annotated[
+        _Url | None,
+        "A server that speaks the Messages API, such as a local model's, in place of Anthropic's.",
+    ] = None
     timeout_s: Annotated[_Seconds, "The seconds after which a run is stopped."] = 120.0
     max_turns: Annotated[_Few, "How often the model may answer in one run."] = 12
     max_cost_usd: Annotated[_Dollars, "The dollars that one run may cost."] = 0.25
     concurrency: Annotated[_Few, "How many runs may go on at once."] = 2
-    ask_s: Annotated[_Seconds, "How many seconds an agent waits when it asks for more than it was given; then it is denied."] = 60.0
+    ask_s: Annotated[
+        _Seconds,
+        "How many seconds an agent waits when it asks for more than it was given; then it is "
+        "denied.",
+    ] = 60.0
     untrusted: Annotated[
         _Patterns,
-        "Where notes hold strangers' text, after which an agent runs no shell, reaches no network and asks before it writes elsewhere.",
+        "Where notes hold strangers' text, after which an agent runs no shell, reaches no network "
+        "and asks before it writes elsewhere.",
     ] = "Inbox/**, Clippings/**, Imports/**"
 
 
@@ -135,26 +163,38 @@ class BudgetSettings:
     runs_per_hour: Annotated[_Count, "The most runs in one hour."] = 60
     runs_per_cause: Annotated[_Count, "The runs that one person's change may lead to."] = 100
     runs_per_day: Annotated[_Count, "The most runs in one day."] = 500
-    usd_per_cause: Annotated[_Dollars, "The dollars that everything which follows from one person's change may cost."] = 2.0
-    usd_per_hour: Annotated[_Dollars, "The most dollars spent in one hour; beyond that, the model is not asked."] = 5.0
-    usd_per_day: Annotated[_Dollars, "The most dollars spent in one day; beyond that, the model is not asked."] = 20.0
+    usd_per_cause: Annotated[
+        _Dollars, "The dollars that everything which follows from one person's change may cost."
+    ] = 2.0
+    usd_per_hour: Annotated[
+        _Dollars, "The most dollars spent in one hour; beyond that, the model is not asked."
+    ] = 5.0
+    usd_per_day: Annotated[
+        _Dollars, "The most dollars spent in one day; beyond that, the model is not asked."
+    ] = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BubbleSettings:
     """When a change becomes a task."""
 
-    quiet_s: Annotated[_Seconds, "The seconds without another change after which a task begins."] = 2.0
-    max_wait_s: Annotated[_Seconds, "The seconds after which a task begins even if changes go on."] = 60.0
+    quiet_s: Annotated[
+        _Seconds, "The seconds without another change after which a task begins."
+    ] = 2.0
+    max_wait_s: Annotated[
+        _Seconds, "The seconds after which a task begins even if changes go on."
+    ] = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanSettings:
     """When the vault is looked through."""
 
-    full_every_s: Annotated[_Seconds, "The seconds between two scans of the whole vault, which find changes that no event reported."] = (
-        600.0
-    )
+    full_every_s: Annotated[
+        _Seconds,
+        "The seconds between two scans of the whole vault, which find changes that no event "
+        "reported.",
+    ] = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +202,8 @@ class WatchSettings:
     """How changes in the vault are heard of."""
 
     engine: Annotated[
-        Literal["auto", "watchfiles"], "What tells of changes: the best of this system (auto: inotify on Linux), or watchfiles."
+        Literal["auto", "watchfiles"],
+        "What tells of changes: the best of this system (auto: inotify on Linux), or watchfiles.",
     ] = "auto"
 
 
@@ -177,18 +218,28 @@ class AuditSettings:
 class HistorySettings:
     """What is kept of the earlier texts of files, by which writes are explained and taken back."""
 
-    keep_days: Annotated[_Days, "The days that earlier texts, and who wrote them, are kept; 0 for ever."] = 90
-    keep_mb: Annotated[_Megabytes, "The megabytes that earlier texts may take, after which the oldest go; 0 sets no limit."] = 1024
+    keep_days: Annotated[
+        _Days, "The days that earlier texts, and who wrote them, are kept; 0 for ever."
+    ] = 90
+    keep_mb: Annotated[
+        _Megabytes,
+        "The megabytes that earlier texts may take, after which the oldest go; 0 sets no limit.",
+    ] = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookSettings:
     """When scripts of yours run, and what happens when one fails."""
 
-    must_approve: Annotated[bool, "Whether a script that was changed waits for `parachute hooks approve` before it runs again."] = True
+    must_approve: Annotated[
+        bool,
+        "Whether a script that was changed waits for `parachute hooks approve` before it runs "
+        "again.",
+    ] = True
     fails_closed: Annotated[
         bool,
-        "Whether a hook that ran and failed, or took too long, stops the act; one that could not start always does.",
+        "Whether a hook that ran and failed, or took too long, stops the act; one that could not "
+        "start always does.",
     ] = False
     concurrency: Annotated[_Few, "How many hooks may run at once."] = 8
 
@@ -199,10 +250,13 @@ class ModuleSettings:
 
     sandbox: Annotated[
         Literal["auto", "docker", "landlock", "process"],
-        "What holds an untrusted module: Docker, the kernel (landlock), no more than a process of its own, or the best there is (auto).",
+        "What holds an untrusted module: Docker, the kernel (landlock), no more than a process of "
+        "its own, or the best there is (auto).",
     ] = "auto"
     providers: Annotated[
-        _Providers, "Which module serves an interface that several provide, such as BrainInterface=brain, with commas between them."
+        _Providers,
+        "Which module serves an interface that several provide, such as BrainInterface=brain, "
+        "with commas between them.",
     ] = ""
 
 
@@ -212,18 +266,26 @@ class SuggestionSettings:
 
     auto_approve_rate: Annotated[
         _Percent,
-        "The percentage of an agent's suggestions that you approved, from which on its next ones are done at once; 0 asks you always.",
+        "The percentage of an agent's suggestions that you approved, from which on its next ones "
+        "are done at once; 0 asks you always.",
     ] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings, and `notes` on what was met on the way: older names, and keys that mean nothing any more."""
+    """All settings, and `notes` on what was met on the way: older names, and keys that mean nothing
+    any more.
+    """
 
     vault: Annotated[Path, PlainValidator(_folder), "The folder of notes."] = Path("~/Parachute")
-    host: Annotated[_Host, "The address that the API listens on; beyond this machine, only keys open it."] = "127.0.0.1"
+    host: Annotated[
+        _Host, "The address that the API listens on; beyond this machine, only keys open it."
+    ] = "127.0.0.1"
     port: Annotated[_Port, "The port that the API listens on; 0 takes any that is free."] = 3333
-    auth_mode: Annotated[_Mode, "Who needs a key: all but this machine (remote), everyone (always), or no one (disabled)."] = "remote"
+    auth_mode: Annotated[
+        _Mode,
+        "Who needs a key: all but this machine (remote), everyone (always), or no one (disabled).",
+    ] = "remote"
     log_level: Annotated[_Level, "The least that is logged."] = "info"
     api: ApiSettings = ApiSettings()
     agent: AgentSettings = AgentSettings()
@@ -240,7 +302,9 @@ class Settings:
 
 
 class SettingDescription(NamedTuple):
-    """One setting for a person: its dotted key, its kind of value, its default as text, and a sentence."""
+    """One setting for a person: its dotted key, its kind of value, its default as text, and a
+    sentence.
+    """
 
     key: str
     kind: str
@@ -272,4 +336,6 @@ def _default_text(default: object) -> str:
 def _kind(kind: object) -> str:
     if get_origin(kind) is Literal:
         return " | ".join(get_args(kind))
-    return {Path: "path", int: "whole number", float: "number", bool: "true | false"}.get(kind, "text")  # type: ignore[call-overload, no-any-return]
+    return {Path: "path", int: "whole number", float: "number", bool: "true | false"}.get(  # type: ignore[call-overload, no-any-return]
+        kind, "text"
+    )

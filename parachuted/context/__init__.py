@@ -4,7 +4,13 @@ from parachuted.context.chain import LARGEST_FILE, Chain, ChainFile, ContextSele
 from parachuted.context.folders import ContextFolder, context_folder, context_folders, tokens_in
 from parachuted.context.legacy import LEGACY_FOLDER, choice_of, names_in
 from parachuted.context.migration import PlannedMove, added_to, plan_moves
-from parachuted.context.prompt import DEFAULT_TOKENS, PromptBuilder, PromptPreview, PromptRequest, tokens_of_text
+from parachuted.context.prompt import (
+    DEFAULT_TOKENS,
+    PromptBuilder,
+    PromptPreview,
+    PromptRequest,
+    tokens_of_text,
+)
 from parachuted.context.sessions import MOST_CHOSEN, SessionContexts
 
 __all__ = [

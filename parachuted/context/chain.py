@@ -1,7 +1,7 @@
 """Chain: which context files a choice of folders loads, and which it does not, with the reason.
 
-Explicit: the chosen folders and what their context files watch are included; parents are listed, but only included when chosen or
-watched themselves.
+Explicit: the chosen folders and what their context files watch are included; parents are listed,
+but only included when chosen or watched themselves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ LARGEST_FILE = 128 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainFile:
-    """One context file of a chain; `tokens` estimates what it comes to in a prompt, `reason` says why it is included or not."""
+    """One context file of a chain; `tokens` estimates what it comes to in a prompt, `reason` says
+    why it is included or not.
+    """
 
     path: VaultPath
     folder_path: VaultPath
@@ -33,7 +35,10 @@ class ChainFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """The files in prompt order, and what the included ones come to. `truncated`: the budget left some out."""
+    """The files in prompt order, and what the included ones come to.
+
+    `truncated`: the budget left some out.
+    """
 
     files: tuple[ChainFile, ...]
     total_tokens: int
@@ -42,7 +47,9 @@ class Chain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextSelection:
-    """What was chosen: folders (empty: the vault itself), and single notes, as older programs name them."""
+    """What was chosen: folders (empty: the vault itself), and single notes, as older programs name
+    them.
+    """
 
     folders: tuple[str, ...] = ()
     files: tuple[VaultPath, ...] = ()
@@ -56,7 +63,9 @@ def chain_of(
     max_tokens: int | None = None,
     sees: Callable[[str], bool] = lambda _path: True,
 ) -> Chain:
-    """The chain of what was chosen. Over `max_tokens`, the files farthest from the choice are left out first.
+    """The chain of what was chosen.
+
+    Over `max_tokens`, the files farthest from the choice are left out first.
 
     What is not seen does not exist. May be asked in a thread, as `watched_by` may take its time.
     """
@@ -64,18 +73,30 @@ def chain_of(
     for path in [file.path for file in files.values() if file.exists]:
         for watched in watched_by(path):
             if watched not in files and index.is_context_file(watched) and sees(watched):
-                files[watched] = _file(watched, "watched" if watched.folder else "root", index, reason=f"watched by {path}")
+                files[watched] = _file(
+                    watched,
+                    "watched" if watched.folder else "root",
+                    index,
+                    reason=f"watched by {path}",
+                )
     for parent in _parents([*choice.folders, *choice.files]):
         above = index.context_file(parent)
         if above is not None and above not in files and sees(above):
-            listed = _file(above, "parent" if parent else "root", index, reason="a parent, neither chosen nor watched")
+            listed = _file(
+                above,
+                "parent" if parent else "root",
+                index,
+                reason="a parent, neither chosen nor watched",
+            )
             files[above] = replace(listed, included=False)
     return _within(sorted(files.values(), key=_place), max_tokens)
 
 
 def _chosen(choice: ContextSelection, index: VaultIndex) -> Iterator[ChainFile]:
     for folder in choice.folders:
-        path = index.context_file(folder) or VaultPath(f"{folder}/{CONTEXT_NAMES[0]}" if folder else CONTEXT_NAMES[0])
+        path = index.context_file(folder) or VaultPath(
+            f"{folder}/{CONTEXT_NAMES[0]}" if folder else CONTEXT_NAMES[0]
+        )
         yield _file(path, "direct" if folder else "root", index, reason="chosen")
     for path in choice.files:
         level: Level = "root" if path == index.context_file("") else "direct"
@@ -86,12 +107,17 @@ def _within(files: list[ChainFile], max_tokens: int | None) -> Chain:
     """Cut from the far end: what is chosen goes last."""
     total = sum(file.tokens for file in files if file.included)
     cut = set()
-    for file in sorted((file for file in files if file.included), key=lambda file: (_ORDER[file.level], file.path)):
+    for file in sorted(
+        (file for file in files if file.included), key=lambda file: (_ORDER[file.level], file.path)
+    ):
         if max_tokens is None or total <= max_tokens:
             break
         total -= file.tokens
         cut.add(file.path)
-    kept = tuple(replace(file, included=False, reason="over the token budget") if file.path in cut else file for file in files)
+    kept = tuple(
+        replace(file, included=False, reason="over the token budget") if file.path in cut else file
+        for file in files
+    )
     return Chain(files=kept, total_tokens=total, truncated=bool(cut))
 
 
@@ -102,9 +128,14 @@ def _file(path: VaultPath, level: Level, index: VaultIndex, *, reason: str) -> C
     elif entry.size > LARGEST_FILE:
         reason = f"{reason}; all beyond its first {LARGEST_FILE >> 10} KB is left out"
     return ChainFile(
-        path=path, folder_path=path.folder, level=level, tokens=tokens_in(min(entry.size, LARGEST_FILE)) if entry else 0,
-        exists=entry is not None, included=entry is not None, reason=reason,
-    )  # fmt: skip
+        path=path,
+        folder_path=path.folder,
+        level=level,
+        tokens=tokens_in(min(entry.size, LARGEST_FILE)) if entry else 0,
+        exists=entry is not None,
+        included=entry is not None,
+        reason=reason,
+    )
 
 
 def _parents(folders: Iterable[str]) -> list[str]:

@@ -23,7 +23,11 @@ class ContextFolder:
 
 def context_folders(index: VaultIndex) -> list[ContextFolder]:
     """Every folder with a context file, by path; answered from the index."""
-    return [found for folder in index.context_folders() if (found := context_folder(folder, index)) is not None]
+    return [
+        found
+        for folder in index.context_folders()
+        if (found := context_folder(folder, index)) is not None
+    ]
 
 
 def context_folder(folder: str, index: VaultIndex) -> ContextFolder | None:

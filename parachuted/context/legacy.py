@@ -1,4 +1,6 @@
-"""Legacy: contexts as older programs name them, single files such as `Chat/contexts/general-context.md` in place of folders."""
+"""Legacy: contexts as older programs name them, single files such as
+`Chat/contexts/general-context.md` in place of folders.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ _SUFFIX = ".md"
 
 
 def choice_of(names: Iterable[str], index: VaultIndex) -> ContextSelection:
-    """The folders and files that names mean: the vault itself is empty or `.`; a context file stands for its folder, any other note for
-    itself.
+    """The folders and files that names mean: the vault itself is empty or `.`; a context file
+    stands for its folder, any other note for itself.
 
     Raises PathRefusedError for what is no path in the vault.
     """
@@ -29,7 +31,9 @@ def choice_of(names: Iterable[str], index: VaultIndex) -> ContextSelection:
 
 
 def names_in(texts: Iterable[str], index: VaultIndex) -> list[str]:
-    """The names in texts that hold several, with commas between them; a folder with a comma in its name has to stand alone."""
+    """The names in texts that hold several, with commas between them; a folder with a comma in its
+    name has to stand alone.
+    """
     names = []
     for text in texts:
         names += [text] if text in index else [part.strip() for part in text.split(",")]

@@ -1,7 +1,8 @@
-"""Migration: what becomes of an older program's context files (`Chat/contexts/*.md`) in a vault where contexts are folders.
+"""Migration: what becomes of an older program's context files (`Chat/contexts/*.md`) in a vault
+where contexts are folders.
 
-Pure on purpose: the same plan is shown first and carried out afterwards. Nothing of an old text is lost: what its folder's context file
-does not say yet is added there, and the old file is kept.
+Pure on purpose: the same plan is shown first and carried out afterwards. Nothing of an old text is
+lost: what its folder's context file does not say yet is added there, and the old file is kept.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from typing import Literal
 from parachuted.access.paths import is_hidden
 from parachuted.context.legacy import LEGACY_FOLDER
 from parachuted.errors import EditRefusedError, ParachuteError
-from parachuted.vault import CONTEXT_NAMES, AppendToSection, Note, Section, VaultIndex, VaultPath, apply_edit, parse_note, printable
+from parachuted.vault import (
+    CONTEXT_NAMES,
+    AppendToSection,
+    Note,
+    Section,
+    VaultIndex,
+    VaultPath,
+    apply_edit,
+    parse_note,
+    printable,
+)
 
 KEPT_FOLDER = VaultPath(f"{LEGACY_FOLDER}/migrated")
 LARGEST_OLD_FILE = 1 << 20
@@ -38,7 +49,10 @@ class ContextAddition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedMove:
-    """What becomes of one old file: its text goes into `target`, itself to `kept_as`. `keep`: nothing is missing there already."""
+    """What becomes of one old file: its text goes into `target`, itself to `kept_as`.
+
+    `keep`: nothing is missing there already.
+    """
 
     file: VaultPath
     target: VaultPath
@@ -54,24 +68,42 @@ def plan_moves(index: VaultIndex, read: Read) -> Iterator[PlannedMove]:
     for file in old_files(index):
         target = target_of(file, index)
         action, sections, reason = _outcome(file, target, index, read, texts)
-        yield PlannedMove(file=file, target=target, action=action, sections=sections, kept_as=_free(file, index), reason=reason)
+        yield PlannedMove(
+            file=file,
+            target=target,
+            action=action,
+            sections=sections,
+            kept_as=_free(file, index),
+            reason=reason,
+        )
 
 
 def old_files(index: VaultIndex) -> list[VaultPath]:
     """The old context files."""
-    return [LEGACY_FOLDER / name for name in sorted(index.files(LEGACY_FOLDER)) if name.endswith(_SUFFIX) and not name.startswith(".")]
+    return [
+        LEGACY_FOLDER / name
+        for name in sorted(index.files(LEGACY_FOLDER))
+        if name.endswith(_SUFFIX) and not name.startswith(".")
+    ]
 
 
 def target_of(file: VaultPath, index: VaultIndex) -> VaultPath:
-    """The context file of the folder that an old file is about: the vault's own, that of the folder with its name, or a new one."""
+    """The context file of the folder that an old file is about: the vault's own, that of the folder
+    with its name, or a new one.
+    """
     name = file.name.removesuffix(_SUFFIX)
-    name = name[: -len(_CONTEXT)] if name.casefold().endswith(_CONTEXT) and len(name) > len(_CONTEXT) else name
+    name = (
+        name[: -len(_CONTEXT)]
+        if name.casefold().endswith(_CONTEXT) and len(name) > len(_CONTEXT)
+        else name
+    )
     folder = VaultPath("") if name.casefold() == _GENERAL else _folder_named(name, index)
     return index.context_file(folder) or folder / CONTEXT_NAMES[0]
 
 
 def added_to(present: bytes | None, old: bytes, file: VaultPath) -> ContextAddition:
-    """The old text in the present one: sections that it has not got as such, all else that it does not say under one of the file's name.
+    """The old text in the present one: sections that it has not got as such, all else that it does
+    not say under one of the file's name.
 
     Raises EditRefusedError where that would change how the rest is read.
     """
@@ -101,8 +133,12 @@ def added_to(present: bytes | None, old: bytes, file: VaultPath) -> ContextAddit
 
 
 def _outcome(
-    file: VaultPath, target: VaultPath, index: VaultIndex, read: Read, texts: dict[VaultPath, bytes | None]
-) -> tuple[MigrationAction, tuple[str, ...], str]:  # fmt: skip
+    file: VaultPath,
+    target: VaultPath,
+    index: VaultIndex,
+    read: Read,
+    texts: dict[VaultPath, bytes | None],
+) -> tuple[MigrationAction, tuple[str, ...], str]:
     """What would be done; `texts` holds what the targets would hold by then."""
     try:
         _refuse_large(file, index)
@@ -124,18 +160,29 @@ def _outcome(
 def _refuse_large(path: VaultPath, index: VaultIndex) -> None:
     entry = index.get(path)
     if entry is not None and entry.size > LARGEST_OLD_FILE:
-        raise EditRefusedError(f"{printable(path)} is larger than {LARGEST_OLD_FILE >> 20} MB, which is no context file")
+        raise EditRefusedError(
+            f"{printable(path)} is larger than {LARGEST_OLD_FILE >> 20} MB, which is no context "
+            "file"
+        )
 
 
 def _folder_named(name: str, index: VaultIndex) -> VaultPath:
-    """The folder of that name, written in whatever way; a project's first, then the nearest to the vault's root."""
+    """The folder of that name, written in whatever way; a project's first, then the nearest to the
+    vault's root.
+    """
     wanted = _plain(name)
     found = [
         folder
         for folder in index.all_folders()
-        if _plain(folder.rpartition("/")[2]) == wanted and not folder.startswith("Chat/") and not is_hidden(folder)
+        if _plain(folder.rpartition("/")[2]) == wanted
+        and not folder.startswith("Chat/")
+        and not is_hidden(folder)
     ]
-    best = min(found, key=lambda folder: (not folder.startswith(f"{_NEW_FOLDERS}/"), folder.count("/"), folder), default=None)
+    best = min(
+        found,
+        key=lambda folder: (not folder.startswith(f"{_NEW_FOLDERS}/"), folder.count("/"), folder),
+        default=None,
+    )
     return VaultPath(_NEW_FOLDERS) / name if best is None else VaultPath(best)
 
 
@@ -144,7 +191,9 @@ def _plain(name: str) -> str:
 
 
 def _free(file: VaultPath, index: VaultIndex) -> VaultPath:
-    """Where the old file is kept: under its own name, or the first one with a number that is free."""
+    """Where the old file is kept: under its own name, or the first one with a number that is
+    free.
+    """
     taken, stem, number = set(index.files(KEPT_FOLDER)), file.name.removesuffix(_SUFFIX), 1
     name = file.name
     while name in taken:
@@ -162,15 +211,21 @@ def _grown(data: bytes, title: str, body: str) -> bytes | None:
 
 
 def _rest(note: Note, settled: list[Section]) -> str:
-    """The old text without the sections that are settled, its headings below a section's, its frontmatter as a block."""
+    """The old text without the sections that are settled, its headings below a section's, its
+    frontmatter as a block.
+    """
     kept, at = [], note.body.start
     for section in settled:
         kept.append(note.data[at : section.start])
         at = section.stop
-    text = _lowered(parse_note(b"\n" + b"".join([*kept, note.data[at:]]))).strip()  # the line end: no frontmatter begins here
+    text = _lowered(
+        parse_note(b"\n" + b"".join([*kept, note.data[at:]]))
+    ).strip()  # the line end: no frontmatter begins here
     if note.frontmatter is None or not (matter := note.text(note.frontmatter).strip()):
         return text
-    fence = "`" * max(3, 1 + max((len(run) for run in matter.split() if set(run) == {"`"}), default=0))
+    fence = "`" * max(
+        3, 1 + max((len(run) for run in matter.split() if set(run) == {"`"}), default=0)
+    )
     return f"{fence}yaml\n{matter}\n{fence}\n\n{text}".strip()
 
 
@@ -184,7 +239,11 @@ def _lowered(note: Note) -> str:
     for heading in headings:
         marks = "#" * min(heading.level + by, _DEEPEST)
         lines = note.data[heading.start : heading.stop]
-        own = lines.lstrip(b" ").lstrip(b"#") if lines.lstrip(b" ").startswith(b"#") else f" {heading.title}\n".encode()
+        own = (
+            lines.lstrip(b" ").lstrip(b"#")
+            if lines.lstrip(b" ").startswith(b"#")
+            else f" {heading.title}\n".encode()
+        )
         parts += [note.data[at : heading.start], marks.encode(), own]
         at = heading.stop
     return b"".join([*parts, note.data[at:]]).decode("utf-8", "replace")

@@ -1,4 +1,7 @@
-"""Sessions: which contexts are chosen for each session of conversation. Small and bounded, whoever asks."""
+"""Sessions: which contexts are chosen for each session of conversation.
+
+Small and bounded, whoever asks.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ _MOST_ROWS_EACH = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext:
-    """One choice: a folder (or, as older programs have it, a file), and since when (ISO 8601). `was`: the old file in its place before."""
+    """One choice: a folder (or, as older programs have it, a file), and since when (ISO 8601).
+
+    `was`: the old file in its place before.
+    """
 
     folder_path: VaultPath
     added_at: str
@@ -27,10 +33,12 @@ class SessionContext:
 
 
 class SessionContexts:
-    """The table `session_contexts`: session_id, folder_path, added_at, owner; unique by the first two.
+    """The table `session_contexts`: session_id, folder_path, added_at, owner; unique by the first
+    two.
 
-    Beyond a thousand sessions of one owner, that owner's oldest choice is forgotten; beyond some thousands in all, the oldest of the owner
-    who has the most. So no key can push out what others chose.
+    Beyond a thousand sessions of one owner, that owner's oldest choice is forgotten; beyond some
+    thousands in all, the oldest of the owner who has the most. So no key can push out what others
+    chose.
     """
 
     def __init__(self, state: StateStore, index: VaultIndex, clock: Callable[[], datetime]) -> None:
@@ -40,14 +48,20 @@ class SessionContexts:
         state.on_undone(self._load)
 
     def of(self, session: str) -> list[SessionContext]:
-        """What is chosen for a session, in the order in which it was. An old file that is back, since its move was undone, counts again."""
+        """What is chosen for a session, in the order in which it was.
+
+        An old file that is back, since its move was undone, counts again.
+        """
         return [
-            SessionContext(folder_path=chosen.was, added_at=chosen.added_at) if chosen.was and self._index.get(chosen.was) else chosen
+            SessionContext(folder_path=chosen.was, added_at=chosen.added_at)
+            if chosen.was and self._index.get(chosen.was)
+            else chosen
             for chosen in self._sessions.get(session, {}).values()
         ]
 
     def choose(self, session: str, paths: Iterable[VaultPath], owner: str = "") -> None:
-        """Let these, and nothing else, be chosen; the session is counted for `owner`, the key that chose for it first.
+        """Let these, and nothing else, be chosen; the session is counted for `owner`, the key that
+        chose for it first.
 
         Raises ValueError for too many, StorageFailedError.
         """
@@ -59,7 +73,10 @@ class SessionContexts:
         with self._state.batch():
             for path in self._sessions.pop(session, {}):
                 self._table.drop(_key(session, path))
-            rows = {path: known.get(path) or SessionContext(folder_path=path, added_at=now) for path in wanted}
+            rows = {
+                path: known.get(path) or SessionContext(folder_path=path, added_at=now)
+                for path in wanted
+            }
             if rows:
                 self._sessions[session] = rows
                 self._owners.setdefault(session, owner)
@@ -70,20 +87,30 @@ class SessionContexts:
                 self._owners.pop(session, None)
 
     def follow(self, moved: Mapping[VaultPath, VaultPath]) -> int:
-        """Old files have become the contexts of folders: sessions that chose a file have chosen the folder. How many choices that were."""
+        """Old files have become the contexts of folders: sessions that chose a file have chosen the
+        folder. How many choices that were.
+        """
         count = 0
         with self._state.batch():
             for session, rows in self._sessions.items():
                 for path in [path for path in rows if path in moved]:
                     chosen = rows.pop(path)
                     self._table.drop(_key(session, path))
-                    rows.setdefault(moved[path], SessionContext(folder_path=moved[path], added_at=chosen.added_at, was=path))
+                    rows.setdefault(
+                        moved[path],
+                        SessionContext(folder_path=moved[path], added_at=chosen.added_at, was=path),
+                    )
                     self._keep(session, rows[moved[path]])
                     count += 1
         return count
 
     def _keep(self, session: str, chosen: SessionContext) -> None:
-        row = {"session_id": session, "folder_path": chosen.folder_path, "added_at": chosen.added_at, "was": chosen.was}
+        row = {
+            "session_id": session,
+            "folder_path": chosen.folder_path,
+            "added_at": chosen.added_at,
+            "was": chosen.was,
+        }
         row["owner"] = self._owners.get(session, "")
         self._table.put(_key(session, chosen.folder_path), row)
 
@@ -92,16 +119,25 @@ class SessionContexts:
         while counts[owner] > _MOST_SESSIONS_EACH or self._rows_of(owner) > _MOST_ROWS_EACH:
             self._forget_oldest_of(owner)
             counts[owner] -= 1
-        while len(self._sessions) > _MOST_SESSIONS or sum(map(len, self._sessions.values())) > _MOST_ROWS:
+        while (
+            len(self._sessions) > _MOST_SESSIONS
+            or sum(map(len, self._sessions.values())) > _MOST_ROWS
+        ):
             largest = max(counts, key=lambda one: counts[one])
             self._forget_oldest_of(largest)
             counts[largest] -= 1
 
     def _rows_of(self, owner: str) -> int:
-        return sum(len(rows) for session, rows in self._sessions.items() if self._owners.get(session, "") == owner)
+        return sum(
+            len(rows)
+            for session, rows in self._sessions.items()
+            if self._owners.get(session, "") == owner
+        )
 
     def _forget_oldest_of(self, owner: str) -> None:
-        oldest = next(session for session in self._sessions if self._owners.get(session, "") == owner)
+        oldest = next(
+            session for session in self._sessions if self._owners.get(session, "") == owner
+        )
         self._owners.pop(oldest, None)
         for path in self._sessions.pop(oldest):
             self._table.drop(_key(oldest, path))
@@ -113,7 +149,9 @@ class SessionContexts:
         for row in self._table:
             was = row.get("was")
             chosen = SessionContext(
-                folder_path=VaultPath(row["folder_path"]), added_at=row["added_at"], was=None if was is None else VaultPath(was)
+                folder_path=VaultPath(row["folder_path"]),
+                added_at=row["added_at"],
+                was=None if was is None else VaultPath(was),
             )
             self._sessions.setdefault(row["session_id"], {})[chosen.folder_path] = chosen
             self._owners.setdefault(row["session_id"], row.get("owner", ""))

@@ -37,7 +37,9 @@ class Event:
         return self.kind.name
 
     def heard_by(self, listener: EventFilter) -> Event | None:
-        """The event as it exists for that listener; the very same where nothing is left out; None: it does not."""
+        """The event as it exists for that listener; the very same where nothing is left out; None:
+        it does not.
+        """
         found = listener.heard(self.kind, self.data, self.values)
         if found is None:
             return None
@@ -67,7 +69,8 @@ class Bus:
     def publish(self, event: str, /, **data: object) -> Event:
         """Tell everyone. What a listener publishes is told after what it was told.
 
-        KeyError when the catalogue has no such fact and no module has declared one: an act that may be refused is not told as if it were.
+        KeyError when the catalogue has no such fact and no module has declared one: an act that may
+        be refused is not told as if it were.
         """
         kind = FACTS.get(event) or self._declared[event]
         self._count += 1
@@ -79,13 +82,24 @@ class Bus:
         return happened
 
     def declare(self, kind: EventKind) -> None:
-        """Carry a module's own events of that name too, until it is withdrawn. ValueError for what is no name, or the catalogue's."""
+        """Carry a module's own events of that name too, until it is withdrawn.
+
+        ValueError for what is no name, or the catalogue's.
+        """
         if not _NAME.fullmatch(kind.name):
-            raise ValueError(f"{kind.name[:80]!r} is no name for an event; write <module>.<what>, in small letters")
+            raise ValueError(
+                f"{kind.name[:80]!r} is no name for an event; write <module>.<what>, in small "
+                "letters"
+            )
         if kind.name in CATALOG or kind.blocks:
-            raise ValueError(f"{kind.name} is not a module's to declare: it is the catalogue's, or tells of what has not happened")
+            raise ValueError(
+                f"{kind.name} is not a module's to declare: it is the catalogue's, or tells of "
+                "what has not happened"
+            )
         if kind.publisher != kind.name.partition(".")[0]:
-            raise ValueError(f"{kind.name} begins with another name than that of its publisher, {kind.publisher}")
+            raise ValueError(
+                f"{kind.name} begins with another name than that of its publisher, {kind.publisher}"
+            )
         self._declared[kind.name] = kind
 
     def withdraw(self, name: str) -> None:
@@ -123,7 +137,9 @@ class Bus:
 
     def remembers(self, event_id: int) -> bool:
         """Whether nothing between that number and now has been forgotten."""
-        return event_id <= self._count and (event_id == self._count or (bool(self._last) and self._last[0].id <= event_id + 1))
+        return event_id <= self._count and (
+            event_id == self._count or (bool(self._last) and self._last[0].id <= event_id + 1)
+        )
 
 
 def _tell(listener: Callable[[Event], None], happened: Event) -> None:

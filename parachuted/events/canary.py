@@ -1,6 +1,8 @@
-"""Canary: a file of the vault that is touched now and then, to see whether the system still tells of changes.
+"""Canary: a file of the vault that is touched now and then, to see whether the system still tells
+of changes.
 
-Touched is the vault's id: opened for writing, its time set to what it is. Nothing in it changes, and each kind of watcher tells of it.
+Touched is the vault's id: opened for writing, its time set to what it is. Nothing in it changes,
+and each kind of watcher tells of it.
 """
 
 from __future__ import annotations
@@ -22,15 +24,24 @@ class Canary:
     `every_s`: how often it is touched; `patience_s`: how long the telling may take.
     """
 
-    def __init__(self, root: VaultRoot, watcher: FileWatcher, *, every_s: float, patience_s: float) -> None:
-        self._root, self._watcher, self._every_s, self._patience_s = root, watcher, every_s, patience_s
+    def __init__(
+        self, root: VaultRoot, watcher: FileWatcher, *, every_s: float, patience_s: float
+    ) -> None:
+        self._root, self._watcher, self._every_s, self._patience_s = (
+            root,
+            watcher,
+            every_s,
+            patience_s,
+        )
         self._folder: tuple[int, int] | None = None
         self._next = 0.0
         self._touched: float | None = None
         self.is_silent = False
 
     def is_due(self, now: float) -> bool:
-        """Whether it is to be touched; on the way, whether the last touch has been waited for in vain."""
+        """Whether it is to be touched; on the way, whether the last touch has been waited for in
+        vain.
+        """
         if self._touched is not None and now - self._touched > self._patience_s:
             self.is_silent, self._touched = True, None
         return self._touched is None and now >= self._next
@@ -54,7 +65,10 @@ class Canary:
     def _touch(self) -> None:
         with self._root.opened_folder(CONTROL_FOLDER) as folder:
             at = os.fstat(folder)
-            if self._folder != (at.st_dev, at.st_ino):  # only then: a watch that was lost is to be found out
+            if self._folder != (
+                at.st_dev,
+                at.st_ino,
+            ):  # only then: a watch that was lost is to be found out
                 self._watcher.enter(CONTROL_FOLDER)
                 self._folder = (at.st_dev, at.st_ino)
             descriptor = os.open(ID_FILE, _OPEN, dir_fd=folder)

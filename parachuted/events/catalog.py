@@ -1,4 +1,6 @@
-"""Catalogue: every event there is, by the one name it has in Python, settings, the event stream and the docs."""
+"""Catalogue: every event there is, by the one name it has in Python, settings, the event stream and
+the docs.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _PATH, _PATHS, _TEXT, _TEXTS, _FREE, _MESSAGE, _ID, _IDS, _NUMBER, _FLAG = Field
 _LENT = frozenset({"daily", "chat", "brain"})
 _SCOPES = {
     "file": "vault",
-    **dict.fromkeys(("watch", "task", "run", "budget", "tool", "permission", "suggestion"), "curator"),
+    **dict.fromkeys(
+        ("watch", "task", "run", "budget", "tool", "permission", "suggestion"), "curator"
+    ),
     **dict.fromkeys(("session", "context"), "chat"),
     **{name: name for name in _LENT},
 }
@@ -24,9 +28,10 @@ _OTHER_SCOPE = "system"
 class EventKind:
     """A kind of event: its name, what it tells, and of what kind each field of its `data` is.
 
-    `blocks`: hooks alone get it, before the act, and any of them may object; nothing has happened yet, so the bus does not carry it.
-    `claude`: the name that Claude Code's hooks have for it. `publisher`: the module that publishes it; None: the core does.
-    ValueError where a field has no kind, or words are of notes that no field names.
+    `blocks`: hooks alone get it, before the act, and any of them may object; nothing has happened
+    yet, so the bus does not carry it. `claude`: the name that Claude Code's hooks have for it.
+    `publisher`: the module that publishes it; None: the core does. ValueError where a field has no
+    kind, or words are of notes that no field names.
     """
 
     name: str
@@ -40,11 +45,21 @@ class EventKind:
     def __post_init__(self) -> None:
         untyped = [name for name, kind in self.fields.items() if not isinstance(kind, FieldKind)]
         if untyped:
-            raise ValueError(f"{self.name}: the field {untyped[0][:80]} needs one of the kinds {', '.join(FieldKind)}")
-        object.__setattr__(self, "path_fields", {name: kind for name, kind in self.fields.items() if kind in PATH_KINDS})
+            raise ValueError(
+                f"{self.name}: the field {untyped[0][:80]} needs one of the kinds "
+                f"{', '.join(FieldKind)}"
+            )
+        object.__setattr__(
+            self,
+            "path_fields",
+            {name: kind for name, kind in self.fields.items() if kind in PATH_KINDS},
+        )
         quoting = [name for name, kind in self.fields.items() if kind is FieldKind.TEXT]
         if quoting and not self.path_fields:
-            raise ValueError(f"{self.name}: {quoting[0][:80]} is text of a note that no field names; add a path, or make it free")
+            raise ValueError(
+                f"{self.name}: {quoting[0][:80]} is text of a note that no field names; add a "
+                "path, or make it free"
+            )
 
     @property
     def scope(self) -> str:
@@ -58,25 +73,46 @@ _CHANGE = {"path": _PATH, "by": _ID, "run": _ID, "causes": _IDS, "digest": _ID}
 _KINDS = (
     EventKind(name="file.created", tells="A file is new in the vault.", fields=_CHANGE),
     EventKind(name="file.modified", tells="A file's content changed.", fields=_CHANGE),
-    EventKind(name="file.moved", tells="A file was moved or renamed; its content may have changed too.", fields={**_CHANGE, "from": _PATH}),
+    EventKind(
+        name="file.moved",
+        tells="A file was moved or renamed; its content may have changed too.",
+        fields={**_CHANGE, "from": _PATH},
+    ),
     EventKind(name="file.deleted", tells="A file was deleted.", fields=_CHANGE),
     EventKind(
         name="watch.declared",
         tells="A note's `watch:` was added or changed.",
         fields={"watcher": _PATH, "patterns": _TEXT, "problems": _TEXT, "unmatched": _FREE},
     ),
-    EventKind(name="watch.removed", tells="A note no longer watches anything.", fields={"watcher": _PATH}),
+    EventKind(
+        name="watch.removed", tells="A note no longer watches anything.", fields={"watcher": _PATH}
+    ),
     EventKind(
         name="task.queued",
         tells="A watcher has something to review.",
         fields={"task": _ID, "watcher": _PATH, "paths": _PATHS, "causes": _IDS, "due": _ID},
     ),
-    EventKind(name="task.started", tells="An agent started a task.", fields={"task": _ID, "watcher": _PATH, "run": _ID, "backend": _ID}),
-    EventKind(name="task.finished", tells="A task is finished.", fields={"task": _ID, "watcher": _PATH, "run": _ID, "outcome": _ID}),
+    EventKind(
+        name="task.started",
+        tells="An agent started a task.",
+        fields={"task": _ID, "watcher": _PATH, "run": _ID, "backend": _ID},
+    ),
+    EventKind(
+        name="task.finished",
+        tells="A task is finished.",
+        fields={"task": _ID, "watcher": _PATH, "run": _ID, "outcome": _ID},
+    ),
     EventKind(
         name="run.finished",
         tells="An agent's run has ended.",
-        fields={"run": _ID, "watcher": _PATH, "outcome": _ID, "reason": _FREE, "paths": _PATHS, "cost_usd": _NUMBER},
+        fields={
+            "run": _ID,
+            "watcher": _PATH,
+            "outcome": _ID,
+            "reason": _FREE,
+            "paths": _PATHS,
+            "cost_usd": _NUMBER,
+        },
     ),
     EventKind(
         name="run.undone",
@@ -86,12 +122,30 @@ _KINDS = (
     EventKind(
         name="permission.requested",
         tells="An agent asks a person for a permission.",
-        fields={"id": _ID, "run": _ID, "session": _ID, "agent": _ID, "kind": _ID, "what": _FREE, "why": _FREE, "until": _ID},
+        fields={
+            "id": _ID,
+            "run": _ID,
+            "session": _ID,
+            "agent": _ID,
+            "kind": _ID,
+            "what": _FREE,
+            "why": _FREE,
+            "until": _ID,
+        },
     ),
     EventKind(
         name="permission.answered",
-        tells="An agent's request was answered (once, session or never), or is no longer open (unanswered or ended).",
-        fields={"id": _ID, "run": _ID, "session": _ID, "agent": _ID, "kind": _ID, "what": _FREE, "answer": _ID},
+        tells="An agent's request was answered (once, session or never), or is no longer open "
+        "(unanswered or ended).",
+        fields={
+            "id": _ID,
+            "run": _ID,
+            "session": _ID,
+            "agent": _ID,
+            "kind": _ID,
+            "what": _FREE,
+            "answer": _ID,
+        },
     ),
     EventKind(
         name="vault.problem",
@@ -119,7 +173,13 @@ _KINDS = (
         name="daily.entry.created",
         publisher="daily",
         tells="An entry of the journal was saved for the first time.",
-        fields={"entry_id": _ID, "entry_path": _PATH, "content": _TEXT, "audio_path": _PATH, "causes": _IDS},
+        fields={
+            "entry_id": _ID,
+            "entry_path": _PATH,
+            "content": _TEXT,
+            "audio_path": _PATH,
+            "causes": _IDS,
+        },
     ),
     EventKind(
         name="daily.reflection.completed",
@@ -131,13 +191,27 @@ _KINDS = (
         name="chat.session.created",
         publisher="chat",
         tells="A conversation was created.",
-        fields={"session_id": _ID, "title": _MESSAGE, "module": _ID, "source": _ID, "working_directory": _PATH, "causes": _IDS},
+        fields={
+            "session_id": _ID,
+            "title": _MESSAGE,
+            "module": _ID,
+            "source": _ID,
+            "working_directory": _PATH,
+            "causes": _IDS,
+        },
     ),
     EventKind(
         name="chat.session.message",
         publisher="chat",
         tells="A message of a conversation was stored.",
-        fields={"session_id": _ID, "message_id": _ID, "role": _ID, "source": _ID, "message_count": _NUMBER, "causes": _IDS},
+        fields={
+            "session_id": _ID,
+            "message_id": _ID,
+            "role": _ID,
+            "source": _ID,
+            "message_count": _NUMBER,
+            "causes": _IDS,
+        },
     ),
     EventKind(
         name="context.limit.approaching",
@@ -153,17 +227,35 @@ _KINDS = (
     EventKind(
         name="tool.after",
         tells="An agent's tool call succeeded.",
-        fields={"tool_name": _ID, "tool_input": _FREE, "tool_use_id": _ID, "tool_response": _FREE, "duration_ms": _NUMBER},
+        fields={
+            "tool_name": _ID,
+            "tool_input": _FREE,
+            "tool_use_id": _ID,
+            "tool_response": _FREE,
+            "duration_ms": _NUMBER,
+        },
         claude="PostToolUse",
     ),
     EventKind(
         name="tool.failed",
         tells="An agent's tool call failed.",
-        fields={"tool_name": _ID, "tool_input": _FREE, "tool_use_id": _ID, "error": _FREE, "duration_ms": _NUMBER},
+        fields={
+            "tool_name": _ID,
+            "tool_input": _FREE,
+            "tool_use_id": _ID,
+            "error": _FREE,
+            "duration_ms": _NUMBER,
+        },
         claude="PostToolUseFailure",
     ),
-    EventKind(name="module.enabled", tells="A module is running.", fields={"name": _ID, "version": _ID, "hash": _ID}),
-    EventKind(name="module.disabled", tells="A module was stopped.", fields={"name": _ID, "version": _ID}),
+    EventKind(
+        name="module.enabled",
+        tells="A module is running.",
+        fields={"name": _ID, "version": _ID, "hash": _ID},
+    ),
+    EventKind(
+        name="module.disabled", tells="A module was stopped.", fields={"name": _ID, "version": _ID}
+    ),
     EventKind(
         name="module.failed",
         tells="A module failed to start, or failed while it ran.",
@@ -171,13 +263,22 @@ _KINDS = (
     ),
     EventKind(
         name="module.changed",
-        tells="A module's folder differs from what was approved; the approved version keeps running.",
+        tells="A module's folder differs from what was approved; the approved version keeps "
+        "running.",
         fields={"name": _ID, "hash": _ID},
     ),
     EventKind(
         name="suggestion.created",
         tells="An agent or a module suggests a change, which waits for a person's decision.",
-        fields={"id": _ID, "action": _ID, "path": _PATH, "target_module": _ID, "source_agent": _ID, "run": _ID, "causes": _IDS},
+        fields={
+            "id": _ID,
+            "action": _ID,
+            "path": _PATH,
+            "target_module": _ID,
+            "source_agent": _ID,
+            "run": _ID,
+            "causes": _IDS,
+        },
     ),
     EventKind(
         name="suggestion.resolved",
@@ -195,7 +296,11 @@ _KINDS = (
             "applied_run": _ID,
         },
     ),
-    EventKind(name="hook.failed", tells="A hook failed.", fields={"hook": _MESSAGE, "event": _ID, "error": _FREE}),
+    EventKind(
+        name="hook.failed",
+        tells="A hook failed.",
+        fields={"hook": _MESSAGE, "event": _ID, "error": _FREE},
+    ),
     EventKind(
         name="write.before",
         tells="Something is about to be written in the vault.",
@@ -216,7 +321,13 @@ _KINDS = (
     EventKind(
         name="bubble.before",
         tells="A watcher is about to be woken.",
-        fields={"watcher": _PATH, "run": _ID, "paths": _PATHS, "causes": _IDS, "most_cost_usd": _NUMBER},
+        fields={
+            "watcher": _PATH,
+            "run": _ID,
+            "paths": _PATHS,
+            "causes": _IDS,
+            "most_cost_usd": _NUMBER,
+        },
         blocks=True,
     ),
     EventKind(
@@ -256,8 +367,13 @@ _KINDS = (
 )
 
 CATALOG: Mapping[str, EventKind] = MappingProxyType({kind.name: kind for kind in _KINDS})
-FACTS: Mapping[str, EventKind] = MappingProxyType({kind.name: kind for kind in _KINDS if not kind.blocks})
+FACTS: Mapping[str, EventKind] = MappingProxyType(
+    {kind.name: kind for kind in _KINDS if not kind.blocks}
+)
 """Events of what has happened: what the bus and the event stream carry."""
 
 CORE = frozenset(name.partition(".")[0] for name in CATALOG) - _LENT
-"""First words that are the core's alone: no module's event begins with one. For Daily, Chat and Brain there are events to tell."""
+"""First words that are the core's alone: no module's event begins with one.
+
+For Daily, Chat and Brain there are events to tell.
+"""

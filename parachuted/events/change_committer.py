@@ -1,4 +1,7 @@
-"""Keeper: takes changes in. They are made durable as work to do, then the index follows, then all are told."""
+"""Keeper: takes changes in.
+
+They are made durable as work to do, then the index follows, then all are told.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,17 @@ from datetime import datetime
 
 from parachuted.errors import StorageFailedError
 from parachuted.events.changes import PERSON, Change, SortedChanges
-from parachuted.vault import BRINGS_BACK, Author, History, IndexEntry, IndexSnapshot, PathDifference, VaultIndex, Write, new_id
+from parachuted.vault import (
+    BRINGS_BACK,
+    Author,
+    History,
+    IndexEntry,
+    IndexSnapshot,
+    PathDifference,
+    VaultIndex,
+    Write,
+    new_id,
+)
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +36,8 @@ Explained = tuple[Change, list[Write]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeListeners:
-    """Whom the noticer serves: `tell` lets others know; `record` makes changes durable as work to do, before the index forgets.
+    """Whom the noticer serves: `tell` lets others know; `record` makes changes durable as work to
+    do, before the index forgets.
 
     What `record` returns is called once the changes were told, to tell what follows from them.
     """
@@ -33,23 +47,42 @@ class ChangeListeners:
 
 
 class ChangeCommitter:
-    """Keeps the index, its copy on disk and the records of our own writes in step with what was noticed."""
+    """Keeps the index, its copy on disk and the records of our own writes in step with what was
+    noticed.
+    """
 
     def __init__(
-        self, index: VaultIndex, snapshot: IndexSnapshot, history: History, listeners: ChangeListeners, clock: Callable[[], datetime]
+        self,
+        index: VaultIndex,
+        snapshot: IndexSnapshot,
+        history: History,
+        listeners: ChangeListeners,
+        clock: Callable[[], datetime],
     ) -> None:
         self.index = index
-        self._snapshot, self._history, self._listeners, self._clock = snapshot, history, listeners, clock
+        self._snapshot, self._history, self._listeners, self._clock = (
+            snapshot,
+            history,
+            listeners,
+            clock,
+        )
         self._emptied: set[str] = set()
         self._unsaved: list[Write] = []
 
-    async def take_in(self, found: SortedChanges, thread: Executor, *, remember: bool) -> list[Change]:
-        """Take in what was found, in pieces that leave the loop free for others; `remember`: on disk too.
+    async def take_in(
+        self, found: SortedChanges, thread: Executor, *, remember: bool
+    ) -> list[Change]:
+        """Take in what was found, in pieces that leave the loop free for others; `remember`: on
+        disk too.
 
         Raises StorageFailedError or OSError; what was not told by then is to be found again.
         """
         loop = asyncio.get_running_loop()
-        explained = await loop.run_in_executor(thread, self._explain, found) if found.came or found.went else []
+        explained = (
+            await loop.run_in_executor(thread, self._explain, found)
+            if found.came or found.went
+            else []
+        )
         told: list[Explained] = []
         try:
             for start in range(0, len(explained), _CHUNK):
@@ -66,11 +99,15 @@ class ChangeCommitter:
         for seen in found.same:
             self.index.set(seen.path, seen.new)
         if remember and found.same:
-            await loop.run_in_executor(thread, self._remember, [(seen.path, seen.new) for seen in found.same], [])
+            await loop.run_in_executor(
+                thread, self._remember, [(seen.path, seen.new) for seen in found.same], []
+            )
         return [change for change, _writes in explained]
 
     def follow_folders(self, new: Iterable[str], gone: Iterable[str], entered: set[str]) -> None:
-        """Folders that are gone are forgotten once the files that were in them are, unless they are back by then."""
+        """Folders that are gone are forgotten once the files that were in them are, unless they are
+        back by then.
+        """
         for folder in new:
             self.index.add_folder(folder)
         self._emptied = (self._emptied - entered).union(gone)
@@ -104,21 +141,28 @@ class ChangeCommitter:
         tell_what_follows()
 
     def _explain(self, found: SortedChanges) -> list[Explained]:
-        """In a thread: who did it. What our writer did not do, a person did; all of one look is one cause.
+        """In a thread: who did it.
 
-        With each change the records of the writes of ours that it came from, which are done with then.
+        What our writer did not do, a person did; all of one look is one cause.
+
+        With each change the records of the writes of ours that it came from, which are done with
+        then.
         """
         person = Author(by=PERSON.by, causes=(new_id("c", self._clock()),))
         explained = []
         for seen, left in [*found.came, *((seen, None) for seen in found.went)]:
             ours = self._history.unnoticed(seen.path, seen.new.digest if seen.new else None)
             left_by_us = self._history.unnoticed(left.path, None) if left is not None else None
-            change = _change(seen, left, person if ours is None else self._author(ours, seen, person))
+            change = _change(
+                seen, left, person if ours is None else self._author(ours, seen, person)
+            )
             explained.append((change, [write for write in (ours, left_by_us) if write is not None]))
         return explained
 
     def _author(self, ours: Write, seen: PathDifference, person: Author) -> Author:
-        """Who made what our writer left: a person too, when it was merged with a save that nobody had noticed."""
+        """Who made what our writer left: a person too, when it was merged with a save that nobody
+        had noticed.
+        """
         if self._history.is_ours_since(ours, seen.old.digest if seen.old is not None else None):
             return ours.author
         if ours.author.run is None or ours.author.by in BRINGS_BACK:
@@ -134,16 +178,23 @@ class ChangeCommitter:
         if remember:
             self._remember(_lines(told), writes)
         else:
-            self._unsaved += writes  # while the copy on disk is of before them, the next start has to come across them too
+            # while the copy on disk is of before them, the next start has to come across them too
+            self._unsaved += writes
 
     def _saw(self, seen: Sequence[tuple[str, str, str | None, str | None]]) -> None:
-        """It is told of a file's past, and decides nothing: where the disk refuses, that past is told without it."""
+        """It is told of a file's past, and decides nothing: where the disk refuses, that past is
+        told without it.
+        """
         try:
             self._history.saw(self._clock(), seen)
         except StorageFailedError as error:
-            log.warning("a person's changes are missing in the history", extra={"error": str(error)})
+            log.warning(
+                "a person's changes are missing in the history", extra={"error": str(error)}
+            )
 
-    def _remember(self, lines: Sequence[tuple[str, IndexEntry | None]], writes: Sequence[Write]) -> None:
+    def _remember(
+        self, lines: Sequence[tuple[str, IndexEntry | None]], writes: Sequence[Write]
+    ) -> None:
         if lines:
             self._snapshot.append(lines, self.index)
         if writes:
@@ -156,21 +207,56 @@ def _change(seen: PathDifference, left: PathDifference | None, author: Author) -
         return Change(kind="deleted", path=seen.path, old=seen.old, new=None, author=author)
     if left is not None:
         return Change(
-            kind="moved", path=seen.path, old=left.old, new=seen.new, author=author, source=left.path, data=seen.data, watch=seen.watch,
-            origin=seen.origin, problems=tuple(problem.message for problem in seen.problems),
-        )  # fmt: skip
+            kind="moved",
+            path=seen.path,
+            old=left.old,
+            new=seen.new,
+            author=author,
+            source=left.path,
+            data=seen.data,
+            watch=seen.watch,
+            origin=seen.origin,
+            problems=tuple(problem.message for problem in seen.problems),
+        )
     return Change(
         kind="created" if seen.old is None else "modified",
-        path=seen.path, old=seen.old, new=seen.new, author=author, data=seen.data, watch=seen.watch, origin=seen.origin,
+        path=seen.path,
+        old=seen.old,
+        new=seen.new,
+        author=author,
+        data=seen.data,
+        watch=seen.watch,
+        origin=seen.origin,
         problems=tuple(problem.message for problem in seen.problems),
-    )  # fmt: skip
+    )
 
 
-def _by_people(explained: Iterable[Explained], *, since_start: bool) -> list[tuple[str, str, str | None, str | None]]:
-    """What no write of ours explains, for the history. What a start comes across for the first time is no news."""
-    changes = [change for change, writes in explained if not writes and (since_start or change.kind != "created")]
-    notes = [change for change in changes if change.new is None or change.new.digest is not None or change.source is not None]
-    return [(change.path, change.kind, change.source, change.new.digest if change.new is not None else None) for change in notes]
+def _by_people(
+    explained: Iterable[Explained], *, since_start: bool
+) -> list[tuple[str, str, str | None, str | None]]:
+    """What no write of ours explains, for the history.
+
+    What a start comes across for the first time is no news.
+    """
+    changes = [
+        change
+        for change, writes in explained
+        if not writes and (since_start or change.kind != "created")
+    ]
+    notes = [
+        change
+        for change in changes
+        if change.new is None or change.new.digest is not None or change.source is not None
+    ]
+    return [
+        (
+            change.path,
+            change.kind,
+            change.source,
+            change.new.digest if change.new is not None else None,
+        )
+        for change in notes
+    ]
 
 
 def _lines(explained: Iterable[Explained]) -> list[tuple[str, IndexEntry | None]]:

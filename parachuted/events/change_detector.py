@@ -1,7 +1,10 @@
-"""Noticer: turns hints into changes. The disk is compared with the index, the difference recorded, then told.
+"""Noticer: turns hints into changes.
 
-A known file that was closed is read at once; what is new, missing, emptied or still being written is looked at again after a moment, so
-that each way in which editors save gives one change. Overflow, silence and the clock lead to a walk over everything.
+The disk is compared with the index, the difference recorded, then told.
+
+A known file that was closed is read at once; what is new, missing, emptied or still being written
+is looked at again after a moment, so that each way in which editors save gives one change.
+Overflow, silence and the clock lead to a walk over everything.
 """
 
 from __future__ import annotations
@@ -28,7 +31,10 @@ _PACE = DebounceTimes()
 
 
 class ChangeDetector:
-    """Keeps the index equal to the disk. `full_every_s`: how often to walk over everything unasked, in seconds."""
+    """Keeps the index equal to the disk.
+
+    `full_every_s`: how often to walk over everything unasked, in seconds.
+    """
 
     def __init__(
         self,
@@ -40,7 +46,12 @@ class ChangeDetector:
         full_every_s: float,
         pace: DebounceTimes = _PACE,
     ) -> None:
-        self._looker, self._keeper, self._watcher, self._problems = looker, keeper, watcher, problems
+        self._looker, self._keeper, self._watcher, self._problems = (
+            looker,
+            keeper,
+            watcher,
+            problems,
+        )
         self._index = keeper.index
         self._full_every_s = full_every_s
         self._pace = pace
@@ -71,7 +82,8 @@ class ChangeDetector:
         return bool(self._next) or self._lock.locked()
 
     async def first_scan(self) -> None:
-        """Compare the whole vault with the index, and watch each folder from then on; `save` has to follow.
+        """Compare the whole vault with the index, and watch each folder from then on; `save` has to
+        follow.
 
         OSError when the vault cannot be read.
         """
@@ -95,10 +107,12 @@ class ChangeDetector:
                 await self._guarded(turn)
 
     async def notice(self, paths: Iterable[str]) -> None:
-        """Look at these paths now and take what is there as final. For our own writes, which are whole.
+        """Look at these paths now and take what is there as final.
 
-        What cannot be read or recorded just now is noticed later, with the same author. Callers that come while one turn is under way
-        share the next.
+        For our own writes, which are whole.
+
+        What cannot be read or recorded just now is noticed later, with the same author. Callers
+        that come while one turn is under way share the next.
         """
         shared = self._asked
         shared.update(paths)
@@ -108,18 +122,26 @@ class ChangeDetector:
                 await self._guarded(ScanRequest(closed=shared, final=True))
 
     async def rescan(self, *, accept_missing: bool = False) -> None:
-        """Walk over everything now. `accept_missing`: a person says that what is gone was meant to go.
+        """Walk over everything now.
+
+        `accept_missing`: a person says that what is gone was meant to go.
 
         Raises StorageFailedError when the vault cannot be read or the state not written.
         """
         try:
-            await self._turn(ScanRequest(everything=True, final=accept_missing, accept_missing=accept_missing))
+            await self._turn(
+                ScanRequest(everything=True, final=accept_missing, accept_missing=accept_missing)
+            )
         except OSError as error:
-            raise StorageFailedError(f"the vault cannot be read: {error.strerror}", errno=error.errno) from error
+            raise StorageFailedError(
+                f"the vault cannot be read: {error.strerror}", errno=error.errno
+            ) from error
         self._problems.set("vault", None)
 
     async def save(self) -> None:
-        """Write the index down; when the disk refuses, say so and try it again with the next walk over everything."""
+        """Write the index down; when the disk refuses, say so and try it again with the next walk
+        over everything.
+        """
         async with self._lock:
             await self._save()
 
@@ -135,7 +157,10 @@ class ChangeDetector:
             await self._loop.run_in_executor(self._thread, self._keeper.save)
         except OSError as error:
             log.warning("the index was not written down", extra={"error": str(error)})
-            self._problems.set("index", f"what is known of the vault cannot be kept ({error.strerror}); trying again")
+            self._problems.set(
+                "index",
+                f"what is known of the vault cannot be kept ({error.strerror}); trying again",
+            )
             self._is_unsaved = True
             self._next_full = self._loop.time() + self._pace.heartbeat
         else:
@@ -143,7 +168,9 @@ class ChangeDetector:
             self._is_unsaved = False
 
     async def _look_after_canary(self) -> None:
-        """Once a minute, or so; while hints do not come, the vault is walked as often as it is where none can be had."""
+        """Once a minute, or so; while hints do not come, the vault is walked as often as it is
+        where none can be had.
+        """
         was_silent = self._canary.is_silent
         if self._canary.is_due(self._loop.time()):
             await self._loop.run_in_executor(self._thread, self._canary.touch, self._loop.time())
@@ -173,13 +200,18 @@ class ChangeDetector:
             self._wake.set()
 
     async def _wait(self) -> None:
-        """Until there is a hint, something held is due, or a heartbeat has passed: a vault put in another's place gives no hint.
+        """Until there is a hint, something held is due, or a heartbeat has passed: a vault put in
+        another's place gives no hint.
 
         After a failure a heartbeat has to pass anyway, unless the vault itself is heard to move.
         """
         while (is_resting := self._loop.time() < self._rest_until) or not self._next:
             heartbeat = self._loop.time() + self._pace.heartbeat
-            upcoming = self._rest_until if is_resting else min(self._held.next_due(), self._next_full, heartbeat)
+            upcoming = (
+                self._rest_until
+                if is_resting
+                else min(self._held.next_due(), self._next_full, heartbeat)
+            )
             waker = self._loop.call_at(upcoming, self._wake.set)
             await self._wake.wait()
             waker.cancel()
@@ -194,12 +226,18 @@ class ChangeDetector:
         return turn
 
     async def _guarded(self, turn: ScanRequest) -> None:
-        """One turn; when the disk or the state refuses, say so and look at everything again soon."""
+        """One turn; when the disk or the state refuses, say so and look at everything again
+        soon.
+        """
         try:
             await self._turn(turn)
         except (OSError, StorageFailedError) as error:
             log.warning("could not notice changes", extra={"error": str(error)})
-            self._problems.set("vault", f"the vault cannot be read, or the state not written ({error}); nothing is inferred, trying again")
+            self._problems.set(
+                "vault",
+                f"the vault cannot be read, or the state not written ({error}); nothing is "
+                "inferred, trying again",
+            )
         else:
             if turn.everything:
                 self._problems.set("vault", None)
@@ -213,17 +251,24 @@ class ChangeDetector:
                 self._is_unsaved = True
                 raise
             finally:
-                self._wake.set()  # `run` may be asleep until a later moment than what is to be looked at now
+                # `run` may be asleep until a later moment than what is to be looked at now
+                self._wake.set()
             if any(IGNORE_FILE in (change.path, change.source) for change in changes):
-                await self._reload_ignore()  # within the lock: until the next walk is arranged, this turn is not over
+                await (
+                    self._reload_ignore()
+                )  # within the lock: until the next walk is arranged, this turn is not over
 
     async def _noticed(self, turn: ScanRequest) -> list[Change]:
         began = self._loop.time()
-        look = await self._loop.run_in_executor(self._thread, self._looker.look, turn, self._vault, self._held.missing)
+        look = await self._loop.run_in_executor(
+            self._thread, self._looker.look, turn, self._vault, self._held.missing
+        )
         self._watcher.poll()
         self._arrange(turn, look, took=self._loop.time() - began)
         ripe = look.scan.seen if turn.final else self._ripe(turn, look, began)
-        found = await self._loop.run_in_executor(self._thread, sort_seen, ripe, self._looker.is_same)
+        found = await self._loop.run_in_executor(
+            self._thread, sort_seen, ripe, self._looker.is_same
+        )
         plausible = self._plausible(turn, look, found)
         changes = await self._keeper.take_in(plausible, self._thread, remember=not turn.first)
         self._settle(look, changes)
@@ -232,13 +277,18 @@ class ChangeDetector:
         return changes
 
     def _arrange(self, turn: ScanRequest, look: ScanResult, *, took: float) -> None:
-        """Say what is wrong, and arrange the looks to come. `took`: how long this one did, in seconds."""
+        """Say what is wrong, and arrange the looks to come.
+
+        `took`: how long this one did, in seconds.
+        """
         now, scan, paths = self._loop.time(), look.scan, turn.paths()
         if turn.everything:
             reason = self._reason_to_poll()
             self.polling = reason is not None
             self._problems.set("watching", reason)
-            self._next_full = now + (max(self._pace.heartbeat, _REST * took) if self.polling else self._full_every_s)
+            self._next_full = now + (
+                max(self._pace.heartbeat, _REST * took) if self.polling else self._full_every_s
+            )
             self._problems.replace("file:", scan.problems)
         else:
             self._next.everything |= self._looker.is_unwatched and not self.polling
@@ -249,45 +299,77 @@ class ChangeDetector:
         for path in scan.unsettled:
             self._held.again(path, now)
         looked_at = self._held.missing if turn.everything else paths
-        self._held.found(set(looked_at).difference(seen.path for seen in scan.seen if seen.new is None))
+        self._held.found(
+            set(looked_at).difference(seen.path for seen in scan.seen if seen.new is None)
+        )
 
     def _reason_to_poll(self) -> str | None:
         """Why hints are not enough, so that the vault is walked again and again."""
         if self._looker.is_unwatched:
-            return "the system gives no more watches, so the vault is walked again and again; raise fs.inotify.max_user_watches"
+            return (
+                "the system gives no more watches, so the vault is walked again and again; "
+                "raise fs.inotify.max_user_watches"
+            )
         if self._looker.network is not None:
-            told = f"the vault is on a network file system ({self._looker.network}), which does not tell what other devices change"
+            told = (
+                f"the vault is on a network file system ({self._looker.network}), which does "
+                "not tell what other devices change"
+            )
             return f"{told}, so it is walked again and again"
         if self._canary.is_silent:
-            return "the system has stopped telling of changes, so the vault is walked again and again; `parachute restart` watches anew"
+            return (
+                "the system has stopped telling of changes, so the vault is walked again and "
+                "again; `parachute restart` watches anew"
+            )
         return None
 
     def _ripe(self, turn: ScanRequest, look: ScanResult, began: float) -> list[PathDifference]:
-        """What was seen, without what is being written again by now and what looks cut short: both are looked at once more."""
-        return [item for item in look.scan.seen if item.new is None or not (self._is_begun(turn, item, began) or self._is_cut(turn, item))]
+        """What was seen, without what is being written again by now and what looks cut short: both
+        are looked at once more.
+        """
+        return [
+            item
+            for item in look.scan.seen
+            if item.new is None
+            or not (self._is_begun(turn, item, began) or self._is_cut(turn, item))
+        ]
 
     def _is_begun(self, turn: ScanRequest, item: PathDifference, began: float) -> bool:
         return self._held.is_written_since(item.path, began) and item.path not in turn.finished
 
     def _is_cut(self, turn: ScanRequest, item: PathDifference) -> bool:
         """Many programs empty a file, close it, and open it once more to write."""
-        if item.path not in turn.closed or item.old is None or not item.old.size or item.new is None or item.new.size:
+        if (
+            item.path not in turn.closed
+            or item.old is None
+            or not item.old.size
+            or item.new is None
+            or item.new.size
+        ):
             return False
         self._held.again(item.path, self._loop.time())
         return True
 
-    def _plausible(self, turn: ScanRequest, look: ScanResult, found: SortedChanges) -> SortedChanges:
+    def _plausible(
+        self, turn: ScanRequest, look: ScanResult, found: SortedChanges
+    ) -> SortedChanges:
         """What came, and what may be taken as gone.
 
-        Files that are missing at the first look wait for a second one. Most of the vault gone at once, or all of it where the vault is
-        another folder than before, is a lost disk or a sync program's accident, until a person says otherwise.
+        Files that are missing at the first look wait for a second one. Most of the vault gone at
+        once, or all of it where the vault is another folder than before, is a lost disk or a sync
+        program's accident, until a person says otherwise.
         """
         now = self._loop.time()
-        moving = bool(found.went) and any(self._index.get(path) is None for path in self._held.waiting())
+        moving = bool(found.went) and any(
+            self._index.get(path) is None for path in self._held.waiting()
+        )
         gone = [
-            seen for seen in found.went
-            if turn.final or seen.path in look.ignored or self._held.is_gone(seen.path, now, may_have_moved=moving)
-        ]  # fmt: skip
+            seen
+            for seen in found.went
+            if turn.final
+            or seen.path in look.ignored
+            or self._held.is_gone(seen.path, now, may_have_moved=moving)
+        ]
         missing = [seen for seen in gone if seen.path not in look.ignored]
         problem = self._implausible(missing, look) if missing and not turn.accept_missing else None
         if problem is not None:
@@ -303,8 +385,14 @@ class ChangeDetector:
     def _implausible(self, gone: list[PathDifference], look: ScanResult) -> str | None:
         """Those that are missing but not yet for long enough count too: a storm is seen whole."""
         known = len(self._index)
-        missing = len({seen.path for seen in gone}.union(path for path in self._held.missing if self._index.get(path) is not None))
-        if (missing < _MANY or missing * 2 <= known) and not (missing == known and look.vault != self._vault):
+        missing = len(
+            {seen.path for seen in gone}.union(
+                path for path in self._held.missing if self._index.get(path) is not None
+            )
+        )
+        if (missing < _MANY or missing * 2 <= known) and not (
+            missing == known and look.vault != self._vault
+        ):
             return None
         text = f"{missing} of {known} files are gone at once, so nothing is taken as deleted"
         return f"{text}; if they were meant to go, run `parachute doctor --accept-missing`"
@@ -313,7 +401,9 @@ class ChangeDetector:
         """After the changes are taken in: folders follow, and nothing that went is waited for."""
         for folder in look.scan.gone_folders:
             self._watcher.leave(folder)
-        self._keeper.follow_folders(look.scan.new_folders, look.scan.gone_folders, self._looker.entered)
+        self._keeper.follow_folders(
+            look.scan.new_folders, look.scan.gone_folders, self._looker.entered
+        )
         for change in changes:
             if change.source is not None:
                 self._held.found([change.source])
@@ -328,6 +418,8 @@ class ChangeDetector:
 
 
 def _is_scrap(path: str) -> bool:
-    """Whether the name alone says that it is no note, so that what editors do on the way wakes nobody."""
+    """Whether the name alone says that it is no note, so that what editors do on the way wakes
+    nobody.
+    """
     name = path.rpartition("/")[2]
     return name.startswith(".") and name != IGNORE_FILE

@@ -1,4 +1,7 @@
-"""Changes: from what a scan saw to what happened, pairing a file that went with one that came. Pure."""
+"""Changes: from what a scan saw to what happened, pairing a file that went with one that came.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ PERSON = Author(by="person")
 
 
 class Change(NamedTuple):
-    """One thing that happened to one path. `source` is where a moved file was; `author` carries the causes; `origin` is what the text's
+    """One thing that happened to one path.
+
+    `source` is where a moved file was; `author` carries the causes; `origin` is what the text's
     frontmatter says of where it came from, `problems` what of its `watch:` could not be read.
     """
 
@@ -30,7 +35,9 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortedChanges:
-    """What a scan amounts to: pairs of (what came, what it was before it moved or None), what went, and entries that only look newer."""
+    """What a scan amounts to: pairs of (what came, what it was before it moved or None), what went,
+    and entries that only look newer.
+    """
 
     came: list[tuple[PathDifference, PathDifference | None]]
     went: list[PathDifference]
@@ -38,11 +45,14 @@ class SortedChanges:
 
 
 def sort_seen(
-    seen: Iterable[PathDifference], is_same: Callable[[PathDifference, PathDifference], bool] = lambda _came, _left: True
+    seen: Iterable[PathDifference],
+    is_same: Callable[[PathDifference, PathDifference], bool] = lambda _came, _left: True,
 ) -> SortedChanges:
-    """Tell new, changed, moved and missing files apart; a move keeps its inode, or its content where there is only one such.
+    """Tell new, changed, moved and missing files apart; a move keeps its inode, or its content
+    where there is only one such.
 
-    `is_same` is asked whether one that came with the inode, but not the content, of one that went is that file indeed.
+    `is_same` is asked whether one that came with the inode, but not the content, of one that went
+    is that file indeed.
     """
     came, went, same = [], [], []
     for item in seen:
@@ -62,7 +72,9 @@ def sort_seen(
 
 
 def _pair(
-    created: list[PathDifference], gone: list[PathDifference], is_same: Callable[[PathDifference, PathDifference], bool]
+    created: list[PathDifference],
+    gone: list[PathDifference],
+    is_same: Callable[[PathDifference, PathDifference], bool],
 ) -> dict[str, PathDifference]:
     """Each new path with what moved there: first by inode, then, among the rest, by content."""
     pairs: dict[str, PathDifference] = {}
@@ -73,7 +85,11 @@ def _pair(
         free = _unique((item for item in gone if item.path not in left), key, old=True)
         news = _unique((item for item in created if item.path not in pairs), key, old=False)
         found = ((item, free[mark]) for mark, item in news.items() if mark in free)
-        pairs |= {item.path: old for item, old in found if _has_same_content(item, old) or is_same(item, old)}
+        pairs |= {
+            item.path: old
+            for item, old in found
+            if _has_same_content(item, old) or is_same(item, old)
+        }
     return pairs
 
 
@@ -81,7 +97,9 @@ def _has_same_content(came: PathDifference, left: PathDifference) -> bool:
     return came.new is not None and came.new.same_content(left.old)
 
 
-def _unique(items: Iterable[PathDifference], key: Callable[[IndexEntry], object], *, old: bool) -> dict[object, PathDifference]:
+def _unique(
+    items: Iterable[PathDifference], key: Callable[[IndexEntry], object], *, old: bool
+) -> dict[object, PathDifference]:
     found: dict[object, PathDifference] = {}
     twice = set()
     for item in items:

@@ -1,4 +1,5 @@
-"""Held: paths to look at again after a moment, since what was heard of them may not be all there is to come.
+"""Held: paths to look at again after a moment, since what was heard of them may not be all there is
+to come.
 
 Pure: it is told what is heard, and when. Times are the event loop's, in seconds.
 """
@@ -20,11 +21,12 @@ _ROUNDING_S = 0.001
 class DebounceTimes:
     """How long to wait, in seconds.
 
-    `new`: after a new file was closed, for it may be a scrap that is renamed at once. `gone`: after a file went, for many editors take it
-    away for a moment. `touched`: after a path about which no more is known. `open`: after the last write into a file that stays open.
-    `burst`: how long a storm over one path, or of deletions, may put the look off. `patience`: the same for a file that is always
-    being written. `heartbeat`: between looks at whether the vault is still there, and between walks where hints cannot be had.
-    `canary`: between looks at whether hints still come.
+    `new`: after a new file was closed, for it may be a scrap that is renamed at once. `gone`: after
+    a file went, for many editors take it away for a moment. `touched`: after a path about which no
+    more is known. `open`: after the last write into a file that stays open. `burst`: how long a
+    storm over one path, or of deletions, may put the look off. `patience`: the same for a file that
+    is always being written. `heartbeat`: between looks at whether the vault is still there, and
+    between walks where hints cannot be had. `canary`: between looks at whether hints still come.
     """
 
     new: float = 0.1
@@ -87,15 +89,23 @@ class Debouncer:
         self._due[path] = min(self._due.get(path, math.inf), now + self._pace.touched)
 
     def take(self, now: float) -> tuple[set[str], set[str]]:
-        """The paths that are due: those whose writers are done or were waited for long enough, and the others."""
+        """The paths that are due: those whose writers are done or were waited for long enough, and
+        the others.
+        """
         due = {path for path, moment in self._due.items() if moment <= now}
         for path in due:
             del self._due[path]
-        finished = {path for path in due if path in self._closed or now - self._since[path] >= self._pace.patience - _ROUNDING_S}
+        finished = {
+            path
+            for path in due
+            if path in self._closed or now - self._since[path] >= self._pace.patience - _ROUNDING_S
+        }
         return finished, due - finished
 
     def looked(self, paths: Iterable[str], now: float) -> None:
-        """These were looked at and need not wait, unless more was heard of them since they were taken."""
+        """These were looked at and need not wait, unless more was heard of them since they were
+        taken.
+        """
         for path in paths:
             if path in self._due:
                 self._since[path] = now
@@ -110,7 +120,9 @@ class Debouncer:
         self._written.pop(path, None)
 
     def is_written_since(self, path: str, moment: float) -> bool:
-        """Whether someone was heard to write into the file since then, and not yet to have closed it."""
+        """Whether someone was heard to write into the file since then, and not yet to have closed
+        it.
+        """
         return self._written.get(path, -math.inf) >= moment
 
     def waiting(self) -> Iterator[str]:
@@ -120,10 +132,13 @@ class Debouncer:
     def is_gone(self, path: str, now: float, *, may_have_moved: bool) -> bool:
         """Whether a path that is missing now has been so for long enough; else it is held.
 
-        That takes longer in a storm of deletions, and while it may turn out to be one of the files that are still to be looked at.
+        That takes longer in a storm of deletions, and while it may turn out to be one of the files
+        that are still to be looked at.
         """
         age = now - self._missing.get(path, now) + _ROUNDING_S
-        is_storm = len(self._missing) >= _MANY and now - self._last_missed + _ROUNDING_S < self._pace.gone
+        is_storm = (
+            len(self._missing) >= _MANY and now - self._last_missed + _ROUNDING_S < self._pace.gone
+        )
         if age >= (self._pace.burst if is_storm or may_have_moved else self._pace.gone):
             return True
         self._miss(path, now)

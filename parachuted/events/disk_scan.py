@@ -1,4 +1,7 @@
-"""Looker: looks at the disk for one turn of the noticer. It blocks, and runs in one thread; others only hand it turns."""
+"""Looker: looks at the disk for one turn of the noticer.
+
+It blocks, and runs in one thread; others only hand it turns.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,15 @@ from dataclasses import dataclass, field
 from parachuted.events.canary import Canary
 from parachuted.events.network_mounts import network_mount
 from parachuted.events.watcher import FileWatcher
-from parachuted.vault import IGNORE_FILE, IgnoreRules, PathDifference, ScanFindings, Scanner, VaultPath, VaultRoot
+from parachuted.vault import (
+    IGNORE_FILE,
+    IgnoreRules,
+    PathDifference,
+    ScanFindings,
+    Scanner,
+    VaultPath,
+    VaultRoot,
+)
 from parachuted.vault.birth import born_ns
 
 _WATCHES_USED_UP = {errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
@@ -23,8 +34,9 @@ FileIdentity = tuple[int, int]
 class ScanRequest:
     """One turn's work.
 
-    `closed`: known files to read at once; `finished` and `unfinished`: held for long enough; `final`: what is missing is gone, without a
-    second look; `first`: the walk at the start; `accept_missing`: so it is even where that is most of the vault.
+    `closed`: known files to read at once; `finished` and `unfinished`: held for long enough;
+    `final`: what is missing is gone, without a second look; `first`: the walk at the start;
+    `accept_missing`: so it is even where that is most of the vault.
     """
 
     closed: set[str] = field(default_factory=set)
@@ -37,7 +49,9 @@ class ScanRequest:
     accept_missing: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.closed or self.finished or self.unfinished or self.folders or self.everything)
+        return bool(
+            self.closed or self.finished or self.unfinished or self.folders or self.everything
+        )
 
     def paths(self) -> set[str]:
         """The single paths to look at."""
@@ -46,7 +60,9 @@ class ScanRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanResult:
-    """What a turn saw; `ignored`: those among the missing that are only ignored by now; `vault`: which folder it was."""
+    """What a turn saw; `ignored`: those among the missing that are only ignored by now; `vault`:
+    which folder it was.
+    """
 
     scan: ScanFindings
     ignored: frozenset[str]
@@ -62,30 +78,44 @@ class DiskScan:
         self.network: str | None = None
         self.entered: set[str] = set()
 
-    def look(self, turn: ScanRequest, vault: FileIdentity | None, missing: Sequence[str]) -> ScanResult:
-        """Look at everything that the turn names; and, when a file is new, for the `missing` ones, one of which it may be.
+    def look(
+        self, turn: ScanRequest, vault: FileIdentity | None, missing: Sequence[str]
+    ) -> ScanResult:
+        """Look at everything that the turn names; and, when a file is new, for the `missing` ones,
+        one of which it may be.
 
-        `vault` is the folder that the index stands for. OSError when the vault is not there, or is another one and not all is looked at.
+        `vault` is the folder that the index stands for. OSError when the vault is not there, or is
+        another one and not all is looked at.
         """
         identity = self.identity()
         if identity is None or (identity != vault and not turn.everything):
             raise OSError(errno.ESTALE, "the vault is not there, or another folder is in its place")
         scans = self._scans(turn)
         if missing and any(seen.old is None for scan in scans for seen in scan.seen):
-            gone = [seen for seen in self._scanner.look(missing, finished=False).seen if seen.new is None]
+            gone = [
+                seen
+                for seen in self._scanner.look(missing, finished=False).seen
+                if seen.new is None
+            ]
             scans.insert(0, ScanFindings(seen=gone))
         if self.identity() != identity:
             raise OSError(errno.ESTALE, "the vault was moved while it was looked at")
         scan = _joined(scans)
-        ignored = (seen.path for seen in scan.seen if seen.new is None and self._scanner.ignored(seen.path))
-        return ScanResult(scan=scan, ignored=frozenset(ignored if turn.everything else ()), vault=identity)
+        ignored = (
+            seen.path for seen in scan.seen if seen.new is None and self._scanner.ignored(seen.path)
+        )
+        return ScanResult(
+            scan=scan, ignored=frozenset(ignored if turn.everything else ()), vault=identity
+        )
 
     def canary(self, *, every_s: float, patience_s: float) -> Canary:
         """What shows whether this vault's watcher still tells."""
         return Canary(self._root, self._watcher, every_s=every_s, patience_s=patience_s)
 
     def is_same(self, came: PathDifference, left: PathDifference) -> bool:
-        """Whether a new file is the one that went, and not another with its number: it was born before that was last seen to change."""
+        """Whether a new file is the one that went, and not another with its number: it was born
+        before that was last seen to change.
+        """
         try:
             with self._root.opened_folder(came.path.folder) as folder:
                 born = born_ns(folder, came.path.name)
@@ -115,12 +145,19 @@ class DiskScan:
         self.entered = set()
         if turn.everything:
             return self._walk_over_everything(turn)
-        scans = [self._scanner.look(turn.closed | turn.finished, finished=True), self._scanner.look(turn.unfinished, finished=False)]
-        folders = sorted(folder for folder in turn.folders if not self._scanner.ignored_folder(folder))
+        scans = [
+            self._scanner.look(turn.closed | turn.finished, finished=True),
+            self._scanner.look(turn.unfinished, finished=False),
+        ]
+        folders = sorted(
+            folder for folder in turn.folders if not self._scanner.ignored_folder(folder)
+        )
         return [*scans, *(self._scanner.walk(folder, enter=self._enter) for folder in folders)]
 
     def _walk_over_everything(self, turn: ScanRequest) -> list[ScanFindings]:
-        """A walk comes by every path; those it takes for half-written, though their writers are done, are looked at after it."""
+        """A walk comes by every path; those it takes for half-written, though their writers are
+        done, are looked at after it.
+        """
         self.is_unwatched, self.network = False, network_mount(self._root.folder)
         scan = self._scanner.walk(enter=self._enter, finished=turn.first)
         finished = scan.unsettled & (turn.closed | turn.finished)
@@ -147,7 +184,9 @@ def load_ignore(root: VaultRoot) -> IgnoreRules:
 
 
 def _joined(scans: list[ScanFindings]) -> ScanFindings:
-    """One scan of several; a path seen twice counts as it was seen last, and one that is being written is not missing."""
+    """One scan of several; a path seen twice counts as it was seen last, and one that is being
+    written is not missing.
+    """
     joined = ScanFindings()
     seen: dict[str, PathDifference] = {}
     for scan in scans:
@@ -156,5 +195,7 @@ def _joined(scans: list[ScanFindings]) -> ScanFindings:
         joined.new_folders += scan.new_folders
         joined.gone_folders += scan.gone_folders
         joined.problems.update(scan.problems)
-    joined.seen = [item for item in seen.values() if item.new is not None or item.path not in joined.unsettled]
+    joined.seen = [
+        item for item in seen.values() if item.new is not None or item.path not in joined.unsettled
+    ]
     return joined

@@ -1,4 +1,6 @@
-"""Folder signal: wakes who looks at a few folders now and then as soon as something changes in one of them."""
+"""Folder signal: wakes who looks at a few folders now and then as soon as something changes in one
+of them.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,16 @@ from parachuted.events.watcher import make_watcher
 
 
 class FolderSignal:
-    """Folders below `root`, by relative name, "" for itself. A hint only: who waits looks after `longest_s` anyway.
+    """Folders below `root`, by relative name, "" for itself.
+
+    A hint only: who waits looks after `longest_s` anyway.
 
     Where the system does not watch, that is `shortest_s`. Both in seconds.
     """
 
-    def __init__(self, root: Path, folders: Iterable[str], *, shortest_s: float, longest_s: float) -> None:
+    def __init__(
+        self, root: Path, folders: Iterable[str], *, shortest_s: float, longest_s: float
+    ) -> None:
         self._folders, self._shortest_s, self._longest_s = tuple(folders), shortest_s, longest_s
         self._changed = asyncio.Event()
         self._watcher = make_watcher(root)
@@ -29,7 +35,9 @@ class FolderSignal:
             async with asyncio.timeout(self._longest_s if self._is_watched else self._shortest_s):
                 await self._changed.wait()
         self._changed.clear()
-        self._is_watched = self._enter()  # before anyone looks, so that what is made in a new folder meanwhile is heard
+        self._is_watched = (
+            self._enter()
+        )  # before anyone looks, so that what is made in a new folder meanwhile is heard
 
     def close(self) -> None:
         """End."""

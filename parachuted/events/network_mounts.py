@@ -1,6 +1,8 @@
-"""Network mounts: whether a folder lies on a file system that other machines change, of which inotify hears nothing.
+"""Network mounts: whether a folder lies on a file system that other machines change, of which
+inotify hears nothing.
 
-Linux alone tells what is mounted in a file; elsewhere no file system is known to be one, and the canary has to do.
+Linux alone tells what is mounted in a file; elsewhere no file system is known to be one, and the
+canary has to do.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 def network_mount(folder: Path) -> str | None:
-    """The type of the network file system that the folder, or a folder in it, lies on; None: there is none, or it is not known."""
+    """The type of the network file system that the folder, or a folder in it, lies on; None: there
+    is none, or it is not known.
+    """
     try:
         table = MOUNTS.read_text("utf-8", "surrogateescape")
     except OSError:
@@ -27,9 +31,17 @@ def network_mount(folder: Path) -> str | None:
 
 
 def network_type(folder: str, table: str) -> str | None:
-    """The same, by the text of /proc/self/mountinfo (proc(5)). Of two mounts on one folder the later one counts."""
+    """The same, by the text of /proc/self/mountinfo (proc(5)).
+
+    Of two mounts on one folder the later one counts.
+    """
     below, holding = f"{folder.rstrip('/')}/", ("", "")
-    mounts = {place: kind for line in table.splitlines() if (mount := _mount(line)) is not None for place, kind in (mount,)}
+    mounts = {
+        place: kind
+        for line in table.splitlines()
+        if (mount := _mount(line)) is not None
+        for place, kind in (mount,)
+    }
     for place, kind in mounts.items():
         if below.startswith(f"{place.rstrip('/')}/"):
             holding = max(holding, (place, kind), key=lambda found: len(found[0]))

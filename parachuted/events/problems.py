@@ -26,7 +26,11 @@ class Problems:
 
     def replace(self, group: str, found: dict[str, str]) -> None:
         """Say all that is wrong in a group; what is not named there is no problem any more."""
-        for subject in [subject for subject in self._open if subject.startswith(group) and subject.removeprefix(group) not in found]:
+        for subject in [
+            subject
+            for subject in self._open
+            if subject.startswith(group) and subject.removeprefix(group) not in found
+        ]:
             self.set(subject, None)
         self.add(group, found.items())
 

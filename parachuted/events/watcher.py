@@ -1,8 +1,8 @@
 """Watcher: says which paths may have changed. A hint only; the scanner finds out.
 
-Linux: inotify itself, since it wakes at once, costs nothing while nothing happens and says when its queue overflowed. watchfiles, at a
-step short enough to be as quick (2 ms), takes 2 % of a core for ever and swallows the overflow. Elsewhere, and where `watch.engine` says
-so: watchfiles.
+Linux: inotify itself, since it wakes at once, costs nothing while nothing happens and says when its
+queue overflowed. watchfiles, at a step short enough to be as quick (2 ms), takes 2 % of a core for
+ever and swallows the overflow. Elsewhere, and where `watch.engine` says so: watchfiles.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ _RESTART_S = 5.0
 class ChangeHints:
     """Paths (vault-relative) that may have changed, with what was heard of each last.
 
-    `closed`: written and closed, or renamed into place. `open`: made or written, and not closed yet, which will be told. `gone`: deleted or
-    renamed away. `touched`: no more is known. `missed`: hints were lost, or the vault itself was moved.
+    `closed`: written and closed, or renamed into place. `open`: made or written, and not closed
+    yet, which will be told. `gone`: deleted or renamed away. `touched`: no more is known. `missed`:
+    hints were lost, or the vault itself was moved.
     """
 
     paths: dict[str, Heard] = field(default_factory=dict)
@@ -49,7 +50,10 @@ class FileWatcher(Protocol):
         """Begin; `tell` is called on the event loop."""
 
     def enter(self, folder: str) -> None:
-        """Watch that folder too. Any thread may call it. OSError when the system's watches are used up."""
+        """Watch that folder too.
+
+        Any thread may call it. OSError when the system's watches are used up.
+        """
 
     def leave(self, folder: str) -> None:
         """That folder is gone, or has another name by now."""
@@ -62,7 +66,9 @@ class FileWatcher(Protocol):
 
 
 class NullFileWatcher:
-    """Stands in where the system refuses to watch: each folder is refused too, so that the vault is walked again and again."""
+    """Stands in where the system refuses to watch: each folder is refused too, so that the vault is
+    walked again and again.
+    """
 
     def __init__(self, reason: OSError) -> None:
         self._reason = reason
@@ -89,7 +95,9 @@ class WatchfilesWatcher:
     `watch` begins to watch and gives sets of (kind, absolute path), as `watchfiles.awatch` does.
     """
 
-    def __init__(self, root: Path, watch: Callable[[Path], AsyncIterable[Iterable[tuple[object, str]]]]) -> None:
+    def __init__(
+        self, root: Path, watch: Callable[[Path], AsyncIterable[Iterable[tuple[object, str]]]]
+    ) -> None:
         self._root = root
         self._watch = watch
         self._task: asyncio.Task[None] | None = None
@@ -117,7 +125,10 @@ class WatchfilesWatcher:
                 async for changes in self._watch(self._root):
                     tell(self._hints(changes))
             except (OSError, RuntimeError) as error:
-                log.warning("the system's watch of the vault ended; it is begun anew", extra={"error": str(error)})
+                log.warning(
+                    "the system's watch of the vault ended; it is begun anew",
+                    extra={"error": str(error)},
+                )
             await asyncio.sleep(_RESTART_S)
             tell(ChangeHints(missed=True))
 
@@ -136,9 +147,16 @@ class WatchfilesWatcher:
 
 if sys.platform == "linux":
     _MASK = (
-        flags.CLOSE_WRITE | flags.MODIFY | flags.MOVED_FROM | flags.MOVED_TO | flags.CREATE | flags.DELETE
-        | flags.ONLYDIR | flags.DONT_FOLLOW | flags.EXCL_UNLINK
-    )  # fmt: skip
+        flags.CLOSE_WRITE
+        | flags.MODIFY
+        | flags.MOVED_FROM
+        | flags.MOVED_TO
+        | flags.CREATE
+        | flags.DELETE
+        | flags.ONLYDIR
+        | flags.DONT_FOLLOW
+        | flags.EXCL_UNLINK
+    )
     _ROOT_MASK = _MASK | flags.MOVE_SELF | flags.DELETE_SELF
     _IS_FOLDER = int(flags.ISDIR)
     _IS_LOST = int(flags.Q_OVERFLOW | flags.UNMOUNT | flags.MOVE_SELF | flags.DELETE_SELF)
@@ -147,7 +165,9 @@ if sys.platform == "linux":
     _IS_GONE = int(flags.DELETE | flags.MOVED_FROM)
 
     class InotifyWatcher:
-        """One inotify watch a folder; the queue is read whenever the loop is free, and its overflow asks for a full scan."""
+        """One inotify watch a folder; the queue is read whenever the loop is free, and its overflow
+        asks for a full scan.
+        """
 
         def __init__(self, root: Path) -> None:
             """OSError when the system has no more inotify instances to give."""
@@ -163,7 +183,9 @@ if sys.platform == "linux":
 
         def enter(self, folder: str) -> None:
             try:
-                watch = self._inotify.add_watch(os.fsencode(self._root / folder), _MASK if folder else _ROOT_MASK)
+                watch = self._inotify.add_watch(
+                    os.fsencode(self._root / folder), _MASK if folder else _ROOT_MASK
+                )
             except OSError as error:
                 if error.errno in {errno.ENOENT, errno.ENOTDIR}:
                     return
@@ -194,7 +216,9 @@ if sys.platform == "linux":
                     self._inotify.rm_watch(watch)
 
         def _read(self) -> bool:
-            """Tell a piece of the queue, so that the loop is not held by a long one; False when it was empty."""
+            """Tell a piece of the queue, so that the loop is not held by a long one; False when it
+            was empty.
+            """
             try:
                 data = os.read(self._inotify.fileno(), _PIECE)
             except BlockingIOError:

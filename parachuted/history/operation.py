@@ -1,4 +1,6 @@
-"""Act: what a person has done to files in one go, an undo or a restore, kept as a run of its own: to be explained, and taken back."""
+"""Act: what a person has done to files in one go, an undo or a restore, kept as a run of its own:
+to be explained, and taken back.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,27 @@ from datetime import datetime
 
 from parachuted.access.quoted import QuotedPaths
 from parachuted.history.run_account import RUNNING, save
-from parachuted.vault import Author, History, ObjectStore, VaultPath, Write, diff_of, new_id, printable
+from parachuted.vault import (
+    Author,
+    History,
+    ObjectStore,
+    VaultPath,
+    Write,
+    diff_of,
+    new_id,
+    printable,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One act. `takes_back` are the runs that it undoes: when the act is undone in its turn, they are in force again.
+    """One act.
 
-    `watcher` is the file that it is about. All methods block on the disk, and raise StorageFailedError.
+    `takes_back` are the runs that it undoes: when the act is undone in its turn, they are in force
+    again.
+
+    `watcher` is the file that it is about. All methods block on the disk, and raise
+    StorageFailedError.
     """
 
     by: str
@@ -32,23 +47,50 @@ class Operation:
         return Author(by=self.by, run=self.run, causes=self.causes)
 
     def begin(self, history: History) -> None:
-        """It is about to be done: a crash leaves a run that failed, whose writes can be taken back."""
+        """It is about to be done: a crash leaves a run that failed, whose writes can be taken
+        back.
+        """
         save(history, {**self._document(), "outcome": RUNNING})
 
-    def end(self, history: History, objects: ObjectStore, at: datetime, reason: str, *, quotes: Iterable[str] = ()) -> dict[str, object]:
-        """It is done. `quotes` are the files, as they are printed, that the reason speaks of. Returns its document."""
+    def end(
+        self,
+        history: History,
+        objects: ObjectStore,
+        at: datetime,
+        reason: str,
+        *,
+        quotes: Iterable[str] = (),
+    ) -> dict[str, object]:
+        """It is done.
+
+        `quotes` are the files, as they are printed, that the reason speaks of. Returns its
+        document.
+        """
         writes = history.writes_by(self.run)
         wrote = net_of(writes, objects)
         quoted = QuotedPaths([self.watcher, *quotes, *(printable(write.path) for write in writes)])
         document = {
-            **self._document(), "ended": at.isoformat(), "outcome": "changed" if wrote else "unchanged", "reason": reason, "wrote": wrote,
+            **self._document(),
+            "ended": at.isoformat(),
+            "outcome": "changed" if wrote else "unchanged",
+            "reason": reason,
+            "wrote": wrote,
             "quotes": quoted.document(),
-        }  # fmt: skip
+        }
         save(history, document)
         return document
 
     def _document(self) -> dict[str, object]:
-        causes = [{"id": cause, "kind": "request", "path": self.watcher, "files": 1, "at": self.at.isoformat()} for cause in self.causes]
+        causes = [
+            {
+                "id": cause,
+                "kind": "request",
+                "path": self.watcher,
+                "files": 1,
+                "at": self.at.isoformat(),
+            }
+            for cause in self.causes
+        ]
         return {
             "id": self.run,
             "task": "",
@@ -76,29 +118,64 @@ class Operation:
         }
 
 
-def new_act(by: str, at: datetime, *, watcher: str, reason: str, takes_back: Iterable[str] = (), carries: bool = False) -> Operation:
+def new_act(
+    by: str,
+    at: datetime,
+    *,
+    watcher: str,
+    reason: str,
+    takes_back: Iterable[str] = (),
+    carries: bool = False,
+) -> Operation:
     """An act that begins now; with `carries` it is a cause of its own, for those whom it wakes."""
     causes = (new_id("c", at),) if carries else ()
-    return Operation(by=by, run=new_id("r", at), at=at, watcher=watcher, reason=reason, takes_back=tuple(takes_back), causes=causes)
+    return Operation(
+        by=by,
+        run=new_id("r", at),
+        at=at,
+        watcher=watcher,
+        reason=reason,
+        takes_back=tuple(takes_back),
+        causes=causes,
+    )
 
 
 def net_of(writes: Sequence[Write], objects: ObjectStore) -> list[dict[str, object]]:
-    """What writes, oldest first, come to: each file that is another after the last of them than before the first, with the difference."""
+    """What writes, oldest first, come to: each file that is another after the last of them than
+    before the first, with the difference.
+    """
     net: dict[str, tuple[str | None, str | None]] = {}
     for write in writes:
         net[write.path] = (net[write.path][0] if write.path in net else write.before, write.after)
-    return [_wrote(path, digests, objects) for path, digests in net.items() if digests[0] != digests[1]]
+    return [
+        _wrote(path, digests, objects) for path, digests in net.items() if digests[0] != digests[1]
+    ]
 
 
-def _wrote(path: str, digests: tuple[str | None, str | None], objects: ObjectStore) -> dict[str, object]:
+def _wrote(
+    path: str, digests: tuple[str | None, str | None], objects: ObjectStore
+) -> dict[str, object]:
     before, after = (b"" if digest is None else objects.get(digest) or b"" for digest in digests)
-    return {"path": printable(path), "before": digests[0], "after": digests[1], "diff": diff_of(before, after, VaultPath(path))}
+    return {
+        "path": printable(path),
+        "before": digests[0],
+        "after": digests[1],
+        "diff": diff_of(before, after, VaultPath(path)),
+    }
 
 
-def in_force(history: History, document: Mapping[str, object], undone: Mapping[str, object] | None) -> None:
-    """Say of a run that it was undone, or (None) that it is in force again; of an undo, the contrary of what it took back, however deep."""
+def in_force(
+    history: History, document: Mapping[str, object], undone: Mapping[str, object] | None
+) -> None:
+    """Say of a run that it was undone, or (None) that it is in force again; of an undo, the
+    contrary of what it took back, however deep.
+    """
     save(history, {**document, "undone": None if undone is None else dict(undone)})
-    again = {"at": document["started"], "with": document["id"], "run": document["id"]} if undone is None else None
+    again = (
+        {"at": document["started"], "with": document["id"], "run": document["id"]}
+        if undone is None
+        else None
+    )
     for name in document.get("takes_back", ()):  # type: ignore[attr-defined]
         taken = history.run(str(name))
         if taken is not None:

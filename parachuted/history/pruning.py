@@ -1,4 +1,6 @@
-"""Pruning: once a day, and soon after the start, the history is brought to what is to be kept of it."""
+"""Pruning: once a day, and soon after the start, the history is brought to what is to be kept of
+it.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,30 @@ _TIMES_ITS_COST = 20
 
 
 class HistoryPruning:
-    """Prunes in the background. `wanted` gives the digests of texts that must stay; `report` tells of what a person should know."""
+    """Prunes in the background.
+
+    `wanted` gives the digests of texts that must stay; `report` tells of what a person should know.
+    """
 
     def __init__(
-        self, retention: Retention, *, wanted: Callable[[], Awaitable[set[str]]], clock: Callable[[], datetime],
-        report: Callable[[str, str | None], None], soon_s: float = _SOON_S,
-    ) -> None:  # fmt: skip
-        self._retention, self._wanted, self._clock, self._report, self._soon_s = retention, wanted, clock, report, soon_s
-        self._size: tuple[float, HistorySize] | None = None  # until when it counts, by the loop's clock
+        self,
+        retention: Retention,
+        *,
+        wanted: Callable[[], Awaitable[set[str]]],
+        clock: Callable[[], datetime],
+        report: Callable[[str, str | None], None],
+        soon_s: float = _SOON_S,
+    ) -> None:
+        self._retention, self._wanted, self._clock, self._report, self._soon_s = (
+            retention,
+            wanted,
+            clock,
+            report,
+            soon_s,
+        )
+        self._size: tuple[float, HistorySize] | None = (
+            None  # until when it counts, by the loop's clock
+        )
 
     async def run(self) -> None:
         """Until cancelled. Days are told by the clock, since a laptop sleeps."""
@@ -43,7 +61,10 @@ class HistoryPruning:
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def prune(self) -> Pruned | None:
-        """One pass now; None when the disk refused, which is told. Who is cancelled meanwhile goes when the pass has ended, soon."""
+        """One pass now; None when the disk refused, which is told.
+
+        Who is cancelled meanwhile goes when the pass has ended, soon.
+        """
         wanted = await self._wanted()
         running = asyncio.get_running_loop().run_in_executor(None, self._retention.prune, wanted)
         try:
@@ -54,7 +75,11 @@ class HistoryPruning:
             running.exception()
             raise
         except (ParachuteError, OSError) as error:
-            self._report("history size", f"the history could not be brought to its size, and is tried again tomorrow: {error}")
+            self._report(
+                "history size",
+                "the history could not be brought to its size, and is tried again tomorrow: "
+                f"{error}",
+            )
             return None
         self._report("history size", None)
         self._size = None
@@ -70,7 +95,8 @@ class HistoryPruning:
         return self._size[1] if self._size is not None else None
 
     async def size(self) -> HistorySize:
-        """What the history takes: as of the last minute where finding out takes long, else as of a moment ago.
+        """What the history takes: as of the last minute where finding out takes long, else as of a
+        moment ago.
 
         Raises StorageFailedError, OSError.
         """

@@ -1,4 +1,6 @@
-"""Past: what a file was, version by version, and what a run, or a run with all that followed from it, changed in every file."""
+"""Past: what a file was, version by version, and what a run, or a run with all that followed from
+it, changed in every file.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,18 @@ from dataclasses import dataclass
 
 from parachuted.errors import NotFoundError
 from parachuted.history.undo import cascade_of
-from parachuted.vault import History, ObjectStore, Store, TextVersion, VaultPath, Write, count_changed, diff_of, printable, trail_of
+from parachuted.vault import (
+    History,
+    ObjectStore,
+    Store,
+    TextVersion,
+    VaultPath,
+    Write,
+    count_changed,
+    diff_of,
+    printable,
+    trail_of,
+)
 
 MOST_VERSIONS = 1000
 SHORT = 12
@@ -15,7 +28,8 @@ SHORT = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChange:
-    """A version, and how it differs from the one before: lines that came and went, None where that cannot be said.
+    """A version, and how it differs from the one before: lines that came and went, None where that
+    cannot be said.
 
     `kept`: its text can be had.
     """
@@ -28,7 +42,8 @@ class VersionChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDiff:
-    """What runs changed in one file: from the digest before to the one after, without what others wrote in between; `source`: it moved.
+    """What runs changed in one file: from the digest before to the one after, without what others
+    wrote in between; `source`: it moved.
 
     Where others wrote in between, a file has several. `diff` says so when a text is no longer kept.
     """
@@ -50,7 +65,10 @@ class HistoryQueries:
         self._store, self._objects, self._history = store, objects, history
 
     def versions(self, path: VaultPath) -> list[TextVersion]:
-        """All that is known of the file, oldest first. Raises NotFoundError when there is no such file and never was."""
+        """All that is known of the file, oldest first.
+
+        Raises NotFoundError when there is no such file and never was.
+        """
         present: str | None = None
         try:
             present = self._store.read(path).digest
@@ -61,25 +79,36 @@ class HistoryQueries:
 
     def told(
         self, path: VaultPath, limit: int = 50, *, sees: Callable[[str], bool] = lambda _path: True
-    ) -> tuple[list[VersionChange], int]:  # fmt: skip
-        """The latest versions, newest first, and how many there are in all, of those that the file had where `sees` sees it. Raises as
-        `versions` does.
+    ) -> tuple[list[VersionChange], int]:
+        """The latest versions, newest first, and how many there are in all, of those that the file
+        had where `sees` sees it. Raises as `versions` does.
         """
         versions = self.versions(path)
         seen = [number for number, one in enumerate(versions) if sees(one.path)]
         latest = seen[max(0, len(seen) - min(limit, MOST_VERSIONS)) :]
-        found = [self._told(versions[number], versions[number - 1] if number else None, sees) for number in latest]
+        found = [
+            self._told(versions[number], versions[number - 1] if number else None, sees)
+            for number in latest
+        ]
         return found[::-1], len(seen)
 
     def runs(self, run: str, *, cascade: bool) -> list[dict[str, object]]:
-        """The documents of the run, with `cascade` of those that followed too, newest first. Raises NotFoundError."""
+        """The documents of the run, with `cascade` of those that followed too, newest first.
+
+        Raises NotFoundError.
+        """
         document = self._history.run(run)
         if document is None:
-            raise NotFoundError(f"there is no run {printable(run[:80])}; `parachute runs` lists them")
+            raise NotFoundError(
+                f"there is no run {printable(run[:80])}; `parachute runs` lists them"
+            )
         return cascade_of(document, self._history) if cascade else [document]
 
     def diff(self, documents: Iterable[Mapping[str, object]]) -> list[FileDiff]:
-        """What these runs wrote, file by file. What the history no longer has is told as the run's own account has it."""
+        """What these runs wrote, file by file.
+
+        What the history no longer has is told as the run's own account has it.
+        """
         found: list[FileDiff] = []
         writes: list[Write] = []
         for document in documents:
@@ -89,7 +118,9 @@ class HistoryQueries:
                 found += _accounted(document)
         return self._net(sorted(writes, key=lambda write: write.id)) + found
 
-    def _told(self, version: TextVersion, before: TextVersion | None, sees: Callable[[str], bool]) -> VersionChange:
+    def _told(
+        self, version: TextVersion, before: TextVersion | None, sees: Callable[[str], bool]
+    ) -> VersionChange:
         """What a version differs from is compared with where it is seen too."""
         text = self._text(version.digest)
         last = b"" if before is None and version.kind == "created" else None
@@ -98,13 +129,22 @@ class HistoryQueries:
         changed = count_changed(last, text) if text is not None and last is not None else None
         added, removed = changed if changed is not None else (None, None)
         return VersionChange(
-            version=version, added=added, removed=removed, kept=version.digest is not None and version.digest in self._objects
+            version=version,
+            added=added,
+            removed=removed,
+            kept=version.digest is not None and version.digest in self._objects,
         )
 
     def _net(self, writes: Sequence[Write]) -> list[FileDiff]:
-        """Each chain of writes of which one begins where the last ended, as one difference; a move takes its chain along."""
+        """Each chain of writes of which one begins where the last ended, as one difference; a move
+        takes its chain along.
+        """
         chains: dict[str, list[_Chain]] = {}
-        left = {one.id for one in writes if one.after is None and self._history.other_half(one) is not None}
+        left = {
+            one.id
+            for one in writes
+            if one.after is None and self._history.other_half(one) is not None
+        }
         for write in writes:
             if write.id in left:
                 continue  # its other half, which came right before, has taken the chain along
@@ -121,7 +161,11 @@ class HistoryQueries:
                 known = [*chains.get(write.path, []), *known]
             chains[write.path] = known
         found = [chain for many in chains.values() for chain in many]
-        return [self._difference(chain) for chain in found if chain.before != chain.after or chain.source != chain.path]
+        return [
+            self._difference(chain)
+            for chain in found
+            if chain.before != chain.after or chain.source != chain.path
+        ]
 
     def _difference(self, chain: _Chain) -> FileDiff:
         texts = [self._text(digest) for digest in (chain.before, chain.after)]
@@ -133,9 +177,15 @@ class HistoryQueries:
             diff = diff_of(texts[0], texts[1], chain.path, source=source)
             added, removed = count_changed(texts[0], texts[1]) or (None, None)
         return FileDiff(
-            path=chain.path, source=source, runs=tuple(dict.fromkeys(chain.runs)), before=chain.before, after=chain.after, diff=diff,
-            added=added, removed=removed,
-        )  # fmt: skip
+            path=chain.path,
+            source=source,
+            runs=tuple(dict.fromkeys(chain.runs)),
+            before=chain.before,
+            after=chain.after,
+            diff=diff,
+            added=added,
+            removed=removed,
+        )
 
     def _text(self, digest: str | None) -> bytes | None:
         return b"" if digest is None else self._objects.get(digest)
@@ -159,8 +209,14 @@ def _accounted(document: Mapping[str, object]) -> list[FileDiff]:
     wrote: list[Mapping[str, str]] = document.get("wrote", [])  # type: ignore[assignment]
     return [
         FileDiff(
-            path=one["path"], source=None, runs=(str(document["id"]),), before=one.get("before"), after=one.get("after"),
-            diff=one.get("diff", ""), added=None, removed=None,
+            path=one["path"],
+            source=None,
+            runs=(str(document["id"]),),
+            before=one.get("before"),
+            after=one.get("after"),
+            diff=one.get("diff", ""),
+            added=None,
+            removed=None,
         )
         for one in wrote
-    ]  # fmt: skip
+    ]

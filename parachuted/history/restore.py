@@ -1,4 +1,7 @@
-"""Restore: a file as it was in an earlier version, or before or after a run. A run of its own, so that it can be taken back."""
+"""Restore: a file as it was in an earlier version, or before or after a run.
+
+A run of its own, so that it can be taken back.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,8 @@ _LARGEST_MERGED = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreResult:
-    """What was done: `run` takes it back (None: the file is as it was to be already), `version` is the digest that was asked for.
+    """What was done: `run` takes it back (None: the file is as it was to be already), `version` is
+    the digest that was asked for.
 
     `merged`: somebody wrote meanwhile, and that was kept.
     """
@@ -46,30 +50,48 @@ class RestoreResult:
 
 
 class Restore:
-    """Brings texts back. It wakes nobody who has seen both the present text and the one that comes back.
+    """Brings texts back.
+
+    It wakes nobody who has seen both the present text and the one that comes back.
 
     `stood_at` is where a text's time is left, by its digest, for whoever decides on that.
     """
 
     def __init__(
-        self, *, store: Store, objects: ObjectStore, history: History, clock: Callable[[], datetime],
-        notice: Callable[[Iterable[str]], Awaitable[None]], stood_at: MutableMapping[str, datetime],
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        store: Store,
+        objects: ObjectStore,
+        history: History,
+        clock: Callable[[], datetime],
+        notice: Callable[[Iterable[str]], Awaitable[None]],
+        stood_at: MutableMapping[str, datetime],
+    ) -> None:
         self._store, self._objects, self._history, self._clock = store, objects, history, clock
         self._notice, self._stood_at = notice, stood_at
         self._past = HistoryQueries(store, objects, history)
         self._turn = asyncio.Lock()
 
     async def restore(
-        self, path: VaultPath, *, run: str | None = None, after: bool = False, version: str | None = None, base: str | None = None,
-        sees: Callable[[str], bool] = lambda _path: True, refuse: RefuseText = refuse_nothing,
-    ) -> RestoreResult:  # fmt: skip
-        """Give the file the text that it had before (or `after`) the run, or in the version whose digest begins so.
+        self,
+        path: VaultPath,
+        *,
+        run: str | None = None,
+        after: bool = False,
+        version: str | None = None,
+        base: str | None = None,
+        sees: Callable[[str], bool] = lambda _path: True,
+        refuse: RefuseText = refuse_nothing,
+    ) -> RestoreResult:
+        """Give the file the text that it had before (or `after`) the run, or in the version whose
+        digest begins so.
 
-        `base` is the digest of the text that is meant to be replaced (None: whatever is there): when another is there by now, both
-        changes of it are brought together. What the file said where they do not see it (`sees`), before it was moved, does not exist for
-        them. Raises NotFoundError, EditRefusedError when that is not to be had, and ConflictError, with
-        both texts, when the file has changed in the same place; what `refuse` raises of the text of a note.
+        `base` is the digest of the text that is meant to be replaced (None: whatever is there):
+        when another is there by now, both changes of it are brought together. What the file said
+        where they do not see it (`sees`), before it was moved, does not exist for them. Raises
+        NotFoundError, EditRefusedError when that is not to be had, and ConflictError, with both
+        texts, when the file has changed in the same place; what `refuse` raises of the text of a
+        note.
         """
         async with self._turn:
             chosen = await asyncio.to_thread(self._chosen, path, run, version, sees, after=after)
@@ -88,52 +110,84 @@ class Restore:
     def _stood(self, path: VaultPath, digest: str) -> datetime | None:
         """Until when that text was there, as far as it is known: what replaced it says so."""
         versions = self._past.versions(path)
-        last = max((number for number, one in enumerate(versions) if one.digest == digest), default=0)
+        last = max(
+            (number for number, one in enumerate(versions) if one.digest == digest), default=0
+        )
         return next((one.at for one in versions[last + 1 :] if one.at is not None), None)
 
     def _chosen(
-        self, path: VaultPath, run: str | None, version: str | None, sees: Callable[[str], bool], *, after: bool
-    ) -> TextVersion:  # fmt: skip
+        self,
+        path: VaultPath,
+        run: str | None,
+        version: str | None,
+        sees: Callable[[str], bool],
+        *,
+        after: bool,
+    ) -> TextVersion:
         versions = self._past.versions(path)
-        hidden = max((number + 1 for number, one in enumerate(versions) if not sees(one.path)), default=0)
+        hidden = max(
+            (number + 1 for number, one in enumerate(versions) if not sees(one.path)), default=0
+        )
         versions = versions[hidden:]
         if version is not None:
             return self._by_name(path, versions, version)
         found = self._around(path, versions, str(run), after=after)
         if found.digest is None:
             state = "after" if after else "before"
-            raise EditRefusedError(f"there was no {printable(path)} {state} {run}; `parachute undo {run}` takes back what the run did")
+            raise EditRefusedError(
+                f"there was no {printable(path)} {state} {run}; `parachute undo {run}` takes back "
+                "what the run did"
+            )
         return found
 
     def _by_name(self, path: VaultPath, versions: list[TextVersion], name: str) -> TextVersion:
         found = version_named(versions, name)
         digests = {one.digest for one in found}
         if not digests:
-            raise NotFoundError(f"there is no version {name[:80]} of {printable(path)}; `parachute history` lists them")
+            raise NotFoundError(
+                f"there is no version {name[:80]} of {printable(path)}; `parachute history` lists "
+                "them"
+            )
         if len(digests) > 1:
             some = ", ".join(sorted(str(digest)[:SHORT] for digest in digests)[:5])
             raise EditRefusedError(f"{name} begins several versions of {printable(path)}: {some}")
         return found[-1]
 
-    def _around(self, path: VaultPath, versions: list[TextVersion], run: str, *, after: bool) -> TextVersion:
+    def _around(
+        self, path: VaultPath, versions: list[TextVersion], run: str, *, after: bool
+    ) -> TextVersion:
         """The version before the run's first write of the file, or after its last."""
         if self._history.run(run) is None and not any(one.run == run for one in versions):
             raise NotFoundError(
-                f"there is no run or version {printable(run[:80])}; `parachute history {shlex.quote(printable(path))}` lists them"
+                f"there is no run or version {printable(run[:80])}; `parachute history "
+                f"{shlex.quote(printable(path))}` lists them"
             )
         places = [number for number, one in enumerate(versions) if one.run == run]
         if not places:
-            raise NotFoundError(f"{run} wrote nothing in {printable(path)}; `parachute diff {run}` says what it wrote")
+            raise NotFoundError(
+                f"{run} wrote nothing in {printable(path)}; `parachute diff {run}` says what it "
+                "wrote"
+            )
         if after:
             return versions[places[-1]]
         first = versions[places[0]]
         if not places[0] and first.kind == "moved":  # with the text that it had
             return first
-        return versions[places[0] - 1] if places[0] else TextVersion(path=first.path, digest=None, by=first.by, kind="deleted")
+        return (
+            versions[places[0] - 1]
+            if places[0]
+            else TextVersion(path=first.path, digest=None, by=first.by, kind="deleted")
+        )
 
     def _put(
-        self, path: VaultPath, chosen: TextVersion, base: str | None, run: str | None, sees: Callable[[str], bool], refuse: RefuseText
-    ) -> RestoreResult:  # fmt: skip
+        self,
+        path: VaultPath,
+        chosen: TextVersion,
+        base: str | None,
+        run: str | None,
+        sees: Callable[[str], bool],
+        refuse: RefuseText,
+    ) -> RestoreResult:
         digest = self._kept(path, str(chosen.digest))
         if path.endswith(NOTE_SUFFIXES):
             refuse(path, self._objects.get(digest) or b"", path)
@@ -142,24 +196,53 @@ class Restore:
         except NotFoundError:
             present = None
         if present == digest and base in (None, present):
-            return RestoreResult(path=path, version=digest, before=present, after=present, merged=False, run=None)
+            return RestoreResult(
+                path=path, version=digest, before=present, after=present, merged=False, run=None
+            )
         what = f"as it was {'around ' + run if run is not None else 'in version ' + digest[:SHORT]}"
-        act = new_act(RESTORE, self._clock(), watcher=printable(path), reason=f"restored {printable(path)} {what}", carries=True)
+        act = new_act(
+            RESTORE,
+            self._clock(),
+            watcher=printable(path),
+            reason=f"restored {printable(path)} {what}",
+            carries=True,
+        )
         act.begin(self._history)
         try:
             written = self._written(path, digest, present, base, act.author, sees)
         except Exception:
-            act.end(self._history, self._objects, self._clock(), f"{act.reason}: refused, and nothing was written")
+            act.end(
+                self._history,
+                self._objects,
+                self._clock(),
+                f"{act.reason}: refused, and nothing was written",
+            )
             raise
         act.end(self._history, self._objects, self._clock(), act.reason)
-        return RestoreResult(path=path, version=digest, before=written.before, after=written.after, merged=written.merged, run=act.run)
+        return RestoreResult(
+            path=path,
+            version=digest,
+            before=written.before,
+            after=written.after,
+            merged=written.merged,
+            run=act.run,
+        )
 
     def _written(
-        self, path: VaultPath, digest: str, present: str | None, base: str | None, author: Author, sees: Callable[[str], bool]
-    ) -> WriteResult:  # fmt: skip
+        self,
+        path: VaultPath,
+        digest: str,
+        present: str | None,
+        base: str | None,
+        author: Author,
+        sees: Callable[[str], bool],
+    ) -> WriteResult:
         if present is None:
             if base is not None:
-                texts = self._store.bases.text(path, base, sees) or b"", self._objects.get(digest) or b""
+                texts = (
+                    self._store.bases.text(path, base, sees) or b"",
+                    self._objects.get(digest) or b"",
+                )
                 raise ConflictError(base=texts[0], ours=texts[1], theirs=b"", is_known=False)
             return self._store.place(path, digest, author, is_new=True)
         try:
@@ -178,5 +261,7 @@ class Restore:
         except OSError:
             data = self._objects.get(digest)
         if data is None:
-            raise NotFoundError(f"the version {digest[:SHORT]} of {printable(path)} is no longer kept")
+            raise NotFoundError(
+                f"the version {digest[:SHORT]} of {printable(path)} is no longer kept"
+            )
         return self._objects.put(data)

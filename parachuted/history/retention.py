@@ -1,7 +1,9 @@
-"""Retention: the history is kept by age and by size. What is the last copy of anything that may be wanted is never dropped.
+"""Retention: the history is kept by age and by size.
 
-Nothing depends on the pass being finished: rows go before the texts that only they name, each file by itself, so a pass that is killed
-leaves what the next one would have left, or more.
+What is the last copy of anything that may be wanted is never dropped.
+
+Nothing depends on the pass being finished: rows go before the texts that only they name, each file
+by itself, so a pass that is killed leaves what the next one would have left, or more.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _Row = TypeVar("_Row")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionLimits:
-    """How long, and how much: the days after which the history is dropped, and the megabytes of texts that it may take; 0: no limit."""
+    """How long, and how much: the days after which the history is dropped, and the megabytes of
+    texts that it may take; 0: no limit.
+    """
 
     days: int = 90
     megabytes: int = 1024
@@ -35,7 +39,9 @@ class RetentionLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySize:
-    """What the history takes: texts and their bytes, those of texts that were only seen, those of the record, and since when it goes."""
+    """What the history takes: texts and their bytes, those of texts that were only seen, those of
+    the record, and since when it goes.
+    """
 
     texts: int
     text_bytes: int
@@ -47,7 +53,10 @@ class HistorySize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What a pass dropped: writes, runs, texts and their bytes. `over_bytes`: by how much the rest, which must stay, is over the limit."""
+    """What a pass dropped: writes, runs, texts and their bytes.
+
+    `over_bytes`: by how much the rest, which must stay, is over the limit.
+    """
 
     writes: int
     runs: int
@@ -59,7 +68,14 @@ class Pruned:
 class Retention:
     """Drops what is too old or too much. `clock` is one that no jump of the wall clock moves."""
 
-    def __init__(self, *, history: History, objects: ObjectStore, keep: RetentionLimits, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        *,
+        history: History,
+        objects: ObjectStore,
+        keep: RetentionLimits,
+        clock: Callable[[], datetime],
+    ) -> None:
         self.keep = keep
         self._history, self._objects, self._clock = history, objects, clock
         self._stopping = threading.Event()
@@ -75,28 +91,44 @@ class Retention:
             texts, text_bytes = texts + 1, text_bytes + kept.size
         with self._history.reading() as database:
             writes, since = database.execute("SELECT count(*), min(at) FROM writes").fetchone()
-            (pages,), (page,) = (database.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size"))
+            (pages,), (page,) = (
+                database.execute(f"PRAGMA {name}").fetchone()
+                for name in ("page_count", "page_size")
+            )
         return HistorySize(
-            texts=texts, text_bytes=text_bytes, seen_bytes=self._objects.seen_size(), record_bytes=int(pages) * int(page),
-            writes=int(writes), since=datetime.fromisoformat(since) if since else None,
-        )  # fmt: skip
+            texts=texts,
+            text_bytes=text_bytes,
+            seen_bytes=self._objects.seen_size(),
+            record_bytes=int(pages) * int(page),
+            writes=int(writes),
+            since=datetime.fromisoformat(since) if since else None,
+        )
 
     def prune(self, wanted: Iterable[str]) -> Pruned:
-        """One pass. `wanted` are the digests of the texts on the disk now, and of those that others may yet want: bases of open reviews, of
-        suggestions, of runs at work. Blocks on the disk. Raises StorageFailedError, OSError, having dropped a part.
+        """One pass.
+
+        `wanted` are the digests of the texts on the disk now, and of those that others may yet
+        want: bases of open reviews, of suggestions, of runs at work. Blocks on the disk. Raises
+        StorageFailedError, OSError, having dropped a part.
         """
         now = self._clock()
         too_old = now - timedelta(days=self.keep.days) if self.keep.days else None
         writes = runs = 0
         if too_old is not None:
             writes, runs = self._drop_rows(too_old, now + _HORIZON)
-        return self._drop_texts(now, too_old, set(wanted), Pruned(writes=writes, runs=runs, texts=0, text_bytes=0, over_bytes=0))
+        return self._drop_texts(
+            now,
+            too_old,
+            set(wanted),
+            Pruned(writes=writes, runs=runs, texts=0, text_bytes=0, over_bytes=0),
+        )
 
     def _drop_rows(self, too_old: datetime, horizon: datetime) -> tuple[int, int]:
         """What was written, done and seen before that, but for what belongs to a run that goes on.
 
-        Only what came before everything that is to be kept: a row that was dated by a clock gone wrong is as old as its neighbours. Dates
-        after `horizon` are such a clock's, and show nothing.
+        Only what came before everything that is to be kept: a row that was dated by a clock gone
+        wrong is as old as its neighbours. Dates after `horizon` are such a clock's, and show
+        nothing.
         """
         span = (too_old.isoformat(), horizon.isoformat())
         with self._history.reading() as database:
@@ -116,7 +148,9 @@ class Retention:
             drop(piece)
             yield len(piece)
 
-    def _drop_texts(self, now: datetime, too_old: datetime | None, wanted: set[str], pruned: Pruned) -> Pruned:
+    def _drop_texts(
+        self, now: datetime, too_old: datetime | None, wanted: set[str], pruned: Pruned
+    ) -> Pruned:
         unnamed = now - _NAMED_BY_NONE if too_old is None else max(too_old, now - _NAMED_BY_NONE)
         named, held = self._named_texts(wanted)
         fresh = (now - _FRESH).timestamp()
@@ -129,7 +163,11 @@ class Retention:
             if kept.digest in held or kept.used > fresh:
                 continue
             last = named.get(kept.digest)
-            if last is None and kept.used < unnamed.timestamp() and self._objects.drop_if_unused(kept.digest, fresh):
+            if (
+                last is None
+                and kept.used < unnamed.timestamp()
+                and self._objects.drop_if_unused(kept.digest, fresh)
+            ):
                 texts, freed, total = texts + 1, freed + kept.size, total - kept.size
             else:
                 may_go.append((_when(kept, last), kept.digest, kept.size))
@@ -139,13 +177,22 @@ class Retention:
             _last, digest, size = heapq.heappop(may_go)
             if self._objects.drop_if_unused(digest, fresh):
                 texts, freed, total = texts + 1, freed + size, total - size
-        return replace(pruned, texts=texts, text_bytes=freed, over_bytes=max(0, total - most) if most else 0)
+        return replace(
+            pruned, texts=texts, text_bytes=freed, over_bytes=max(0, total - most) if most else 0
+        )
 
     def _named_texts(self, wanted: set[str]) -> tuple[dict[str, float], set[str]]:
-        """The texts that writes name, with when that was last; and those that may not go: each may be the only copy, or be wanted yet."""
+        """The texts that writes name, with when that was last; and those that may not go: each may
+        be the only copy, or be wanted yet.
+        """
         with self._history.reading() as database:
             named = {digest: _moment(at) for digest, at in database.execute(_NAMED)}
-            held = {digest for row in itertools.chain(database.execute(_LAST), database.execute(_AT_WORK)) for digest in row if digest}
+            held = {
+                digest
+                for row in itertools.chain(database.execute(_LAST), database.execute(_AT_WORK))
+                for digest in row
+                if digest
+            }
         return named, held | wanted
 
 
@@ -161,21 +208,27 @@ def _moment(at: str) -> float:
 _UNENDED = "SELECT id FROM runs WHERE outcome IN ('running', 'waiting')"
 _NO_ROW = 2**63 - 1
 _OLD_WRITES = (
-    f"SELECT id FROM writes WHERE id < (SELECT coalesce(min(id), {_NO_ROW}) FROM writes WHERE at >= ? AND at <= ?) "  # noqa: S608
+    f"SELECT id FROM writes WHERE id < (SELECT coalesce(min(id), {_NO_ROW}) FROM writes WHERE at "  # noqa: S608
+    ">= ? AND at <= ?) "
     "AND (at < ? OR at > ?) AND state != 'intended' AND id < (SELECT max(id) FROM writes) "
     f"AND (run IS NULL OR run NOT IN ({_UNENDED})) ORDER BY id"
 )
 _OLD_RUNS = (
-    f"SELECT id FROM runs WHERE rowid < (SELECT coalesce(min(rowid), {_NO_ROW}) FROM runs WHERE started >= ? AND started <= ?) "  # noqa: S608
+    f"SELECT id FROM runs WHERE rowid < (SELECT coalesce(min(rowid), {_NO_ROW}) FROM runs WHERE "  # noqa: S608
+    "started >= ? AND started <= ?) "
     "AND (started < ? OR started > ?) AND outcome NOT IN ('running', 'waiting') "
     "AND NOT EXISTS (SELECT 1 FROM writes WHERE writes.run = runs.id) ORDER BY id"
 )
 _NAMED = (
-    "SELECT digest, max(at) FROM (SELECT before AS digest, at FROM writes WHERE state != 'void' AND before IS NOT NULL "
-    "UNION ALL SELECT after, at FROM writes WHERE state != 'void' AND after IS NOT NULL) GROUP BY digest"
+    "SELECT digest, max(at) FROM (SELECT before AS digest, at FROM writes WHERE state != 'void' "
+    "AND before IS NOT NULL "
+    "UNION ALL SELECT after, at FROM writes WHERE state != 'void' AND after IS NOT NULL) GROUP BY "
+    "digest"
 )
-_LAST = (  # of each path the text that our last write left, or, where that took the file away, the one it had
-    "SELECT coalesce(after, before) FROM writes WHERE id IN (SELECT max(id) FROM writes WHERE state != 'void' GROUP BY path) "
+# of each path the text that our last write left, or, where that took the file away, the one it had
+_LAST = (
+    "SELECT coalesce(after, before) FROM writes WHERE id IN (SELECT max(id) FROM writes WHERE "
+    "state != 'void' GROUP BY path) "
     "AND NOT (operation = 'Move' AND after IS NULL)"
 )
 _AT_WORK = f"SELECT before, after FROM writes WHERE state = 'intended' OR run IN ({_UNENDED})"  # noqa: S608  constants

@@ -17,7 +17,9 @@ from parachuted.vault.store import Store
 _ATTEMPTS = 5
 _MOST_LINES = 5000
 RefuseText: TypeAlias = Callable[[VaultPath, bytes, VaultPath], None]
-"""Is given a path, the text that it would get, and where that note is now; raises a ParachuteError where that may not be written."""
+"""Is given a path, the text that it would get, and where that note is now; raises a ParachuteError
+where that may not be written.
+"""
 
 
 def refuse_nothing(_path: VaultPath, _text: bytes, _was: VaultPath) -> None:
@@ -26,7 +28,9 @@ def refuse_nothing(_path: VaultPath, _text: bytes, _was: VaultPath) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevertResult:
-    """What taking a write back did to its file; `kept` are later texts that stand in its place and were kept."""
+    """What taking a write back did to its file; `kept` are later texts that stand in its place and
+    were kept.
+    """
 
     path: VaultPath
     changed: bool
@@ -34,11 +38,18 @@ class RevertResult:
 
 
 def revert(
-    write: Write, store: Store, objects: ObjectStore, author: Author, *, at: VaultPath | None = None, refuse: RefuseText = refuse_nothing
-) -> RevertResult:  # fmt: skip
+    write: Write,
+    store: Store,
+    objects: ObjectStore,
+    author: Author,
+    *,
+    at: VaultPath | None = None,
+    refuse: RefuseText = refuse_nothing,
+) -> RevertResult:
     """Undo one write; `at` is where the file is now, if it has moved since.
 
-    Raises StorageFailedError; NotFoundError when the text before it is no longer kept; what `refuse` raises of the text to be written.
+    Raises StorageFailedError; NotFoundError when the text before it is no longer kept; what
+    `refuse` raises of the text to be written.
     """
     path = at if at is not None else VaultPath(write.path)
     for _ in range(_ATTEMPTS):
@@ -51,9 +62,11 @@ def revert(
 
 def revert_move(
     came: Write, gone: Write, store: Store, author: Author, *, refuse: RefuseText = refuse_nothing
-) -> tuple[RevertResult, RevertResult]:  # fmt: skip
-    """Undo a move, of whose two writes one says where the file came to and the other where it was. What was written there since moves
-    back too. A file that is where it came to no longer stays where it is. Raises StorageFailedError, and what `refuse` raises.
+) -> tuple[RevertResult, RevertResult]:
+    """Undo a move, of whose two writes one says where the file came to and the other where it was.
+
+    What was written there since moves back too. A file that is where it came to no longer stays
+    where it is. Raises StorageFailedError, and what `refuse` raises.
     """
     target, source = VaultPath(came.path), VaultPath(gone.path)
     try:
@@ -63,11 +76,20 @@ def revert_move(
         return RevertResult(path=target, changed=False), RevertResult(path=source, changed=False)
     except ConflictError:
         kept = (f"it cannot go back to {printable(source)}, where there is a newer file",)
-        return RevertResult(path=target, changed=False, kept=kept), RevertResult(path=source, changed=False)
+        return RevertResult(path=target, changed=False, kept=kept), RevertResult(
+            path=source, changed=False
+        )
     return RevertResult(path=target, changed=True), RevertResult(path=source, changed=True)
 
 
-def _revert(path: VaultPath, write: Write, store: Store, objects: ObjectStore, author: Author, refuse: RefuseText) -> RevertResult:
+def _revert(
+    path: VaultPath,
+    write: Write,
+    store: Store,
+    objects: ObjectStore,
+    author: Author,
+    refuse: RefuseText,
+) -> RevertResult:
     before = _kept_text(write.before, objects, path)
     after = _kept_text(write.after, objects, path)
     try:
@@ -92,21 +114,33 @@ def _taken_out(before: bytes, after: bytes, present: bytes) -> MergeResult:
     if present == after:  # nobody wrote since: it is to be what it was, to the byte
         return MergeResult(data=before, clean=True)
     text, is_whole = _without_what_still_stands(before, after, present)
-    return MergeResult(data=text, clean=True) if is_whole else merge_three(after, before, text, prefer="theirs")
+    return (
+        MergeResult(data=text, clean=True)
+        if is_whole
+        else merge_three(after, before, text, prefer="theirs")
+    )
 
 
 def _without_what_still_stands(before: bytes, after: bytes, present: bytes) -> tuple[bytes, bool]:
-    """The present text with each passage that the write put in, and that still stands once and whole, taken out; whether that was all.
+    """The present text with each passage that the write put in, and that still stands once and
+    whole, taken out; whether that was all.
 
-    A three-way merge alone sees a clash as soon as the lines next to a passage changed, as they do when the next run adds its own.
+    A three-way merge alone sees a clash as soon as the lines next to a passage changed, as they do
+    when the next run adds its own.
     """
     old, new, now = (text.splitlines(keepends=True) for text in (before, after, present))
     if max(len(old), len(new), len(now)) > _MOST_LINES:
         return present, False
     is_whole = True
-    for tag, old_start, old_stop, new_start, new_stop in reversed(difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()):
+    for tag, old_start, old_stop, new_start, new_stop in reversed(
+        difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    ):
         passage = new[new_start:new_stop]
-        place = _only_place(passage, now) if tag != "equal" and any(line.strip() for line in passage) else None
+        place = (
+            _only_place(passage, now)
+            if tag != "equal" and any(line.strip() for line in passage)
+            else None
+        )
         if place is not None:
             now[place : place + len(passage)] = old[old_start:old_stop]
         is_whole &= tag == "equal" or place is not None
@@ -114,11 +148,17 @@ def _without_what_still_stands(before: bytes, after: bytes, present: bytes) -> t
 
 
 def _only_place(passage: Sequence[bytes], lines: Sequence[bytes]) -> int | None:
-    places = [start for start in range(len(lines) - len(passage) + 1) if lines[start : start + len(passage)] == passage]
+    places = [
+        start
+        for start in range(len(lines) - len(passage) + 1)
+        if lines[start : start + len(passage)] == passage
+    ]
     return places[0] if len(places) == 1 else None
 
 
-def _take_away(path: VaultPath, write: Write, present: str, store: Store, author: Author) -> RevertResult:
+def _take_away(
+    path: VaultPath, write: Write, present: str, store: Store, author: Author
+) -> RevertResult:
     if present != write.after:
         return RevertResult(path=path, changed=False, kept=("the new file has been edited since",))
     store.delete(path, author, base=present)
@@ -130,5 +170,7 @@ def _kept_text(digest: str | None, objects: ObjectStore, path: VaultPath) -> byt
         return None
     data = objects.get(digest)
     if data is None:
-        raise NotFoundError(f"an earlier text of {printable(path)} is no longer kept, so this cannot be undone")
+        raise NotFoundError(
+            f"an earlier text of {printable(path)} is no longer kept, so this cannot be undone"
+        )
     return data

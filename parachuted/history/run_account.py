@@ -11,7 +11,15 @@ from datetime import datetime
 from parachuted.access.quoted import QuotedPaths
 from parachuted.agents import ChangedNote, RunResult, Step, TextStep, ToolCallStep
 from parachuted.tasks import Causes, RunOutcome, Task
-from parachuted.vault import BRINGS_BACK, PERSONS, History, ObjectStore, WriteResult, diff_of, printable
+from parachuted.vault import (
+    BRINGS_BACK,
+    PERSONS,
+    History,
+    ObjectStore,
+    WriteResult,
+    diff_of,
+    printable,
+)
 
 NAME = "curator"
 RUNNING = "running"
@@ -24,10 +32,13 @@ _COSTS = ("cost_usd", "input_tokens", "output_tokens")
 
 @dataclass(slots=True, kw_only=True)
 class RunAccount:
-    """One run. `changes` is what it reviews, `written` what it wrote so far, `agent` who works: a curator, or a module's agent.
+    """One run.
 
-    `cost` is of all its attempts. `quoted` grows with all that the agent is shown; what it reviews and writes is added when the account is
-    kept.
+    `changes` is what it reviews, `written` what it wrote so far, `agent` who works: a curator, or a
+    module's agent.
+
+    `cost` is of all its attempts. `quoted` grows with all that the agent is shown; what it reviews
+    and writes is added when the account is kept.
     """
 
     task: Task
@@ -52,7 +63,9 @@ class RunAccount:
 
     @property
     def net(self) -> dict[str, tuple[str | None, str | None]]:
-        """For each file that is another now, the digests before the run's first write and after its last."""
+        """For each file that is another now, the digests before the run's first write and after its
+        last.
+        """
         net: dict[str, tuple[str | None, str | None]] = {}
         for written in self.written:
             net[written.path] = (net.get(written.path, (written.before, None))[0], written.after)
@@ -81,7 +94,9 @@ class RunAccounts:
     def open(self, account: RunAccount) -> None:
         """The run has begun, perhaps again: what it has cost before is kept."""
         account.cost = self._cost(str(account.task.run))
-        self._save(account, RunOutcome(result="unchanged", reason="the agent is at work"), state=RUNNING)
+        self._save(
+            account, RunOutcome(result="unchanged", reason="the agent is at work"), state=RUNNING
+        )
 
     def wait(self, account: RunAccount, reason: str) -> None:
         """The agent could not begin; the same run is tried again."""
@@ -96,9 +111,16 @@ class RunAccounts:
         if (document := self._history.run(run)) is None:
             return None
         cost, tokens_in, tokens_out = (document[name] for name in _COSTS)
-        return RunResult(cost_usd=float(cost), input_tokens=int(tokens_in), output_tokens=int(tokens_out), turns=0)  # type: ignore[arg-type, call-overload]
+        return RunResult(
+            cost_usd=float(cost),  # type: ignore[arg-type]
+            input_tokens=int(tokens_in),  # type: ignore[call-overload]
+            output_tokens=int(tokens_out),  # type: ignore[call-overload]
+            turns=0,
+        )
 
-    def _save(self, account: RunAccount, outcome: RunOutcome, *, state: str, ended: datetime | None = None) -> None:
+    def _save(
+        self, account: RunAccount, outcome: RunOutcome, *, state: str, ended: datetime | None = None
+    ) -> None:
         task, cost = account.task, account.cost
         document: dict[str, object] = {
             "id": task.run,
@@ -118,7 +140,9 @@ class RunAccounts:
             "wrote": [self._wrote(path, digests) for path, digests in account.net.items()],
             "steps": account.steps,
             "quotes": account.quotes(),
-            "prompt_digest": hashlib.sha256(f"{account.system_prompt}\0{account.prompt}".encode("utf-8", "replace")).hexdigest(),
+            "prompt_digest": hashlib.sha256(
+                f"{account.system_prompt}\0{account.prompt}".encode("utf-8", "replace")
+            ).hexdigest(),
             **{name: getattr(cost, name, 0) for name in _COSTS},
             "undone": None,
         }
@@ -128,20 +152,40 @@ class RunAccounts:
         known = self._causes.get(cause)
         if known is None:
             return {"id": cause}
-        return {"id": cause, "kind": known.kind, "path": printable(known.path), "files": known.files, "at": known.at.isoformat()}
+        return {
+            "id": cause,
+            "kind": known.kind,
+            "path": printable(known.path),
+            "files": known.files,
+            "at": known.at.isoformat(),
+        }
 
     def _wrote(self, path: str, digests: tuple[str | None, str | None]) -> dict[str, object]:
-        before, after = (b"" if digest is None else self._objects.get(digest) or b"" for digest in digests)
-        return {"path": printable(path), "before": digests[0], "after": digests[1], "diff": diff_of(before, after, path)}
+        before, after = (
+            b"" if digest is None else self._objects.get(digest) or b"" for digest in digests
+        )
+        return {
+            "path": printable(path),
+            "before": digests[0],
+            "after": digests[1],
+            "diff": diff_of(before, after, path),
+        }
 
 
 def save(history: History, document: Mapping[str, object], *, watcher: str | None = None) -> None:
-    """Keep a run's document. What a person did counts in no budget of agents. Raises StorageFailedError."""
+    """Keep a run's document.
+
+    What a person did counts in no budget of agents. Raises StorageFailedError.
+    """
     is_persons = document.get("agent") in BRINGS_BACK and document["outcome"] != RUNNING
     history.save_run(
-        str(document["id"]), started=datetime.fromisoformat(str(document["started"])), watcher=watcher or str(document["watcher"]),
-        outcome=PERSONS if is_persons else str(document["outcome"]), causes=causes_of(document), document=document,
-    )  # fmt: skip
+        str(document["id"]),
+        started=datetime.fromisoformat(str(document["started"])),
+        watcher=watcher or str(document["watcher"]),
+        outcome=PERSONS if is_persons else str(document["outcome"]),
+        causes=causes_of(document),
+        document=document,
+    )
 
 
 def causes_of(document: Mapping[str, object]) -> list[str]:
@@ -155,18 +199,31 @@ def has_ended(document: Mapping[str, object] | None) -> bool:
 
 
 def _sum(earlier: RunResult, attempt: RunResult) -> RunResult:
-    return replace(attempt, **{name: getattr(earlier, name) + getattr(attempt, name) for name in _COSTS})
+    return replace(
+        attempt, **{name: getattr(earlier, name) + getattr(attempt, name) for name in _COSTS}
+    )
 
 
 def _reviewed(note: ChangedNote) -> dict[str, object]:
-    return {"path": note.path, "kind": note.kind, "source": note.source, "units": list(note.units), "diff": note.diff}
+    return {
+        "path": note.path,
+        "kind": note.kind,
+        "source": note.source,
+        "units": list(note.units),
+        "diff": note.diff,
+    }
 
 
 def _step(step: TextStep | ToolCallStep) -> dict[str, object]:
     if isinstance(step, TextStep):
         return {"said": step.text[:_STEP_TEXT]}
     arguments = {key[:_STEP_TEXT]: _brief(value) for key, value in step.arguments.items()}
-    return {"called": step.tool, "arguments": arguments, "answer": step.result.text[:_STEP_TEXT], "error": step.result.is_error}
+    return {
+        "called": step.tool,
+        "arguments": arguments,
+        "answer": step.result.text[:_STEP_TEXT],
+        "error": step.result.is_error,
+    }
 
 
 def _brief(value: object) -> str:

@@ -1,6 +1,7 @@
 """Undo: takes a run back, and every run that followed from it, and keeps what people wrote since.
 
-An undo is a run of its own, so an undo of an undo brings back what the first one took, and so on to any depth.
+An undo is a run of its own, so an undo of an undo brings back what the first one took, and so on to
+any depth.
 """
 
 from __future__ import annotations
@@ -17,9 +18,22 @@ from parachuted.history.operation import Operation, in_force, new_act
 from parachuted.history.revert import RefuseText, RevertResult, refuse_nothing, revert, revert_move
 from parachuted.history.run_account import RUNNING, causes_of, has_ended
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.vault import UNDO, Author, History, ObjectStore, Store, VaultPath, Write, place_of, printable
+from parachuted.vault import (
+    UNDO,
+    Author,
+    History,
+    ObjectStore,
+    Store,
+    VaultPath,
+    Write,
+    place_of,
+    printable,
+)
 
-_BEYOND = "what this run and those that followed wrote is now, in part, where you may not write; nothing was undone"
+_BEYOND = (
+    "what this run and those that followed wrote is now, in part, where you may not write; "
+    "nothing was undone"
+)
 
 
 def _anywhere(_path: str) -> bool:
@@ -28,7 +42,8 @@ def _anywhere(_path: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoResult:
-    """What was taken back: the runs, newest first, the files changed by that, and, by file, later texts that were kept.
+    """What was taken back: the runs, newest first, the files changed by that, and, by file, later
+    texts that were kept.
 
     `undo` is the undo's own run.
     """
@@ -40,24 +55,40 @@ class UndoResult:
 
 
 class Undo:
-    """Takes runs back. An undo is a person's act and wakes nobody: who watched has seen both texts."""
+    """Takes runs back.
+
+    An undo is a person's act and wakes nobody: who watched has seen both texts.
+    """
 
     def __init__(
-        self, *, store: Store, objects: ObjectStore, history: History, bus: Bus, clock: Callable[[], datetime],
+        self,
+        *,
+        store: Store,
+        objects: ObjectStore,
+        history: History,
+        bus: Bus,
+        clock: Callable[[], datetime],
         notice: Callable[[Iterable[str]], Awaitable[None]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._store, self._objects, self._history, self._bus = store, objects, history, bus
         self._clock, self._notice = clock, notice
         self._turn = asyncio.Lock()
 
     async def undo(
-        self, run: str, *, may_write: Callable[[str], bool] = _anywhere, refuse: RefuseText = refuse_nothing
-    ) -> UndoResult:  # fmt: skip
-        """Take back a run and what followed from it, but for what was taken back before. One at a time.
+        self,
+        run: str,
+        *,
+        may_write: Callable[[str], bool] = _anywhere,
+        refuse: RefuseText = refuse_nothing,
+    ) -> UndoResult:
+        """Take back a run and what followed from it, but for what was taken back before.
 
-        `may_write` is asked of each file, where it was written and where it is now, before anything is done: ActRefusedError where it
-        says no. A file whose text `refuse` raises for stays as it is, and is told as kept.
-        Raises NotFoundError when there is no such run, EditRefusedError when it was undone already or is not over.
+        One at a time.
+
+        `may_write` is asked of each file, where it was written and where it is now, before anything
+        is done: ActRefusedError where it says no. A file whose text `refuse` raises for stays as it
+        is, and is told as kept. Raises NotFoundError when there is no such run, EditRefusedError
+        when it was undone already or is not over.
         """
         async with self._turn:
             act, reverted = await run_uninterrupted(self._take_back, run, may_write, refuse)
@@ -70,54 +101,101 @@ class Undo:
         )
         kept = {path: list(texts) for path, texts in undone.kept.items()}
         self._bus.publish(
-            "run.undone", run=run, runs=list(undone.runs), paths=list(undone.paths), kept=kept, undo=act.run
-        )  # fmt: skip
+            "run.undone",
+            run=run,
+            runs=list(undone.runs),
+            paths=list(undone.paths),
+            kept=kept,
+            undo=act.run,
+        )
         return undone
 
     def _take_back(
-        self, run: str, may_write: Callable[[str], bool] = _anywhere, refuse: RefuseText = refuse_nothing
-    ) -> tuple[Operation, list[RevertResult]]:  # fmt: skip
+        self,
+        run: str,
+        may_write: Callable[[str], bool] = _anywhere,
+        refuse: RefuseText = refuse_nothing,
+    ) -> tuple[Operation, list[RevertResult]]:
         """All of it, in one thread: what is written is not done by halves when the caller goes."""
         followed = self.followed(run)
         names = [str(one["id"]) for one in followed]
-        places = {place for write in self._writes_of(names) for place in (write.path, self._place_of(write)) if place is not None}
+        places = {
+            place
+            for write in self._writes_of(names)
+            for place in (write.path, self._place_of(write))
+            if place is not None
+        }
         if not all(map(may_write, places)):
             raise ActRefusedError(_BEYOND)
         is_redo = bool(followed[0].get("takes_back")) if followed else False
         reason = f"{'did again what was undone with' if is_redo else 'took back'} {run}"
-        act = new_act(UNDO, self._clock(), watcher=str(followed[-1]["watcher"]), reason=reason, takes_back=names)
+        act = new_act(
+            UNDO,
+            self._clock(),
+            watcher=str(followed[-1]["watcher"]),
+            reason=reason,
+            takes_back=names,
+        )
         act.begin(self._history)
         reverted = self.take_back(names, act.author, may_write, refuse)
         for one in followed:
-            in_force(self._history, one, {"at": self._clock().isoformat(), "with": run, "run": act.run})
+            in_force(
+                self._history, one, {"at": self._clock().isoformat(), "with": run, "run": act.run}
+            )
         more = f" and {len(names) - 1} that followed from it" if len(names) > 1 else ""
         kept = ", ".join(_kept(reverted))
-        quotes = [*(str(one["watcher"]) for one in followed), *(printable(item.path) for item in reverted)]
+        quotes = [
+            *(str(one["watcher"]) for one in followed),
+            *(printable(item.path) for item in reverted),
+        ]
         reason = f"{reason}{more}{f'; kept later texts in {kept}' if kept else ''}"
         act.end(self._history, self._objects, self._clock(), reason, quotes=quotes)
         return act, reverted
 
     def take_back(
-        self, runs: Iterable[str], author: Author | None = None, may_write: Callable[[str], bool] = _anywhere,
+        self,
+        runs: Iterable[str],
+        author: Author | None = None,
+        may_write: Callable[[str], bool] = _anywhere,
         refuse: RefuseText = refuse_nothing,
-    ) -> list[RevertResult]:  # fmt: skip
-        """Revert every write of these runs, the newest first; what cannot be reverted is told as kept. Blocks on the disk."""
+    ) -> list[RevertResult]:
+        """Revert every write of these runs, the newest first; what cannot be reverted is told as
+        kept. Blocks on the disk.
+        """
         by = author or Author(by=UNDO)
-        return [item for came, gone in _steps(self._writes_of(runs)) for item in self._revert(came, gone, by, may_write, refuse)]
+        return [
+            item
+            for came, gone in _steps(self._writes_of(runs))
+            for item in self._revert(came, gone, by, may_write, refuse)
+        ]
 
     def _writes_of(self, runs: Iterable[str]) -> list[Write]:
         """The newest first."""
-        return sorted((write for run in runs for write in self._history.writes_by(run)), key=lambda write: -write.id)
+        return sorted(
+            (write for run in runs for write in self._history.writes_by(run)),
+            key=lambda write: -write.id,
+        )
 
     def _revert(
-        self, write: Write, gone: Write | None, author: Author, may_write: Callable[[str], bool], refuse: RefuseText
-    ) -> Sequence[RevertResult]:  # fmt: skip
+        self,
+        write: Write,
+        gone: Write | None,
+        author: Author,
+        may_write: Callable[[str], bool],
+        refuse: RefuseText,
+    ) -> Sequence[RevertResult]:
         try:
             if gone is not None:
                 return revert_move(write, gone, self._store, author, refuse=refuse)
             place = self._place_of(write)
             if place is None:
-                return [RevertResult(path=VaultPath(write.path), changed=False, kept=("the file is gone, and another one has its name",))]
+                return [
+                    RevertResult(
+                        path=VaultPath(write.path),
+                        changed=False,
+                        kept=("the file is gone, and another one has its name",),
+                    )
+                ]
             if not may_write(place):  # it was moved in this very moment
                 return [RevertResult(path=VaultPath(write.path), changed=False)]
             return [revert(write, self._store, self._objects, author, at=place, refuse=refuse)]
@@ -132,7 +210,10 @@ class Undo:
         return VaultPath(place) if place is not None else None
 
     def followed(self, run: str) -> list[dict[str, object]]:
-        """The run and all that its writes woke, directly or not, newest first. Raises as `undo` does."""
+        """The run and all that its writes woke, directly or not, newest first.
+
+        Raises as `undo` does.
+        """
         document = self._history.run(run)
         if document is None:
             raise NotFoundError(f"there is no run {run}; `parachute runs` lists them")
@@ -141,14 +222,23 @@ class Undo:
             back = f"; `parachute undo {undone['run']}` brings it back" if "run" in undone else ""
             raise EditRefusedError(f"the run {run} has been undone already{back}")
         cascade = cascade_of(document, self._history)
-        at_work = [str(one["id"]) for one in cascade if one["outcome"] == RUNNING or (one["id"] == run and not has_ended(one))]
+        at_work = [
+            str(one["id"])
+            for one in cascade
+            if one["outcome"] == RUNNING or (one["id"] == run and not has_ended(one))
+        ]
         if at_work:
-            raise EditRefusedError(f"an agent is still at work in {', '.join(at_work)}; undo {run} when that is over")
+            raise EditRefusedError(
+                f"an agent is still at work in {', '.join(at_work)}; undo {run} when that is over"
+            )
         return [one for one in cascade if has_ended(one) and not one["undone"]]
 
 
 def cascade_of(document: Mapping[str, object], history: History) -> list[dict[str, object]]:
-    """The document's run and those that it led to, newest first. Clocks may have been set, so their order by name says nothing."""
+    """The document's run and those that it led to, newest first.
+
+    Clocks may have been set, so their order by name says nothing.
+    """
     related = history.runs_of_causes(causes_of(document))
     children: dict[str, list[str]] = {}
     for one in related:
@@ -160,17 +250,32 @@ def cascade_of(document: Mapping[str, object], history: History) -> list[dict[st
         taken.update(found)
         waiting += found
     cascade = [one for one in related[::-1] if str(one["id"]) in taken]
-    return cascade if any(one["id"] == document["id"] for one in cascade) else [*cascade, dict(document)]
+    return (
+        cascade
+        if any(one["id"] == document["id"] for one in cascade)
+        else [*cascade, dict(document)]
+    )
 
 
 def _steps(writes: Sequence[Write]) -> Iterator[tuple[Write, Write | None]]:
-    """The writes, newest first; the two of a move as one step: where the file came to, and where it was."""
+    """The writes, newest first; the two of a move as one step: where the file came to, and where it
+    was.
+    """
     passed: set[int] = set()
     for write, earlier in zip_longest(writes, writes[1:]):
         if write.id in passed:
             continue
-        is_move = write.operation == "Move" and earlier is not None and earlier.operation == "Move" and earlier.id == write.id - 1
-        if is_move and earlier is not None and (earlier.after, earlier.before) == (write.before, write.after):
+        is_move = (
+            write.operation == "Move"
+            and earlier is not None
+            and earlier.operation == "Move"
+            and earlier.id == write.id - 1
+        )
+        if (
+            is_move
+            and earlier is not None
+            and (earlier.after, earlier.before) == (write.before, write.after)
+        ):
             passed.add(earlier.id)
             yield earlier, write
         else:

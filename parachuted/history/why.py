@@ -1,7 +1,7 @@
 """Why: which write put a line where it is, and what led to that write.
 
-The method is that of `git blame`: from the present text back through every text the history holds, following each line while it
-stays the same.
+The method is that of `git blame`: from the present text back through every text the history holds,
+following each line while it stays the same.
 """
 
 from __future__ import annotations
@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from parachuted.vault import BRINGS_BACK, History, ObjectStore, Store, TextVersion, VaultPath, trail_of
+from parachuted.vault import (
+    BRINGS_BACK,
+    History,
+    ObjectStore,
+    Store,
+    TextVersion,
+    VaultPath,
+    trail_of,
+)
 
 _MOST_LINES = 5000
 _MOST_VERSIONS = 1000
@@ -25,9 +33,11 @@ _Lines = Sequence[bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineOrigin:
-    """One line of the present text: its number from 1, and who wrote it; `run` names the agent's run.
+    """One line of the present text: its number from 1, and who wrote it; `run` names the agent's
+    run.
 
-    `by` is "earlier" for what is older than all that is kept of the history: anybody may have written that.
+    `by` is "earlier" for what is older than all that is kept of the history: anybody may have
+    written that.
     """
 
     number: int
@@ -39,7 +49,9 @@ class LineOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Version:
-    """A text the file had, and whose it is; None: nobody knows whose, since what came before it is no longer kept."""
+    """A text the file had, and whose it is; None: nobody knows whose, since what came before it is
+    no longer kept.
+    """
 
     digest: str | None
     lines: _Lines
@@ -55,9 +67,13 @@ class Why:
     def __init__(self, store: Store, objects: ObjectStore, history: History) -> None:
         self._store, self._objects, self._history = store, objects, history
 
-    def lines(self, path: VaultPath, *, sees: Callable[[str], bool] = lambda _path: True) -> list[LineOrigin]:
-        """Where each line of the file comes from, wherever the file was then. What was there before the first known write is a person's,
-        unless there was more to know once. What the file was where `sees` does not see it counts as earlier. Blocks on the disk.
+    def lines(
+        self, path: VaultPath, *, sees: Callable[[str], bool] = lambda _path: True
+    ) -> list[LineOrigin]:
+        """Where each line of the file comes from, wherever the file was then.
+
+        What was there before the first known write is a person's, unless there was more to know
+        once. What the file was where `sees` does not see it counts as earlier. Blocks on the disk.
         """
         content = self._store.read(path)
         present = _lines_of(content.data)
@@ -69,7 +85,9 @@ class Why:
         return self._history.run(run)
 
     def chain(self, run: str) -> list[Mapping[str, object]]:
-        """The documents of the runs that led to that one, the nearest first, to the one that a person's change woke."""
+        """The documents of the runs that led to that one, the nearest first, to the one that a
+        person's change woke.
+        """
         found: list[Mapping[str, object]] = []
         names, known = [run], {run}
         while names and len(found) < _LONGEST_CHAIN:
@@ -83,25 +101,45 @@ class Why:
             names += parents
         return found
 
-    def _versions(self, path: VaultPath, digest: str, present: _Lines, sees: Callable[[str], bool]) -> list[_Version]:
-        """The texts that are known of the file, oldest first. One that is no longer kept hides who wrote what came with the next."""
+    def _versions(
+        self, path: VaultPath, digest: str, present: _Lines, sees: Callable[[str], bool]
+    ) -> list[_Version]:
+        """The texts that are known of the file, oldest first.
+
+        One that is no longer kept hides who wrote what came with the next.
+        """
         trail = trail_of(self._history, path, digest)
-        elsewhere = max((number + 1 for number, one in enumerate(trail) if not sees(one.path)), default=0)
+        elsewhere = max(
+            (number + 1 for number, one in enumerate(trail) if not sees(one.path)), default=0
+        )
         trail = trail[elsewhere:]
         is_hidden = (
-            elsewhere > 0 or len(trail) > _MOST_VERSIONS or any(self._history.pruned(one) for one in {path, *(one.path for one in trail)})
+            elsewhere > 0
+            or len(trail) > _MOST_VERSIONS
+            or any(self._history.pruned(one) for one in {path, *(one.path for one in trail)})
         )
         versions: list[_Version] = []
         known = trail[-_MOST_VERSIONS:]
         for version, following in zip_longest(known, known[1:]):
             lines = present if version.digest == digest else self._lines(version.digest)
-            if lines is None:  # what was only noticed is never kept; what our writer found or left was
-                is_hidden |= version.write is not None or (following is not None and following.write is not None)
+            if (
+                lines is None
+            ):  # what was only noticed is never kept; what our writer found or left was
+                is_hidden |= version.write is not None or (
+                    following is not None and following.write is not None
+                )
             elif is_hidden:
-                versions, is_hidden = [_Version(digest=version.digest, lines=lines, origin=None)], False
+                versions, is_hidden = (
+                    [_Version(digest=version.digest, lines=lines, origin=None)],
+                    False,
+                )
             elif not versions or versions[-1].digest != version.digest:
-                origin = version if versions or version.kind != "moved" else _A_PERSONS  # who moved a text did not write it
-                versions = _followed_by(versions, _Version(digest=version.digest, lines=lines, origin=origin))
+                origin = (
+                    version if versions or version.kind != "moved" else _A_PERSONS
+                )  # who moved a text did not write it
+                versions = _followed_by(
+                    versions, _Version(digest=version.digest, lines=lines, origin=origin)
+                )
         return versions
 
     def _lines(self, digest: str | None) -> _Lines | None:
@@ -130,8 +168,13 @@ class _Tracing:
             self._origins |= dict.fromkeys(lost, version.origin)
         return self._origins
 
-    def _step_back(self, places: Mapping[int, int], newer: _Version, older: _Version) -> dict[int, int]:
-        """Follow lines into the text before; those that are not there came with the newer one. An undo brings back older ones."""
+    def _step_back(
+        self, places: Mapping[int, int], newer: _Version, older: _Version
+    ) -> dict[int, int]:
+        """Follow lines into the text before; those that are not there came with the newer one.
+
+        An undo brings back older ones.
+        """
         same = _same_lines(older.lines, newer.lines)
         came = {number: place for number, place in places.items() if place not in same}
         if came and newer.origin is not None and newer.origin.by in BRINGS_BACK:
@@ -151,8 +194,12 @@ class _Tracing:
 
 
 def _followed_by(versions: Sequence[_Version], version: _Version) -> list[_Version]:
-    """A text that comes back takes out what lay between, so that its lines are again who wrote them first."""
-    place = next((number for number, known in enumerate(versions) if known.digest == version.digest), None)
+    """A text that comes back takes out what lay between, so that its lines are again who wrote them
+    first.
+    """
+    place = next(
+        (number for number, known in enumerate(versions) if known.digest == version.digest), None
+    )
     return [*versions, version] if place is None else list(versions[: place + 1])
 
 
@@ -164,13 +211,18 @@ def _same_lines(older: _Lines, newer: _Lines) -> dict[int, int]:
     same |= {len(newer) - 1 - place: len(older) - 1 - place for place in range(stop)}
     middle, new_middle = older[start : len(older) - stop], newer[start : len(newer) - stop]
     if len(middle) * len(new_middle) <= _MOST_COMPARED:
-        for block in difflib.SequenceMatcher(None, middle, new_middle, autojunk=False).get_matching_blocks():
+        for block in difflib.SequenceMatcher(
+            None, middle, new_middle, autojunk=False
+        ).get_matching_blocks():
             same |= {start + block.b + step: start + block.a + step for step in range(block.size)}
     return same
 
 
 def _common(one: _Lines, other: _Lines) -> int:
-    return next((number for number, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), min(len(one), len(other)))
+    return next(
+        (number for number, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]),
+        min(len(one), len(other)),
+    )
 
 
 def _lines_of(data: bytes) -> _Lines:

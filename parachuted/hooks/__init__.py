@@ -1,4 +1,7 @@
-"""Hooks: programs of a person's own that are told what happens, and may object to what is about to. They speak Claude Code's protocol."""
+"""Hooks: programs of a person's own that are told what happens, and may object to what is about to.
+
+They speak Claude Code's protocol.
+"""
 
 from parachuted.hooks.answers import read_answer
 from parachuted.hooks.approvals import HookApprovals

@@ -1,4 +1,7 @@
-"""Answers: what a hook said, read from how its process ended and from what it printed. Claude Code's protocol, row by row."""
+"""Answers: what a hook said, read from how its process ended and from what it printed.
+
+Claude Code's protocol, row by row.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ from parachuted.json_limits import check_json
 _BLOCKED = 2
 _BYTE_ORDER_MARK = "\ufeff"
 _TEXT_IS_CONTEXT = frozenset({"prompt.before", "session.start", "compact.before"})
-_BACKGROUND = re.compile(r'\{\s*"async"\s*:\s*true\s*(?:,\s*"asyncTimeout"\s*:\s*\d+\s*)?\}\s*(?=\{)')
+_BACKGROUND = re.compile(
+    r'\{\s*"async"\s*:\s*true\s*(?:,\s*"asyncTimeout"\s*:\s*\d+\s*)?\}\s*(?=\{)'
+)
 _SHOWN = 300
 _NO_REASON = "{} objects, and does not say why"
 
@@ -37,7 +42,10 @@ class _Specific(BaseModel):
 
 
 class _Said(BaseModel):
-    """The fields of the one JSON object that count here. There is no terminal for `terminalSequence`, nor a transcript to hide from."""
+    """The fields of the one JSON object that count here.
+
+    There is no terminal for `terminalSequence`, nor a transcript to hide from.
+    """
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -58,37 +66,58 @@ class _UnreadableError(Exception):
 
 
 def read_answer(hook: Hook, ran: ProcessResult, *, fails_closed: bool = False) -> HookAnswer:
-    """What the hook answered. `fails_closed`: a hook of a blocking event that ran and failed objects, unless its settings say otherwise.
+    """What the hook answered.
+
+    `fails_closed`: a hook of a blocking event that ran and failed objects, unless its settings say
+    otherwise.
 
     One that could not be started objects whatever the settings say: nobody has looked at the act.
     """
     if ran.timed_out:
-        return failed(hook, f"was ended after {hook.timeout_s:g} s without an answer", fails_closed=fails_closed)
+        return failed(
+            hook,
+            f"was ended after {hook.timeout_s:g} s without an answer",
+            fails_closed=fails_closed,
+        )
     text = _BACKGROUND.sub("", _text(ran.stdout), count=1)
     if ran.exit_code == 0 and ran.problem is None:
         return _read_output(hook, text, is_cut=ran.is_cut, fails_closed=fails_closed)
     said = _read_beside_failure(hook, text)
     if ran.exit_code == _BLOCKED:
         said = said or HookAnswer(hook=hook.id)
-        return replace(said, permission=None, blocks=said.blocks or _text(ran.stderr) or _NO_REASON.format(hook.id))
+        return replace(
+            said,
+            permission=None,
+            blocks=said.blocks or _text(ran.stderr) or _NO_REASON.format(hook.id),
+        )
     if ran.problem is not None or ran.exit_code is None:
         failure = f"did not do its work: {ran.problem or 'it could not be run'}"
     else:
         failure = _ending(ran.exit_code, _text(ran.stderr))
     if said is None:
         return _failure(hook, ran, failure, fails_closed=fails_closed)
-    answer = failed(hook, failure, fails_closed=fails_closed)  # it ran, whatever its exit code says: it has answered
+    answer = failed(
+        hook, failure, fails_closed=fails_closed
+    )  # it ran, whatever its exit code says: it has answered
     return replace(said, failure=answer.failure, blocks=said.blocks or answer.blocks)
 
 
 def failed(hook: Hook, what: str, *, fails_closed: bool = False) -> HookAnswer:
-    """The answer of a hook that could not give one: an objection where it is to fail closed, else only something for the log.
+    """The answer of a hook that could not give one: an objection where it is to fail closed, else
+    only something for the log.
 
-    Nothing waits for an asynchronous hook, and an agent is never kept from stopping by a hook that is broken.
+    Nothing waits for an asynchronous hook, and an agent is never kept from stopping by a hook that
+    is broken.
     """
     failure = f"{hook.id} {what}"
-    closed = (fails_closed and is_blocking(hook.event)) if hook.blocks_on_failure is None else hook.blocks_on_failure
-    return HookAnswer(hook=hook.id, failure=failure, blocks=failure if closed and _may_close(hook) else None)
+    closed = (
+        (fails_closed and is_blocking(hook.event))
+        if hook.blocks_on_failure is None
+        else hook.blocks_on_failure
+    )
+    return HookAnswer(
+        hook=hook.id, failure=failure, blocks=failure if closed and _may_close(hook) else None
+    )
 
 
 def _failure(hook: Hook, ran: ProcessResult, what: str, *, fails_closed: bool) -> HookAnswer:
@@ -112,11 +141,15 @@ def _read_output(hook: Hook, text: str, *, is_cut: bool, fails_closed: bool) -> 
         broken = failed(hook, f"{what}: {text[:_SHOWN]!r}", fails_closed=fails_closed)
         return replace(broken, context=_as_context(hook, text))
     except _UnreadableError as error:
-        return failed(hook, f"answered with JSON that is not understood: {error}", fails_closed=fails_closed)
+        return failed(
+            hook, f"answered with JSON that is not understood: {error}", fails_closed=fails_closed
+        )
 
 
 def _read_json(hook: Hook, text: str) -> HookAnswer:
-    """Raises ValueError and RecursionError where it is no JSON, _UnreadableError where it is no answer."""
+    """Raises ValueError and RecursionError where it is no JSON, _UnreadableError where it is no
+    answer.
+    """
     check_json(text.encode())
     return _answer(hook, _check(hook, json.loads(text, parse_constant=_refuse_constant)))
 
@@ -145,13 +178,20 @@ def _check(hook: Hook, value: object) -> _Said:
         raise _UnreadableError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
     names = {hook.event, claude_name(hook.event) or hook.event}
     if said.specific is not None and said.specific.event not in names:
-        raise _UnreadableError(f"hookEventName should be {' or '.join(sorted(names))}, not {said.specific.event[:80]!r}")
+        raise _UnreadableError(
+            f"hookEventName should be {' or '.join(sorted(names))}, not "
+            f"{said.specific.event[:80]!r}"
+        )
     return said
 
 
 def _answer(hook: Hook, said: _Said) -> HookAnswer:
     specific = said.specific
-    permission = specific.permission if specific and claude_name(hook.event) in {None, "PreToolUse"} else None
+    permission = (
+        specific.permission
+        if specific and claude_name(hook.event) in {None, "PreToolUse"}
+        else None
+    )
     if permission is None and hook.event == "tool.before" and said.decision == "approve":
         permission = "allow"
     reason = (specific.permission_reason if specific else None) or said.reason
@@ -174,7 +214,11 @@ def _answer(hook: Hook, said: _Said) -> HookAnswer:
 def _output(specific: _Specific | None) -> object:
     if specific is None:
         return None
-    return specific.updated_output if specific.updated_output is not None else specific.updated_mcp_output
+    return (
+        specific.updated_output
+        if specific.updated_output is not None
+        else specific.updated_mcp_output
+    )
 
 
 def _text(data: bytes) -> str:

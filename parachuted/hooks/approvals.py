@@ -1,7 +1,9 @@
-"""Approvals: the scripts that may run as they are, each by the SHA-256 of its content, in hook-approvals.json of the home.
+"""Approvals: the scripts that may run as they are, each by the SHA-256 of its content, in
+hook-approvals.json of the home.
 
-The home is trust, so a script that is seen for the first time is pinned by that. One that was pinned and has changed does not run until
-a person says so: an agent that found a way to write to it has gained nothing.
+The home is trust, so a script that is seen for the first time is pinned by that. One that was
+pinned and has changed does not run until a person says so: an agent that found a way to write to it
+has gained nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +21,15 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from parachuted.errors import StorageFailedError
-from parachuted.private import UntrustedFileError, locked, mark_at, mark_of, read_private, replace_private, without_waiting
+from parachuted.private import (
+    UntrustedFileError,
+    locked,
+    mark_at,
+    mark_of,
+    read_private,
+    replace_private,
+    without_waiting,
+)
 
 NAME = "hook-approvals.json"
 
@@ -29,7 +39,10 @@ _CHUNK = 1 << 20
 _SETTLED_NS = 100_000_000
 _EMPTY = f"sha256:{hashlib.sha256().hexdigest()}"
 _PINS = TypeAdapter(dict[str, str])
-_UNREADABLE = f"no script runs: {NAME} cannot be understood; `parachute hooks approve` approves them as they are now, and writes it anew"
+_UNREADABLE = (
+    f"no script runs: {NAME} cannot be understood; `parachute hooks approve` approves "
+    "them as they are now, and writes it anew"
+)
 
 _Mark = tuple[int, ...]
 
@@ -49,26 +62,41 @@ class HookApprovals:
         self._mark: _Mark | None = None
 
     def refusal_of(self, files: Iterable[Path]) -> str | None:
-        """Why a hook with these scripts does not run; None: it may. Pins those that were never seen. Costs a stat each, as a rule.
+        """Why a hook with these scripts does not run; None: it may.
 
-        A new script that is empty is not pinned yet: its first line is still to be written. What is not there and never was says nothing:
-        it may be no script at all.
+        Pins those that were never seen. Costs a stat each, as a rule.
+
+        A new script that is empty is not pinned yet: its first line is still to be written. What is
+        not there and never was says nothing: it may be no script at all.
         """
         with self._lock:
             try:
                 self._look()
-                found = {str(file): self._digest(file) for file in files if self._is_pinned(file) or file.exists()}
+                found = {
+                    str(file): self._digest(file)
+                    for file in files
+                    if self._is_pinned(file) or file.exists()
+                }
             except _UnfitError as error:
                 return str(error)
             if self._pins is None:
                 return _UNREADABLE
-            changed = [path for path, digest in found.items() if self._pins.get(path, digest) != digest]
+            changed = [
+                path for path, digest in found.items() if self._pins.get(path, digest) != digest
+            ]
             if changed:
-                return f"{', '.join(changed)} has changed since it was approved; `parachute hooks approve` lets it run"
-            return self._pin_new({path: digest for path, digest in found.items() if digest != _EMPTY})
+                return (
+                    f"{', '.join(changed)} has changed since it was approved; `parachute hooks "
+                    "approve` lets it run"
+                )
+            return self._pin_new(
+                {path: digest for path, digest in found.items() if digest != _EMPTY}
+            )
 
     def approve(self, files: Iterable[Path]) -> list[str]:
-        """Let these scripts run as they are now; returns those for which that is news. Raises StorageFailedError.
+        """Let these scripts run as they are now; returns those for which that is news.
+
+        Raises StorageFailedError.
 
         One that is not there, or that others may write to, stays refused.
         """
@@ -122,15 +150,22 @@ class HookApprovals:
     def _write(self, pins: dict[str, str]) -> None:
         data = json.dumps(dict(sorted(pins.items())), indent=1).encode() + b"\n"
         if len(data) > _LIMIT:
-            raise StorageFailedError(f"{NAME} would be too large; remove it, and approve what is there")
+            raise StorageFailedError(
+                f"{NAME} would be too large; remove it, and approve what is there"
+            )
         try:
             replace_private(self._path, data)
         except OSError as error:
-            raise StorageFailedError(f"{NAME} could not be written: {error.strerror}", errno=error.errno) from error
+            raise StorageFailedError(
+                f"{NAME} could not be written: {error.strerror}", errno=error.errno
+            ) from error
         self._pins, self._mark = pins, None
 
     def _digest(self, path: Path) -> str:
-        """The content's digest. Kept by what stat says, once that can no longer stay the same over a change."""
+        """The content's digest.
+
+        Kept by what stat says, once that can no longer stay the same over a change.
+        """
         try:
             with open(path, "rb", opener=without_waiting) as file:
                 at = os.fstat(file.fileno())
@@ -159,7 +194,9 @@ class HookApprovals:
             try:
                 held.enter_context(locked(self._home, "hook-approvals.lock"))
             except OSError as error:
-                raise StorageFailedError(f"{NAME} could not be written: {error.strerror}", errno=error.errno) from error
+                raise StorageFailedError(
+                    f"{NAME} could not be written: {error.strerror}", errno=error.errno
+                ) from error
             yield
 
 

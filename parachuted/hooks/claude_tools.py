@@ -1,6 +1,8 @@
-"""Claude tools: a call of one of our tools, in the form that a hook written for Claude Code expects.
+"""Claude tools: a call of one of our tools, in the form that a hook written for Claude Code
+expects.
 
-`Write|Edit` is asked about `update_context`, and reads `tool_input` as Claude Code has it; arguments that it changes come back in ours.
+`Write|Edit` is asked about `update_context`, and reads `tool_input` as Claude Code has it;
+arguments that it changes come back in ours.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ TOOL_EVENTS = frozenset({"tool.before", "tool.after", "tool.failed"})
 CLI_TOOLS = frozenset({"Bash", "Edit", "Glob", "Grep", "Read", "WebFetch", "WebSearch", "Write"})
 """The tools of Claude Code's own that an agent can be granted."""
 REPLACED = "replaced"
-"""The field of an occurrence's data, which no hook reads, that holds the text which a call of ours is about to replace."""
+"""The field of an occurrence's data, which no hook reads, that holds the text which a call of ours
+is about to replace.
+"""
 MCP_PREFIX = "mcp__curator__"
 """How Claude Code calls the server that our tools are on."""
 
@@ -25,7 +29,10 @@ _FILE = "file_path"
 
 @dataclass(frozen=True, slots=True)
 class _Counterpart:
-    """A tool of Claude Code's. `arguments`: its name for each of ours; `fixed`: what it has besides."""
+    """A tool of Claude Code's.
+
+    `arguments`: its name for each of ours; `fixed`: what it has besides.
+    """
 
     name: str
     arguments: Mapping[str, str]
@@ -34,7 +41,9 @@ class _Counterpart:
 
 def _writing(path: str, text: str) -> tuple[_Counterpart, _Counterpart]:
     fixed = {"old_string": "", "replace_all": False}
-    return _Counterpart("Edit", {path: _FILE, text: "new_string"}, fixed), _Counterpart("Write", {path: _FILE, text: "content"})
+    return _Counterpart("Edit", {path: _FILE, text: "new_string"}, fixed), _Counterpart(
+        "Write", {path: _FILE, text: "content"}
+    )
 
 
 OUR_TOOLS: Mapping[str, tuple[_Counterpart, ...]] = MappingProxyType(
@@ -56,21 +65,37 @@ OUR_TOOLS: Mapping[str, tuple[_Counterpart, ...]] = MappingProxyType(
     }
 )
 """Our tools, and Claude Code's that do the same, the nearest first."""
-WRITING_TOOLS = frozenset(name for name, same in OUR_TOOLS.items() if any(one.name == "Write" for one in same)) | {
-    "Edit", "MultiEdit", "NotebookEdit", "Write",
-}  # fmt: skip
+WRITING_TOOLS = frozenset(
+    name for name, same in OUR_TOOLS.items() if any(one.name == "Write" for one in same)
+) | {
+    "Edit",
+    "MultiEdit",
+    "NotebookEdit",
+    "Write",
+}
 """The tools that write notes, ours and Claude Code's."""
 
 
 def forms(occurrence: HookEvent) -> Iterator[HookEvent]:
-    """The occurrence under each name that it has, ours first. Only a call of one of our tools has several."""
+    """The occurrence under each name that it has, ours first.
+
+    Only a call of one of our tools has several.
+    """
     name = occurrence.data.get("tool_name")
     replaced = occurrence.data.get(REPLACED, "")
-    occurrence = replace(occurrence, data={field: value for field, value in occurrence.data.items() if field != REPLACED})
+    occurrence = replace(
+        occurrence,
+        data={field: value for field, value in occurrence.data.items() if field != REPLACED},
+    )
     if occurrence.event not in TOOL_EVENTS or not isinstance(name, str):
         yield occurrence
         return
-    own = _with(occurrence, tool_input=_with_whole_path(occurrence.data.get("tool_input"), occurrence.vault) if name in OUR_TOOLS else None)
+    own = _with(
+        occurrence,
+        tool_input=_with_whole_path(occurrence.data.get("tool_input"), occurrence.vault)
+        if name in OUR_TOOLS
+        else None,
+    )
     yield own
     if name in CLI_TOOLS or name.startswith("mcp__"):
         return
@@ -79,14 +104,22 @@ def forms(occurrence: HookEvent) -> Iterator[HookEvent]:
         yield _in_shape(occurrence, counterpart, str(replaced))
 
 
-def in_our_shape(occurrence: HookEvent, told: HookEvent, arguments: Mapping[str, object]) -> dict[str, object]:
-    """Arguments that a hook gives, which was told of `occurrence` as `told`, as the tool itself has them."""
+def in_our_shape(
+    occurrence: HookEvent, told: HookEvent, arguments: Mapping[str, object]
+) -> dict[str, object]:
+    """Arguments that a hook gives, which was told of `occurrence` as `told`, as the tool itself has
+    them.
+    """
     name, known = str(occurrence.data.get("tool_name")), told.data.get("tool_name")
     counterpart = next((one for one in OUR_TOOLS.get(name, ()) if one.name == known), None)
     ours = dict(arguments)
     if counterpart is not None:
         theirs = {spelled: own for own, spelled in counterpart.arguments.items()}
-        ours = {theirs.get(key, key): value for key, value in arguments.items() if key not in counterpart.fixed}
+        ours = {
+            theirs.get(key, key): value
+            for key, value in arguments.items()
+            if key not in counterpart.fixed
+        }
     if name in OUR_TOOLS:
         folder = f"{occurrence.vault}/"
         for key in (_FILE, "path"):
@@ -103,31 +136,62 @@ def _in_shape(occurrence: HookEvent, counterpart: _Counterpart, replaced: str) -
     if "old_string" in shaped:
         shaped["old_string"] = replaced
     blocks = occurrence.data.get("tool_response")
-    told = None if blocks is None else _response(counterpart.name, shaped, _text(blocks), replaced, occurrence.data.get("duration_ms"))
+    told = (
+        None
+        if blocks is None
+        else _response(
+            counterpart.name, shaped, _text(blocks), replaced, occurrence.data.get("duration_ms")
+        )
+    )
     return _with(occurrence, tool_name=counterpart.name, tool_input=shaped, tool_response=told)
 
 
-def _response(name: str, given: Mapping[str, object], text: str, replaced: str, took: object) -> dict[str, object]:
+def _response(
+    name: str, given: Mapping[str, object], text: str, replaced: str, took: object
+) -> dict[str, object]:
     """An answer of ours in the shape of that tool's."""
     place, lines = given.get(_FILE), text.splitlines()
     if name == "Read":
-        file = {"filePath": place, "content": text, "numLines": len(lines), "startLine": 1, "totalLines": len(lines)}
+        file = {
+            "filePath": place,
+            "content": text,
+            "numLines": len(lines),
+            "startLine": 1,
+            "totalLines": len(lines),
+        }
         return {"type": "text", "file": file}
     if name == "Grep":
-        return {"mode": "content", "numFiles": 0, "filenames": [], "content": text, "numLines": len(lines)}
+        return {
+            "mode": "content",
+            "numFiles": 0,
+            "filenames": [],
+            "content": text,
+            "numLines": len(lines),
+        }
     if name == "Glob":
         return {"filenames": lines, "durationMs": took, "numFiles": len(lines), "truncated": False}
-    patched: dict[str, object] = {"filePath": place, "structuredPatch": [], "originalFile": replaced or None, "success": True}
+    patched: dict[str, object] = {
+        "filePath": place,
+        "structuredPatch": [],
+        "originalFile": replaced or None,
+        "success": True,
+    }
     if name == "Edit":
         return patched | {
-            "oldString": replaced, "newString": given.get("new_string"), "originalFile": None, "userModified": False, "replaceAll": False,
-        }  # fmt: skip
+            "oldString": replaced,
+            "newString": given.get("new_string"),
+            "originalFile": None,
+            "userModified": False,
+            "replaceAll": False,
+        }
     return patched | {"type": "update" if replaced else "create", "content": given.get("content")}
 
 
 def _text(blocks: object) -> str:
     return (
-        "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, Mapping)) if isinstance(blocks, list) else str(blocks)
+        "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, Mapping))
+        if isinstance(blocks, list)
+        else str(blocks)
     )
 
 
@@ -139,4 +203,10 @@ def _with_whole_path(arguments: object, vault: Path) -> dict[str, object]:
 
 
 def _with(occurrence: HookEvent, **data: object) -> HookEvent:
-    return replace(occurrence, data={**occurrence.data, **{name: value for name, value in data.items() if value is not None}})
+    return replace(
+        occurrence,
+        data={
+            **occurrence.data,
+            **{name: value for name, value in data.items() if value is not None},
+        },
+    )

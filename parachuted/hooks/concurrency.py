@@ -1,7 +1,9 @@
-"""Places: how many hooks run at once, without those that run waiting for ever for one that cannot begin.
+"""Places: how many hooks run at once, without those that run waiting for ever for one that cannot
+begin.
 
-A hook that is asked about a write may write itself, and be asked about that too. When all places are taken and none has come free for a
-while, those that came last begin beside the others: if any is what they wait for, it is one of these.
+A hook that is asked about a write may write itself, and be asked about that too. When all places
+are taken and none has come free for a while, those that came last begin beside the others: if any
+is what they wait for, it is one of these.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ _PATIENCE_S = 1.0
 
 
 class ConcurrencyLimit:
-    """So many at a time, first come first served; after `patience_s` in which none ended, as many again. All on one loop."""
+    """So many at a time, first come first served; after `patience_s` in which none ended, as many
+    again. All on one loop.
+    """
 
     def __init__(self, count: int, *, patience_s: float = _PATIENCE_S) -> None:
         self._count, self._patience_s = count, patience_s
@@ -64,7 +68,11 @@ class ConcurrencyLimit:
         """From now on, for as long as anyone waits."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(self._patience_s, self._go_on) if self._waiting else None
+        self._timer = (
+            asyncio.get_running_loop().call_later(self._patience_s, self._go_on)
+            if self._waiting
+            else None
+        )
 
     def _go_on(self) -> None:
         for _ in range(min(self._count, len(self._waiting))):

@@ -26,7 +26,10 @@ _UNANSWERED: Mapping[Permission | None, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookAnswer:
-    """What one hook said. `blocks` is its objection in words; `failure` what went wrong with it, which stops nothing by itself.
+    """What one hook said.
+
+    `blocks` is its objection in words; `failure` what went wrong with it, which stops nothing by
+    itself.
 
     `ended`: when it ended, in seconds of any clock that all hooks share.
     """
@@ -50,10 +53,11 @@ class HookAnswer:
 class HookDecision:
     """Whether the act may go on, and what the hooks add to it.
 
-    `sources` are the files that the hooks say their words are from. `context` is for the model, `messages` are for the person, `failures`
-    for the log. `permission` tells a caller who can ask a person that one is to be asked; for everyone else an unanswered question is a no.
-    `stop` ends all that would follow, with `reason`. `more` are the further fields of `hookSpecificOutput`, such as `sessionTitle`, for a
-    caller who has a use for them.
+    `sources` are the files that the hooks say their words are from. `context` is for the model,
+    `messages` are for the person, `failures` for the log. `permission` tells a caller who can ask a
+    person that one is to be asked; for everyone else an unanswered question is a no. `stop` ends
+    all that would follow, with `reason`. `more` are the further fields of `hookSpecificOutput`,
+    such as `sessionTitle`, for a caller who has a use for them.
     """
 
     allowed: bool = True
@@ -78,29 +82,40 @@ def combine(event: str, answers: Sequence[HookAnswer]) -> HookDecision:
 
     A no wins over everything: deny over defer over ask over allow. Of several changed inputs
     that of the hook that ended last counts. What has happened already
-    cannot be undone: an objection to a fact is told as a failure, but for those facts whose objections Claude Code hands on. At the end of
-    a turn, `continue: false` is a yes to the end.
+    cannot be undone: an objection to a fact is told as a failure, but for those facts whose
+    objections Claude Code hands on. At the end of a turn, `continue: false` is a yes to the end.
     """
     stops = [answer.stop_reason for answer in answers if answer.stop_reason is not None]
     if not is_blocking(event):
         context, told, late = _after_the_fact(event, answers)
-        return _decision(answers, objections=(), stops=stops, context=context, messages=told, failures=late)
+        return _decision(
+            answers, objections=(), stops=stops, context=context, messages=told, failures=late
+        )
     if event == _ENDS_A_TURN and stops:
         return _decision(answers, objections=(), stops=stops)
-    return _decision(answers, objections=tuple(dict.fromkeys((*_objections(answers), *stops))), stops=stops)
+    return _decision(
+        answers, objections=tuple(dict.fromkeys((*_objections(answers), *stops))), stops=stops
+    )
 
 
 def _decision(
-    answers: Sequence[HookAnswer], *, objections: tuple[str, ...], stops: Sequence[str], context: tuple[str, ...] = (),
-    messages: tuple[str, ...] = (), failures: tuple[str, ...] = (),
-) -> HookDecision:  # fmt: skip
+    answers: Sequence[HookAnswer],
+    *,
+    objections: tuple[str, ...],
+    stops: Sequence[str],
+    context: tuple[str, ...] = (),
+    messages: tuple[str, ...] = (),
+    failures: tuple[str, ...] = (),
+) -> HookDecision:
     asked = max((answer.permission for answer in answers), key=_STRENGTH.__getitem__, default=None)
     return HookDecision(
         allowed=not objections,
         reason="\n".join(objections or stops),
         context=(*_all(answer.context for answer in answers), *context),
         sources=_all(answer.sources for answer in answers),
-        updated_input=None if objections else _last([answer.updated_input for answer in sorted(answers, key=lambda one: one.ended)]),
+        updated_input=None
+        if objections
+        else _last([answer.updated_input for answer in sorted(answers, key=lambda one: one.ended)]),
         updated_output=_last([answer.updated_output for answer in answers]),
         messages=(*_all(answer.messages for answer in answers), *messages),
         failures=(*(answer.failure for answer in answers if answer.failure is not None), *failures),
@@ -117,14 +132,17 @@ def _objections(answers: Sequence[HookAnswer]) -> list[str]:
     unanswered = [answer for answer in answers if answer.permission in _UNANSWERED]
     strongest = max((_STRENGTH[answer.permission] for answer in unanswered), default=0)
     return [
-        f"{_UNANSWERED[answer.permission]} ({answer.hook}{f': {answer.permission_reason}' if answer.permission_reason else ''})"
+        f"{_UNANSWERED[answer.permission]} "
+        f"({answer.hook}{f': {answer.permission_reason}' if answer.permission_reason else ''})"
         for answer in unanswered
         if _STRENGTH[answer.permission] == strongest
     ]
 
 
 def _after_the_fact(event: str, answers: Sequence[HookAnswer]) -> tuple[_Texts, _Texts, _Texts]:
-    """What becomes of objections to a fact: context for the model, words for the person, or failures."""
+    """What becomes of objections to a fact: context for the model, words for the person, or
+    failures.
+    """
     blocks = [(answer.hook, answer.blocks) for answer in answers if answer.blocks is not None]
     words = tuple(reason for _, reason in blocks)
     if event in _TO_THE_MODEL:

@@ -1,6 +1,8 @@
-"""Listening: each event of the bus that a hook wants, told to it, with what it followed from and what it changed.
+"""Listening: each event of the bus that a hook wants, told to it, with what it followed from and
+what it changed.
 
-The bus waits for nobody, and comparing texts takes time: it is done off the loop, in the order of the events, and only for what is wanted.
+The bus waits for nobody, and comparing texts takes time: it is done off the loop, in the order of
+the events, and only for what is wanted.
 """
 
 from __future__ import annotations
@@ -18,10 +20,20 @@ from parachuted.errors import ParachuteError
 from parachuted.events import CORE, Bus, Change, Event
 from parachuted.hooks.hook_event import HookEvent
 from parachuted.hooks.told import module_of, told_cause, told_data
-from parachuted.vault import NOTE_SUFFIXES, ObjectStore, changed_units, diff_of, meaning, parse_note, printable
+from parachuted.vault import (
+    NOTE_SUFFIXES,
+    ObjectStore,
+    changed_units,
+    diff_of,
+    meaning,
+    parse_note,
+    printable,
+)
 from parachuted.vault.meaning import WHOLE
 
-_HEARS = EventFilter.of_person()  # a hook is a program of the person's own, from whom no file is kept
+_HEARS = (
+    EventFilter.of_person()
+)  # a hook is a program of the person's own, from whom no file is kept
 _ASKED_WHERE_IT_HAPPENS = frozenset({"tool.after", "tool.failed"})
 _MOST_WAITING = 1000
 _AT_ONCE = 64
@@ -64,11 +76,25 @@ class HookEventListener:
     """Between the bus and the hooks. All on the loop's thread, but for the comparing."""
 
     def __init__(
-        self, bus: Bus, hooks: FactListener, *, vault: Path, objects: ObjectStore, root_of: Callable[[str], str | None] = lambda _cause: None,
+        self,
+        bus: Bus,
+        hooks: FactListener,
+        *,
+        vault: Path,
+        objects: ObjectStore,
+        root_of: Callable[[str], str | None] = lambda _cause: None,
         report: Callable[[str, str | None], None] = lambda _subject, _problem: None,
-    ) -> None:  # fmt: skip
-        """`root_of`: the file that a cause began with; `report` takes a subject, and what is wrong with it or None."""
-        self._hooks, self._vault, self._objects, self._root_of, self._report = hooks, vault, objects, root_of, report
+    ) -> None:
+        """`root_of`: the file that a cause began with; `report` takes a subject, and what is wrong
+        with it or None.
+        """
+        self._hooks, self._vault, self._objects, self._root_of, self._report = (
+            hooks,
+            vault,
+            objects,
+            root_of,
+            report,
+        )
         self._change: Change | None = None
         self._waiting: deque[_Waiting] = deque()
         self._held = 0
@@ -78,7 +104,9 @@ class HookEventListener:
 
     @contextlib.contextmanager
     def about(self, change: Change) -> Iterator[None]:
-        """What is published within tells of that change: an event has no place for the text that was there before."""
+        """What is published within tells of that change: an event has no place for the text that
+        was there before.
+        """
         self._change = change
         try:
             yield
@@ -103,13 +131,21 @@ class HookEventListener:
         self._end()
 
     def _heard(self, event: Event) -> None:
-        if not self._hooks.wants(event.event) or event.event in _ASKED_WHERE_IT_HAPPENS or event.heard_by(_HEARS) is None:
+        if (
+            not self._hooks.wants(event.event)
+            or event.event in _ASKED_WHERE_IT_HAPPENS
+            or event.heard_by(_HEARS) is None
+        ):
             return
         if len(self._waiting) >= _MOST_WAITING:
             self._taken()
             if not self._is_full:
                 self._is_full = True
-                self._report(_PROBLEM, f"more than {_MOST_WAITING} events wait for hooks, so the oldest are not told to them")
+                self._report(
+                    _PROBLEM,
+                    f"more than {_MOST_WAITING} events wait for hooks, so the oldest are not told "
+                    "to them",
+                )
         waiting = _Waiting(event=event, change=self._about(event))
         self._held += waiting.size
         self._waiting.append(waiting)
@@ -124,12 +160,22 @@ class HookEventListener:
     def _about(self, event: Event) -> Change | None:
         """The change that the event tells of. Its text is held only while not too much waits."""
         change = self._change
-        if change is None or event.event != f"file.{change.kind}" or event.data.get("path") != printable(change.path):
+        if (
+            change is None
+            or event.event != f"file.{change.kind}"
+            or event.data.get("path") != printable(change.path)
+        ):
             return None
-        return change if self._held + len(change.data or b"") <= _MOST_HELD else change._replace(data=None)
+        return (
+            change
+            if self._held + len(change.data or b"") <= _MOST_HELD
+            else change._replace(data=None)
+        )
 
     async def _occurrences(self, some: list[_Waiting]) -> list[HookEvent]:
-        """In a thread only where something is to be compared: else a hook would wait for a thread to be free."""
+        """In a thread only where something is to be compared: else a hook would wait for a thread
+        to be free.
+        """
         if not any(one.change is not None for one in some):
             return [self._occurrence(one, _Looked()) for one in some]
         looked = await asyncio.to_thread(lambda: [self._look(one.change) for one in some])
@@ -137,41 +183,72 @@ class HookEventListener:
 
     def _occurrence(self, one: _Waiting, looked: _Looked) -> HookEvent:
         event, data = one.event, one.event.data
-        causes = [str(cause) for cause in causes] if isinstance(causes := data.get("causes"), list | tuple) else []
+        causes = (
+            [str(cause) for cause in causes]
+            if isinstance(causes := data.get("causes"), list | tuple)
+            else []
+        )
         run = data.get("run")
         actor, session = str(data.get("by") or "daemon"), data.get("session_id")
         root = self._root_of(causes[0]) if causes else None
         return HookEvent(
-            event=event.event, at=event.timestamp, vault=self._vault, module=_module(event.event, actor),
-            data=told_data({**data, **looked.data}, self._vault), session_id=session if isinstance(session, str) else None,
-            cause=told_cause(causes, actor=actor, run=run if isinstance(run, str) else None, root=root) if causes else None,
+            event=event.event,
+            at=event.timestamp,
+            vault=self._vault,
+            module=_module(event.event, actor),
+            data=told_data({**data, **looked.data}, self._vault),
+            session_id=session if isinstance(session, str) else None,
+            cause=told_cause(
+                causes, actor=actor, run=run if isinstance(run, str) else None, root=root
+            )
+            if causes
+            else None,
             diff=looked.diff,
-        )  # fmt: skip
+        )
 
     def _look(self, change: Change | None) -> _Looked:
         """What a change changed, as far as the texts are kept. Blocks on the disk."""
         if change is None:
             return _Looked()
-        old, new = (entry.digest if entry is not None else None for entry in (change.old, change.new))
+        old, new = (
+            entry.digest if entry is not None else None for entry in (change.old, change.new)
+        )
         try:
             before, after = self._text(old), self._text(new) if change.data is None else change.data
         except ParachuteError:
             before = after = None
-        matter = {"frontmatter": dict(parse_note(after).values)} if after is not None and change.path.endswith(NOTE_SUFFIXES) else {}
+        matter = (
+            {"frontmatter": dict(parse_note(after).values)}
+            if after is not None and change.path.endswith(NOTE_SUFFIXES)
+            else {}
+        )
         return _Looked(data=matter, diff=_diff(change, (old, new), (before, after)))
 
     def _text(self, digest: str | None) -> bytes | None:
         return None if digest is None else self._objects.get(digest)
 
 
-def _diff(change: Change, digests: tuple[str | None, str | None], texts: tuple[bytes | None, bytes | None]) -> dict[str, object]:
+def _diff(
+    change: Change, digests: tuple[str | None, str | None], texts: tuple[bytes | None, bytes | None]
+) -> dict[str, object]:
     if any((text is None) != (digest is None) for text, digest in zip(texts, digests, strict=True)):
-        return {"text": "(a text of it is not kept, so the difference cannot be shown)", "changed": []}
-    if any(text is not None and (len(text) > _LARGEST or b"\0" in text[:_BEGINNING]) for text in texts):
-        return {"text": "(too large, or no text, so there are no lines to compare)", "changed": [WHOLE]}
+        return {
+            "text": "(a text of it is not kept, so the difference cannot be shown)",
+            "changed": [],
+        }
+    if any(
+        text is not None and (len(text) > _LARGEST or b"\0" in text[:_BEGINNING]) for text in texts
+    ):
+        return {
+            "text": "(too large, or no text, so there are no lines to compare)",
+            "changed": [WHOLE],
+        }
     units = changed_units(*(None if text is None else meaning(text) for text in texts))
     before, after = (text or b"" for text in texts)
-    return {"text": diff_of(before, after, change.path, source=change.source), "changed": list(units)}
+    return {
+        "text": diff_of(before, after, change.path, source=change.source),
+        "changed": list(units),
+    }
 
 
 def _module(event: str, actor: str) -> str | None:

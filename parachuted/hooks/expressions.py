@@ -1,6 +1,8 @@
-"""Expressions: regular expressions of JavaScript's, matched in a time that grows with the text alone, whatever they and the text are.
+"""Expressions: regular expressions of JavaScript's, matched in a time that grows with the text
+alone, whatever they and the text are.
 
-One engine checks the syntax, another one matches: RE2, which never backtracks. Whoever gives a note its name could else hold the daemon.
+One engine checks the syntax, another one matches: RE2, which never backtracks. Whoever gives a note
+its name could else hold the daemon.
 """
 
 from __future__ import annotations
@@ -12,21 +14,30 @@ from typing import Any
 import regress
 
 _AHEAD = re.compile(r"\^\(\?([!=])")
-_OTHERWISE = re.compile(r"\\[ACEGQZpPz]|\[\[:|\[\^?\]")  # what RE2 reads, and otherwise than JavaScript
+_OTHERWISE = re.compile(
+    r"\\[ACEGQZpPz]|\[\[:|\[\^?\]"
+)  # what RE2 reads, and otherwise than JavaScript
 
 Test = Callable[[str], bool]
 
 
 def compile_expression(text: str) -> Test:
-    """Whether a text holds what the expression means. Raises ValueError, with the reason, for one that cannot be matched."""
+    """Whether a text holds what the expression means.
+
+    Raises ValueError, with the reason, for one that cannot be matched.
+    """
     try:
         regress.Regex(text)
     except regress.RegressError as error:
-        raise ValueError(f"the matcher {text[:80]!r} is no regular expression of JavaScript's ({error}), so it never matches") from error
+        raise ValueError(
+            f"the matcher {text[:80]!r} is no regular expression of JavaScript's ({error}), so it "
+            "never matches"
+        ) from error
     found = None if _OTHERWISE.search(text) else _compile(text)
     if found is None:
         raise ValueError(
-            f"the matcher {text[:80]!r} needs what is not done here, so it never matches: look-around other than (?!...) and (?=...) right "
+            f"the matcher {text[:80]!r} needs what is not done here, so it never matches: "
+            "look-around other than (?!...) and (?=...) right "
             "after a ^, back-references and \\u escapes; write it without"
         )
     return found
@@ -35,7 +46,11 @@ def compile_expression(text: str) -> Test:
 def _compile(text: str) -> Test | None:
     if (ahead := _AHEAD.match(text)) is None:
         expression = _linear(text)
-        return None if expression is None else lambda subject: expression.search(_encoded(subject)) is not None
+        return (
+            None
+            if expression is None
+            else lambda subject: expression.search(_encoded(subject)) is not None
+        )
     for end in (place for place, sign in enumerate(text) if sign == ")"):
         condition, rest = _linear(f"^(?:{text[ahead.end() : end]})"), text[end + 1 :]
         if condition is not None and _linear(text[ahead.end() : end]) is not None:
@@ -43,14 +58,20 @@ def _compile(text: str) -> Test | None:
             wanted = ahead[1] == "="
             if follows is None:
                 return None
-            return lambda subject: (condition.search(_encoded(subject)) is not None) is wanted and follows(subject)
+            return lambda subject: (
+                (condition.search(_encoded(subject)) is not None) is wanted and follows(subject)
+            )
     return None
 
 
 def _has_alternatives(text: str) -> bool:
-    """Whether it is one thing or another as a whole, so that a ^ before it would belong to the first alone."""
+    """Whether it is one thing or another as a whole, so that a ^ before it would belong to the
+    first alone.
+    """
     bars = (place for place, sign in enumerate(text) if sign == "|")
-    return any(_compile(text[:bar]) is not None and _compile(text[bar + 1 :]) is not None for bar in bars)
+    return any(
+        _compile(text[:bar]) is not None and _compile(text[bar + 1 :]) is not None for bar in bars
+    )
 
 
 def _linear(text: str) -> Any | None:  # noqa: ANN401  a compiled expression of RE2, which has no types

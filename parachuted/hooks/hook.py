@@ -13,10 +13,12 @@ DEFAULT_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """What to run and when. Either `command`, a line for the shell, or `argv`, run with no shell in between.
+    """What to run and when.
 
-    `event` is our name. `files` are the scripts whose content is pinned. `blocks_on_failure` is None where the settings do not say,
-    so that what holds for all of them decides.
+    Either `command`, a line for the shell, or `argv`, run with no shell in between.
+
+    `event` is our name. `files` are the scripts whose content is pinned. `blocks_on_failure` is
+    None where the settings do not say, so that what holds for all of them decides.
     """
 
     id: str

@@ -1,6 +1,8 @@
-"""Occurrence: something that has happened or is about to, and the one JSON object in which a hook is told of it.
+"""Occurrence: something that has happened or is about to, and the one JSON object in which a hook
+is told of it.
 
-The object carries both vocabularies: ours, and beside it the fields by which a script written for Claude Code finds its way.
+The object carries both vocabularies: ours, and beside it the fields by which a script written for
+Claude Code finds its way.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ from pathlib import Path
 from parachuted.hooks.names import claude_name
 from parachuted.times import moment_text
 
-_COMMON = ("prompt_id", "permission_mode", "effort")  # no `agent_id`, which Claude Code gives to subagents alone; `data` has it
+_COMMON = (
+    "prompt_id",
+    "permission_mode",
+    "effort",
+)  # no `agent_id`, which Claude Code gives to subagents alone; `data` has it
 _TOOL = ("tool_name", "tool_input", "tool_use_id", "mcp_server")
 _CLAUDE_FIELDS: Mapping[str, tuple[str, ...]] = {
     "tool.before": _TOOL,
@@ -25,17 +31,33 @@ _CLAUDE_FIELDS: Mapping[str, tuple[str, ...]] = {
     "tool.failed": (*_TOOL, "error", "is_interrupt", "duration_ms"),
     "prompt.before": ("prompt", "source", "session_title"),
     "session.start": (
-        "source", "model", "session_title", "seconds_since_last_response", "context_tokens", "prompt_cache_likely_expired",
+        "source",
+        "model",
+        "session_title",
+        "seconds_since_last_response",
+        "context_tokens",
+        "prompt_cache_likely_expired",
         "estimated_cache_write_usd",
     ),
     "session.end": ("reason",),
-    "stop.before": ("stop_hook_active", "last_assistant_message", "background_tasks", "session_crons"),
+    "stop.before": (
+        "stop_hook_active",
+        "last_assistant_message",
+        "background_tasks",
+        "session_crons",
+    ),
     "compact.before": ("trigger", "custom_instructions"),
-}  # fmt: skip
+}
 _ALWAYS: Mapping[str, Mapping[str, object]] = {
     "tool.before": {"tool_name": "", "tool_input": {}, "tool_use_id": ""},
     "tool.after": {"tool_name": "", "tool_input": {}, "tool_use_id": "", "tool_response": None},
-    "tool.failed": {"tool_name": "", "tool_input": {}, "tool_use_id": "", "error": "", "is_interrupt": False},
+    "tool.failed": {
+        "tool_name": "",
+        "tool_input": {},
+        "tool_use_id": "",
+        "error": "",
+        "is_interrupt": False,
+    },
     "prompt.before": {"prompt": ""},
     "session.start": {"source": "startup"},
     "session.end": {"reason": "other"},
@@ -64,7 +86,10 @@ _DEEPEST = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEvent:
-    """What a hook is told of. In `data`, `path` and `watcher` are relative to the vault; other paths are absolute."""
+    """What a hook is told of.
+
+    In `data`, `path` and `watcher` are relative to the vault; other paths are absolute.
+    """
 
     event: str
     at: datetime
@@ -80,10 +105,16 @@ class HookEvent:
 
     @property
     def subject(self) -> str | None:
-        """What a matcher is compared with; None: the event has no subject, so that a matcher says nothing."""
+        """What a matcher is compared with; None: the event has no subject, so that a matcher says
+        nothing.
+        """
         if self.event in _SUBJECTS:
             field = _SUBJECTS[self.event]
-            value = None if field is None else self.data.get(field, _ALWAYS.get(self.event, {}).get(field))
+            value = (
+                None
+                if field is None
+                else self.data.get(field, _ALWAYS.get(self.event, {}).get(field))
+            )
         elif self.event.startswith(_OF_MODULES):
             value = self.data.get("name", self.data.get("module"))
         else:
@@ -107,7 +138,9 @@ def document(occurrence: HookEvent) -> dict[str, object]:
     data = _data(occurrence)
     found: dict[str, object] = {
         "event": occurrence.event,
-        "timestamp": occurrence.at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "timestamp": occurrence.at.astimezone(UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z"),
         "vault_path": str(occurrence.vault),
         "module": occurrence.module,
         "data": data,
@@ -115,7 +148,9 @@ def document(occurrence: HookEvent) -> dict[str, object]:
         "cwd": str(occurrence.folder),
     }
     session, transcript = occurrence.session_id, occurrence.transcript_path
-    if session is not None or claude_name(occurrence.event):  # a script of Claude Code's counts on them
+    if session is not None or claude_name(
+        occurrence.event
+    ):  # a script of Claude Code's counts on them
         found["session_id"] = session or ""
     if transcript is not None or claude_name(occurrence.event):
         found["transcript_path"] = str(transcript or os.devnull)
@@ -126,8 +161,14 @@ def document(occurrence: HookEvent) -> dict[str, object]:
 
 
 def encode(found: Mapping[str, object]) -> bytes:
-    """That object as hooks read it: one line of UTF-8. Half a character, as in a name that is no UTF-8, becomes JSON's escape of it."""
-    return json.dumps(found, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n"
+    """That object as hooks read it: one line of UTF-8.
+
+    Half a character, as in a name that is no UTF-8, becomes JSON's escape of it.
+    """
+    return (
+        json.dumps(found, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")
+        + b"\n"
+    )
 
 
 def _data(occurrence: HookEvent) -> dict[str, object]:
@@ -166,7 +207,11 @@ def _plain(value: object, depth: int = 0) -> object:
         return {str(name): _plain(held, depth + 1) for name, held in value.items()}
     if isinstance(value, AbstractSet):
         return sorted((_plain(held, depth + 1) for held in value), key=str)
-    return [_plain(held, depth + 1) for held in value] if isinstance(value, list | tuple) else _plain_scalar(value)
+    return (
+        [_plain(held, depth + 1) for held in value]
+        if isinstance(value, list | tuple)
+        else _plain_scalar(value)
+    )
 
 
 def _plain_scalar(value: object) -> object:

@@ -10,7 +10,9 @@ from parachuted.hooks.hook import Hook
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookStatus:
-    """A hook as it stands: `problem` is why it does not run, `claude` is Claude Code's name for its event; the times are of this life."""
+    """A hook as it stands: `problem` is why it does not run, `claude` is Claude Code's name for its
+    event; the times are of this life.
+    """
 
     hook: Hook
     claude: str | None

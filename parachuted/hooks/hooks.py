@@ -1,6 +1,8 @@
-"""Hooks: asks those that may object before an act, tells the others of what has happened, and remembers how it went.
+"""Hooks: asks those that may object before an act, tells the others of what has happened, and
+remembers how it went.
 
-Nothing here waits for more than a hook's own limit. Facts are told in the background, in their order, as far as the queue goes.
+Nothing here waits for more than a hook's own limit. Facts are told in the background, in their
+order, as far as the queue goes.
 """
 
 from __future__ import annotations
@@ -22,7 +24,14 @@ from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.hooks.answers import read_answer
 from parachuted.hooks.approvals import HookApprovals
 from parachuted.hooks.claude_tools import in_our_shape
-from parachuted.hooks.decision import ALLOWED, HookAnswer, HookDecision, combine, is_handed_on, too_late
+from parachuted.hooks.decision import (
+    ALLOWED,
+    HookAnswer,
+    HookDecision,
+    combine,
+    is_handed_on,
+    too_late,
+)
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.hook_event import HookEvent, document, encode
 from parachuted.hooks.hook_status import HookCounts, HookError, HookStatus
@@ -46,7 +55,9 @@ _MOST_STOPS = 8
 _FILES = "hooks:files"
 _WAITING = "hooks:waiting"
 _OWN_EVENTS = frozenset({"hook.failed", "vault.problem"})
-_STOPPING = HookDecision(allowed=False, reason="the daemon is stopping, so the hooks that may object could not be asked")
+_STOPPING = HookDecision(
+    allowed=False, reason="the daemon is stopping, so the hooks that may object could not be asked"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +87,13 @@ class Hooks:
         must_approve: bool = True,
         on_error: Callable[[HookError], None] | None = None,
     ) -> None:
-        self._home, self._vault, self._runner, self._approvals, self._recorder = home, vault, runner, approvals, recorder
+        self._home, self._vault, self._runner, self._approvals, self._recorder = (
+            home,
+            vault,
+            runner,
+            approvals,
+            recorder,
+        )
         self._clock, self._report, self._on_error = clock, report, on_error
         self._env = {name: env[name] for name in _PASSED_ON if name in env}
         self._env.setdefault("PATH", _PATH)
@@ -98,7 +115,10 @@ class Hooks:
 
     @property
     def listed(self) -> tuple[HookStatus, ...]:
-        """All hooks, as they stand, in the order of their declaration. Reads the files that are pinned."""
+        """All hooks, as they stand, in the order of their declaration.
+
+        Reads the files that are pinned.
+        """
         return tuple(self._list(hook) for hook in self._set.hooks)
 
     @property
@@ -117,7 +137,9 @@ class Hooks:
         return self._recorder
 
     def look(self) -> None:
-        """Read the hooks again if their files have changed; a few system calls when they have not."""
+        """Read the hooks again if their files have changed; a few system calls when they have
+        not.
+        """
         mark = look(self._home)
         if mark == self._mark:
             return
@@ -136,7 +158,10 @@ class Hooks:
         return event in self._wanted
 
     async def ask(self, occurrence: HookEvent) -> HookDecision:
-        """Run all hooks that are meant, and say what they come to. Those of one `order` run at once, and see what earlier ones changed."""
+        """Run all hooks that are meant, and say what they come to.
+
+        Those of one `order` run at once, and see what earlier ones changed.
+        """
         if occurrence.event not in self._wanted:
             return ALLOWED
         if refusal := self._unreadable(occurrence.event):
@@ -157,12 +182,20 @@ class Hooks:
         if chosen:
             self._put(_Told(occurrence=occurrence, hooks=chosen))
 
-    def ask_from_thread(self, occurrence: HookEvent, loop: asyncio.AbstractEventLoop) -> HookDecision:
-        """The same as `ask`, from a thread that is not the loop's; the loop is to run meanwhile. RuntimeError on the loop's own thread."""
+    def ask_from_thread(
+        self, occurrence: HookEvent, loop: asyncio.AbstractEventLoop
+    ) -> HookDecision:
+        """The same as `ask`, from a thread that is not the loop's; the loop is to run meanwhile.
+
+        RuntimeError on the loop's own thread.
+        """
         if not self.wants(occurrence.event):
             return ALLOWED
         if _is_on_loop():
-            raise RuntimeError("ask_from_thread waits for the loop, so it cannot be called on the loop's own thread")
+            raise RuntimeError(
+                "ask_from_thread waits for the loop, so it cannot be called on the loop's own "
+                "thread"
+            )
         asking = self._ask_here(occurrence)
         try:
             future = asyncio.run_coroutine_threadsafe(asking, loop)
@@ -185,7 +218,10 @@ class Hooks:
                 group.create_task(self._work(), name=f"hooks-{number}")
 
     async def close(self) -> None:
-        """Answer nobody any more: who waits in a thread is refused. What waits to be told is dropped."""
+        """Answer nobody any more: who waits in a thread is refused.
+
+        What waits to be told is dropped.
+        """
         self._is_closed = True
         while not self._waiting.empty():
             self._waiting.get_nowait()
@@ -194,17 +230,27 @@ class Hooks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def run_one(self, hook_id: str, occurrence: HookEvent) -> tuple[HookAnswer, HookRunRecord]:
+    async def run_one(
+        self, hook_id: str, occurrence: HookEvent
+    ) -> tuple[HookAnswer, HookRunRecord]:
         """Run one hook, whatever its matcher says. Raises NotFoundError."""
         return await self._run(self._get(hook_id), occurrence)
 
     async def replay(self, record_id: str) -> HookRunRecord:
-        """Run a hook again on what it was given then. Raises NotFoundError when there is no such run, or no such hook any more."""
+        """Run a hook again on what it was given then.
+
+        Raises NotFoundError when there is no such run, or no such hook any more.
+        """
         old = self._recorder.get(record_id)
         if old is None:
-            raise NotFoundError(f"there is no run {record_id[:80]!r}; `parachute hooks history` shows the last ones")
+            raise NotFoundError(
+                f"there is no run {record_id[:80]!r}; `parachute hooks history` shows the last ones"
+            )
         if old.is_stdin_cut:
-            raise ParachuteError(f"run {record_id[:80]} cannot be replayed: what the hook was given was too long to be kept whole")
+            raise ParachuteError(
+                f"run {record_id[:80]} cannot be replayed: what the hook was given was too long "
+                "to be kept whole"
+            )
         hook = self._get(old.hook)
         if hook.event != old.event:
             raise NotFoundError(f"{old.hook} is for {hook.event} now, not for {old.event}")
@@ -213,7 +259,10 @@ class Hooks:
         return record
 
     def approve(self, names: Iterable[str] | None = None) -> list[str]:
-        """Let hooks run as they are now: those of these ids, or all. Returns the files that are pinned anew. Raises NotFoundError."""
+        """Let hooks run as they are now: those of these ids, or all.
+
+        Returns the files that are pinned anew. Raises NotFoundError.
+        """
         hooks = self._set.hooks if names is None else tuple(self._get(name) for name in names)
         found = self._approvals.approve([file for hook in hooks for file in hook.files])
         self._check_approvals()
@@ -228,7 +277,10 @@ class Hooks:
             except ValueError:
                 continue  # it never matches; the problems say so
             found.setdefault(hook.event, []).append(hook)
-        self._by_event = {event: tuple(sorted(hooks, key=lambda hook: hook.order)) for event, hooks in found.items()}
+        self._by_event = {
+            event: tuple(sorted(hooks, key=lambda hook: hook.order))
+            for event, hooks in found.items()
+        }
         self._wanted = frozenset(self._by_event) | frozenset(self._set.closed)
 
     def _get(self, hook_id: str) -> Hook:
@@ -238,13 +290,19 @@ class Hooks:
         raise NotFoundError(f"there is no hook {hook_id[:80]!r}; `parachute hooks list` shows them")
 
     def _choose(self, occurrence: HookEvent) -> list[Hook]:
-        """The hooks that are meant, in their order. Of those that run the same, one runs: the one that may object most."""
+        """The hooks that are meant, in their order.
+
+        Of those that run the same, one runs: the one that may object most.
+        """
         chosen: dict[object, Hook] = {}
         for hook in self._by_event.get(occurrence.event, ()):
             if self._matches[hook.id](occurrence) is None:
                 continue
             same = chosen.setdefault((hook.command, hook.argv), hook)
-            if (not hook.is_async, bool(hook.blocks_on_failure)) > (not same.is_async, bool(same.blocks_on_failure)):
+            if (not hook.is_async, bool(hook.blocks_on_failure)) > (
+                not same.is_async,
+                bool(same.blocks_on_failure),
+            ):
                 chosen[hook.command, hook.argv] = hook
         return sorted(chosen.values(), key=lambda hook: hook.order)
 
@@ -256,7 +314,9 @@ class Hooks:
             return None
         return HookDecision(allowed=False, reason=f"a hook that guards this cannot be asked: {why}")
 
-    async def _decide(self, occurrence: HookEvent, hooks: Sequence[Hook], *, is_background: bool = False) -> HookDecision:
+    async def _decide(
+        self, occurrence: HookEvent, hooks: Sequence[Hook], *, is_background: bool = False
+    ) -> HookDecision:
         answers: list[HookAnswer] = []
         decision = ALLOWED
         for _, stage in groupby(hooks, key=lambda hook: hook.order):
@@ -266,19 +326,35 @@ class Hooks:
             if not decision.allowed or decision.stop:
                 break
             if decision.updated_input is not None:
-                occurrence = replace(occurrence, data={**occurrence.data, "tool_input": decision.updated_input})
+                occurrence = replace(
+                    occurrence, data={**occurrence.data, "tool_input": decision.updated_input}
+                )
         self._note_late(occurrence.event, answers, is_background=is_background)
         return decision
 
     async def _run(
-        self, hook: Hook, occurrence: HookEvent, stdin: bytes | None = None, *, is_background: bool = False
-    ) -> tuple[HookAnswer, HookRunRecord]:  # fmt: skip
+        self,
+        hook: Hook,
+        occurrence: HookEvent,
+        stdin: bytes | None = None,
+        *,
+        is_background: bool = False,
+    ) -> tuple[HookAnswer, HookRunRecord]:
         """Run it on the occurrence's document, or on `stdin`."""
-        told = (self._matches[hook.id](occurrence) if hook.id in self._matches else None) or occurrence
+        told = (
+            self._matches[hook.id](occurrence) if hook.id in self._matches else None
+        ) or occurrence
         stdin = encode(document(told)) if stdin is None else stdin
         refusal = self._refusal(hook)
         if refusal is not None:
-            ran = ProcessResult(exit_code=None, stdout=b"", stderr=b"", took_ms=0.0, problem=refusal, was_started=False)
+            ran = ProcessResult(
+                exit_code=None,
+                stdout=b"",
+                stderr=b"",
+                took_ms=0.0,
+                problem=refusal,
+                was_started=False,
+            )
         else:
             ran = await self._runner.run(
                 argv=hook.argv,
@@ -288,16 +364,29 @@ class Hooks:
                 cwd=occurrence.folder,
                 timeout_s=hook.timeout_s,
                 is_background=is_background,
-                refusal=lambda: self._refusal(hook),  # again: its turn may have come long after it was asked for
+                refusal=lambda: self._refusal(
+                    hook
+                ),  # again: its turn may have come long after it was asked for
             )
-        answer = replace(read_answer(hook, ran, fails_closed=self._fails_closed), ended=time.monotonic())
+        answer = replace(
+            read_answer(hook, ran, fails_closed=self._fails_closed), ended=time.monotonic()
+        )
         if answer.updated_input is not None:
-            answer = replace(answer, updated_input=in_our_shape(occurrence, told, answer.updated_input))
-        self._tallies.setdefault(hook.id, HookCounts()).count(ran.took_ms, is_failure=answer.failure is not None)
+            answer = replace(
+                answer, updated_input=in_our_shape(occurrence, told, answer.updated_input)
+            )
+        self._tallies.setdefault(hook.id, HookCounts()).count(
+            ran.took_ms, is_failure=answer.failure is not None
+        )
         self._note(hook, occurrence.event, answer.failure)
         record = self._recorder.keep(
-            hook=hook.id, event=hook.event, at=self._clock(), stdin=stdin, ran=ran, decision=_word(hook, answer)
-        )  # fmt: skip
+            hook=hook.id,
+            event=hook.event,
+            at=self._clock(),
+            stdin=stdin,
+            ran=ran,
+            decision=_word(hook, answer),
+        )
         return answer, record
 
     def _environment(self, event: str) -> dict[str, str]:
@@ -311,18 +400,26 @@ class Hooks:
         }
 
     def _shortened(self, answer: HookAnswer) -> HookAnswer:
-        """The answer with context that is too long for a model put into a file. Reasons arrive whole, as from Claude Code."""
+        """The answer with context that is too long for a model put into a file.
+
+        Reasons arrive whole, as from Claude Code.
+        """
         try:
             return replace(
                 answer,
                 context=tuple(map(self._long.short, answer.context)),
             )
         except OSError as error:
-            log.warning("a hook's long text could not be kept", extra={"hook": answer.hook, "error": error.strerror})
+            log.warning(
+                "a hook's long text could not be kept",
+                extra={"hook": answer.hook, "error": error.strerror},
+            )
             return answer
 
     def _with_stops(self, occurrence: HookEvent) -> HookEvent:
-        """Tell a hook at a turn's end that it runs because of an earlier objection, as Claude Code does."""
+        """Tell a hook at a turn's end that it runs because of an earlier objection, as Claude Code
+        does.
+        """
         count = self._stops.get(occurrence.session_id or "", 0)
         if occurrence.event != "stop.before" or not count or "stop_hook_active" in occurrence.data:
             return occurrence
@@ -340,8 +437,12 @@ class Hooks:
         self._stops.pop(session, None)
         if not count:
             return decision
-        words = f"the turn ends, though a hook objects: it has objected {_MOST_STOPS} times in a row"
-        return replace(decision, allowed=True, permission=None, failures=(*decision.failures, words))
+        words = (
+            f"the turn ends, though a hook objects: it has objected {_MOST_STOPS} times in a row"
+        )
+        return replace(
+            decision, allowed=True, permission=None, failures=(*decision.failures, words)
+        )
 
     async def _ask_here(self, occurrence: HookEvent) -> HookDecision:
         task = asyncio.current_task()
@@ -357,7 +458,11 @@ class Hooks:
             return
         if self._waiting.qsize() >= _MOST_WAITING:
             self._waiting.get_nowait()
-            self._say(_WAITING, f"more than {_MOST_WAITING:,} events wait for their hooks; the oldest are dropped, untold")
+            self._say(
+                _WAITING,
+                f"more than {_MOST_WAITING:,} events wait for their hooks; the oldest are "
+                "dropped, untold",
+            )
         self._waiting.put_nowait(told)
 
     async def _work(self) -> None:
@@ -371,7 +476,10 @@ class Hooks:
                 self._say(_WAITING, None)
 
     def _note_late(self, event: str, answers: Iterable[HookAnswer], *, is_background: bool) -> None:
-        """Log the objections that nobody waited for, or that come when it has happened. A broken hook's is logged already."""
+        """Log the objections that nobody waited for, or that come when it has happened.
+
+        A broken hook's is logged already.
+        """
         if not is_background and (is_blocking(event) or is_handed_on(event)):
             return
         for answer in answers:
@@ -379,7 +487,10 @@ class Hooks:
                 self._fail(answer.hook, event, too_late(event, answer.hook, answer.blocks))
 
     def _note(self, hook: Hook, event: str, failure: str | None) -> None:
-        """Log a failure, or that the hook does its work again. Of its own events nothing is told, or it would go round."""
+        """Log a failure, or that the hook does its work again.
+
+        Of its own events nothing is told, or it would go round.
+        """
         if failure is not None:
             self._fail(hook.id, event, failure)
         if event not in _OWN_EVENTS:
@@ -399,7 +510,9 @@ class Hooks:
         self._report(subject, problem)
 
     def _check_approvals(self) -> None:
-        """Say at once which hooks are not going to run; what is seen for the first time is pinned by this."""
+        """Say at once which hooks are not going to run; what is seen for the first time is pinned
+        by this.
+        """
         for hook in self._set.hooks:
             self._say(_subject(hook.id), self._refusal(hook))
 
@@ -440,7 +553,9 @@ def _word(hook: Hook, answer: HookAnswer) -> str:
         return f"{'blocked' if answer.blocks else 'failed'}: {answer.failure}"
     if answer.blocks is not None:
         return f"{'blocked' if hook.may_block else 'objected'}: {answer.blocks}"
-    return answer.permission or ("stopped" if answer.stop_reason is not None else "allowed" if hook.may_block else "done")
+    return answer.permission or (
+        "stopped" if answer.stop_reason is not None else "allowed" if hook.may_block else "done"
+    )
 
 
 def _is_on_loop() -> bool:

@@ -1,4 +1,6 @@
-"""Idle: why a hook that is in order never runs: nothing fires its event, or it is for tools that do not exist here."""
+"""Idle: why a hook that is in order never runs: nothing fires its event, or it is for tools that do
+not exist here.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ class OfferedTools:
 
 
 def why_idle(hook: Hook, offered: OfferedTools | None) -> str | None:
-    """A sentence for a person; None: it may run. `offered` is None where it is not known which modules run."""
+    """A sentence for a person; None: it may run.
+
+    `offered` is None where it is not known which modules run.
+    """
     if hook.event in TOOL_EVENTS:
         return _fits_no_tool(hook, offered)
     if hook.event in UNFIRED:
@@ -38,7 +43,9 @@ def why_idle(hook: Hook, offered: OfferedTools | None) -> str | None:
     publisher = hook.event.partition(".")[0] if kind is None else kind.publisher
     if publisher is None or offered is None or publisher in offered.modules:
         return None
-    return f"nothing here fires {hook.event}, which the module {publisher} publishes: it does not run"
+    return (
+        f"nothing here fires {hook.event}, which the module {publisher} publishes: it does not run"
+    )
 
 
 def _fits_no_tool(hook: Hook, offered: OfferedTools | None) -> str | None:
@@ -47,8 +54,15 @@ def _fits_no_tool(hook: Hook, offered: OfferedTools | None) -> str | None:
         matches = compile_hook(replace(hook, condition=tool))
     except ValueError:
         return None  # the problems of its file say why
-    names: Collection[str] = {*OUR_TOOLS, *CLI_TOOLS, *(offered.tools if offered is not None else ())}
-    told = (HookEvent(event=hook.event, at=_AT, data={"tool_name": name}, vault=Path("/")) for name in names)
+    names: Collection[str] = {
+        *OUR_TOOLS,
+        *CLI_TOOLS,
+        *(offered.tools if offered is not None else ()),
+    }
+    told = (
+        HookEvent(event=hook.event, at=_AT, data={"tool_name": name}, vault=Path("/"))
+        for name in names
+    )
     if any(matches(one) is not None for one in told):
         return None
     means = f"its matcher {hook.matcher!r}" if hook.matcher else f"its rule {hook.condition!r}"

@@ -1,6 +1,8 @@
-"""Loading: all the hooks of a home, from hooks.yaml and the hooks folder, and all that is wrong with them.
+"""Loading: all the hooks of a home, from hooks.yaml and the hooks folder, and all that is wrong
+with them.
 
-The home is trust: a file there that others could write is not read, nor one that lies in the vault, which agents write to.
+The home is trust: a file there that others could write is not read, nor one that lies in the vault,
+which agents write to.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _OTHERS = 0o022
 class HookSet:
     """The hooks in the order of their declaration, and in a sentence each what is wrong.
 
-    `closed` are the events that a hook guards which cannot be started as it is declared, each with why: there is no hook to ask about them.
+    `closed` are the events that a hook guards which cannot be started as it is declared, each with
+    why: there is no hook to ask about them.
     """
 
     hooks: tuple[Hook, ...] = ()
@@ -40,9 +43,13 @@ class _RefusedError(Exception):
     """There is something, and it cannot be read."""
 
 
-def load_hooks(home: Path, *, vault: Path | None = None, places: Mapping[str, str] | None = None) -> HookSet:
-    """Read them. `vault` is where nothing is read from, and where the words of a command begin; `places` are what `$HOME` and the like
-    stand for in them.
+def load_hooks(
+    home: Path, *, vault: Path | None = None, places: Mapping[str, str] | None = None
+) -> HookSet:
+    """Read them.
+
+    `vault` is where nothing is read from, and where the words of a command begin; `places` are what
+    `$HOME` and the like stand for in them.
     """
     known = {"PARACHUTE_HOME": str(home), **(places or {})}
     if vault is not None:
@@ -55,7 +62,11 @@ def load_hooks(home: Path, *, vault: Path | None = None, places: Mapping[str, st
     return HookSet(
         hooks=(*settings.hooks, *scripts.hooks),
         problems=(*settings.problems, *scripts.problems),
-        closed={event: why for event, why in closed.items() if is_blocking(event) and event != NEVER_CLOSED},
+        closed={
+            event: why
+            for event, why in closed.items()
+            if is_blocking(event) and event != NEVER_CLOSED
+        },
     )
 
 
@@ -66,7 +77,11 @@ def look(home: Path) -> tuple[object, ...]:
         names = sorted(os.listdir(folder))  # noqa: PTH208  half the time, twice a second
     except OSError:
         names = []
-    return (mark_at(home / SETTINGS), mark_at(folder), *((name, mark_at(folder / name)) for name in names))
+    return (
+        mark_at(home / SETTINGS),
+        mark_at(folder),
+        *((name, mark_at(folder / name)) for name in names),
+    )
 
 
 def _load_settings(path: Path, vault: Path | None, places: Mapping[str, str]) -> HookFile:
@@ -79,9 +94,16 @@ def _load_settings(path: Path, vault: Path | None, places: Mapping[str, str]) ->
         return HookFile(problems=[problem], closed=dict.fromkeys(BLOCKING, problem))
     if unsafe is not None:
         problem = f"no hook of {SETTINGS} runs: {unsafe}"
-        return HookFile(problems=[problem], closed=dict.fromkeys([*found.closed, *(hook.event for hook in found.hooks)], problem))
+        return HookFile(
+            problems=[problem],
+            closed=dict.fromkeys([*found.closed, *(hook.event for hook in found.hooks)], problem),
+        )
     problems = [f"{SETTINGS} {problem}" for problem in found.problems]
-    return replace(found, problems=problems, closed={event: f"{SETTINGS} {why}" for event, why in found.closed.items()})
+    return replace(
+        found,
+        problems=problems,
+        closed={event: f"{SETTINGS} {why}" for event, why in found.closed.items()},
+    )
 
 
 def _read(path: Path, vault: Path | None) -> tuple[str, str | None]:
@@ -125,7 +147,9 @@ def _load_scripts(folder: Path, vault: Path | None) -> HookSet:
         return HookSet(problems=(problem,), closed=dict.fromkeys(BLOCKING, problem))
     if unsafe is not None:
         problem = f"no script in {SCRIPTS}/ runs: {unsafe}"
-        return HookSet(problems=(problem,), closed=dict.fromkeys(filter(None, map(guarded_by, names)), problem))
+        return HookSet(
+            problems=(problem,), closed=dict.fromkeys(filter(None, map(guarded_by, names)), problem)
+        )
     hooks: list[Hook] = []
     refused: dict[str, str] = {}
     for name in names:
@@ -139,5 +163,7 @@ def _load_scripts(folder: Path, vault: Path | None) -> HookSet:
                 refused[name] = f"{name} does not run: {why}"
         except (ValueError, OSError) as error:
             refused[name] = str(error)
-    closed = {event: why for name, why in refused.items() if (event := guarded_by(name)) is not None}
+    closed = {
+        event: why for name, why in refused.items() if (event := guarded_by(name)) is not None
+    }
     return HookSet(hooks=tuple(hooks), problems=tuple(refused.values()), closed=closed)

@@ -1,4 +1,6 @@
-"""Long text: what a hook said at too great a length goes to a file; whoever is told of it gets the beginning and the file's path."""
+"""Long text: what a hook said at too great a length goes to a file; whoever is told of it gets the
+beginning and the file's path.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ class LongTexts:
         self._folder = folder
 
     def short(self, text: str) -> str:
-        """The text itself, or its beginning and where all of it is. OSError when the disk refuses."""
+        """The text itself, or its beginning and where all of it is.
+
+        OSError when the disk refuses.
+        """
         if len(text.encode("utf-16-le", "surrogatepass")) // 2 <= MOST_CHARACTERS:
             return text
         data = text.encode("utf-8", "replace")
@@ -27,7 +32,10 @@ class LongTexts:
         path = self._folder / f"{hashlib.sha256(data).hexdigest()[:16]}.txt"
         replace_private(path, data)
         self._prune()
-        return f"[{len(text):,} characters, of which these are the first {_PREVIEW:,}; all of them are in {path}]\n{text[:_PREVIEW]}"
+        return (
+            f"[{len(text):,} characters, of which these are the first {_PREVIEW:,}; all of "
+            f"them are in {path}]\n{text[:_PREVIEW]}"
+        )
 
     def _prune(self) -> None:
         files = sorted(self._folder.glob("*.txt"), key=lambda path: path.stat().st_mtime_ns)

@@ -1,8 +1,11 @@
-"""Matching: which hook is meant by what happens. Claude Code's rules for a matcher, and the vault's globs where the subject is a path.
+"""Matching: which hook is meant by what happens.
 
-On events about a file of the vault a matcher is a list of globs: one without a slash is compared with the file's name alone, one that ends
-with a slash means all below that folder. With a sign that only regular expressions have, it is one of these, compared with the whole path.
-Expressions are JavaScript's.
+Claude Code's rules for a matcher, and the vault's globs where the subject is a path.
+
+On events about a file of the vault a matcher is a list of globs: one without a slash is compared
+with the file's name alone, one that ends with a slash means all below that folder. With a sign that
+only regular expressions have, it is one of these, compared with the whole path. Expressions are
+JavaScript's.
 """
 
 from __future__ import annotations
@@ -22,10 +25,18 @@ _NAMES = re.compile(r"[a-zA-Z0-9_, |-]+")
 _BETWEEN = re.compile(r"[|,]")
 _REGULAR = re.compile(r"[\^$\\()\[\]{}+]|\.\*|\.\?")
 _NO_SUBJECT = frozenset({"prompt.before", "stop.before"})
-_NO_PATH = frozenset({
-    *TOOL_EVENTS, "session.start", "session.end", "compact.before", "module.load.before", "brain.mention.detected",
-    "hook.failed", "vault.problem",
-})  # fmt: skip
+_NO_PATH = frozenset(
+    {
+        *TOOL_EVENTS,
+        "session.start",
+        "session.end",
+        "compact.before",
+        "module.load.before",
+        "brain.mention.detected",
+        "hook.failed",
+        "vault.problem",
+    }
+)
 
 
 Match = Callable[[HookEvent], HookEvent | None]
@@ -33,19 +44,27 @@ Match = Callable[[HookEvent], HookEvent | None]
 
 
 def compile_hook(hook: Hook) -> Match:
-    """What decides whether it is to run, and by which names of a tool. Raises ValueError, with the reason, where it can never be."""
+    """What decides whether it is to run, and by which names of a tool.
+
+    Raises ValueError, with the reason, where it can never be.
+    """
     matcher = compile_matcher(hook.matcher, hook.event)
     condition = None if hook.condition is None else compile_rule(hook.condition, hook.event)
 
     def matches(occurrence: HookEvent) -> bool:
         subject = occurrence.subject
-        return (subject is None or matcher(subject)) and (condition is None or condition(occurrence))
+        return (subject is None or matcher(subject)) and (
+            condition is None or condition(occurrence)
+        )
 
     return lambda occurrence: next(filter(matches, forms(occurrence)), None)
 
 
 def compile_matcher(text: str | None, event: str) -> Callable[[str], bool]:
-    """What decides it from the subject. Raises ValueError for what is neither names, nor a glob, nor a regular expression."""
+    """What decides it from the subject.
+
+    Raises ValueError for what is neither names, nor a glob, nor a regular expression.
+    """
     if text is None or text in _EVERYTHING or event in _NO_SUBJECT:
         return lambda _: True
     if _is_about_paths(event) and not _REGULAR.search(text):

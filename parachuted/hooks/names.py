@@ -1,6 +1,7 @@
 """Names: what an event is called here, by Claude Code, and in the name of a dropped script.
 
-Ours are dotted words, as in the catalogue. A script or a block of settings written for Claude Code keeps its own name for the same thing.
+Ours are dotted words, as in the catalogue. A script or a block of settings written for Claude Code
+keeps its own name for the same thing.
 """
 
 from __future__ import annotations
@@ -11,30 +12,66 @@ from types import MappingProxyType
 
 from parachuted.events.catalog import CATALOG, CORE
 
-CLAUDE_NAMES: Mapping[str, str] = MappingProxyType({kind.name: kind.claude for kind in CATALOG.values() if kind.claude})
+CLAUDE_NAMES: Mapping[str, str] = MappingProxyType(
+    {kind.name: kind.claude for kind in CATALOG.values() if kind.claude}
+)
 """Our name -> Claude Code's, where both mean the same."""
 
-CLAUDE_EVENTS = frozenset({
-    "PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolBatch", "PermissionRequest", "PermissionDenied", "UserPromptSubmit",
-    "UserPromptExpansion", "SessionStart", "SessionEnd", "Setup", "Stop", "SubagentStop", "SubagentStart", "StopFailure", "PreCompact",
-    "PostCompact", "PreModelSwitch", "PostModelSwitch", "Notification", "TeammateIdle", "TaskCreated", "TaskCompleted", "Elicitation",
-    "ElicitationResult", "ConfigChange", "InstructionsLoaded", "WorktreeCreate", "WorktreeRemove", "CwdChanged", "FileChangeResponse",
-    "DirectoryAdded", "MessageDisplay",
-})  # fmt: skip
+CLAUDE_EVENTS = frozenset(
+    {
+        "PreToolUse",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PostToolBatch",
+        "PermissionRequest",
+        "PermissionDenied",
+        "UserPromptSubmit",
+        "UserPromptExpansion",
+        "SessionStart",
+        "SessionEnd",
+        "Setup",
+        "Stop",
+        "SubagentStop",
+        "SubagentStart",
+        "StopFailure",
+        "PreCompact",
+        "PostCompact",
+        "PreModelSwitch",
+        "PostModelSwitch",
+        "Notification",
+        "TeammateIdle",
+        "TaskCreated",
+        "TaskCompleted",
+        "Elicitation",
+        "ElicitationResult",
+        "ConfigChange",
+        "InstructionsLoaded",
+        "WorktreeCreate",
+        "WorktreeRemove",
+        "CwdChanged",
+        "FileChangeResponse",
+        "DirectoryAdded",
+        "MessageDisplay",
+    }
+)
 """All that Claude Code knows; those without a counterpart here are told of by name."""
 
 BLOCKING = frozenset(kind.name for kind in CATALOG.values() if kind.blocks)
 """The events that come before the act, so that a hook can stop it."""
 
 NEVER_CLOSED = "stop.before"
-"""The blocking event that goes on though a hook of it cannot be asked: no broken hook keeps an agent from ending."""
+"""The blocking event that goes on though a hook of it cannot be asked: no broken hook keeps an
+agent from ending.
+"""
 
 _OURS: Mapping[str, str] = MappingProxyType({claude: ours for ours, claude in CLAUDE_NAMES.items()})
-_SHORT: Mapping[str, str] = MappingProxyType({
-    "daily-entry": "daily.entry.created",
-    "context-limit": "context.limit.approaching",
-    "project-mention": "brain.mention.detected",
-})  # fmt: skip
+_SHORT: Mapping[str, str] = MappingProxyType(
+    {
+        "daily-entry": "daily.entry.created",
+        "context-limit": "context.limit.approaching",
+        "project-mention": "brain.mention.detected",
+    }
+)
 _DOTTED = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9][a-z0-9_-]*)+")
 
 
@@ -55,25 +92,33 @@ def claude_name(event: str) -> str | None:
 def parse_event(name: str) -> str:
     """Our name for an event named in settings, in either vocabulary. Raises UnknownEventError.
 
-    A dotted name that nobody here has heard of may be a module's, so it is taken; not so in a family that is the core's alone.
+    A dotted name that nobody here has heard of may be a module's, so it is taken; not so in a
+    family that is the core's alone.
     """
     if name in _OURS:
         return _OURS[name]
     if name in CLAUDE_EVENTS:
-        raise UnknownEventError(f"Claude Code's event {name} has no counterpart here, so its hooks do not run")
+        raise UnknownEventError(
+            f"Claude Code's event {name} has no counterpart here, so its hooks do not run"
+        )
     if name in CATALOG:
         return name
     if not _DOTTED.fullmatch(name):
         raise UnknownEventError(f"there is no event {name[:80]!r}")
     if name.endswith(".before") or name.partition(".")[0] in CORE:
-        raise UnknownEventError(f"there is no event {name[:80]!r}; `parachute hooks docs` lists them")
+        raise UnknownEventError(
+            f"there is no event {name[:80]!r}; `parachute hooks docs` lists them"
+        )
     return name
 
 
 def parse_script_name(name: str) -> str | None:
-    """The event that a dropped script is for, by its file's name; None: it is no hook. Raises UnknownEventError.
+    """The event that a dropped script is for, by its file's name; None: it is no hook.
 
-    `on-<event>` with any suffix or none: the event with dots or dashes between its words, or as Claude Code calls it.
+    Raises UnknownEventError.
+
+    `on-<event>` with any suffix or none: the event with dots or dashes between its words, or as
+    Claude Code calls it.
     """
     if not name.startswith("on-"):
         return None

@@ -1,4 +1,6 @@
-"""Shown: hooks, their runs and trials as the documents that the API answers and the command prints."""
+"""Shown: hooks, their runs and trials as the documents that the API answers and the command
+prints.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ _ELSEWHERE = "it does not run; `parachute hooks list`, on its machine, says why"
 
 
 class HookResponse(TypedDict):
-    """A hook. `problem`: why it does not run; `idle`: why nothing ever asks for it to. Times are of this life of the daemon.
+    """A hook.
+
+    `problem`: why it does not run; `idle`: why nothing ever asks for it to. Times are of this life
+    of the daemon.
 
     `command`: for those who may administer.
     """
@@ -48,7 +53,10 @@ class HooksHealthResponse(TypedDict):
 
 
 class HooksResponse(TypedDict):
-    """The hooks that are in force. `problems`: what is wrong with the files in which they are declared."""
+    """The hooks that are in force.
+
+    `problems`: what is wrong with the files in which they are declared.
+    """
 
     hooks: list[HookResponse]
     health: HooksHealthResponse
@@ -56,7 +64,9 @@ class HooksResponse(TypedDict):
 
 
 class HookErrorResponse(TypedDict):
-    """A hook that failed; server and app never agreed on two of the names, so all four are there."""
+    """A hook that failed; server and app never agreed on two of the names, so all four are
+    there.
+    """
 
     hook: str
     hook_name: str
@@ -72,7 +82,11 @@ class HookErrorsResponse(TypedDict):
 
 
 class HookRunResponse(TypedDict):
-    """A run of a hook. `decision`: what its answer came to; `strays`: how many processes it left behind, which were ended."""
+    """A run of a hook.
+
+    `decision`: what its answer came to; `strays`: how many processes it left behind, which were
+    ended.
+    """
 
     id: str
     hook: str
@@ -87,7 +101,9 @@ class HookRunResponse(TypedDict):
 
 
 class HookRunDetailResponse(HookRunResponse):
-    """The same with what went in and what came out, each at most 64 KB; `cut` names those that were longer."""
+    """The same with what went in and what came out, each at most 64 KB; `cut` names those that were
+    longer.
+    """
 
     stdin: str
     stdout: str
@@ -102,7 +118,10 @@ class HookRunsResponse(TypedDict):
 
 
 class HookTrialResponse(TypedDict):
-    """What came of trying an event's hooks. `passed_over`: those whose matcher does not mean this occurrence."""
+    """What came of trying an event's hooks.
+
+    `passed_over`: those whose matcher does not mean this occurrence.
+    """
 
     event: str
     allowed: bool
@@ -126,8 +145,12 @@ class HookEventResponse(TypedDict):
     fields: list[str]
 
 
-def show_hook(listed: HookStatus, *, is_whole: bool, offered: OfferedTools | None = None) -> HookResponse:
-    """`is_whole`: with what is run and where it lies, which may be on a line with somebody's secret."""
+def show_hook(
+    listed: HookStatus, *, is_whole: bool, offered: OfferedTools | None = None
+) -> HookResponse:
+    """`is_whole`: with what is run and where it lies, which may be on a line with somebody's
+    secret.
+    """
     hook = listed.hook
     return {
         "name": hook.id,
@@ -186,7 +209,13 @@ def show_whole_run(record: HookRunRecord) -> HookRunDetailResponse:
         cut.append("stdout")
     if record.is_stderr_cut:
         cut.append("stderr")
-    return {**show_run(record), "stdin": record.stdin, "stdout": record.stdout, "stderr": record.stderr, "cut": cut}
+    return {
+        **show_run(record),
+        "stdin": record.stdin,
+        "stdout": record.stdout,
+        "stderr": record.stderr,
+        "cut": cut,
+    }
 
 
 def show_trial(trial: HookTrial) -> HookTrialResponse:
@@ -202,6 +231,12 @@ def show_trial(trial: HookTrial) -> HookTrialResponse:
 def show_events() -> list[HookEventResponse]:
     """Every event that hooks may be for, those that may be stopped last."""
     return [
-        {"name": kind.name, "claude": kind.claude or None, "may_block": kind.blocks, "tells": kind.tells, "fields": list(kind.fields)}
+        {
+            "name": kind.name,
+            "claude": kind.claude or None,
+            "may_block": kind.blocks,
+            "tells": kind.tells,
+            "fields": list(kind.fields),
+        }
         for kind in sorted(CATALOG.values(), key=lambda kind: (kind.blocks, kind.name))
     ]

@@ -1,7 +1,9 @@
-"""Rules: the `if` of a hook, which decides from a tool's arguments or from a note before anything is started.
+"""Rules: the `if` of a hook, which decides from a tool's arguments or from a note before anything
+is started.
 
-`Bash(git *)`, `Edit(src/**)`, `WebFetch(domain:example.com)` are Claude Code's; `Note(Daily/** status=draft)` is ours. What cannot be taken
-apart for certain counts as meant where a hook guards an act: a guard asked once too often does less harm than one not asked.
+`Bash(git *)`, `Edit(src/**)`, `WebFetch(domain:example.com)` are Claude Code's; `Note(Daily/**
+status=draft)` is ours. What cannot be taken apart for certain counts as meant where a hook guards
+an act: a guard asked once too often does less harm than one not asked.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ _SUBSTITUTION = re.compile(r"\$\(|`|<\(|>\(|<<|[(){}]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Paths:
-    """A pattern of files, and the folder that it begins at: the file's own place, the vault, or the whole machine."""
+    """A pattern of files, and the folder that it begins at: the file's own place, the vault, or the
+    whole machine.
+    """
 
     globs: tuple[PathGlob, ...]
     root: str  # "cwd", "vault" or "/"
@@ -41,11 +45,19 @@ class _Paths:
     def means(self, path: str, occurrence: HookEvent) -> bool:
         folder = {"cwd": occurrence.folder, "vault": occurrence.vault, "/": Path("/")}[self.root]
         relative = posixpath.relpath(posixpath.join(occurrence.folder, path), folder)
-        return not relative.startswith("../") and relative not in {".", ".."} and any(glob.matches(relative) for glob in self.globs)
+        return (
+            not relative.startswith("../")
+            and relative not in {".", ".."}
+            and any(glob.matches(relative) for glob in self.globs)
+        )
 
 
 def compile_rule(text: str, event: str) -> OccurrenceTest:
-    """What decides it. Raises ValueError, with the reason, for a rule that is none or that can never hold for that event."""
+    """What decides it.
+
+    Raises ValueError, with the reason, for a rule that is none or that can never hold for that
+    event.
+    """
     found = _RULE.fullmatch(text)
     if found is None:
         raise ValueError(f"{text[:80]!r} is no rule such as 'Bash(git *)' or 'Note(Daily/**)'")
@@ -53,7 +65,9 @@ def compile_rule(text: str, event: str) -> OccurrenceTest:
     if name == _NOTE:
         return _note_rule(inside)
     if event not in TOOL_EVENTS:
-        raise ValueError(f"{text[:80]!r} is about a tool, and {event} is not; here only 'Note(...)' can hold")
+        raise ValueError(
+            f"{text[:80]!r} is about a tool, and {event} is not; here only 'Note(...)' can hold"
+        )
     return _tool_rule(name, inside)
 
 
@@ -68,7 +82,9 @@ def _tool_rule(name: str, inside: str) -> OccurrenceTest:
 
     def holds(occurrence: HookEvent) -> bool:
         tool = occurrence.data.get("tool_name")
-        if not isinstance(tool, str) or not (tool == name or (name.startswith("mcp__") and tool.startswith(f"{name}__"))):
+        if not isinstance(tool, str) or not (
+            tool == name or (name.startswith("mcp__") and tool.startswith(f"{name}__"))
+        ):
             return False
         arguments = occurrence.data.get("tool_input")
         return test is None or (isinstance(arguments, Mapping) and test(arguments, occurrence))
@@ -76,8 +92,13 @@ def _tool_rule(name: str, inside: str) -> OccurrenceTest:
     return holds
 
 
-def _argument_rule(name: str, inside: str) -> Callable[[Mapping[str, object], HookEvent], bool] | None:
-    """What is between the brackets. A command has spaces and stars, a file has a place, a page has a host."""
+def _argument_rule(
+    name: str, inside: str
+) -> Callable[[Mapping[str, object], HookEvent], bool] | None:
+    """What is between the brackets.
+
+    A command has spaces and stars, a file has a place, a page has a host.
+    """
     if inside in {"", "*"}:
         return None
     if inside.startswith("domain:"):
@@ -89,16 +110,21 @@ def _argument_rule(name: str, inside: str) -> Callable[[Mapping[str, object], Ho
     paths = compile_paths(inside)
 
     def holds(arguments: Mapping[str, object], occurrence: HookEvent) -> bool:
-        path = next((arguments[field] for field in _PATHS if isinstance(arguments.get(field), str)), None)
+        path = next(
+            (arguments[field] for field in _PATHS if isinstance(arguments.get(field), str)), None
+        )
         if isinstance(path, str):
             return paths.means(path, occurrence)
-        return any(isinstance(value, str) and command.fullmatch(value) for value in arguments.values())
+        return any(
+            isinstance(value, str) and command.fullmatch(value) for value in arguments.values()
+        )
 
     return holds
 
 
 def compile_paths(pattern: str) -> _Paths:
-    """Claude Code's patterns of files: `//` begins at the root, `~/` at home, `/` at the vault, all else where the work is done.
+    """Claude Code's patterns of files: `//` begins at the root, `~/` at home, `/` at the vault, all
+    else where the work is done.
 
     A name alone means it at any depth; a folder's name means all that is in it.
     """
@@ -116,7 +142,11 @@ def compile_paths(pattern: str) -> _Paths:
 
 
 def _command_pattern(inside: str) -> re.Pattern[str]:
-    """`*` stands for anything. After a space it begins a new word, so that `git *` is not `gitk`; `git` alone is meant by it too."""
+    """`*` stands for anything.
+
+    After a space it begins a new word, so that `git *` is not `gitk`; `git` alone is meant by it
+    too.
+    """
     spelled = f"{inside[:-2]} *" if inside.endswith(":*") else inside
     bare, is_open = (spelled[:-2], True) if spelled.endswith(" *") else (spelled, False)
     first, *rest = map(re.escape, bare.split("*"))
@@ -124,16 +154,24 @@ def _command_pattern(inside: str) -> re.Pattern[str]:
     if not rest:
         return re.compile(first + more, re.DOTALL)
     *between, last = rest
-    passed = "".join(f"(?>.*?{piece})" for piece in between)  # never gone back into, or a long text would take its square
+    passed = "".join(
+        f"(?>.*?{piece})" for piece in between
+    )  # never gone back into, or a long text would take its square
     ending = rf"(?>.*?{last}(?=\s|\Z)){more}" if is_open else f".*{last}"
     return re.compile(first + passed + ending, re.DOTALL)
 
 
 def _is_command(command: object, pattern: re.Pattern[str]) -> bool:
-    """Whether one of the commands in that line is meant; so is a line that cannot be taken apart."""
+    """Whether one of the commands in that line is meant; so is a line that cannot be taken
+    apart.
+    """
     if not isinstance(command, str):
         return False
-    if len(command) > _LONGEST_LINE or _SUBSTITUTION.search(command) or pattern.fullmatch(command.strip()):
+    if (
+        len(command) > _LONGEST_LINE
+        or _SUBSTITUTION.search(command)
+        or pattern.fullmatch(command.strip())
+    ):
         return True
     try:
         return any(pattern.fullmatch(one) for one in _commands(command))
@@ -142,7 +180,10 @@ def _is_command(command: object, pattern: re.Pattern[str]) -> bool:
 
 
 def _commands(line: str) -> Iterator[str]:
-    """The commands of a line, each without the assignments before it. Raises ValueError for a quote that is not closed."""
+    """The commands of a line, each without the assignments before it.
+
+    Raises ValueError for a quote that is not closed.
+    """
     found, end = "", 0
     for piece in _PIECE.finditer(line):
         if piece.start() != end:
@@ -172,14 +213,20 @@ def _is_host(url: object, domain: str) -> bool:
 
 
 def _note_rule(inside: str) -> OccurrenceTest:
-    """`Note(Daily/** status=draft type=entry)`: the place in the vault, and what the frontmatter says."""
+    """`Note(Daily/** status=draft type=entry)`: the place in the vault, and what the frontmatter
+    says.
+    """
     wanted: list[tuple[str, re.Pattern[str]]] = []
     rest = f" {inside}"
     while found := _PAIR.search(rest):
         wanted.append((found[1], _value_pattern(found[2])))
         rest = rest[: found.start()]
     place = rest.strip()
-    glob = PathGlob(f"{place}**" if place.endswith("/") else place) if place not in {"", "*", "**"} else None
+    glob = (
+        PathGlob(f"{place}**" if place.endswith("/") else place)
+        if place not in {"", "*", "**"}
+        else None
+    )
 
     def holds(occurrence: HookEvent) -> bool:
         path = _note_path(occurrence)
@@ -197,7 +244,10 @@ def _note_rule(inside: str) -> OccurrenceTest:
 
 def _value_pattern(spelled: str) -> re.Pattern[str]:
     quoted = spelled[:1] in {'"', "'"}
-    return re.compile(re.escape(spelled[1:-1]) if quoted else ".*".join(map(re.escape, spelled.split("*"))), re.DOTALL)
+    return re.compile(
+        re.escape(spelled[1:-1]) if quoted else ".*".join(map(re.escape, spelled.split("*"))),
+        re.DOTALL,
+    )
 
 
 def _has(value: object, pattern: re.Pattern[str]) -> bool:
@@ -218,7 +268,9 @@ def _note_path(occurrence: HookEvent) -> str | None:
     arguments = occurrence.data.get("tool_input")
     if not isinstance(arguments, Mapping):
         return None
-    path = next((arguments[field] for field in _PATHS if isinstance(arguments.get(field), str)), None)
+    path = next(
+        (arguments[field] for field in _PATHS if isinstance(arguments.get(field), str)), None
+    )
     if not isinstance(path, str):
         return None
     relative = posixpath.relpath(posixpath.join(occurrence.folder, path), occurrence.vault)

@@ -1,7 +1,8 @@
-"""Recorder: the last runs of hooks, with what went in and what came out, so that one can be looked at, and run again.
+"""Recorder: the last runs of hooks, with what went in and what came out, so that one can be looked
+at, and run again.
 
-One small file a run, in the machine's private home: they hold texts of notes. Nothing here is the only copy of anything, so a crash may
-take the last of them, and a file that cannot be read is none.
+One small file a run, in the machine's private home: they hold texts of notes. Nothing here is the
+only copy of anything, so a crash may take the last of them, and a file that cannot be read is none.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _DIGITS = 8
 
 
 class HookRunRecord(BaseModel):
-    """One run. `decision`: what its answer came to, in a word and a reason. Texts are cut at 64 KB each."""
+    """One run.
+
+    `decision`: what its answer came to, in a word and a reason. Texts are cut at 64 KB each.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -54,7 +58,8 @@ class HookRunRecord(BaseModel):
 class HookRunRecorder:
     """The last runs, over restarts. May be used from any thread.
 
-    Who keeps one does not wait for the disk: a thread that lives as long as there is something to write does, and our end waits for it.
+    Who keeps one does not wait for the disk: a thread that lives as long as there is something to
+    write does, and our end waits for it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -65,8 +70,20 @@ class HookRunRecorder:
         self._doomed: list[str] = []
         self._is_writing = False
 
-    def keep(self, *, hook: str, event: str, at: datetime, stdin: bytes, ran: ProcessResult, decision: str) -> HookRunRecord:
-        """Remember a run, and forget the oldest. A disk that refuses is told of in the log: the hook has run all the same."""
+    def keep(
+        self,
+        *,
+        hook: str,
+        event: str,
+        at: datetime,
+        stdin: bytes,
+        ran: ProcessResult,
+        decision: str,
+    ) -> HookRunRecord:
+        """Remember a run, and forget the oldest.
+
+        A disk that refuses is told of in the log: the hook has run all the same.
+        """
         with self._changed:
             number = self._ids[-1] + 1 if self._ids else 1
             record = _make_record(_name(number), hook, event, at, stdin, ran, decision)
@@ -150,7 +167,9 @@ class HookRunRecorder:
         return self._folder / f"{record_id}{_SUFFIX}"
 
 
-def _make_record(name: str, hook: str, event: str, at: datetime, stdin: bytes, ran: ProcessResult, decision: str) -> HookRunRecord:
+def _make_record(
+    name: str, hook: str, event: str, at: datetime, stdin: bytes, ran: ProcessResult, decision: str
+) -> HookRunRecord:
     return HookRunRecord(
         id=name,
         hook=hook,
@@ -173,7 +192,9 @@ def _make_record(name: str, hook: str, event: str, at: datetime, stdin: bytes, r
 
 def _numbers(folder: Path) -> list[int]:
     try:
-        names = [path.name.removesuffix(_SUFFIX) for path in folder.iterdir() if path.suffix == _SUFFIX]
+        names = [
+            path.name.removesuffix(_SUFFIX) for path in folder.iterdir() if path.suffix == _SUFFIX
+        ]
     except OSError:
         return []
     return [int(name[1:]) for name in names if _is_name(name)]
@@ -184,7 +205,9 @@ def _name(number: int) -> str:
 
 
 def _is_name(text: str) -> bool:
-    return text.startswith("h") and len(text) > _DIGITS and text[1:].isascii() and text[1:].isdigit()
+    return (
+        text.startswith("h") and len(text) > _DIGITS and text[1:].isascii() and text[1:].isdigit()
+    )
 
 
 def _text(data: bytes) -> str:

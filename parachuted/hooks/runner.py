@@ -1,6 +1,7 @@
 """Runner: runs a hook's program, within its limits, and leaves nothing of it.
 
-A keeper (parachuted/processes/hook_process.py) does it; keepers are kept for a while, since starting one costs more than most hooks do.
+A keeper (parachuted/processes/hook_process.py) does it; keepers are kept for a while, since
+starting one costs more than most hooks do.
 """
 
 from __future__ import annotations
@@ -15,20 +16,33 @@ from pathlib import Path
 
 from parachuted.hooks.concurrency import ConcurrencyLimit
 from parachuted.hooks.starting import explain
-from parachuted.processes.hook_process import HookProcess, HookProcessGoneError, HookProcessLostError, ProcessOrder, ProcessOutcome
+from parachuted.processes.hook_process import (
+    HookProcess,
+    HookProcessGoneError,
+    HookProcessLostError,
+    ProcessOrder,
+    ProcessOutcome,
+)
 
 _SHELL = "/bin/sh"
 _CAP = 8_000_000
 _IDLE_S = 10.0
-_NOT_FOUND = (126, 127)  # how a shell, and `env` in a first line, say that a program could not be begun
+_NOT_FOUND = (
+    126,
+    127,
+)  # how a shell, and `env` in a first line, say that a program could not be begun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessResult:
-    """What became of a program. `exit_code`: negative is the signal that ended it; None: it has none, and `problem` says why in words.
+    """What became of a program.
 
-    `is_cut`: it printed more than was kept. `strays`: how many processes it left behind, which were ended. `was_started`: false where the
-    program, or the interpreter that its first line names, never ran, or the process that watched over it was lost.
+    `exit_code`: negative is the signal that ended it; None: it has none, and `problem` says why in
+    words.
+
+    `is_cut`: it printed more than was kept. `strays`: how many processes it left behind, which were
+    ended. `was_started`: false where the program, or the interpreter that its first line names,
+    never ran, or the process that watched over it was lost.
     """
 
     exit_code: int | None
@@ -43,9 +57,11 @@ class ProcessResult:
 
 
 class HookRunner:
-    """Runs as many at a time as `concurrency` says; of those begun in the background, half as many, so that they hold nobody up.
+    """Runs as many at a time as `concurrency` says; of those begun in the background, half as many,
+    so that they hold nobody up.
 
-    Where all of them are taken for long, more begin: what runs may be waiting for one, as a hook does for a write of its own.
+    Where all of them are taken for long, more begin: what runs may be waiting for one, as a hook
+    does for a write of its own.
 
     Who makes one closes it.
     """
@@ -69,10 +85,13 @@ class HookRunner:
         is_background: bool = False,
         refusal: Callable[[], str | None] = lambda: None,
     ) -> ProcessResult:
-        """Run `argv` as it is, or `command` by a shell, to its end or its limit. When this is cancelled, the program is ended first.
+        """Run `argv` as it is, or `command` by a shell, to its end or its limit.
 
-        `env` is all of its environment, but for the mark by which it is found again; `refusal` says, when its turn has come, why it is
-        not to begin after all. Raises ValueError when there is nothing to run.
+        When this is cancelled, the program is ended first.
+
+        `env` is all of its environment, but for the mark by which it is found again; `refusal`
+        says, when its turn has come, why it is not to begin after all. Raises ValueError when there
+        is nothing to run.
         """
         words = [_SHELL, "-c", command] if command else list(argv or ())
         if not words:
@@ -82,14 +101,18 @@ class HookRunner:
             return _not_begun(f"there is no program {words[0]} on the PATH")
         if any("\0" in text for text in (*words, *env, *env.values())):
             return _not_begun("a command or its environment cannot hold a null character")
-        order = ProcessOrder(argv=[program, *words[1:]], env=env, cwd=cwd, stdin=stdin, timeout_s=timeout_s, cap=cap)
+        order = ProcessOrder(
+            argv=[program, *words[1:]], env=env, cwd=cwd, stdin=stdin, timeout_s=timeout_s, cap=cap
+        )
         async with self._place(is_background):
             if problem := refusal():
                 return _not_begun(problem)
             return await self._run(order)
 
     async def close(self) -> None:
-        """End the keepers that wait for work; those at work end when their run does, or is cancelled."""
+        """End the keepers that wait for work; those at work end when their run does, or is
+        cancelled.
+        """
         idle, self._idle = self._idle, {}
         for keeper, timer in idle.items():
             timer.cancel()
@@ -111,7 +134,10 @@ class HookRunner:
         except RuntimeError:  # how Python says that the system has no room for another thread
             return _not_begun(explain(order, "program", errno.EAGAIN))
         except HookProcessLostError:
-            return _not_begun("it was lost: the process that watched over it ended; whatever it had started was ended too")
+            return _not_begun(
+                "it was lost: the process that watched over it ended; whatever it had started was "
+                "ended too"
+            )
         self._give_back(keeper)
         return _tell(order, kept)
 
@@ -135,7 +161,9 @@ class HookRunner:
 
     def _give_back(self, keeper: HookProcess) -> None:
         if keeper.is_ready:
-            self._idle[keeper] = asyncio.get_running_loop().call_later(self._idle_s, self._let_go, keeper)
+            self._idle[keeper] = asyncio.get_running_loop().call_later(
+                self._idle_s, self._let_go, keeper
+            )
         else:
             keeper.dismiss()
 
@@ -165,8 +193,14 @@ def _problem(order: ProcessOrder, kept: ProcessOutcome) -> str | None:
         return f"it left processes that could not be ended: {', '.join(map(str, kept.stubborn))}"
     if kept.timed_out:
         return f"it was ended: it had not finished within {order.timeout_s:g} s"
-    return explain(order, "program", errno.ENOENT, is_sure=False) if kept.exit_code in _NOT_FOUND else None
+    return (
+        explain(order, "program", errno.ENOENT, is_sure=False)
+        if kept.exit_code in _NOT_FOUND
+        else None
+    )
 
 
 def _not_begun(problem: str | None) -> ProcessResult:
-    return ProcessResult(exit_code=None, stdout=b"", stderr=b"", took_ms=0.0, problem=problem, was_started=False)
+    return ProcessResult(
+        exit_code=None, stdout=b"", stderr=b"", took_ms=0.0, problem=problem, was_started=False
+    )

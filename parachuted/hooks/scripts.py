@@ -1,4 +1,6 @@
-"""Scripts: the programs that a person dropped into the home's hooks folder; each is a hook by its name alone."""
+"""Scripts: the programs that a person dropped into the home's hooks folder; each is a hook by its
+name alone.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,20 @@ from parachuted.hooks.hook import Hook
 from parachuted.hooks.names import UnknownEventError, parse_script_name
 
 _LEFTOVERS = ("~", ".bak", ".orig", ".swp", ".tmp", ".md", ".txt")
-_INTERPRETERS: Mapping[str, tuple[str, ...]] = MappingProxyType({".py": (sys.executable,), ".sh": ("/bin/sh",)})
+_INTERPRETERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {".py": (sys.executable,), ".sh": ("/bin/sh",)}
+)
 _COMMENT = re.compile(r"\s*(?:#+|//+|--|\"{3}|'{3})\s*(.*?)\s*(?:\"{3}|'{3})?\s*")
 _LOOKED_AT = 4_096
 
 
 def read_script(path: Path) -> Hook | None:
-    """The hook that the file is; None: it is none. Raises ValueError where it should be one and is not.
+    """The hook that the file is; None: it is none.
 
-    A program that the system can begin by itself is begun so; a Python or shell script needs neither a mark nor a first line.
+    Raises ValueError where it should be one and is not.
+
+    A program that the system can begin by itself is begun so; a Python or shell script needs
+    neither a mark nor a first line.
     """
     if path.name.endswith(_LEFTOVERS):
         return None
@@ -38,8 +45,17 @@ def read_script(path: Path) -> Hook | None:
         with path.open("rb") as file:
             head = file.read(_LOOKED_AT)
     except OSError as error:
-        raise ValueError(f"{path.name} does not run: it cannot be read ({error.strerror})") from error
-    return Hook(id=path.name, event=event, argv=_argv(path, head), files=(path,), source="script", description=_description(head))
+        raise ValueError(
+            f"{path.name} does not run: it cannot be read ({error.strerror})"
+        ) from error
+    return Hook(
+        id=path.name,
+        event=event,
+        argv=_argv(path, head),
+        files=(path,),
+        source="script",
+        description=_description(head),
+    )
 
 
 def guarded_by(name: str) -> str | None:
@@ -56,7 +72,9 @@ def _argv(path: Path, head: bytes) -> tuple[str, ...]:
     if is_executable and (interpreter is None or head.startswith(b"#!")):
         return (str(path),)
     if interpreter is None:
-        raise ValueError(f"{path.name} does not run: it is not executable; `chmod +x` on it mends that")
+        raise ValueError(
+            f"{path.name} does not run: it is not executable; `chmod +x` on it mends that"
+        )
     return (*interpreter, str(path))
 
 

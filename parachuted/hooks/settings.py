@@ -1,8 +1,11 @@
-"""Settings: hooks.yaml read as hooks, in both shapes, with every mistake and its line. A mistake leaves the other hooks working.
+"""Settings: hooks.yaml read as hooks, in both shapes, with every mistake and its line.
 
-A flat list of hooks under each event is ours; a list of groups, each a matcher and its hooks, is Claude Code's. They may be mixed, and a
-whole settings file of Claude Code's may be pasted. A key that is not known is told of, but what is known of its hook holds: a guard with
-a strange key still guards.
+A mistake leaves the other hooks working.
+
+A flat list of hooks under each event is ours; a list of groups, each a matcher and its hooks, is
+Claude Code's. They may be mixed, and a whole settings file of Claude Code's may be pasted. A key
+that is not known is told of, but what is known of its hook holds: a guard with a strange key still
+guards.
 """
 
 from __future__ import annotations
@@ -24,7 +27,18 @@ from parachuted.hooks.yaml_nodes import DocumentRefusedError, YamlNode, read_doc
 
 _ELSEWHERE = ("prompt", "agent", "http", "mcp_tool")
 _LONGEST_S = 24 * 60 * 60
-_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/nix/", "/opt/homebrew/", "/dev/", "/proc/", "/System/")
+_SYSTEM = (
+    "/usr/",
+    "/bin/",
+    "/sbin/",
+    "/lib/",
+    "/lib64/",
+    "/nix/",
+    "/opt/homebrew/",
+    "/dev/",
+    "/proc/",
+    "/System/",
+)
 _USER_CONFIG = "${user_config."
 _PLACE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _SIGNS = re.compile(r"[();<>|&]+")
@@ -33,7 +47,10 @@ _MEANINGS = {"greater_than": "should be more than 0"}
 
 
 class _Command(BaseModel):
-    """One hook, as it is written. Texts become what they should be, since the reader knows nothing but texts."""
+    """One hook, as it is written.
+
+    Texts become what they should be, since the reader knows nothing but texts.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
@@ -42,7 +59,9 @@ class _Command(BaseModel):
     matcher: str | None = None
     condition: str | None = Field(None, alias="if")
     timeout_s: float = Field(DEFAULT_TIMEOUT_S, alias="timeout", gt=0)
-    on_failure: Literal["continue", "block"] | None = Field(None, validation_alias=AliasChoices("onFailure", "on_failure"))
+    on_failure: Literal["continue", "block"] | None = Field(
+        None, validation_alias=AliasChoices("onFailure", "on_failure")
+    )
     is_async: bool = Field(False, alias="async")  # noqa: FBT003  the field's default
     wakes: bool = Field(False, alias="asyncRewake")  # noqa: FBT003  the same
     order: int = 0
@@ -50,10 +69,24 @@ class _Command(BaseModel):
     status: str | None = Field(None, alias="statusMessage")
 
 
-_KNOWN = frozenset({
-    "type", "command", "args", "matcher", "if", "timeout", "onFailure", "on_failure", "async", "asyncRewake", "order", "shell",
-    "statusMessage", "description",
-})  # fmt: skip
+_KNOWN = frozenset(
+    {
+        "type",
+        "command",
+        "args",
+        "matcher",
+        "if",
+        "timeout",
+        "onFailure",
+        "on_failure",
+        "async",
+        "asyncRewake",
+        "order",
+        "shell",
+        "statusMessage",
+        "description",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +98,9 @@ class _Group:
 
 @dataclass(slots=True, kw_only=True)
 class HookFile:
-    """What hooks.yaml says. `closed` are the events with a hook that cannot be started as it is written, each with why.
+    """What hooks.yaml says.
+
+    `closed` are the events with a hook that cannot be started as it is written, each with why.
 
     `is_off`: it switches off every hook, dropped scripts too.
     """
@@ -79,14 +114,16 @@ class HookFile:
 def read_settings(text: str, *, places: Mapping[str, str]) -> HookFile:
     """The hooks of that text, and in a sentence each what is wrong, with its line.
 
-    `places` are what `$HOME` and the like stand for, so that a script named that way is found. Raises DocumentRefusedError when
-    nothing can be read.
+    `places` are what `$HOME` and the like stand for, so that a script named that way is found.
+    Raises DocumentRefusedError when nothing can be read.
     """
     root = read_document(text)
     if root is None:
         return HookFile()
     if root.entries is None:
-        raise DocumentRefusedError(f"line {root.line}: it should hold `hooks:` with a list under each event")
+        raise DocumentRefusedError(
+            f"line {root.line}: it should hold `hooks:` with a list under each event"
+        )
     reader = _Reader(places)
     for key, node in root.entries:
         reader.take(key, node)
@@ -113,7 +150,9 @@ class _Reader:
         self.found.problems.append(f"line {node.line}: {what}")
 
     def _close(self, event: str, hook: YamlNode, at: YamlNode, what: str) -> None:
-        """Tell of a hook that cannot be started, so that its event has a guard that cannot be asked; one that is async guards nothing."""
+        """Tell of a hook that cannot be started, so that its event has a guard that cannot be
+        asked; one that is async guards nothing.
+        """
         self._tell(at, what)
         if not any(key == "async" and value.text == "true" for key, value in hook.entries or ()):
             self.found.closed.setdefault(event, self.found.problems[-1])
@@ -143,7 +182,12 @@ class _Reader:
             return
         if node.items is None:
             if not node.is_nothing:
-                self._close(event, node, node, f"{name} should be a list: each of its hooks begins with a dash")
+                self._close(
+                    event,
+                    node,
+                    node,
+                    f"{name} should be a list: each of its hooks begins with a dash",
+                )
             return
         for item in node.items:
             number = self._counts[name] = self._counts.get(name, -1) + 1
@@ -151,7 +195,13 @@ class _Reader:
 
     def _item(self, name: str, event: str, node: YamlNode) -> None:
         if node.entries is None:
-            self._close(event, node, node, f"{name} should be a hook, with `type: command` and a command, or a group with `hooks`")
+            self._close(
+                event,
+                node,
+                node,
+                f"{name} should be a hook, with `type: command` and a command, or a group with "
+                "`hooks`",
+            )
             return
         entries = dict(node.entries)
         if "hooks" not in entries:
@@ -160,15 +210,21 @@ class _Reader:
         for key in entries.keys() - {"hooks", "matcher"}:
             self._tell(entries[key], f"{name}: {key[:80]!r} means nothing in a group")
         matcher, listed = entries.get("matcher"), entries["hooks"]
-        if (matcher is not None and matcher.text is None and not matcher.is_nothing) or listed.items is None:
+        if (
+            matcher is not None and matcher.text is None and not matcher.is_nothing
+        ) or listed.items is None:
             self._close(event, node, node, f"{name}: matcher should be a text, and hooks a list")
             return
         for number, item in enumerate(listed.items):
-            self._hook(f"{name}.{number}", event, item, group=_Group(matcher.text if matcher else None))
+            self._hook(
+                f"{name}.{number}", event, item, group=_Group(matcher.text if matcher else None)
+            )
 
     def _hook(self, name: str, event: str, node: YamlNode, *, group: _Group | None = None) -> None:
         if node.entries is None:
-            self._close(event, node, node, f"{name} should be a hook, with `type: command` and a command")
+            self._close(
+                event, node, node, f"{name} should be a hook, with `type: command` and a command"
+            )
             return
         entries = {key: value for key, value in node.entries if not value.is_nothing}
         if not self._is_command(name, event, node, entries):
@@ -180,31 +236,59 @@ class _Reader:
         for key in sorted(twice):
             self._tell(entries.get(key, node), f"{name}: {key!r} stands twice; the last counts")
         try:
-            written = _Command.model_validate({key: value.plain() for key, value in entries.items()})
+            written = _Command.model_validate(
+                {key: value.plain() for key, value in entries.items()}
+            )
         except ValidationError as error:
             for mistake in error.errors():
                 at = str(mistake["loc"][0])
                 means = _MEANINGS.get(mistake["type"], _worded(mistake["msg"]))
-                self._close(event, node, entries.get(at, node), f"{name}: {at} {means}; it does not run")
+                self._close(
+                    event, node, entries.get(at, node), f"{name}: {at} {means}; it does not run"
+                )
             return
         if group is not None and written.matcher is not None:
             self._tell(entries["matcher"], f"{name}: the matcher of its group counts, not its own")
-        self._add(name, event, node, written if group is None else written.model_copy(update={"matcher": group.matcher}))
+        self._add(
+            name,
+            event,
+            node,
+            written if group is None else written.model_copy(update={"matcher": group.matcher}),
+        )
 
-    def _is_command(self, name: str, event: str, node: YamlNode, entries: Mapping[str, YamlNode]) -> bool:
-        kind = entries["type"].text if "type" in entries else "command" if "command" in entries else None
+    def _is_command(
+        self, name: str, event: str, node: YamlNode, entries: Mapping[str, YamlNode]
+    ) -> bool:
+        kind = (
+            entries["type"].text
+            if "type" in entries
+            else "command"
+            if "command" in entries
+            else None
+        )
         if kind == "command":
             return True
         if kind in _ELSEWHERE:
-            self._tell(entries["type"], f"{name}: hooks of the type {kind} are not supported yet; it does not run")
+            self._tell(
+                entries["type"],
+                f"{name}: hooks of the type {kind} are not supported yet; it does not run",
+            )
         else:
             instead = f", not {kind[:80]!r}" if kind else ""
-            self._close(event, node, entries.get("type", node), f"{name}: type should be command{instead}; it does not run")
+            self._close(
+                event,
+                node,
+                entries.get("type", node),
+                f"{name}: type should be command{instead}; it does not run",
+            )
         return False
 
     def _add(self, name: str, event: str, node: YamlNode, written: _Command) -> None:
         if written.args is None and _USER_CONFIG in written.command:
-            what = f"{name}: {_USER_CONFIG}...}} in a line for the shell would be run as code; give it in args. It does not run"
+            what = (
+                f"{name}: {_USER_CONFIG}...}} in a line for the shell would be run as code; "
+                "give it in args. It does not run"
+            )
             self._close(event, node, node, what)
             return
         hook = Hook(
@@ -215,7 +299,8 @@ class _Reader:
             matcher=written.matcher,
             condition=written.condition,
             timeout_s=min(written.timeout_s, _LONGEST_S),
-            is_async=written.is_async and not written.wakes,  # what is to wake the model is waited for, as by `claude -p`
+            is_async=written.is_async
+            and not written.wakes,  # what is to wake the model is waited for, as by `claude -p`
             blocks_on_failure=None if written.on_failure is None else written.on_failure == "block",
             order=written.order,
             files=tuple(dict.fromkeys(_files(written, self._places))),
@@ -230,7 +315,11 @@ class _Reader:
 
 def _argv(written: _Command, places: Mapping[str, str]) -> tuple[str, ...] | None:
     """The words to run with no shell, each filled in by itself."""
-    return None if written.args is None else (_at_home(written.command, places), *(expand(word, places) for word in written.args))
+    return (
+        None
+        if written.args is None
+        else (_at_home(written.command, places), *(expand(word, places) for word in written.args))
+    )
 
 
 def _files(written: _Command, places: Mapping[str, str]) -> Iterator[Path]:
@@ -241,10 +330,12 @@ def _files(written: _Command, places: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _named(word: str, places: Mapping[str, str]) -> Iterator[Path]:
-    """The file that the word names, or those that it names as a shell's line: but for the system's own programs.
+    """The file that the word names, or those that it names as a shell's line: but for the system's
+    own programs.
 
-    Those change with every update, and who could change them could change anything. What is spelled as a path counts where there is
-    nothing now, too: it may have been pinned, and what is laid down there later is looked at before it runs.
+    Those change with every update, and who could change them could change anything. What is spelled
+    as a path counts where there is nothing now, too: it may have been pinned, and what is laid down
+    there later is looked at before it runs.
     """
     try:
         path = Path(places.get("PARACHUTE_VAULT", "/"), _at_home(word, places))
@@ -260,11 +351,18 @@ def _named(word: str, places: Mapping[str, str]) -> Iterator[Path]:
 
 def _at_home(word: str, places: Mapping[str, str]) -> str:
     spelled = expand(word, places)
-    return f"{places['HOME']}{spelled[1:]}" if spelled.startswith("~/") and "HOME" in places else spelled
+    return (
+        f"{places['HOME']}{spelled[1:]}"
+        if spelled.startswith("~/") and "HOME" in places
+        else spelled
+    )
 
 
 def expand(word: str, places: Mapping[str, str]) -> str:
-    """The word with `$NAME` and `${NAME}` replaced, for the names that are known. Never for a shell."""
+    """The word with `$NAME` and `${NAME}` replaced, for the names that are known.
+
+    Never for a shell.
+    """
     return _PLACE.sub(lambda found: places.get(found[1] or found[2], found[0]), word)
 
 

@@ -22,16 +22,21 @@ _LINE_IS_WRONG = {errno.ENOENT: "not on this machine", errno.ENOEXEC: "not a pro
 
 
 def explain(order: ProcessOrder, failed: str, number: int, *, is_sure: bool = True) -> str | None:
-    """Why `failed` ("folder" or "program") could not be entered or begun, by what is there on the disk.
+    """Why `failed` ("folder" or "program") could not be entered or begun, by what is there on the
+    disk.
 
-    Not `is_sure`: something was begun and said that it could not go on; None unless the first line of the file shows why.
+    Not `is_sure`: something was begun and said that it could not go on; None unless the first line
+    of the file shows why.
     """
     if failed == "folder":
         return f"the folder {order.cwd} could not be entered: {os.strerror(number)}"
     path = order.cwd / os.fsdecode(order.argv[0])
     line = _shebang(path)
     if line.endswith("\r"):
-        return f"the first line of {path.name} ends as Windows ends lines, so that no program has its name; save it with Unix line ends"
+        return (
+            f"the first line of {path.name} ends as Windows ends lines, so that no program has "
+            "its name; save it with Unix line ends"
+        )
     if not is_sure:
         return None
     if number == errno.EACCES:
@@ -39,7 +44,9 @@ def explain(order: ProcessOrder, failed: str, number: int, *, is_sure: bool = Tr
     if line and number in _LINE_IS_WRONG:
         return f"the first line of {path.name} names {line}, which is {_LINE_IS_WRONG[number]}"
     return (
-        f"there is no {path}" if number == errno.ENOENT else f"{path.name} could not be started: {_SAYS.get(number, os.strerror(number))}"
+        f"there is no {path}"
+        if number == errno.ENOENT
+        else f"{path.name} could not be started: {_SAYS.get(number, os.strerror(number))}"
     )
 
 

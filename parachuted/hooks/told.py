@@ -11,21 +11,32 @@ _LISTS = ("paths",)
 
 
 def told_data(data: Mapping[str, object], vault: Path) -> dict[str, object]:
-    """The same with whole paths, as a script can use them; `path` and `watcher` stay as they are called in the vault."""
+    """The same with whole paths, as a script can use them; `path` and `watcher` stay as they are
+    called in the vault.
+    """
     told = dict(data)
     for name in _PLACES:
         if isinstance(place := told.get(name), str) and place:
             told[name] = _whole(place, vault)
     for name in _LISTS:
         if isinstance(places := told.get(name), list | tuple):
-            told[name] = [_whole(place, vault) if isinstance(place, str) else place for place in places]
+            told[name] = [
+                _whole(place, vault) if isinstance(place, str) else place for place in places
+            ]
     return told
 
 
 def told_cause(
-    causes: Sequence[str], *, actor: str, run: str | None = None, root: str | None = None, depth: int | None = None
-) -> dict[str, object]:  # fmt: skip
-    """What it followed from. `id` and `root` are of the first cause and of the file that began it, where that is known.
+    causes: Sequence[str],
+    *,
+    actor: str,
+    run: str | None = None,
+    root: str | None = None,
+    depth: int | None = None,
+) -> dict[str, object]:
+    """What it followed from.
+
+    `id` and `root` are of the first cause and of the file that began it, where that is known.
 
     `depth` counts the agents between the person's act and this: 0 is the act itself.
     """

@@ -1,4 +1,6 @@
-"""Trying: hooks run on a sample, so that a person sees what goes in, what comes out and what it would decide. Nothing else happens."""
+"""Trying: hooks run on a sample, so that a person sees what goes in, what comes out and what it
+would decide. Nothing else happens.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ class HookTrialError(ParachuteError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookTrial:
-    """What came of it. `allowed`: whether the act would go on; `passed_over`: the hooks whose matcher does not mean this occurrence."""
+    """What came of it.
+
+    `allowed`: whether the act would go on; `passed_over`: the hooks whose matcher does not mean
+    this occurrence.
+    """
 
     event: str
     allowed: bool
@@ -34,11 +40,19 @@ class HookTrial:
 
 
 async def try_hooks(
-    hooks: Hooks, event: str, *, vault: Path, at: datetime, given: Mapping[str, object] | None = None, only: str | None = None
-) -> HookTrial:  # fmt: skip
-    """Run the hooks that an occurrence of `event` means, or the one called `only`, whatever its matcher says.
+    hooks: Hooks,
+    event: str,
+    *,
+    vault: Path,
+    at: datetime,
+    given: Mapping[str, object] | None = None,
+    only: str | None = None,
+) -> HookTrial:
+    """Run the hooks that an occurrence of `event` means, or the one called `only`, whatever its
+    matcher says.
 
-    Raises HookTrialError for an event or data that cannot be, and NotFoundError for a hook that is not there.
+    Raises HookTrialError for an event or data that cannot be, and NotFoundError for a hook that is
+    not there.
     """
     try:
         name = parse_event(event)
@@ -47,13 +61,26 @@ async def try_hooks(
         raise HookTrialError(str(error)) from error
     declared = [listed.hook for listed in hooks.listed if listed.hook.event == name]
     if only is not None and only not in {hook.id for hook in declared}:
-        raise NotFoundError(f"there is no hook {only[:80]!r} for {name}; `parachute hooks list` shows them")
-    chosen = [hook for hook in declared if hook.id == only or (only is None and _means(hook, occurrence))]
+        raise NotFoundError(
+            f"there is no hook {only[:80]!r} for {name}; `parachute hooks list` shows them"
+        )
+    chosen = [
+        hook for hook in declared if hook.id == only or (only is None and _means(hook, occurrence))
+    ]
     ran = await asyncio.gather(*(hooks.run_one(hook.id, occurrence) for hook in chosen))
-    waited_for = [answer for hook, (answer, _) in zip(chosen, ran, strict=True) if not hook.is_async]
-    passed_over = () if only is not None else tuple(hook.id for hook in declared if hook not in chosen)
+    waited_for = [
+        answer for hook, (answer, _) in zip(chosen, ran, strict=True) if not hook.is_async
+    ]
+    passed_over = (
+        () if only is not None else tuple(hook.id for hook in declared if hook not in chosen)
+    )
     allowed = combine(name, waited_for).allowed
-    return HookTrial(event=name, allowed=allowed, runs=tuple(record for _, record in ran), passed_over=passed_over)
+    return HookTrial(
+        event=name,
+        allowed=allowed,
+        runs=tuple(record for _, record in ran),
+        passed_over=passed_over,
+    )
 
 
 def _means(hook: Hook, occurrence: HookEvent) -> bool:

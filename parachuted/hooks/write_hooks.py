@@ -23,19 +23,35 @@ class ThreadHooks(Protocol):
     def wants(self, event: str) -> bool:
         """Whether there is a hook for that event."""
 
-    def ask_from_thread(self, occurrence: HookEvent, loop: asyncio.AbstractEventLoop) -> HookDecision:
+    def ask_from_thread(
+        self, occurrence: HookEvent, loop: asyncio.AbstractEventLoop
+    ) -> HookDecision:
         """Run the hooks that it concerns on the loop, and wait for what they say."""
 
 
 class WriteHooks:
-    """What the store asks. Nobody is asked before `begin`: what a start puts right was agreed to in an earlier life."""
+    """What the store asks.
+
+    Nobody is asked before `begin`: what a start puts right was agreed to in an earlier life.
+    """
 
     def __init__(
-        self, hooks: ThreadHooks, *, vault: Path, loop: asyncio.AbstractEventLoop, clock: Callable[[], datetime],
+        self,
+        hooks: ThreadHooks,
+        *,
+        vault: Path,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], datetime],
         root_of: Callable[[str], str | None] = lambda _cause: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`root_of`: the file that a cause began with, called in the writing thread."""
-        self._hooks, self._vault, self._loop, self._clock, self._root_of = hooks, vault, loop, clock, root_of
+        self._hooks, self._vault, self._loop, self._clock, self._root_of = (
+            hooks,
+            vault,
+            loop,
+            clock,
+            root_of,
+        )
         self._has_begun = False
 
     def begin(self) -> None:
@@ -50,7 +66,10 @@ class WriteHooks:
         """Put a write to the hooks. Raises HookRefusedError with their words."""
         decision = self._hooks.ask_from_thread(self._occurrence(intent), self._loop)
         if not decision.allowed:
-            raise HookRefusedError(f"a hook refused the write to {printable(intent.path)}, so nothing was written: {decision.reason}")
+            raise HookRefusedError(
+                f"a hook refused the write to {printable(intent.path)}, so nothing was written: "
+                f"{decision.reason}"
+            )
 
     def _occurrence(self, intent: WriteIntent) -> HookEvent:
         author, units = intent.author, list(intent.units())
@@ -68,7 +87,12 @@ class WriteHooks:
         }
         root = self._root_of(author.causes[0]) if author.causes else None
         return HookEvent(
-            event=EVENT, at=self._clock(), vault=self._vault, module=module_of(author.by), session_id=author.run,
-            data=told_data(data, self._vault), cause=told_cause(author.causes, actor=author.by, run=author.run, root=root),
+            event=EVENT,
+            at=self._clock(),
+            vault=self._vault,
+            module=module_of(author.by),
+            session_id=author.run,
+            data=told_data(data, self._vault),
+            cause=told_cause(author.causes, actor=author.by, run=author.run, root=root),
             diff={"text": intent.diff(), "changed": units},
-        )  # fmt: skip
+        )

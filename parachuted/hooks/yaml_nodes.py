@@ -1,6 +1,8 @@
-"""Document: hooks.yaml as texts, lists and mappings that know their lines, within the limits of the bounded reader.
+"""Document: hooks.yaml as texts, lists and mappings that know their lines, within the limits of the
+bounded reader.
 
-YAML's own ideas of `on:` and `no` never arise: every scalar is the text it was. JSON is read too, as a person pastes it.
+YAML's own ideas of `on:` and `no` never arise: every scalar is the text it was. JSON is read too,
+as a person pastes it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ import yaml
 from parachuted.vault.bounded_yaml import YamlRefusedError, plain_text, read_events
 
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
-_BREAKS = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")  # what ends a line in YAML, or may not stand in it at all
+_BREAKS = re.compile(
+    "[\x7f-\x9f\u2028\u2029\ufeff]"
+)  # what ends a line in YAML, or may not stand in it at all
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 
 
@@ -48,12 +52,16 @@ def read_document(text: str) -> YamlNode | None:
     try:
         events = read_events(_as_yaml(text))
     except YamlRefusedError as error:
-        raise DocumentRefusedError(f"{f'line {error.line}: ' if error.line else ''}{error.says}") from error
+        raise DocumentRefusedError(
+            f"{f'line {error.line}: ' if error.line else ''}{error.says}"
+        ) from error
     return _Builder(events).take() if events else None
 
 
 def _as_yaml(text: str) -> str:
-    """JSON as YAML, line by line: tabs are space there, and a string may hold signs that YAML spells otherwise."""
+    """JSON as YAML, line by line: tabs are space there, and a string may hold signs that YAML
+    spells otherwise.
+    """
     if not text.lstrip("\ufeff \t\r\n").startswith("{"):
         return text
     try:
@@ -82,7 +90,10 @@ class _Builder:
             return YamlNode(line=line, entries=self._entries())
         if isinstance(event, yaml.SequenceStartEvent):
             return YamlNode(line=line, items=self._items())
-        return YamlNode(line=line, text=None if plain_text(event) in _NOTHING else str(getattr(event, "value", "")))
+        return YamlNode(
+            line=line,
+            text=None if plain_text(event) in _NOTHING else str(getattr(event, "value", "")),
+        )
 
     def _next(self) -> yaml.Event:
         self._at += 1
@@ -101,6 +112,13 @@ class _Builder:
             key, value = self.take(), self.take()
             if key.text is None:
                 raise DocumentRefusedError(f"line {key.line}: a key should be a word")
-            entries.append((key.text, YamlNode(line=key.line, text=value.text, items=value.items, entries=value.entries)))
+            entries.append(
+                (
+                    key.text,
+                    YamlNode(
+                        line=key.line, text=value.text, items=value.items, entries=value.entries
+                    ),
+                )
+            )
         self._at += 1
         return tuple(entries)

@@ -22,7 +22,10 @@ _SCOPE_FIELDS = frozenset({"module", "capabilities", "paths"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key that was given out. `key_hash` is `sha256:` and 64 hexadecimal digits; `expires` None: never."""
+    """A key that was given out.
+
+    `key_hash` is `sha256:` and 64 hexadecimal digits; `expires` None: never.
+    """
 
     id: str
     key_hash: str
@@ -47,7 +50,10 @@ def hash_of(key: str) -> str:
 
 
 def parse_key(entry: KeyFileValue) -> ApiKey:
-    """The key that an entry declares. Raises ValueError, with the reason, for what is not understood wholly: such a key opens nothing."""
+    """The key that an entry declares.
+
+    Raises ValueError, with the reason, for what is not understood wholly: such a key opens nothing.
+    """
     if not isinstance(entry, dict):
         raise ValueError("it is no entry of names and values")  # noqa: TRY004  what is wrong is the text
     if unknown := sorted(set(entry) - _FIELDS):
@@ -78,7 +84,9 @@ def parse_scope(scope: object) -> Scope:
     module, capabilities, paths = scope.get("module"), scope.get("capabilities"), scope.get("paths")
     if not isinstance(module, str) or not _MODULE.fullmatch(module):
         raise ValueError("module should be the name of one, or *")
-    allowed = frozenset(one for one in CAPABILITIES if _is_texts(capabilities) and one in capabilities)
+    allowed = frozenset(
+        one for one in CAPABILITIES if _is_texts(capabilities) and one in capabilities
+    )
     if not _is_texts(capabilities) or not allowed or allowed != set(capabilities):
         raise ValueError(f"capabilities of {module} should be some of {', '.join(CAPABILITIES)}")
     if "paths" not in scope:
@@ -90,8 +98,15 @@ def parse_scope(scope: object) -> Scope:
 
 def scope_document(scope: Scope) -> dict[str, object]:
     """A scope as it is written."""
-    document: dict[str, object] = {"module": scope.module, "capabilities": [one for one in CAPABILITIES if one in scope.capabilities]}
-    return document if scope.paths is None else {**document, "paths": [glob.text for glob in scope.paths]}
+    document: dict[str, object] = {
+        "module": scope.module,
+        "capabilities": [one for one in CAPABILITIES if one in scope.capabilities],
+    }
+    return (
+        document
+        if scope.paths is None
+        else {**document, "paths": [glob.text for glob in scope.paths]}
+    )
 
 
 def key_document(key: ApiKey) -> dict[str, object]:
@@ -110,7 +125,11 @@ def key_document(key: ApiKey) -> dict[str, object]:
 
 def time_text(at: datetime | None) -> str | None:
     """A time to the second, in UTC, as it is written."""
-    return None if at is None else at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return (
+        None
+        if at is None
+        else at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    )
 
 
 def parse_time(text: str) -> datetime:
@@ -121,7 +140,9 @@ def parse_time(text: str) -> datetime:
 
 def _text(entry: Mapping[str, KeyFileValue], name: str) -> str | None:
     value = entry.get(name)
-    if value is not None and (not isinstance(value, str) or not 1 <= len(value) <= _MOST_NAME or not value.isprintable()):
+    if value is not None and (
+        not isinstance(value, str) or not 1 <= len(value) <= _MOST_NAME or not value.isprintable()
+    ):
         raise ValueError(f"{name} should be a text of 1 to {_MOST_NAME} characters")
     return value
 
@@ -139,4 +160,8 @@ def _time(entry: Mapping[str, KeyFileValue], name: str) -> datetime | None:
 
 
 def _is_texts(value: object) -> TypeGuard[Sequence[str]]:
-    return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(one, str) for one in value)
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and all(isinstance(one, str) for one in value)
+    )

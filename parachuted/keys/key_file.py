@@ -1,6 +1,9 @@
-"""File: keys.yaml in the home, for its owner alone. What cannot be trusted opens nothing, and says why.
+"""File: keys.yaml in the home, for its owner alone.
 
-It is read and written by the command and the daemon alike, one at a time; an entry that is not understood stays as it is.
+What cannot be trusted opens nothing, and says why.
+
+It is read and written by the command and the daemon alike, one at a time; an entry that is not
+understood stays as it is.
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ class NameTakenError(ParachuteError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedKeys:
-    """What the file holds: the keys that are understood, and in a sentence each what is wrong with others."""
+    """What the file holds: the keys that are understood, and in a sentence each what is wrong with
+    others.
+    """
 
     keys: tuple[ApiKey, ...] = ()
     faults: tuple[str, ...] = ()
@@ -47,7 +52,10 @@ class KeyFile:
         return mark_at(self.path)
 
     def load(self) -> LoadedKeys:
-        """The keys; none when there is no file. Raises KeysRefusedError for one that is not to be trusted."""
+        """The keys; none when there is no file.
+
+        Raises KeysRefusedError for one that is not to be trusted.
+        """
         keys: dict[str, ApiKey] = {}
         faults: list[str] = []
         for number, entry in enumerate(self._entries(), start=1):
@@ -61,14 +69,20 @@ class KeyFile:
         return LoadedKeys(keys=tuple(keys.values()), faults=tuple(faults))
 
     def add(self, key: ApiKey) -> None:
-        """Write one more. Raises NameTakenError, KeysRefusedError and StorageFailedError, having changed nothing.
+        """Write one more.
 
-        No two are called the same, since people revoke a key by its name and the audit tells of it by that.
+        Raises NameTakenError, KeysRefusedError and StorageFailedError, having changed nothing.
+
+        No two are called the same, since people revoke a key by its name and the audit tells of it
+        by that.
         """
 
         def longer(entries: list[KeyFileValue]) -> list[object]:
             if any(_field(one, "name") == key.name for one in entries):
-                raise NameTakenError(f"there is a key {key.name!r} already; revoke that one first, or take another name")
+                raise NameTakenError(
+                    f"there is a key {key.name!r} already; revoke that one first, or take another "
+                    "name"
+                )
             return [*entries, key_document(key)]
 
         self._change(longer)
@@ -76,17 +90,25 @@ class KeyFile:
     def remove(self, name: str) -> str:
         """Take away the key of that id, or of that name when only one has it; returns its id.
 
-        An entry that is not understood can be taken away too. Raises NotFoundError, KeysRefusedError and StorageFailedError.
+        An entry that is not understood can be taken away too. Raises NotFoundError,
+        KeysRefusedError and StorageFailedError.
         """
         gone: list[KeyFileValue] = []
 
         def without(entries: list[KeyFileValue]) -> list[object]:
-            found = [one for one in entries if _field(one, "id") == name] or [one for one in entries if _id_of(one) == name]
+            found = [one for one in entries if _field(one, "id") == name] or [
+                one for one in entries if _id_of(one) == name
+            ]
             found = found or [one for one in entries if _field(one, "name") == name]
             if not found:
-                raise NotFoundError(f"there is no key {name[:80]!r}; `parachute keys list` shows them")
+                raise NotFoundError(
+                    f"there is no key {name[:80]!r}; `parachute keys list` shows them"
+                )
             if len(found) > 1:
-                raise NotFoundError(f"{len(found)} keys are called {name[:80]!r}; name one by its id, as `parachute keys list` shows it")
+                raise NotFoundError(
+                    f"{len(found)} keys are called {name[:80]!r}; name one by its id, as "
+                    "`parachute keys list` shows it"
+                )
             gone.append(found[0])
             return [one for one in entries if one is not found[0]]
 
@@ -98,7 +120,9 @@ class KeyFile:
 
         def noted(entries: list[KeyFileValue]) -> list[object]:
             return [
-                {**one, "last_used": time_text(used[_id_of(one)])} if isinstance(one, dict) and _id_of(one) in used else one
+                {**one, "last_used": time_text(used[_id_of(one)])}
+                if isinstance(one, dict) and _id_of(one) in used
+                else one
                 for one in entries
             ]
 
@@ -112,10 +136,17 @@ class KeyFile:
         try:
             document = read_document(text)
         except ValueError as error:
-            raise KeysRefusedError(f"no key opens anything: {NAME} cannot be understood, {error}") from error
-        entries = document.get(_LIST) if isinstance(document, dict) and set(document) == {_LIST} else None
+            raise KeysRefusedError(
+                f"no key opens anything: {NAME} cannot be understood, {error}"
+            ) from error
+        entries = (
+            document.get(_LIST) if isinstance(document, dict) and set(document) == {_LIST} else None
+        )
         if not isinstance(entries, list):
-            raise KeysRefusedError(f"no key opens anything: {NAME} should hold `{_LIST}:` with a list, and nothing else")
+            raise KeysRefusedError(
+                f"no key opens anything: {NAME} should hold `{_LIST}:` with a list, and nothing "
+                "else"
+            )
         return entries
 
     def _text(self) -> str | None:
@@ -129,10 +160,15 @@ class KeyFile:
             with locked(self._home, "keys.lock"):
                 text = write_document({_LIST: change(self._entries())})
                 if len(text.encode()) > _LIMIT:
-                    raise KeysRefusedError(f"{NAME} would be larger than {_LIMIT // 1024} KB; revoke keys that nobody needs")
+                    raise KeysRefusedError(
+                        f"{NAME} would be larger than {_LIMIT // 1024} KB; revoke keys that "
+                        "nobody needs"
+                    )
                 replace_private(self.path.resolve(), text.encode())
         except OSError as error:
-            raise StorageFailedError(f"{NAME} could not be written: {error.strerror}", errno=error.errno) from error
+            raise StorageFailedError(
+                f"{NAME} could not be written: {error.strerror}", errno=error.errno
+            ) from error
 
 
 def _field(entry: KeyFileValue, name: str) -> str | None:

@@ -1,4 +1,6 @@
-"""Ring: the keys of keys.yaml as they are at this moment, in memory, and when each was last used."""
+"""Ring: the keys of keys.yaml as they are at this moment, in memory, and when each was last
+used.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ class KeyRing:
         return self._used.get(key.id, key.last_used)
 
     def look(self) -> None:
-        """See to it that what is held is what the file says. A file read just when it was written is read again."""
+        """See to it that what is held is what the file says.
+
+        A file read just when it was written is read again.
+        """
         mark = self.file.mark()
         if mark == self._mark and not self.is_unsettled:
             return
@@ -61,10 +66,16 @@ class KeyRing:
     def ends_within(self, seconds: float) -> bool:
         """Whether a key expires in that time."""
         now = self._clock()
-        return any(key.expires is not None and now < key.expires <= now + timedelta(seconds=seconds) for key in self._held.keys)
+        return any(
+            key.expires is not None and now < key.expires <= now + timedelta(seconds=seconds)
+            for key in self._held.keys
+        )
 
     def find(self, given: str) -> ApiKey | None:
-        """The key whose text that is, expired or not; None: there is none. The time it takes does not tell how near it was."""
+        """The key whose text that is, expired or not; None: there is none.
+
+        The time it takes does not tell how near it was.
+        """
         self.look()
         if len(given) > _LONGEST:
             return None
@@ -81,10 +92,15 @@ class KeyRing:
         return key.identity()
 
     def holds(self, identity: Identity) -> bool:
-        """Whether a key says the same of who asked with it, in the file as it is now, and has not expired."""
+        """Whether a key says the same of who asked with it, in the file as it is now, and has not
+        expired.
+        """
         self.look()
         now = self._clock()
-        return any(key.id == identity.id and key.identity() == identity and not key.is_over(now) for key in self._held.keys)
+        return any(
+            key.id == identity.id and key.identity() == identity and not key.is_over(now)
+            for key in self._held.keys
+        )
 
     def flush(self) -> None:
         """Write the times of use. In a thread. Raises KeysRefusedError and StorageFailedError."""

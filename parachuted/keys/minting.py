@@ -29,7 +29,9 @@ class MintedKey:
     secret: str
 
 
-def mint(name: str, scopes: Sequence[Scope], *, now: datetime, expires: datetime | None = None) -> MintedKey:
+def mint(
+    name: str, scopes: Sequence[Scope], *, now: datetime, expires: datetime | None = None
+) -> MintedKey:
     """Make a key. Raises ValueError, with the reason, for a name or an end that cannot be."""
     if not 1 <= len(name) <= 100 or not name.isprintable() or name != name.strip():  # noqa: PLR2004
         raise ValueError("the name of a key should be a text of 1 to 100 characters in one line")
@@ -40,25 +42,48 @@ def mint(name: str, scopes: Sequence[Scope], *, now: datetime, expires: datetime
     secret = PREFIX + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
     made = now.replace(microsecond=0)
     key = ApiKey(
-        id=f"k_{secrets.token_hex(6)}", key_hash=hash_of(secret), name=name, scopes=tuple(scopes), created=made, expires=expires
-    )  # fmt: skip
+        id=f"k_{secrets.token_hex(6)}",
+        key_hash=hash_of(secret),
+        name=name,
+        scopes=tuple(scopes),
+        created=made,
+        expires=expires,
+    )
     return MintedKey(key=key, secret=secret)
 
 
 def parse_words(words: str, paths: Sequence[str]) -> Scope:
-    """The scope of `daily:read,write`, limited to these patterns (none: every path). Raises ValueError, with the reason."""
+    """The scope of `daily:read,write`, limited to these patterns (none: every path).
+
+    Raises ValueError, with the reason.
+    """
     module, mark, capabilities = words.partition(":")
     if not mark:
-        raise ValueError(f"{words[:80]!r} should be a module and what may be done there, such as daily:read,write")
-    scope = parse_scope({"module": module, "capabilities": [one.strip() for one in capabilities.split(",")]})
-    return Scope(module=scope.module, capabilities=scope.capabilities, paths=tuple(map(PathGlob, paths)) if paths else None)
+        raise ValueError(
+            f"{words[:80]!r} should be a module and what may be done there, such as "
+            "daily:read,write"
+        )
+    scope = parse_scope(
+        {"module": module, "capabilities": [one.strip() for one in capabilities.split(",")]}
+    )
+    return Scope(
+        module=scope.module,
+        capabilities=scope.capabilities,
+        paths=tuple(map(PathGlob, paths)) if paths else None,
+    )
 
 
 def parse_end(words: str, now: datetime) -> datetime:
-    """When `90d` (or 12h, 4w, 1y) from now is, or the ISO 8601 time that it is. Raises ValueError, with the reason."""
+    """When `90d` (or 12h, 4w, 1y) from now is, or the ISO 8601 time that it is.
+
+    Raises ValueError, with the reason.
+    """
     span = _SPAN.fullmatch(words)
     try:
         end = now + timedelta(hours=int(span[1]) * _HOURS[span[2]]) if span else parse_time(words)
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"{words[:80]!r} should be a span such as 90d (h, d, w or y) or a time such as 2027-01-31T12:00:00Z") from error
+        raise ValueError(
+            f"{words[:80]!r} should be a span such as 90d (h, d, w or y) or a time such as "
+            "2027-01-31T12:00:00Z"
+        ) from error
     return end.replace(microsecond=0)

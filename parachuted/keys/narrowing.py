@@ -1,4 +1,7 @@
-"""Narrowing: whether what a new key may do is provably no more than what its maker may. When in doubt, it is not."""
+"""Narrowing: whether what a new key may do is provably no more than what its maker may.
+
+When in doubt, it is not.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,24 @@ from parachuted.keys.scopes import Capability, Identity, Scope
 
 def is_narrower(new: Sequence[Scope], maker: Identity) -> bool:
     """Whether all that `new` allows, on each route and each path, is allowed to `maker` too."""
-    return all(_is_allowed(scope, capability, maker) for scope in new for capability in scope.capabilities)
+    return all(
+        _is_allowed(scope, capability, maker) for scope in new for capability in scope.capabilities
+    )
 
 
 def _is_allowed(scope: Scope, capability: Capability, maker: Identity) -> bool:
-    """A maker's scope on daily is one on a part of the vault too; then so is the new one's, and no more than it."""
+    """A maker's scope on daily is one on a part of the vault too; then so is the new one's, and no
+    more than it.
+    """
     grant = maker.grant(scope.module, capability)
     if grant is None or (scope.paths is None and grant.alternatives is not None):
         return False
     if scope.paths is None or grant.alternatives is None:
         return True
-    return all(any(all(_covers(globs, path) for globs in every) for every in grant.alternatives) for path in scope.paths)
+    return all(
+        any(all(_covers(globs, path) for globs in every) for every in grant.alternatives)
+        for path in scope.paths
+    )
 
 
 def _covers(globs: tuple[PathGlob, ...], path: PathGlob) -> bool:

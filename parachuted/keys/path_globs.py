@@ -1,6 +1,9 @@
-"""Globs: patterns over paths of the vault. `*` and `?` stay within one name, `**` stands for any number of names.
+"""Globs: patterns over paths of the vault.
 
-Each star takes as little as it can and never gives it back, which decides the same, so the time is bounded by pattern times path.
+`*` and `?` stay within one name, `**` stands for any number of names.
+
+Each star takes as little as it can and never gives it back, which decides the same, so the time is
+bounded by pattern times path.
 """
 
 from __future__ import annotations
@@ -16,7 +19,10 @@ _MOST_CHARACTERS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PathGlob:
-    """One pattern, relative to the vault. Raises ValueError, with the reason, for what can match nothing in a vault."""
+    """One pattern, relative to the vault.
+
+    Raises ValueError, with the reason, for what can match nothing in a vault.
+    """
 
     text: str
     _files: re.Pattern[str] = field(init=False, repr=False, compare=False)
@@ -25,12 +31,18 @@ class PathGlob:
         names = self.text.split("/")
         if not self.text or len(self.text) > _MOST_CHARACTERS or "\0" in self.text:
             raise ValueError(f"{self.text[:80]!r} is no pattern of paths")
-        if any(name in {"", ".", ".."} or ("**" in name and name != "**") for name in names) or self.text.startswith("~"):
-            raise ValueError(f"{self.text[:80]!r} is no pattern of paths in a vault, such as 'Projects/**'")
+        if any(
+            name in {"", ".", ".."} or ("**" in name and name != "**") for name in names
+        ) or self.text.startswith("~"):
+            raise ValueError(
+                f"{self.text[:80]!r} is no pattern of paths in a vault, such as 'Projects/**'"
+            )
         object.__setattr__(self, "_files", re.compile(_expression(self._names())))
 
     def matches(self, path: str) -> bool:
-        """Whether that file is meant; a folder is meant by what is below it, so `Projects/**` is not `Projects`."""
+        """Whether that file is meant; a folder is meant by what is below it, so `Projects/**` is
+        not `Projects`.
+        """
         return self._files.fullmatch(path) is not None
 
     def enters(self, folder: str) -> bool:
@@ -43,10 +55,17 @@ class PathGlob:
         return all(_covers_name(name, part) for name, part in zip(names, parts, strict=False))
 
     def covers(self, other: PathGlob) -> bool:
-        """Whether every file that `other` means is meant here too, as far as it shows: a no may be a yes that is hard to prove."""
+        """Whether every file that `other` means is meant here too, as far as it shows: a no may be
+        a yes that is hard to prove.
+        """
         if self.text == "**":
             return True
-        return _matches(_ordered(self._names()), _ordered(other._names()), "**", lambda mine, its: its != "**" and _covers_name(mine, its))
+        return _matches(
+            _ordered(self._names()),
+            _ordered(other._names()),
+            "**",
+            lambda mine, its: its != "**" and _covers_name(mine, its),
+        )
 
     def _names(self) -> list[str]:
         names = self.text.split("/")
@@ -54,7 +73,10 @@ class PathGlob:
 
 
 def _expression(names: Sequence[str]) -> str:
-    """A regular expression for paths. Names between two `**` are looked for from the left, and the first place holds."""
+    """A regular expression for paths.
+
+    Names between two `**` are looked for from the left, and the first place holds.
+    """
     groups: list[list[str]] = [[]]
     for name in names:
         if name != "**":
@@ -87,7 +109,9 @@ def _literal(piece: str) -> str:
 
 
 def _ordered(names: Sequence[str]) -> list[str]:
-    """The same, with one spelling for all that mean the same: `*` and `**` side by side as one `**` and then the others."""
+    """The same, with one spelling for all that mean the same: `*` and `**` side by side as one `**`
+    and then the others.
+    """
     found: list[str] = []
     for name in names:
         start = len(found)
@@ -101,13 +125,19 @@ def _ordered(names: Sequence[str]) -> list[str]:
 
 
 def _covers_name(pattern: str, name: str) -> bool:
-    """Whether `pattern` matches all that `name` does; a name without wild cards is matched or not."""
+    """Whether `pattern` matches all that `name` does; a name without wild cards is matched or
+    not.
+    """
     if "*" not in pattern and "?" not in pattern:
         return pattern == name
-    return _matches(pattern, name, "*", lambda mine, its: mine == its or (mine == "?" and its != "*"))
+    return _matches(
+        pattern, name, "*", lambda mine, its: mine == its or (mine == "?" and its != "*")
+    )
 
 
-def _matches(pattern: Sequence[_T], text: Sequence[_T], star: _T, same: Callable[[_T, _T], bool]) -> bool:
+def _matches(
+    pattern: Sequence[_T], text: Sequence[_T], star: _T, same: Callable[[_T, _T], bool]
+) -> bool:
     at = mark = here = 0
     back: int | None = None
     while here < len(text):

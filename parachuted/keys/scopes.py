@@ -1,7 +1,9 @@
-"""Scopes: what an identity may do, decided from the route that was reached and never from the spelling of a path.
+"""Scopes: what an identity may do, decided from the route that was reached and never from the
+spelling of a path.
 
-A scope names a module (`*`: all), capabilities, and optionally patterns of paths. No capability implies another. A scope on a module that
-keeps its notes in a folder of the vault (daily, chat, brain) is also one on the vault's own routes, for that folder alone.
+A scope names a module (`*`: all), capabilities, and optionally patterns of paths. No capability
+implies another. A scope on a module that keeps its notes in a folder of the vault (daily, chat,
+brain) is also one on the vault's own routes, for that folder alone.
 """
 
 from __future__ import annotations
@@ -15,7 +17,11 @@ Capability: TypeAlias = Literal["read", "write", "admin"]
 CAPABILITIES: tuple[Capability, ...] = ("read", "write", "admin")
 VAULT = "vault"
 KNOWN_MODULES = ("vault", "curator", "system", "daily", "chat", "brain", "*")
-_FOLDERS = {"daily": PathGlob("Daily/**"), "chat": PathGlob("Chat/**"), "brain": PathGlob("Brain/**")}
+_FOLDERS = {
+    "daily": PathGlob("Daily/**"),
+    "chat": PathGlob("Chat/**"),
+    "brain": PathGlob("Brain/**"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +35,10 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessGrant:
-    """What a caller may touch on the route it reached. Each alternative is a set of patterns that must all hold; None: every path."""
+    """What a caller may touch on the route it reached.
+
+    Each alternative is a set of patterns that must all hold; None: every path.
+    """
 
     alternatives: tuple[tuple[tuple[PathGlob, ...], ...], ...] | None
 
@@ -37,19 +46,29 @@ class AccessGrant:
         """Whether that file of the vault exists for the caller."""
         if self.alternatives is None:
             return True
-        return any(all(any(glob.matches(path) for glob in globs) for globs in every) for every in self.alternatives)
+        return any(
+            all(any(glob.matches(path) for glob in globs) for globs in every)
+            for every in self.alternatives
+        )
 
     def enters(self, folder: str) -> bool:
         """Whether a file that exists for the caller could be below that folder."""
         if self.alternatives is None:
             return True
-        return any(all(any(glob.enters(folder) for glob in globs) for globs in every) for every in self.alternatives)
+        return any(
+            all(any(glob.enters(folder) for glob in globs) for globs in every)
+            for every in self.alternatives
+        )
 
     def both(self, other: AccessGrant) -> AccessGrant:
         """What both see."""
         if self.alternatives is None or other.alternatives is None or self == other:
             return self if other.alternatives is None else other
-        return AccessGrant(alternatives=tuple((*mine, *its) for mine in self.alternatives for its in other.alternatives))
+        return AccessGrant(
+            alternatives=tuple(
+                (*mine, *its) for mine in self.alternatives for its in other.alternatives
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +86,9 @@ class Identity:
 
 
 def granted(scopes: tuple[Scope, ...], module: str, capability: Capability) -> AccessGrant | None:
-    """What these scopes allow to touch where `capability` on `module` is asked for; None: nothing."""
+    """What these scopes allow to touch where `capability` on `module` is asked for; None:
+    nothing.
+    """
     found = []
     for scope in scopes:
         if capability not in scope.capabilities:

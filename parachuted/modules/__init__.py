@@ -1,4 +1,7 @@
-"""Modules: what anyone can add, with the names that its author needs. The daemon's parts are imported from their own files."""
+"""Modules: what anyone can add, with the names that its author needs.
+
+The daemon's parts are imported from their own files.
+"""
 
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
 from parachuted.modules.declare import event, interface, mcp_tool, route, schedule

@@ -1,4 +1,6 @@
-"""Actions: what a person does about modules, told as documents: the same for the command, with or without a daemon, and for the app."""
+"""Actions: what a person does about modules, told as documents: the same for the command, with or
+without a daemon, and for the app.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +16,43 @@ from parachuted.modules.registry.consent import Consent
 
 
 class ModuleActions:
-    """Every call reads or writes the disk: from a thread, where a loop must not wait. Raises what `ModuleApprovals` raises."""
+    """Every call reads or writes the disk: from a thread, where a loop must not wait.
+
+    Raises what `ModuleApprovals` raises.
+    """
 
     def __init__(self, trust: ModuleApprovals) -> None:
         self._trust = trust
 
     def listing(self) -> list[dict[str, Any]]:
-        """Every module, installed or only lying in the vault's `Modules/`, as it stands where nothing runs."""
+        """Every module, installed or only lying in the vault's `Modules/`, as it stands where
+        nothing runs.
+        """
         return [_told(entry) for entry in self._trust.entries()]
 
     def consent(self, name: str) -> dict[str, Any]:
-        """What approving its folder, as it is now, would allow, and how it differs from what was approved. Raises NotFoundError."""
+        """What approving its folder, as it is now, would allow, and how it differs from what was
+        approved. Raises NotFoundError.
+        """
         entry = self._trust.entry(name)
         if entry.state == "missing":
-            raise NotFoundError(f"the folder of {name} is gone; what was approved still runs, if it is enabled")
-        consent, diff = self._trust.review(name)  # of one reading: what is shown is what the digest names
-        return {"name": name, "hash": consent.digest, "state": entry.state, "diff": diff} | _consent(consent)
+            raise NotFoundError(
+                f"the folder of {name} is gone; what was approved still runs, if it is enabled"
+            )
+        consent, diff = self._trust.review(
+            name
+        )  # of one reading: what is shown is what the digest names
+        return {
+            "name": name,
+            "hash": consent.digest,
+            "state": entry.state,
+            "diff": diff,
+        } | _consent(consent)
 
     def install(self, source: str, *, dev: bool, path: str | None) -> dict[str, Any]:
-        """Put it into the vault's `Modules/`, unless it lies there, and say what approving it would allow. Nothing of it runs."""
+        """Put it into the vault's `Modules/`, unless it lies there, and say what approving it would
+        allow. Nothing of it runs.
+        """
         name = None if dev or path else self._lying(source)
         if name is None:
             entry, consent = self._trust.install(source, dev=dev, path=path)
@@ -42,7 +62,9 @@ class ModuleActions:
 
     def _lying(self, source: str) -> str | None:
         """The name of the module whose folder in the vault that is."""
-        return next((entry.name for entry in self._trust.entries() if Path(source) == entry.folder), None)
+        return next(
+            (entry.name for entry in self._trust.entries() if Path(source) == entry.folder), None
+        )
 
     def approve(self, name: str, digest: str, trust: TrustLevel | None) -> dict[str, Any]:
         """Approve the very bytes that were shown under that digest."""
@@ -57,12 +79,18 @@ class ModuleActions:
         return _told(self._trust.disable(name))
 
     def remove(self, name: str) -> dict[str, Any]:
-        """Forget it. Its folder goes too if it is what `install` put there, unchanged since: what a person wrote stays."""
+        """Forget it.
+
+        Its folder goes too if it is what `install` put there, unchanged since: what a person wrote
+        stays.
+        """
         return {"name": name, "removed": True, "folder_removed": self._trust.remove(name)}
 
 
 def status_document(status: ModuleStatus) -> dict[str, Any]:
-    """One module as JSON: `status` how it runs, `state` how its folder stands to what was approved."""
+    """One module as JSON: `status` how it runs, `state` how its folder stands to what was
+    approved.
+    """
     return {
         "name": status.name,
         "version": status.version,
@@ -90,7 +118,9 @@ def status_document(status: ModuleStatus) -> dict[str, Any]:
 
 
 def _told(entry: ModuleEntry) -> dict[str, Any]:
-    return status_document(status_of(entry, where=None, limits=None, declared=None, problem=entry.problem, choices=[]))
+    return status_document(
+        status_of(entry, where=None, limits=None, declared=None, problem=entry.problem, choices=[])
+    )
 
 
 def _consent(consent: Consent) -> dict[str, Any]:

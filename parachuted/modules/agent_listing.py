@@ -22,9 +22,14 @@ from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.run_request import RunRequest
 from parachuted.vault import VaultIndex, printable
 
-_READING, _WRITING = ("list_notes", "read_note", "search_notes"), ("write_note", "append_note", "edit_section")
+_READING, _WRITING = (
+    ("list_notes", "read_note", "search_notes"),
+    ("write_note", "append_note", "edit_section"),
+)
 _OF_CURATOR = ("list_context_files", "read_context", "update_context", "no_change")
-_CURATOR_IS = "Keeps a note current with what it watches: it reads what changed, and writes that note alone."
+_CURATOR_IS = (
+    "Keeps a note current with what it watches: it reads what changed, and writes that note alone."
+)
 _MOST_SHOWN = 20
 
 
@@ -42,8 +47,10 @@ class ApprovedModules(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStatus:
-    """One agent. `problem` says why it would not run here or, where it `runs_here` all the same, what it has to do without; `order` is
-    what it would be asked with, None for curators.
+    """One agent.
+
+    `problem` says why it would not run here or, where it `runs_here` all the same, what it has to
+    do without; `order` is what it would be asked with, None for curators.
     """
 
     name: str
@@ -74,8 +81,14 @@ class AgentListing:
     """All agents. `names` are those of all modules that there are."""
 
     def __init__(
-        self, desk: AgentService, modules: ApprovedModules, names: Callable[[], Iterable[str]], watches: WatchRegistry, index: VaultIndex, origins: Origins
-    ) -> None:  # fmt: skip
+        self,
+        desk: AgentService,
+        modules: ApprovedModules,
+        names: Callable[[], Iterable[str]],
+        watches: WatchRegistry,
+        index: VaultIndex,
+        origins: Origins,
+    ) -> None:
         self._desk, self._modules, self._names = desk, modules, names
         self._watches, self._index, self._origins = watches, index, origins
 
@@ -85,7 +98,10 @@ class AgentListing:
         for module in sorted(self._names()):
             approved = self._modules.approved(module)
             if approved is not None:
-                found += [f"{module}/{agent}" for agent in {**self._modules.agents_of(module), **approved.manifest.agents}]
+                found += [
+                    f"{module}/{agent}"
+                    for agent in {**self._modules.agents_of(module), **approved.manifest.agents}
+                ]
         return found
 
     async def get(self, name: str, *, folder: str | None = None) -> AgentStatus:
@@ -105,9 +121,17 @@ class AgentListing:
             *(tool.name for tool in (one.tools(Taint()) if one.tools else ())),
         )
         return AgentStatus(
-            name=one.name, description=one.config.description or one.who, module=one.module, grant=grant, tools=(*tools, *grant.native),
-            calls=grant.tools, config=one.config, order=order, problem=problem or lost, runs_here=problem is None,
-        )  # fmt: skip
+            name=one.name,
+            description=one.config.description or one.who,
+            module=one.module,
+            grant=grant,
+            tools=(*tools, *grant.native),
+            calls=grant.tools,
+            config=one.config,
+            order=order,
+            problem=problem or lost,
+            runs_here=problem is None,
+        )
 
     async def all(self) -> list[AgentStatus]:
         """All of them; one whose settings are wrong is told of as what runs nowhere."""
@@ -122,7 +146,15 @@ class AgentListing:
                 grant = Grant(agent=name, reads=nothing, writes=nothing, lane=nothing)
                 module = name.partition("/")[0]
                 found.append(
-                    AgentStatus(name=name, description="", module=module, grant=grant, tools=(), problem=error.message, runs_here=False)
+                    AgentStatus(
+                        name=name,
+                        description="",
+                        module=module,
+                        grant=grant,
+                        tools=(),
+                        problem=error.message,
+                        runs_here=False,
+                    )
                 )
         return found
 
@@ -141,19 +173,40 @@ class AgentListing:
             reads += 1
             first += [printable(path)] if reads <= _MOST_SHOWN else []
             entry = self._index.get(path)
-            strangers += self._origins.of(path, entry.digest if entry is not None else None) in UNTRUSTED
+            strangers += (
+                self._origins.of(path, entry.digest if entry is not None else None) in UNTRUSTED
+            )
         return ReachableFiles(
-            reads=reads, writes=writes, strangers=strangers, left_out=total - reads, first=tuple(first), first_writes=tuple(first_writes)
-        )  # fmt: skip
+            reads=reads,
+            writes=writes,
+            strangers=strangers,
+            left_out=total - reads,
+            first=tuple(first),
+            first_writes=tuple(first_writes),
+        )
 
     def exposure(self, known: AgentStatus, seen: ReachableFiles) -> Exposure:
         """Whether it has private data, strangers' text and a way out."""
-        return exposure(known.grant, private_files=seen.reads - seen.strangers, untrusted_files=seen.strangers, calls=known.calls)
+        return exposure(
+            known.grant,
+            private_files=seen.reads - seen.strangers,
+            untrusted_files=seen.strangers,
+            calls=known.calls,
+        )
 
     def _curator(self) -> AgentStatus:
         """All that curators reach together; each run reaches one note and what that watches."""
         watchers = [declaration.watcher for declaration in self._watches.all()]
         own = exactly(watchers)
-        reads = exactly(dict.fromkeys([*watchers, *(str(path) for one in watchers for path in self._watches.watched_by(one))]))
+        reads = exactly(
+            dict.fromkeys(
+                [
+                    *watchers,
+                    *(str(path) for one in watchers for path in self._watches.watched_by(one)),
+                ]
+            )
+        )
         grant = Grant(agent=CURATOR, reads=reads, writes=own, lane=own)
-        return AgentStatus(name=CURATOR, description=_CURATOR_IS, module=None, grant=grant, tools=_OF_CURATOR)
+        return AgentStatus(
+            name=CURATOR, description=_CURATOR_IS, module=None, grant=grant, tools=_OF_CURATOR
+        )

@@ -34,8 +34,9 @@ from parachuted.vault import Author, History, ObjectStore, WriteResult
 class SandboxedRun:
     """What a run's container is made from.
 
-    `wrote` hears of each write that was checked in; `put_forward` takes what it may not write; `ask_host` and `ask_command` ask a person
-    whether it may reach a host, or run a command, that it was not granted.
+    `wrote` hears of each write that was checked in; `put_forward` takes what it may not write;
+    `ask_host` and `ask_command` ask a person whether it may reach a host, or run a command, that it
+    was not granted.
     """
 
     run: str
@@ -67,15 +68,19 @@ class SandboxProvider(Protocol):
         ...
 
     def open(self, boxed: SandboxedRun) -> AbstractAsyncContextManager[OpenedSandbox]:
-        """The run's private copy of what it was granted, and the CLI's own tools over it. What it made is checked in when this is left
-        without an error, and dropped with one. Raises AgentUnavailableError.
+        """The run's private copy of what it was granted, and the CLI's own tools over it.
+
+        What it made is checked in when this is left without an error, and dropped with one. Raises
+        AgentUnavailableError.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleTrust:
-    """What an agent's run must know of a module whose tool it calls: whether a person trusts it, and the interfaces that it provides."""
+    """What an agent's run must know of a module whose tool it calls: whether a person trusts it,
+    and the interfaces that it provides.
+    """
 
     is_trusted: bool = True
     provides: tuple[str, ...] = ()
@@ -85,11 +90,13 @@ class ModuleTrust:
 class AgentParts:
     """What agents work with.
 
-    `tools` are those of all modules, by module, `call_tool` calls one, and `standing` says how a module stands; `declared` answers the
-    agents that a module's class declares beside its manifest, `said` what a person has a module's agents told besides their own
-    instructions (it may read the disk); `is_paused` whether a person has stopped new runs; `room` is how many may be at work at once.
-    `boxes` gives a run its container, None: there are none; `origins` says whose texts are a stranger's, `taints` which sessions have read
-    one, `suggestions` takes what may not be written at once, and `permissions` asks a person.
+    `tools` are those of all modules, by module, `call_tool` calls one, and `standing` says how a
+    module stands; `declared` answers the agents that a module's class declares beside its manifest,
+    `said` what a person has a module's agents told besides their own instructions (it may read the
+    disk); `is_paused` whether a person has stopped new runs; `room` is how many may be at work at
+    once. `boxes` gives a run its container, None: there are none; `origins` says whose texts are a
+    stranger's, `taints` which sessions have read one, `suggestions` takes what may not be written
+    at once, and `permissions` asks a person.
     """
 
     backend: Backend
@@ -106,7 +113,9 @@ class AgentParts:
     asker: HookAsker = field(default_factory=NoHooks)
     is_paused: Callable[[], bool] = lambda: False
     tools: Callable[[], Iterable[tuple[str, DeclaredTool]]] = tuple
-    call_tool: Callable[[str, str, Mapping[str, object], Authority], Awaitable[object]] | None = None
+    call_tool: Callable[[str, str, Mapping[str, object], Authority], Awaitable[object]] | None = (
+        None
+    )
     standing: Callable[[str], ModuleTrust] = lambda _module: ModuleTrust()
     declared: Callable[[str], Mapping[str, AgentConfig]] = lambda _module: {}
     said: Callable[[str], str | None] = lambda _module: None

@@ -1,7 +1,9 @@
-"""Agent runs: the one way by which any agent but a curator works, whoever asks: a module, a schedule, a bot, a person.
+"""Agent runs: the one way by which any agent but a curator works, whoever asks: a module, a
+schedule, a bot, a person.
 
-It asks budgets, builds the grant by the one function that does, refuses what cannot run here before anything is spent, and holds the run
-where it can be ended. What an agent asks another agent for lies within its own grant.
+It asks budgets, builds the grant by the one function that does, refuses what cannot run here before
+anything is spent, and holds the run where it can be ended. What an agent asks another agent for
+lies within its own grant.
 """
 
 from __future__ import annotations
@@ -18,7 +20,12 @@ from parachuted.access.granting import build_grant, may_begin
 from parachuted.agents import RunLimits
 from parachuted.agents.active_runs import ActiveRun
 from parachuted.agents.permission import PermissionRequest
-from parachuted.errors import ActRefusedError, AgentFailedError, AgentUnavailableError, StorageFailedError
+from parachuted.errors import (
+    ActRefusedError,
+    AgentFailedError,
+    AgentUnavailableError,
+    StorageFailedError,
+)
 from parachuted.history.run_account import RunAccounts
 from parachuted.modules.access import VaultParts
 from parachuted.modules.agent_parts import AgentParts
@@ -53,8 +60,9 @@ class AgentRunner:
     async def run(self, order: RunRequest) -> RunReport:
         """Let the agent answer the prompt.
 
-        Raises ActRefusedError for what may not be, AgentUnavailableError when it could not begin and cost nothing, AgentStoppedError when
-        it was ended, AgentFailedError when it did not end well.
+        Raises ActRefusedError for what may not be, AgentUnavailableError when it could not begin
+        and cost nothing, AgentStoppedError when it was ended, AgentFailedError when it did not end
+        well.
         """
         asked = self._parts.at_work.moment
         grant, lost = await self.possible(order, self.grant(order))
@@ -63,16 +71,28 @@ class AgentRunner:
             return await self._run(order, grant, lost, asked)
 
     def grant(self, order: RunRequest) -> Grant:
-        """What that run may do: what its config says, within what its module may, its caller may, and the agent that asks for it may."""
+        """What that run may do: what its config says, within what its module may, its caller may,
+        and the agent that asks for it may.
+        """
         one, authority = order.definition, order.authority
         bounds = one.bounds.limited(authority.reads, authority.writes)
         grant = build_grant(
-            one.config, agent=one.name, bounds_read=bounds.reads, bounds_write=bounds.writes, entry=order.entry, folder=order.folder,
-            narrowing=order.narrowing, tools=one.calls,
-        )  # fmt: skip
-        if authority.is_limited:  # whoever asks is for some paths of the vault, and these are beside it
+            one.config,
+            agent=one.name,
+            bounds_read=bounds.reads,
+            bounds_write=bounds.writes,
+            entry=order.entry,
+            folder=order.folder,
+            narrowing=order.narrowing,
+            tools=one.calls,
+        )
+        if (
+            authority.is_limited
+        ):  # whoever asks is for some paths of the vault, and these are beside it
             grant = replace(grant, outside=())
-        return grant if authority.within is None else cast("Grant", authority.within.narrowed(grant))
+        return (
+            grant if authority.within is None else cast("Grant", authority.within.narrowed(grant))
+        )
 
     async def problem(self, grant: Grant) -> str | None:
         """Why what was granted cannot run here, and what to install; None: it can."""
@@ -83,13 +103,17 @@ class AgentRunner:
     async def obstacle(self, order: RunRequest, grant: Grant) -> str | None:
         """Why no run of it could begin on this machine as it is; None: it can."""
         if self._is_offline:
-            return f"{order.definition.who} needs a model, and there is none; see `parachute auth status`"
+            return (
+                f"{order.definition.who} needs a model, and there is none; see `parachute auth "
+                "status`"
+            )
         problem = await self.problem(grant)
         wish = _wish(grant)
         return (
             None
             if problem is None
-            else f"{order.definition.who} asks for {wish}, which needs a container, and there is none here: {problem}"
+            else f"{order.definition.who} asks for {wish}, which needs a container, and there is "
+            f"none here: {problem}"
         )
 
     @property
@@ -97,9 +121,13 @@ class AgentRunner:
         return self._parts.backend.name == _OFFLINE
 
     async def possible(self, order: RunRequest, grant: Grant) -> tuple[Grant, str | None]:
-        """Where there is no container, all work without the folders beside the vault, and some without a shell: what it is told of that."""
+        """Where there is no container, all work without the folders beside the vault, and some
+        without a shell: what it is told of that.
+        """
         problem = await self.problem(grant)
-        needs_more = grant.network != "none" or (bool(grant.bash) and not order.definition.does_without_shell)
+        needs_more = grant.network != "none" or (
+            bool(grant.bash) and not order.definition.does_without_shell
+        )
         if problem is None or needs_more:
             return grant, None
         lost = [*(["a shell"] if grant.bash else []), *map(printable, grant.outside)]
@@ -115,22 +143,35 @@ class AgentRunner:
         if (objection := may_begin(order.definition.config, order.entry)) is not None:
             raise ActRefusedError(f"{who} does not begin: {objection}")
         if order.authority.is_limited and (order.definition.tools or order.session is not None):
-            beyond = "reads the whole installation" if order.definition.tools else "would go on with a session, which holds all it read"
-            raise ActRefusedError(f"{who} does not begin: it {beyond}, and the key that asks does not reach all of the vault")
+            beyond = (
+                "reads the whole installation"
+                if order.definition.tools
+                else "would go on with a session, which holds all it read"
+            )
+            raise ActRefusedError(
+                f"{who} does not begin: it {beyond}, and the key that asks does not reach all of "
+                "the vault"
+            )
         if order.session is not None and self._parts.taints is not None:
             owner = self._parts.taints.owner(order.session)
             if owner not in {None, order.definition.name}:
-                raise ActRefusedError(f"{who} does not begin: the session that it would go on with is another agent's")
+                raise ActRefusedError(
+                    f"{who} does not begin: the session that it would go on with is another agent's"
+                )
         if (obstacle := await self.obstacle(order, grant)) is not None:
             raise (AgentUnavailableError if self._is_offline else ActRefusedError)(obstacle)
         if order.authority.depth >= _DEEPEST:
-            raise ActRefusedError(f"{who} does not begin: agents have called agents {_DEEPEST} deep already")
+            raise ActRefusedError(
+                f"{who} does not begin: agents have called agents {_DEEPEST} deep already"
+            )
 
     def _place(self, authority: Authority) -> contextlib.AbstractAsyncContextManager[None]:
         """Room to work; an agent that another one waits for has that one's."""
         return self._parts.room if authority.depth == 0 else contextlib.nullcontext()
 
-    async def _run(self, order: RunRequest, grant: Grant, lost: str | None, asked: int) -> RunReport:
+    async def _run(
+        self, order: RunRequest, grant: Grant, lost: str | None, asked: int
+    ) -> RunReport:
         run = AgentRun(self._parts, self._vault, order, grant, lost)
         await self._approve(run)
         await run.prepare()
@@ -158,11 +199,18 @@ class AgentRunner:
         if not one.config.requires_explicit_approval:
             return
         wish = PermissionRequest(kind="trusted", what=one.name, why=f"{one.who} asks to begin")
-        if permissions is None or not await permissions.ask(run=run.id, session=run.order.session, agent=one.name, wish=wish):
-            raise ActRefusedError(f"{one.who} begins only when a person allows it, and nobody did; see `parachute permissions list`")
+        if permissions is None or not await permissions.ask(
+            run=run.id, session=run.order.session, agent=one.name, wish=wish
+        ):
+            raise ActRefusedError(
+                f"{one.who} begins only when a person allows it, and nobody did; see `parachute "
+                "permissions list`"
+            )
 
     async def _begin(self, run: AgentRun) -> None:
-        """Budgets are asked and the run's place is taken in one turn, so that no two take the same, whoever begins them."""
+        """Budgets are asked and the run's place is taken in one turn, so that no two take the same,
+        whoever begins them.
+        """
         budget = self._parts.budget
         async with self._parts.gate:
             over = _PAUSED if self._parts.is_paused() else self._exceeded(run.task)
@@ -185,28 +233,50 @@ class AgentRunner:
         if self._parts.permissions is not None:
             self._parts.permissions.end_run(run.id)
         try:
-            for session in {run.session, run.order.session}:  # a run that was ended tells of none, and may have gone on with one
+            for session in {
+                run.session,
+                run.order.session,
+            }:  # a run that was ended tells of none, and may have gone on with one
                 if self._parts.taints is not None and session is not None:
                     self._parts.taints.keep(session, run.taint, agent=run.order.definition.name)
             await run_uninterrupted(self._accounts.close, run.account, outcome, self._parts.clock())
         except StorageFailedError as error:  # it counts as begun, and the next start ends it
-            log.warning("the end of an agent's run could not be recorded", extra={"run": run.id, "error": error.message})
+            log.warning(
+                "the end of an agent's run could not be recorded",
+                extra={"run": run.id, "error": error.message},
+            )
         cost = run.account.cost.cost_usd if run.account.cost else 0.0
-        log.info("an agent's run ended", extra={"run": run.id, "agent": run.order.definition.name, "outcome": outcome.result})
+        log.info(
+            "an agent's run ended",
+            extra={"run": run.id, "agent": run.order.definition.name, "outcome": outcome.result},
+        )
         self._parts.bus.publish(
-            "run.finished", run=run.id, watcher=run.task.watcher, outcome=outcome.result, reason=outcome.reason,
-            paths=[printable(path) for path in run.account.net], cost_usd=cost,
-        )  # fmt: skip
+            "run.finished",
+            run=run.id,
+            watcher=run.task.watcher,
+            outcome=outcome.result,
+            reason=outcome.reason,
+            paths=[printable(path) for path in run.account.net],
+            cost_usd=cost,
+        )
 
 
 def _working(run: AgentRun) -> ActiveRun:
     order = run.order
     return ActiveRun(
-        run=run.id, agent=order.definition.name, entry=order.entry, since=run.account.started, module=order.definition.module,
+        run=run.id,
+        agent=order.definition.name,
+        entry=order.entry,
+        since=run.account.started,
+        module=order.definition.module,
         may_go_on=order.authority.holds,
-    )  # fmt: skip
+    )
 
 
 def _wish(grant: Grant) -> str:
-    wishes = (("a shell", grant.bash), ("the network", grant.network != "none"), ("folders beside the vault", grant.outside))
+    wishes = (
+        ("a shell", grant.bash),
+        ("the network", grant.network != "none"),
+        ("folders beside the vault", grant.outside),
+    )
     return " and ".join(word for word, wanted in wishes if wanted) or "tools of its own"

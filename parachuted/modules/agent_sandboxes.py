@@ -1,4 +1,6 @@
-"""Agent boxes: the container of one run, put together: a slot, the private copy of the notes in it, and the gate around the CLI's tools."""
+"""Agent boxes: the container of one run, put together: a slot, the private copy of the notes in it,
+and the gate around the CLI's tools.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ _MOST_TOLD = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSandboxes:
-    """`Boxes` of one vault. `private` are folders that are never copied into one, such as the daemon's home."""
+    """`Boxes` of one vault.
+
+    `private` are folders that are never copied into one, such as the daemon's home.
+    """
 
     sandboxes: Sandboxes
     root: VaultRoot
@@ -59,20 +64,36 @@ class AgentSandboxes:
             try:
                 filled = await checkout.fill()
                 box = RunSandbox(
-                    config=config, work=slot.work, is_writable=is_writable, home=slot.home, sockets=slot.sockets, network=grant.network
-                )  # fmt: skip
+                    config=config,
+                    work=slot.work,
+                    is_writable=is_writable,
+                    home=slot.home,
+                    sockets=slot.sockets,
+                    network=grant.network,
+                )
                 commands = RunCommandGate(boxed)
                 native = make_native(
-                    grant=grant, box=box, checkout=checkout, taint=boxed.taint, hooks=boxed.hooks, audit=boxed.audit,
+                    grant=grant,
+                    box=box,
+                    checkout=checkout,
+                    taint=boxed.taint,
+                    hooks=boxed.hooks,
+                    audit=boxed.audit,
                     check_command=commands.objection,
-                )  # fmt: skip
+                )
                 native = commands.asking(native)
                 async with _way_out(boxed, slot.sockets) as proxy:
-                    yield OpenedSandbox(native=_closing(native, boxed.taint, proxy), told=_told(filled))
-                # What a program in the background has made since, it was ended in the middle of: a note may be half written.
+                    yield OpenedSandbox(
+                        native=_closing(native, boxed.taint, proxy), told=_told(filled)
+                    )
+                # What a program in the background has made since, it was ended in the middle of: a
+                # note may be half written.
                 last = await checkout.check_in("the end of the run") if checkout.is_behind else None
                 if last is not None and last.refused:
-                    log.info("some of an agent's last work was not taken over", extra={"run": boxed.run, "refused": len(last.refused)})
+                    log.info(
+                        "some of an agent's last work was not taken over",
+                        extra={"run": boxed.run, "refused": len(last.refused)},
+                    )
             finally:
                 await checkout.drop()
 
@@ -82,18 +103,36 @@ class AgentSandboxes:
         async def suggest(change: CheckinProposal) -> str:
             if forward is None:
                 raise StorageFailedError("there is nobody who takes suggestions")
-            return await forward(change.action, change.path, change.base, change.data, boxed.taint.why())
+            return await forward(
+                change.action, change.path, change.base, change.data, boxed.taint.why()
+            )
 
         return Checkout(
-            root=self.root, store=self.store, index=self.index, objects=self.objects, grant=boxed.grant, author=boxed.author,
-            origins=self.origins, taint=boxed.taint, folder=work, suggest=None if forward is None else suggest, notice=self.notice,
-            uid=self.sandboxes.user[0], outside=outside, user_home=self.user_home, private=self.private, audit=self.audit,
-            wrote=boxed.wrote, hook_refused=boxed.hooks.refused,
-        )  # fmt: skip
+            root=self.root,
+            store=self.store,
+            index=self.index,
+            objects=self.objects,
+            grant=boxed.grant,
+            author=boxed.author,
+            origins=self.origins,
+            taint=boxed.taint,
+            folder=work,
+            suggest=None if forward is None else suggest,
+            notice=self.notice,
+            uid=self.sandboxes.user[0],
+            outside=outside,
+            user_home=self.user_home,
+            private=self.private,
+            audit=self.audit,
+            wrote=boxed.wrote,
+            hook_refused=boxed.hooks.refused,
+        )
 
 
 class RunCommandGate:
-    """The gate of shell commands of one run, and the question to a person for one that is beyond the list."""
+    """The gate of shell commands of one run, and the question to a person for one that is beyond
+    the list.
+    """
 
     def __init__(self, boxed: SandboxedRun) -> None:
         self._boxed = boxed
@@ -104,13 +143,24 @@ class RunCommandGate:
         return None if command in self._allowed else check_command(command, allowed)
 
     def asking(self, native: NativeTools) -> NativeTools:
-        """The same tools, where a shell's command beyond the list is asked for. Who has read strangers' text asks for none."""
+        """The same tools, where a shell's command beyond the list is asked for.
+
+        Who has read strangers' text asks for none.
+        """
 
         async def before(name: str, arguments: Mapping[str, object]) -> str | None:
             command, boxed = arguments.get("command"), self._boxed
-            if name != "Bash" or not isinstance(command, str) or "Bash" not in native.tools or boxed.taint or boxed.ask_command is None:
+            if (
+                name != "Bash"
+                or not isinstance(command, str)
+                or "Bash" not in native.tools
+                or boxed.taint
+                or boxed.ask_command is None
+            ):
                 return await native.before(name, arguments)
-            if check_command(command, boxed.grant.bash) is None or not await boxed.ask_command(command):
+            if check_command(command, boxed.grant.bash) is None or not await boxed.ask_command(
+                command
+            ):
                 return await native.before(name, arguments)
             self._allowed.add(command)
             try:
@@ -123,8 +173,10 @@ class RunCommandGate:
 
 @asynccontextmanager
 async def _way_out(boxed: SandboxedRun, sockets: Path) -> AsyncIterator[Proxy | None]:
-    """The filtering proxy, for a run that was granted any network. What a host answers is a stranger's text, after which there is none: no
-    new connection, and of those that are open only the one that answered goes on, so that the answer comes whole.
+    """The filtering proxy, for a run that was granted any network.
+
+    What a host answers is a stranger's text, after which there is none: no new connection, and of
+    those that are open only the one that answered goes on, so that the answer comes whole.
     """
     grant, taint = boxed.grant, boxed.taint
     if grant.network in ("none", ()):
@@ -135,12 +187,17 @@ async def _way_out(boxed: SandboxedRun, sockets: Path) -> AsyncIterator[Proxy | 
         return f"{taint.why()}, so it may reach no network any more" if taint else None
 
     async def beyond(host: str, port: int) -> str | None:
-        said_yes = not taint and boxed.ask_host is not None and await boxed.ask_host(f"{host}:{port}")
+        said_yes = (
+            not taint and boxed.ask_host is not None and await boxed.ask_host(f"{host}:{port}")
+        )
         return None if said_yes else f"{grant.agent} was not granted {host}:{port}"
 
     proxy = Proxy(
-        grant.network, allowed=allowed, beyond=beyond, reached=lambda host: taint.read(f"an answer of {host}", "web")
-    )  # fmt: skip
+        grant.network,
+        allowed=allowed,
+        beyond=beyond,
+        reached=lambda host: taint.read(f"an answer of {host}", "web"),
+    )
     loop = asyncio.get_running_loop()
     taint.at_first(lambda: loop.call_soon_threadsafe(partial(proxy.cut, but_answered=True)))
     async with open_proxy(sockets, proxy):
@@ -148,7 +205,9 @@ async def _way_out(boxed: SandboxedRun, sockets: Path) -> AsyncIterator[Proxy | 
 
 
 def _closing(native: NativeTools, taint: Taint, proxy: Proxy | None) -> NativeTools:
-    """The same tools, of which none leaves a way out open for the next one, once the run has read a stranger's text."""
+    """The same tools, of which none leaves a way out open for the next one, once the run has read a
+    stranger's text.
+    """
     if proxy is None:
         return native
 
@@ -160,7 +219,9 @@ def _closing(native: NativeTools, taint: Taint, proxy: Proxy | None) -> NativeTo
         close()
         return await native.before(name, arguments)
 
-    async def after(name: str, arguments: Mapping[str, object], result: ToolResult) -> NativeCallResult:
+    async def after(
+        name: str, arguments: Mapping[str, object], result: ToolResult
+    ) -> NativeCallResult:
         close()
         return await native.after(name, arguments, result)
 
@@ -174,5 +235,9 @@ def _told(filled: CheckoutResult) -> str:
     if filled.left_out:
         lines.append("Left out of it:")
         lines += [f"- {path}: {why}" for path, why in filled.left_out[:_MOST_TOLD]]
-        lines += [f"- and {len(filled.left_out) - _MOST_TOLD} more"] if len(filled.left_out) > _MOST_TOLD else []
+        lines += (
+            [f"- and {len(filled.left_out) - _MOST_TOLD} more"]
+            if len(filled.left_out) > _MOST_TOLD
+            else []
+        )
     return "\n".join(lines) + "\n"

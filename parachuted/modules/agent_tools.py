@@ -1,7 +1,9 @@
-"""Agent tools: what an agent of a module may do with notes, and the tools of modules that it may call.
+"""Agent tools: what an agent of a module may do with notes, and the tools of modules that it may
+call.
 
-Each goes through the same bounded access as the module itself, only narrower. Arguments come from a model that may have read anybody's
-text, so whatever is wrong with them is answered as text and changes nothing.
+Each goes through the same bounded access as the module itself, only narrower. Arguments come from a
+model that may have read anybody's text, so whatever is wrong with them is answered as text and
+changes nothing.
 """
 
 from __future__ import annotations
@@ -25,19 +27,29 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff
 _CHANGED = "somebody changed the note in the same place meanwhile; read it again, then decide anew"
 
 _LEFT_OUT_OF_LIST = (
-    "more came from strangers and are left out: a pattern that begins with their folder lists them, and read_note reads them; "
+    "more came from strangers and are left out: a pattern that begins with their folder lists "
+    "them, and read_note reads them; "
     "after that you may write no more than your own lane, and suggest the rest"
 )
 _LEFT_OUT_OF_SEARCH = (
-    "more were found in texts of strangers, and are left out: list_notes with the folder they lie in finds them; "
+    "more were found in texts of strangers, and are left out: list_notes with the folder they lie "
+    "in finds them; "
     "after reading one you may write no more than your own lane, and suggest the rest"
 )
 LIST = "List the paths of the notes that you may read; a pattern such as Work/** narrows it down."
 READ = "Read one note."
-SEARCH = 'Find notes by words, the likeliest first. "a phrase", begin*, tag:name and -without work too.'
-WRITE = "Give a note a new whole text, or make a new note. Read a note that is there before you replace it."
+SEARCH = (
+    'Find notes by words, the likeliest first. "a phrase", begin*, tag:name and -without work too.'
+)
+WRITE = (
+    "Give a note a new whole text, or make a new note. Read a note that is there before you "
+    "replace it."
+)
 APPEND = "Add text at the end of a section of a note; the section is made where there is none."
-EDIT = "Replace the text of one section of a note; headings of the same or a higher level do not belong into the text."
+EDIT = (
+    "Replace the text of one section of a note; headings of the same or a higher level do not "
+    "belong into the text."
+)
 
 
 class DeclaredTool(Protocol):
@@ -64,7 +76,10 @@ CallTool = Callable[[str, str, Mapping[str, object]], Awaitable[object]]
 
 @dataclass(slots=True, kw_only=True)
 class NoteTools:
-    """The tools over notes for one run. `read` holds the digest of each note as the agent last saw it: what its edits are decided on."""
+    """The tools over notes for one run.
+
+    `read` holds the digest of each note as the agent last saw it: what its edits are decided on.
+    """
 
     vault: BoundedVault
     may_write: bool
@@ -72,34 +87,68 @@ class NoteTools:
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools, as an agent is given them."""
-        path = {"type": "string", "description": "The note's path in the vault, as list_notes gives it."}
+        path = {
+            "type": "string",
+            "description": "The note's path in the vault, as list_notes gives it.",
+        }
         text = {"type": "string", "description": "Markdown."}
         section = {"type": "string", "description": "The section's heading."}
         words = {"type": "string", "description": "What to look for."}
-        pattern = {"type": "string", "description": "A pattern of paths; ** stands for any folders."}
+        pattern = {
+            "type": "string",
+            "description": "A pattern of paths; ** stands for any folders.",
+        }
         reading = (
-            Tool(name="list_notes", description=LIST, schema=_schema({}, pattern=pattern), call=_told(self._list)),
-            Tool(name="read_note", description=READ, schema=_schema({"path": path}), call=_told(self._read)),
-            Tool(name="search_notes", description=SEARCH, schema=_schema({"query": words}), call=_told(self._search)),
+            Tool(
+                name="list_notes",
+                description=LIST,
+                schema=_schema({}, pattern=pattern),
+                call=_told(self._list),
+            ),
+            Tool(
+                name="read_note",
+                description=READ,
+                schema=_schema({"path": path}),
+                call=_told(self._read),
+            ),
+            Tool(
+                name="search_notes",
+                description=SEARCH,
+                schema=_schema({"query": words}),
+                call=_told(self._search),
+            ),
         )
         if not self.may_write:
             return reading
         return (
             *reading,
-            Tool(name="write_note", description=WRITE, schema=_schema({"path": path, "text": text}), call=_told(self._write)),
             Tool(
-                name="append_note", description=APPEND, schema=_schema({"path": path, "section": section, "text": text}),
+                name="write_note",
+                description=WRITE,
+                schema=_schema({"path": path, "text": text}),
+                call=_told(self._write),
+            ),
+            Tool(
+                name="append_note",
+                description=APPEND,
+                schema=_schema({"path": path, "section": section, "text": text}),
                 call=_told(self._append),
             ),
             Tool(
-                name="edit_section", description=EDIT, schema=_schema({"path": path, "section": section, "text": text}),
+                name="edit_section",
+                description=EDIT,
+                schema=_schema({"path": path, "section": section, "text": text}),
                 call=_told(self._edit),
             ),
-        )  # fmt: skip
+        )
 
     async def _list(self, given: Mapping[str, str]) -> str:
         found = await self.vault.list(given.get("pattern") or "**")
-        more = f"\n(and {len(found) - _MOST_LISTED} more; narrow it down with a pattern)" if len(found) > _MOST_LISTED else ""
+        more = (
+            f"\n(and {len(found) - _MOST_LISTED} more; narrow it down with a pattern)"
+            if len(found) > _MOST_LISTED
+            else ""
+        )
         listed = ("\n".join(found[:_MOST_LISTED]) + more) or "There are no such notes for you."
         left_out = self.vault.strangers_left_out
         return f"{listed}\n({left_out} {_LEFT_OUT_OF_LIST})" if left_out else listed
@@ -112,7 +161,9 @@ class NoteTools:
     async def _search(self, given: Mapping[str, str]) -> str:
         hits = await self.vault.search(given["query"], _MOST_FOUND)
         told = [{"path": hit.path, "title": hit.title, "snippet": hit.snippet} for hit in hits]
-        shown = _cut(json.dumps(told, ensure_ascii=False, indent=1)) if told else "Nothing was found."
+        shown = (
+            _cut(json.dumps(told, ensure_ascii=False, indent=1)) if told else "Nothing was found."
+        )
         left_out = self.vault.strangers_left_out
         return f"{shown}\n({left_out} {_LEFT_OUT_OF_SEARCH})" if left_out else shown
 
@@ -120,8 +171,15 @@ class NoteTools:
         path, text = given["path"], _text(given["text"])
         base = self.read.get(path)
         if base is None and await self.vault.exists(path):
-            raise NotFoundError(f"{path} is there already, and you have not read it; read it, then decide what its whole text is to be")
-        digest = await (self.vault.create(path, text) if base is None else self.vault.write(path, text, base=base))
+            raise NotFoundError(
+                f"{path} is there already, and you have not read it; read it, then decide what "
+                "its whole text is to be"
+            )
+        digest = await (
+            self.vault.create(path, text)
+            if base is None
+            else self.vault.write(path, text, base=base)
+        )
         return self._wrote(path, digest)
 
     async def _append(self, given: Mapping[str, str]) -> str:
@@ -132,19 +190,30 @@ class NoteTools:
 
     async def _edit(self, given: Mapping[str, str]) -> str:
         path = given["path"]
-        digest = await self.vault.replace_section(path, given["section"], _text(given["text"]), base=self.read.get(path))
+        digest = await self.vault.replace_section(
+            path, given["section"], _text(given["text"]), base=self.read.get(path)
+        )
         return self._wrote(path, digest)
 
     def _wrote(self, path: str, digest: str) -> str:
-        """What others' edits were merged in has not been read, but those are kept by the next merge too."""
+        """What others' edits were merged in has not been read, but those are kept by the next merge
+        too.
+        """
         self.read[path] = digest
         return f"{path} is written."
 
 
 def module_tools(
-    offered: Iterable[tuple[str, DeclaredTool]], allowed: Sequence[str], own: str, taken: Iterable[str], call: CallTool
+    offered: Iterable[tuple[str, DeclaredTool]],
+    allowed: Sequence[str],
+    own: str,
+    taken: Iterable[str],
+    call: CallTool,
 ) -> tuple[Tool, ...]:
-    """The tools of modules whose names are allowed, the module's own first. One name from several other modules means none of them."""
+    """The tools of modules whose names are allowed, the module's own first.
+
+    One name from several other modules means none of them.
+    """
     by_name: dict[str, list[tuple[str, DeclaredTool]]] = {}
     for module, spec in offered:
         by_name.setdefault(spec.name, []).append((module, spec))
@@ -171,12 +240,18 @@ def _module_tool(module: str, spec: DeclaredTool, call: CallTool) -> Tool:
     return Tool(name=spec.name, description=spec.description, schema=spec.schema, call=called)
 
 
-def _told(act: Callable[[Mapping[str, str]], Awaitable[str]]) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
-    """The act as a tool: arguments were checked by the schema, and what is refused is told to the agent."""
+def _told(
+    act: Callable[[Mapping[str, str]], Awaitable[str]],
+) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
+    """The act as a tool: arguments were checked by the schema, and what is refused is told to the
+    agent.
+    """
 
     async def call(arguments: Mapping[str, object]) -> ToolResult:
         try:
-            return ToolResult(text=await act({name: str(value) for name, value in arguments.items()}))
+            return ToolResult(
+                text=await act({name: str(value) for name, value in arguments.items()})
+            )
         except ConflictError:
             return ToolResult(text=_CHANGED, is_error=True)
         except ParachuteError as error:
@@ -189,15 +264,30 @@ def _text(content: str) -> str:
     text = content.replace("\r\n", "\n")
     found = _UNPRINTABLE.search(text)
     if found is not None:
-        raise ParachuteError(f"the text holds the character {found[0]!r} at {found.start()}, which is no text")
+        raise ParachuteError(
+            f"the text holds the character {found[0]!r} at {found.start()}, which is no text"
+        )
     if len(text.encode()) > _LARGEST_CONTENT:
-        raise ParachuteError(f"the text is larger than {_LARGEST_CONTENT} bytes; split it into several notes")
+        raise ParachuteError(
+            f"the text is larger than {_LARGEST_CONTENT} bytes; split it into several notes"
+        )
     return text
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LARGEST_ANSWER else f"{text[:_LARGEST_ANSWER]}\n(cut: there are {len(text)} characters)"
+    return (
+        text
+        if len(text) <= _LARGEST_ANSWER
+        else f"{text[:_LARGEST_ANSWER]}\n(cut: there are {len(text)} characters)"
+    )
 
 
-def _schema(required: Mapping[str, Mapping[str, str]], **optional: Mapping[str, str]) -> dict[str, object]:
-    return {"type": "object", "properties": {**required, **optional}, "required": list(required), "additionalProperties": False}
+def _schema(
+    required: Mapping[str, Mapping[str, str]], **optional: Mapping[str, str]
+) -> dict[str, object]:
+    return {
+        "type": "object",
+        "properties": {**required, **optional},
+        "required": list(required),
+        "additionalProperties": False,
+    }

@@ -1,7 +1,7 @@
 """Bounds: which files of the vault a module, or an agent of one, may read and write. Pure.
 
-What is a program's is never a module's, whatever its permissions say: settings in dot-folders decide over it, and the code in `Modules/`
-is its own and others'.
+What is a program's is never a module's, whatever its permissions say: settings in dot-folders
+decide over it, and the code in `Modules/` is its own and others'.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from parachuted.vault import VaultPath, printable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleBounds:
-    """What `who` may touch; `lacks` is where a person could allow more, as `permissions.{}` of a manifest."""
+    """What `who` may touch; `lacks` is where a person could allow more, as `permissions.{}` of a
+    manifest.
+    """
 
     who: str
     reads: AccessGrant
@@ -36,27 +38,53 @@ class ModuleBounds:
     @classmethod
     def of_agent(cls, who: str, grant: Grant) -> Self:
         """Those of one run of an agent."""
-        return cls(who=who, reads=grant.reads, writes=grant.writes, lacks="its paths or capabilities, or the module's permissions.{},")
+        return cls(
+            who=who,
+            reads=grant.reads,
+            writes=grant.writes,
+            lacks="its paths or capabilities, or the module's permissions.{},",
+        )
 
     def narrowed(self, who: str, agent: AgentConfig, *more: AgentConfig) -> ModuleBounds:
-        """Those of an agent: what it is given, as far as all of these agree and the module itself may."""
+        """Those of an agent: what it is given, as far as all of these agree and the module itself
+        may.
+        """
         reads, writes = self.reads, self.writes
         for one in (agent, *more):
             reads = within(reads, one) if one.may_read else NOTHING
             writes = within(writes, one) if one.may_write else NOTHING
-        return ModuleBounds(who=who, reads=reads, writes=writes, lacks="its paths or capabilities, or the module's permissions.{},")
+        return ModuleBounds(
+            who=who,
+            reads=reads,
+            writes=writes,
+            lacks="its paths or capabilities, or the module's permissions.{},",
+        )
 
     def limited(self, reads: AccessGrant, writes: AccessGrant) -> ModuleBounds:
         """The same, as far as these go too: the paths of whoever asked."""
         if reads.alternatives is None and writes.alternatives is None:
             return self
-        lacks = f"{self.lacks.removesuffix(',')}, with the paths of the module or the key that called,"
-        return ModuleBounds(who=self.who, reads=all_of(self.reads, reads), writes=all_of(self.writes, writes), lacks=lacks)
+        lacks = (
+            f"{self.lacks.removesuffix(',')}, with the paths of the module or the key that called,"
+        )
+        return ModuleBounds(
+            who=self.who,
+            reads=all_of(self.reads, reads),
+            writes=all_of(self.writes, writes),
+            lacks=lacks,
+        )
 
     def with_files(self, what: Literal["read", "write"], files: Iterable[str]) -> ModuleBounds:
-        """The same, and these files besides, which a person has just allowed. What is a program's stays so."""
+        """The same, and these files besides, which a person has just allowed.
+
+        What is a program's stays so.
+        """
         more = exactly(files)
-        return replace(self, reads=any_of(self.reads, more)) if what == "read" else replace(self, writes=any_of(self.writes, more))
+        return (
+            replace(self, reads=any_of(self.reads, more))
+            if what == "read"
+            else replace(self, writes=any_of(self.writes, more))
+        )
 
     def may_read(self, path: str) -> bool:
         """Whether that file exists for them."""
@@ -71,9 +99,14 @@ class ModuleBounds:
         return not is_control(path) and self.writes.sees(path)
 
     def check_read(self, path: VaultPath, real: VaultPath) -> None:
-        """Both the path that was asked for and where it leads must be theirs. Raises PathRefusedError or ActRefusedError."""
+        """Both the path that was asked for and where it leads must be theirs.
+
+        Raises PathRefusedError or ActRefusedError.
+        """
         if is_hidden(path):
-            raise PathRefusedError(f"{printable(path)} is hidden: files and folders that begin with a dot are no notes")
+            raise PathRefusedError(
+                f"{printable(path)} is hidden: files and folders that begin with a dot are no notes"
+            )
         if is_code(path):
             raise PathRefusedError(f"{printable(path)} is a module's code, which no module reads")
         self._check(path, real, "read", self.may_read(path), self.may_read(real))
@@ -81,11 +114,26 @@ class ModuleBounds:
     def check_write(self, path: VaultPath, real: VaultPath) -> None:
         """The same for writing."""
         if is_control(path):
-            raise PathRefusedError(f"{printable(path)} belongs to a program, to a module's code, or to a person, and no module writes it")
+            raise PathRefusedError(
+                f"{printable(path)} belongs to a program, to a module's code, or to a person, and "
+                "no module writes it"
+            )
         self._check(path, real, "write", self.may_write(path), self.may_write(real))
 
-    def _check(self, path: VaultPath, real: VaultPath, what: str, may: bool, may_real: bool) -> None:  # noqa: FBT001
+    def _check(
+        self,
+        path: VaultPath,
+        real: VaultPath,
+        what: str,
+        may: bool,  # noqa: FBT001
+        may_real: bool,  # noqa: FBT001
+    ) -> None:
         if not may:
-            raise ActRefusedError(f"{self.who} may not {what} {printable(path)}: {self.lacks.format(what)} does not name it")
+            raise ActRefusedError(
+                f"{self.who} may not {what} {printable(path)}: {self.lacks.format(what)} does not "
+                "name it"
+            )
         if path != real and not may_real:  # where it leads is not told
-            raise ActRefusedError(f"{self.who} may not {what} what the link {printable(path)} leads to")
+            raise ActRefusedError(
+                f"{self.who} may not {what} what the link {printable(path)} leads to"
+            )

@@ -1,4 +1,6 @@
-"""Declare: the decorators by which a module's methods become routes, tools, listeners, schedules and methods of an interface."""
+"""Declare: the decorators by which a module's methods become routes, tools, listeners, schedules
+and methods of an interface.
+"""
 
 from __future__ import annotations
 
@@ -73,25 +75,34 @@ class InterfaceMark:
 Mark: TypeAlias = RouteMark | ToolMark | EventMark | ScheduleMark | InterfaceMark
 
 
-def route(method: str, path: str, *, capability: Capability | None = None, timeout_s: int = 30) -> Callable[[_F], _F]:
+def route(
+    method: str, path: str, *, capability: Capability | None = None, timeout_s: int = 30
+) -> Callable[[_F], _F]:
     """Answer `method` at `path` below `/api/<module>`; `{name}` in it is a parameter.
 
-    `capability` is what a caller's key must have on the module: read for GET and HEAD, write for all else, unless said here.
-    `timeout_s` ends a handler that has not answered by then; one that waits for an agent needs more than the usual.
+    `capability` is what a caller's key must have on the module: read for GET and HEAD, write for
+    all else, unless said here. `timeout_s` ends a handler that has not answered by then; one that
+    waits for an agent needs more than the usual.
     """
     known = next((one for one in METHODS if one == method), None)
     if known is None:
         raise ValueError(f"@route: {method!r} is none of {', '.join(METHODS)}")
     if not PATH.fullmatch(path):
-        raise ValueError(f"@route: {path!r} is no path such as '/entries' or '/entries/{{entry_id}}'")
+        raise ValueError(
+            f"@route: {path!r} is no path such as '/entries' or '/entries/{{entry_id}}'"
+        )
     if len(set(path_fields(path))) < len(path_fields(path)):
         raise ValueError(f"@route: {path!r} names a parameter twice")
     if capability not in {None, *CAPABILITIES}:
         raise ValueError(f"@route: {capability!r} is none of {', '.join(CAPABILITIES)}")
     if not 1 <= timeout_s <= LONGEST_S:
-        raise ValueError(f"@route: timeout_s={timeout_s!r} is not between 1 and {LONGEST_S} seconds")
+        raise ValueError(
+            f"@route: timeout_s={timeout_s!r} is not between 1 and {LONGEST_S} seconds"
+        )
     usual: Capability = "read" if known in {"GET", "HEAD"} else "write"
-    return _marking(RouteMark(method=known, path=path, capability=capability or usual, timeout_s=timeout_s))
+    return _marking(
+        RouteMark(method=known, path=path, capability=capability or usual, timeout_s=timeout_s)
+    )
 
 
 def mcp_tool(name: str, *, description: str | None = None) -> Callable[[_F], _F]:
@@ -109,7 +120,9 @@ def event(name: str, *, is_async: bool = True) -> Callable[[_F], _F]:
 
 
 def schedule(*, every: str | None = None, at: str | None = None) -> Callable[[_F], _F]:
-    """Run it `every="15m"` (s, m, h, d), or each day `at="03:00"` local time; missed while the daemon was off, it runs once."""
+    """Run it `every="15m"` (s, m, h, d), or each day `at="03:00"` local time; missed while the
+    daemon was off, it runs once.
+    """
     if (every is None) == (at is None):
         raise ValueError('@schedule: say either every="15m" or at="03:00"')
     if at is not None and not CLOCK.fullmatch(at):
@@ -118,9 +131,14 @@ def schedule(*, every: str | None = None, at: str | None = None) -> Callable[[_F
 
 
 def interface(name: str) -> Callable[[_F], _F]:
-    """Let other modules call it as a method of that interface, which the module provides. No other method can be called by them."""
+    """Let other modules call it as a method of that interface, which the module provides.
+
+    No other method can be called by them.
+    """
     if not INTERFACE.fullmatch(name):
-        raise ValueError(f"@interface: {name!r} is no name of an interface, such as 'BrainInterface'")
+        raise ValueError(
+            f"@interface: {name!r} is no name of an interface, such as 'BrainInterface'"
+        )
     return _marking(InterfaceMark(interface=name))
 
 
@@ -143,19 +161,26 @@ def marks_of(function: object) -> tuple[Mark, ...]:
 
 
 def is_offered(found: object, interface: str, method: str) -> bool:
-    """Whether other modules may call that method of the object as one of the interface: it is declared so, and serves nobody else.
+    """Whether other modules may call that method of the object as one of the interface: it is
+    declared so, and serves nobody else.
 
-    A route checks the scopes of a key, and a listener or a schedule is begun by the daemon alone; an agent's tool may be both.
+    A route checks the scopes of a key, and a listener or a schedule is begun by the daemon alone;
+    an agent's tool may be both.
     """
     function = getattr_static(type(found), method, None)
     marks = marks_of(function) if isfunction(function) else ()
-    return InterfaceMark(interface=interface) in marks and all(isinstance(mark, InterfaceMark | ToolMark) for mark in marks)
+    return InterfaceMark(interface=interface) in marks and all(
+        isinstance(mark, InterfaceMark | ToolMark) for mark in marks
+    )
 
 
 def _marking(mark: Mark) -> Callable[[_F], _F]:
     def declared(function: _F) -> _F:
         if isinstance(function, staticmethod | classmethod | property) or not callable(function):
-            raise TypeError("a decorator of parachuted.modules belongs on a plain method (put it below the others)")
+            raise TypeError(
+                "a decorator of parachuted.modules belongs on a plain method (put it below the "
+                "others)"
+            )
         setattr(function, MARKS, (mark, *marks_of(function)))
         return function
 

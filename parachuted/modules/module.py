@@ -11,9 +11,12 @@ from parachuted.modules.services import Services
 
 
 class Module:
-    """A part that anyone can add. Its methods become routes, tools, listeners: `@route`, `@mcp_tool`, `@event`, `@schedule`.
+    """A part that anyone can add.
 
-    What a class leaves open here, its manifest.yaml says. Where both speak they must agree, for a person approved the manifest.
+    Its methods become routes, tools, listeners: `@route`, `@mcp_tool`, `@event`, `@schedule`.
+
+    What a class leaves open here, its manifest.yaml says. Where both speak they must agree, for a
+    person approved the manifest.
     """
 
     name: ClassVar[str] = ""
@@ -31,11 +34,16 @@ class Module:
         self.log = services.log
 
     def publish(self, event: str, /, **data: object) -> None:
-        """Say that something happened. The name begins with the module's own: `daily.entry.created`. The data must be JSON."""
+        """Say that something happened.
+
+        The name begins with the module's own: `daily.entry.created`. The data must be JSON.
+        """
         self._services.publish(event, {name: to_json(value) for name, value in data.items()})
 
     def get_interface(self, name: str) -> object | None:
-        """The object that another module provides under that name, or None: ask each time, for modules come and go."""
+        """The object that another module provides under that name, or None: ask each time, for
+        modules come and go.
+        """
         return self._services.get_interface(name)
 
     async def run_agent(self, agent: str, prompt: str, /, **options: object) -> str:
@@ -43,17 +51,29 @@ class Module:
         return await self._services.run_agent(agent, prompt, options)
 
     async def suggest(
-        self, action: str, path: str, payload: Mapping[str, object] | None = None, /, *, reasoning: str, base: str | None = None
-    ) -> str:  # fmt: skip
-        """Suggest a change that a person is to decide on, and return its id. `action`: create, update, delete or link.
+        self,
+        action: str,
+        path: str,
+        payload: Mapping[str, object] | None = None,
+        /,
+        *,
+        reasoning: str,
+        base: str | None = None,
+    ) -> str:
+        """Suggest a change that a person is to decide on, and return its id.
 
-        `payload` is `{"text": ...}`, `{"section": ..., "content": ..., "append": True}`, `{"key": ..., "value": ...}` or, for a link,
-        `{"to": ...}`. The module must be able to read the file; it need not be able to write it. `base`: the digest that it decided on.
+        `action`: create, update, delete or link.
+
+        `payload` is `{"text": ...}`, `{"section": ..., "content": ..., "append": True}`, `{"key":
+        ..., "value": ...}` or, for a link, `{"to": ...}`. The module must be able to read the file;
+        it need not be able to write it. `base`: the digest that it decided on.
         """
         return await self._services.suggest(action, path, payload or {}, reasoning, base)
 
     async def on_enable(self) -> None:
-        """Called once when the module begins to serve; what it raises marks the module as failed."""
+        """Called once when the module begins to serve; what it raises marks the module as
+        failed.
+        """
 
     async def on_disable(self) -> None:
         """Called once when it stops."""
@@ -64,10 +84,14 @@ class Module:
 
 
 def is_every_modules(name: str, found: object = None) -> bool:
-    """Whether all modules have a method of that name, which carries the module's own rights: such is no method of an interface.
+    """Whether all modules have a method of that name, which carries the module's own rights: such
+    is no method of an interface.
 
-    A class may have a `suggest` of its own, as a BrainInterface does; `found` is the object, where it is at hand.
+    A class may have a `suggest` of its own, as a BrainInterface does; `found` is the object, where
+    it is at hand.
     """
-    if name == "suggest" and (not isinstance(found, Module) or type(found).suggest is not Module.suggest):
+    if name == "suggest" and (
+        not isinstance(found, Module) or type(found).suggest is not Module.suggest
+    ):
         return False
     return hasattr(Module, name)

@@ -38,7 +38,10 @@ class WrongResultError(ModuleFailedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """An answer with another status than 200, or with headers of its own. The `body` is sent as JSON."""
+    """An answer with another status than 200, or with headers of its own.
+
+    The `body` is sent as JSON.
+    """
 
     status: int = 200
     body: object = None
@@ -49,19 +52,27 @@ class Response:
             raise ValueError(f"{self.status} is no status of an answer: use 200 to 599")
         for name, value in self.headers.items():
             if not _HEADER.fullmatch(name) or _OURS.fullmatch(name):
-                raise ValueError(f"the header {name!r} is no name of one, or is the daemon's own: it says how an answer is sent and read")
+                raise ValueError(
+                    f"the header {name!r} is no name of one, or is the daemon's own: it says how "
+                    "an answer is sent and read"
+                )
             if any(ord(character) < 32 or ord(character) == 127 for character in f"{name}{value}"):  # noqa: PLR2004  ASCII's controls
                 raise ValueError(f"the header {name!r} holds a control character")
 
 
 def to_json(value: object) -> Json:
-    """The value in plain JSON: dataclasses and models as objects, times in ISO 8601, paths as text. Raises WrongResultError."""
+    """The value in plain JSON: dataclasses and models as objects, times in ISO 8601, paths as text.
+
+    Raises WrongResultError.
+    """
     return _plain(value, None, 0)
 
 
 def _plain(value: object, where: _Where, depth: int) -> Json:  # noqa: PLR0911  one for each kind
     if depth > _MOST_DEPTH:
-        raise WrongResultError(f"{_spelled(where)} is nested more than {_MOST_DEPTH} levels deep, or holds itself.")
+        raise WrongResultError(
+            f"{_spelled(where)} is nested more than {_MOST_DEPTH} levels deep, or holds itself."
+        )
     kind = type(value)
     if kind is str:
         return _text(cast("str", value), where)
@@ -69,7 +80,11 @@ def _plain(value: object, where: _Where, depth: int) -> Json:  # noqa: PLR0911  
         return _object(cast("dict[object, object]", value), where, depth)
     if kind is list:
         return _list(cast("list[object]", value), where, depth)
-    if value is None or kind is bool or (kind is int and -_LARGEST <= cast("int", value) < _LARGEST):
+    if (
+        value is None
+        or kind is bool
+        or (kind is int and -_LARGEST <= cast("int", value) < _LARGEST)
+    ):
         return cast("Json", value)
     if isinstance(value, Enum):
         return _plain(value.value, where, depth + 1)
@@ -84,15 +99,27 @@ def _composed(value: object, where: _Where, depth: int) -> Json:
     if isinstance(value, Mapping):
         return _object(value, where, depth)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _object({one.name: getattr(value, one.name) for one in dataclasses.fields(value)}, where, depth)
-    dump = getattr(type(value), "model_dump", None)  # a pydantic model, without importing pydantic for the modules that have none
+        return _object(
+            {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}, where, depth
+        )
+    dump = getattr(
+        type(value), "model_dump", None
+    )  # a pydantic model, without importing pydantic for the modules that have none
     if callable(dump):
         return _plain(dump(value, mode="json"), where, depth + 1)
     if isinstance(value, bytes | bytearray | memoryview):
-        raise WrongResultError(f"{_spelled(where)} is bytes, which JSON has not: make it a text (base64), or return the path of a file.")
+        raise WrongResultError(
+            f"{_spelled(where)} is bytes, which JSON has not: make it a text (base64), or return "
+            "the path of a file."
+        )
     if isinstance(value, Sequence | AbstractSet):
-        return _list(sorted(value, key=repr) if isinstance(value, AbstractSet) else value, where, depth)
-    told = f"{_spelled(where)} is a {type(value).__name__}, which has no form in JSON: return dicts, lists, texts, numbers or dataclasses."
+        return _list(
+            sorted(value, key=repr) if isinstance(value, AbstractSet) else value, where, depth
+        )
+    told = (
+        f"{_spelled(where)} is a {type(value).__name__}, which has no form in JSON: return "
+        "dicts, lists, texts, numbers or dataclasses."
+    )
     raise WrongResultError(told)
 
 
@@ -117,7 +144,9 @@ def _key(key: object, where: _Where) -> str:
     if isinstance(key, date):
         return moment_text(key)
     if not isinstance(key, str):
-        raise WrongResultError(f"{_spelled(where)} has a {type(key).__name__} as a key; JSON has only texts there.")
+        raise WrongResultError(
+            f"{_spelled(where)} has a {type(key).__name__} as a key; JSON has only texts there."
+        )
     return _text(key, where)
 
 
@@ -126,17 +155,23 @@ def _text(text: str, where: _Where) -> str:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise WrongResultError(f"{_spelled(where)} holds half a character (a surrogate), which no JSON can carry.") from error
+            raise WrongResultError(
+                f"{_spelled(where)} holds half a character (a surrogate), which no JSON can carry."
+            ) from error
     return str(text)
 
 
 def _number(number: float, where: _Where) -> int | float:
     if isinstance(number, int):
         if not -_LARGEST <= number < 2 * _LARGEST:
-            raise WrongResultError(f"{_spelled(where)} is a number of more than 64 bits: return it as a text.")
+            raise WrongResultError(
+                f"{_spelled(where)} is a number of more than 64 bits: return it as a text."
+            )
         return int(number)
     if not math.isfinite(number):
-        raise WrongResultError(f"{_spelled(where)} is {number}, which JSON has not: return None instead.")
+        raise WrongResultError(
+            f"{_spelled(where)} is {number}, which JSON has not: return None instead."
+        )
     return float(number)
 
 

@@ -1,6 +1,8 @@
-"""Run watching: what one run of an agent has read marks it, and what it may then no longer do is put forward to a person instead.
+"""Run watching: what one run of an agent has read marks it, and what it may then no longer do is
+put forward to a person instead.
 
-The rule is that of grants/origin.py: who has read text of strangers writes in its lane alone until it ends.
+The rule is that of grants/origin.py: who has read text of strangers writes in its lane alone until
+it ends.
 """
 
 from __future__ import annotations
@@ -20,13 +22,19 @@ from parachuted.suggestions import Proposal
 from parachuted.suggestions.tool import ProposalSink
 from parachuted.vault import printable
 
-PutForward: TypeAlias = Callable[[Literal["create", "update", "delete"], str, str | None, bytes | None, str], Awaitable[str]]
+PutForward: TypeAlias = Callable[
+    [Literal["create", "update", "delete"], str, str | None, bytes | None, str], Awaitable[str]
+]
 _LONGEST_TOLD = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunGuard:
-    """`RunWatch` for one run. `put_forward` takes a change as a suggestion and answers its id; None: there is nobody to take one."""
+    """`RunWatch` for one run.
+
+    `put_forward` takes a change as a suggestion and answers its id; None: there is nobody to take
+    one.
+    """
 
     run: str
     session: str | None
@@ -60,7 +68,10 @@ class RunGuard:
         if self.put_forward is None:
             return why
         name = await self.put_forward(change.action, change.path, change.base, change.data, why)
-        return f"{why}; instead it is suggested to a person as {name}, who decides on it. Nothing has changed yet, and you can go on"
+        return (
+            f"{why}; instead it is suggested to a person as {name}, who decides on it. Nothing "
+            "has changed yet, and you can go on"
+        )
 
     async def beyond(self, what: Literal["read", "write"], path: str) -> bool:
         """Whether a person allows it that file now."""
@@ -78,7 +89,9 @@ class RunGuard:
         """Nobody is asked by a run that nobody waits for."""
         if not self.grant.asks or self.permissions is None:
             return False
-        return await self.permissions.ask(run=self.run, session=self.session, agent=self.grant.agent, wish=wish)
+        return await self.permissions.ask(
+            run=self.run, session=self.session, agent=self.grant.agent, wish=wish
+        )
 
     def writing(self, path: str) -> AbstractContextManager[Callable[[str | None], None]]:
         """What a run that has read strangers' texts writes is not trusted by the next one."""
@@ -89,12 +102,19 @@ class RunGuard:
     def _origin(self, path: str, digest: str | None, data: bytes | None) -> Origin:
         if self.origins is None:
             return "you"
-        return self.origins.of(path, digest) if data is None else self.origins.of_text(path, data, digest)
+        return (
+            self.origins.of(path, digest)
+            if data is None
+            else self.origins.of_text(path, data, digest)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestionForwarder:
-    """Takes what a run would have done to where a person decides. `told` hears the id of each suggestion."""
+    """Takes what a run would have done to where a person decides.
+
+    `told` hears the id of each suggestion.
+    """
 
     suggestions: ProposalSink
     agent: str
@@ -105,20 +125,38 @@ class SuggestionForwarder:
     told: Callable[[str], None]
 
     async def __call__(
-        self, action: Literal["create", "update", "delete"], path: str, base: str | None, data: bytes | None, why: str
-    ) -> str:  # fmt: skip
-        """The id of the suggestion. Raises EditRefusedError for what is no text, and what `propose` raises."""
+        self,
+        action: Literal["create", "update", "delete"],
+        path: str,
+        base: str | None,
+        data: bytes | None,
+        why: str,
+    ) -> str:
+        """The id of the suggestion.
+
+        Raises EditRefusedError for what is no text, and what `propose` raises.
+        """
         payload: dict[str, object] = {}
         if data is not None:
             try:
                 payload = {"text": data.decode("utf-8")}
             except UnicodeDecodeError as error:
-                raise EditRefusedError(f"{printable(path)} would be no text, which nobody can be shown to decide on") from error
+                raise EditRefusedError(
+                    f"{printable(path)} would be no text, which nobody can be shown to decide on"
+                ) from error
         reasoning = f"The agent would have done this at once, but {why[:_LONGEST_TOLD]}."
         proposal = Proposal(
-            source_agent=self.agent, source_session=self.session or "", action=action, path=path, payload=payload, reasoning=reasoning,
-            base=base, run=self.run, causes=self.causes, origin=self.taint.origin,
-        )  # fmt: skip
+            source_agent=self.agent,
+            source_session=self.session or "",
+            action=action,
+            path=path,
+            payload=payload,
+            reasoning=reasoning,
+            base=base,
+            run=self.run,
+            causes=self.causes,
+            origin=self.taint.origin,
+        )
         suggestion = await self.suggestions.propose(proposal)
         self.told(suggestion.id)
         return suggestion.id

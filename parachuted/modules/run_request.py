@@ -1,4 +1,6 @@
-"""Agent order: what a run of an agent is asked for with, by whichever way it is asked, and what it came to."""
+"""Agent order: what a run of an agent is asked for with, by whichever way it is asked, and what it
+came to.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,15 @@ from parachuted.tasks import RunOutcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDefinition:
-    """An agent as it may be at most. `name` is `module/agent`, or one word for the core's own; `watcher` what its runs are listed under.
+    """An agent as it may be at most.
 
-    `who` is how messages speak of it. `bounds` is what its module may touch, within which all of it lies; `calls` the tools of modules
-    that it may call, `tools` more of its own, whose reading marks the run; `does_without_shell` whether it is of use where there is no
-    container for its shell.
+    `name` is `module/agent`, or one word for the core's own; `watcher` what its runs are listed
+    under.
+
+    `who` is how messages speak of it. `bounds` is what its module may touch, within which all of it
+    lies; `calls` the tools of modules that it may call, `tools` more of its own, whose reading
+    marks the run; `does_without_shell` whether it is of use where there is no container for its
+    shell.
     """
 
     name: str
@@ -36,7 +42,10 @@ class AgentDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """One run to be. `origin` is whose words the prompt is, `folder` where it works, `session` an earlier one to go on with.
+    """One run to be.
+
+    `origin` is whose words the prompt is, `folder` where it works, `session` an earlier one to go
+    on with.
 
     `narrowing` is what a person's overrides come to; `authority` on whose behalf it is asked for.
     """
@@ -54,7 +63,8 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """What a run came to: the agent's last words, what it cost, the session to go on with, the suggestions that it made.
+    """What a run came to: the agent's last words, what it cost, the session to go on with, the
+    suggestions that it made.
 
     `warning` is what it had to do without, and why.
     """

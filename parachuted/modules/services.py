@@ -1,4 +1,7 @@
-"""Services: all that a module is given, as it sees it. In the daemon and in a process of its own the same names, the same rights."""
+"""Services: all that a module is given, as it sees it.
+
+In the daemon and in a process of its own the same names, the same rights.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from typing import Protocol, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A note that a search found. `title` is plain; `snippet` is HTML with what was found between `<mark>` and `</mark>`."""
+    """A note that a search found.
+
+    `title` is plain; `snippet` is HTML with what was found between `<mark>` and `</mark>`.
+    """
 
     path: str
     title: str
@@ -22,10 +28,13 @@ Hits: TypeAlias = list[Hit]
 
 
 class VaultAccess(Protocol):
-    """The vault, as far as the module's permissions reach. A path is relative to the vault: `Daily/entries/today.md`.
+    """The vault, as far as the module's permissions reach.
 
-    PathRefusedError: no such path can be. ActRefusedError: the permissions, or a hook, say no. NotFoundError: no such file.
-    ConflictError: somebody changed the file since `base`, in the same place. A digest names what is in a file at one time.
+    A path is relative to the vault: `Daily/entries/today.md`.
+
+    PathRefusedError: no such path can be. ActRefusedError: the permissions, or a hook, say no.
+    NotFoundError: no such file. ConflictError: somebody changed the file since `base`, in the same
+    place. A digest names what is in a file at one time.
     """
 
     async def read(self, path: str) -> str:
@@ -49,7 +58,10 @@ class VaultAccess(Protocol):
         ...
 
     async def write(self, path: str, text: str, *, base: str | None = None) -> str:
-        """Make the note this text, and return its digest. With the digest of what was read as `base`, others' edits since are kept."""
+        """Make the note this text, and return its digest.
+
+        With the digest of what was read as `base`, others' edits since are kept.
+        """
         ...
 
     async def write_bytes(self, path: str, data: bytes, *, base: str | None = None) -> str:
@@ -78,7 +90,10 @@ class VaultAccess(Protocol):
 
 
 class StateAccess(Protocol):
-    """A module's own small memory, outside the vault: JSON values of at most 1 MB. It can be lost; what matters belongs in the vault."""
+    """A module's own small memory, outside the vault: JSON values of at most 1 MB.
+
+    It can be lost; what matters belongs in the vault.
+    """
 
     async def get(self, key: str, default: object = None) -> object:
         """What was put there, or the default."""
@@ -98,7 +113,10 @@ class StateAccess(Protocol):
 
 
 class Services(Protocol):
-    """What stands behind a `Module`. `config` is what the person wrote for it in modules.yaml, under `config:`."""
+    """What stands behind a `Module`.
+
+    `config` is what the person wrote for it in modules.yaml, under `config:`.
+    """
 
     @property
     def name(self) -> str:
@@ -137,6 +155,16 @@ class Services(Protocol):
         """Let one of the module's agents answer."""
         ...
 
-    async def suggest(self, action: str, path: str, payload: Mapping[str, object], reasoning: str, base: str | None = None) -> str:
-        """Put a change before a person, and return its id. ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError."""
+    async def suggest(
+        self,
+        action: str,
+        path: str,
+        payload: Mapping[str, object],
+        reasoning: str,
+        base: str | None = None,
+    ) -> str:
+        """Put a change before a person, and return its id.
+
+        ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError.
+        """
         ...

@@ -1,7 +1,9 @@
-"""Skills: instructions in markdown that agents may be given, from the `.claude/skills` of a vault, of a folder in it, or of a person.
+"""Skills: instructions in markdown that agents may be given, from the `.claude/skills` of a vault,
+of a folder in it, or of a person.
 
-A skill is text and nothing more: it grants no tool and no path. Links are not followed, so that none can pass off another file as a skill.
-Where strangers' files lie a skill counts as their text: it is not among those that an agent is told of, and to read it marks the run.
+A skill is text and nothing more: it grants no tool and no path. Links are not followed, so that
+none can pass off another file as a skill. Where strangers' files lie a skill counts as their text:
+it is not among those that an agent is told of, and to read it marks the run.
 """
 
 from __future__ import annotations
@@ -27,19 +29,24 @@ _MOST = 100
 _LOOKED_AT = 1_000
 _LARGEST = 64 << 10
 _LONGEST_DESCRIPTION = 400
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+"
+)
 _LEFT_OUT = (
     "more lie among files of strangers and are left out: whoever asks you can name one; "
     "after reading it you may write no more than your own lane, and suggest the rest"
 )
 DESCRIPTION = (
-    "Get the instructions of one of your skills, by its name as it stands in the list. Do so before you begin on what it is about."
+    "Get the instructions of one of your skills, by its name as it stands in the list. "
+    "Do so before you begin on what it is about."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """One skill: its name, when to use it, and its text without the frontmatter; where it is, and where its text came from."""
+    """One skill: its name, when to use it, and its text without the frontmatter; where it is, and
+    where its text came from.
+    """
 
     name: str
     description: str
@@ -50,7 +57,8 @@ class Skill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillFolder:
-    """A folder that may hold `.claude/skills`: of a root, the vault or a person's home, the path there.
+    """A folder that may hold `.claude/skills`: of a root, the vault or a person's home, the path
+    there.
 
     `origin` says where the text of a skill at a path came from.
     """
@@ -61,7 +69,8 @@ class SkillFolder:
 
 
 def find_skills(places: Iterable[SkillFolder]) -> tuple[Skill, ...]:
-    """The skills of these places, by name; of several with the same name the first place's, but no stranger's in the place of another.
+    """The skills of these places, by name; of several with the same name the first place's, but no
+    stranger's in the place of another.
 
     Blocks on the disk.
     """
@@ -79,13 +88,18 @@ def find_skills(places: Iterable[SkillFolder]) -> tuple[Skill, ...]:
 
 
 def listed(skills: Sequence[Skill], taint: Taint) -> str:
-    """What an agent is told of its skills; empty where it has none. A run that has read no stranger's text is told of none of theirs."""
+    """What an agent is told of its skills; empty where it has none.
+
+    A run that has read no stranger's text is told of none of theirs.
+    """
     if not skills:
         return ""
     shown = _shown(skills, taint)
     lines = [f"- {skill.name}: {skill.description}" for skill in shown]
     lines += [f"({len(skills) - len(shown)} {_LEFT_OUT})"] if len(shown) < len(skills) else []
-    return "\n".join([f"Skills that you may use; call {TOOL} with a name to get its instructions:", *lines])
+    return "\n".join(
+        [f"Skills that you may use; call {TOOL} with a name to get its instructions:", *lines]
+    )
 
 
 def skill_tool(skills: Sequence[Skill], taint: Taint) -> Tool:
@@ -102,9 +116,11 @@ def skill_tool(skills: Sequence[Skill], taint: Taint) -> Tool:
         return ToolResult(text=skill.text)
 
     schema = {
-        "type": "object", "properties": {"name": {"type": "string", "description": "The skill's name."}}, "required": ["name"],
+        "type": "object",
+        "properties": {"name": {"type": "string", "description": "The skill's name."}},
+        "required": ["name"],
         "additionalProperties": False,
-    }  # fmt: skip
+    }
     return Tool(name=TOOL, description=DESCRIPTION, schema=schema, call=call)
 
 
@@ -124,14 +140,20 @@ def _files(place: SkillFolder) -> list[tuple[str, VaultPath]]:
     if refusal(start) is not None:
         return []
     found: dict[str, VaultPath] = {}
-    with contextlib.suppress(OSError), place.root.opened_folder(start) as folder, os.scandir(folder) as entries:
+    with (
+        contextlib.suppress(OSError),
+        place.root.opened_folder(start) as folder,
+        os.scandir(folder) as entries,
+    ):
         for entry, _number in zip(entries, range(_LOOKED_AT), strict=False):
             is_folder = entry.is_dir(follow_symlinks=False)
             name = entry.name if is_folder else entry.name.removesuffix(_SUFFIX)
             if not _NAME.fullmatch(name) or not (is_folder or entry.name.endswith(_SUFFIX)):
                 continue
             if is_folder or name not in found:
-                found[name] = VaultPath(f"{start}/{entry.name}/{_SKILL}" if is_folder else f"{start}/{entry.name}")
+                found[name] = VaultPath(
+                    f"{start}/{entry.name}/{_SKILL}" if is_folder else f"{start}/{entry.name}"
+                )
     return sorted(found.items())
 
 
@@ -145,11 +167,19 @@ def _load(place: SkillFolder, name: str, file: VaultPath) -> Skill | None:
     if not text:
         return None
     cut = f"\n(cut: the skill has {size} bytes)" if size > len(data) else ""
-    return Skill(name=name, description=_description(note, text), text=text + cut, path=printable(file), origin=place.origin(file, data))
+    return Skill(
+        name=name,
+        description=_description(note, text),
+        text=text + cut,
+        path=printable(file),
+        origin=place.origin(file, data),
+    )
 
 
 def _description(note: Note, text: str) -> str:
-    """What its frontmatter says, or else its first words; on one line, for it stands in the system prompt."""
+    """What its frontmatter says, or else its first words; on one line, for it stands in the system
+    prompt.
+    """
     said = note.values.get("description")
     found = said if isinstance(said, str) and said.strip() else text.splitlines()[0].lstrip("# ")
     return " ".join(_UNPRINTABLE.sub(" ", found).split())[:_LONGEST_DESCRIPTION]

@@ -1,4 +1,6 @@
-"""Beat: one clock for all that looks at something now and then, so that they wake the daemon in one turn and not in a turn each."""
+"""Beat: one clock for all that looks at something now and then, so that they wake the daemon in one
+turn and not in a turn each.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Keeper: the small process that runs other people's programs for us, one at a time, and leaves nothing of them.
+"""Keeper: the small process that runs other people's programs for us, one at a time, and leaves
+nothing of them.
 
-asyncio alone waits for whoever holds a pipe, and a process group can be left; parachuted/processes/keeping.py is what runs in it.
+asyncio alone waits for whoever holds a pipe, and a process group can be left;
+parachuted/processes/keeping.py is what runs in it.
 """
 
 from __future__ import annotations
@@ -23,9 +25,14 @@ from parachuted.processes.reaper import kill_below, kill_family, kill_group
 
 MARK = "PARACHUTE_KEEPER"
 
-_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from parachuted.processes.keeping import keep; keep()"
+_PROGRAM = (
+    "import sys; sys.path.append(sys.argv[1]); from parachuted.processes.keeping import "
+    "keep; keep()"
+)
 _PACKAGE = Path(__file__).resolve().parents[2]
-_SPARE_S = 0.2  # that a keeper may be late; one that is later was stopped, or starved, and its program's limit is still to be kept
+# that a keeper may be late; one that is later was stopped, or starved, and its program's limit is
+# still to be kept
+_SPARE_S = 0.2
 _BUFFER = 1 << 20
 
 
@@ -51,9 +58,12 @@ class ProcessOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessOutcome:
-    """What became of it. `failed`: "folder" or "program" when it could not be begun, with the `errno`.
+    """What became of it.
 
-    `strays`: how many processes it had left behind, which were ended; `stubborn`: those that could not be.
+    `failed`: "folder" or "program" when it could not be begun, with the `errno`.
+
+    `strays`: how many processes it had left behind, which were ended; `stubborn`: those that could
+    not be.
     """
 
     exit_code: int | None
@@ -69,9 +79,17 @@ class ProcessOutcome:
 
 
 class HookProcess:
-    """A process of ours. Make it with `start`; `dismiss` or `close` ends it, and so does our own end."""
+    """A process of ours.
 
-    def __init__(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    Make it with `start`; `dismiss` or `close` ends it, and so does our own end.
+    """
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
         self._process, self._reader, self._writer = process, reader, writer
         self._mark = uuid4().hex
         self._is_whole = True
@@ -82,9 +100,18 @@ class HookProcess:
         ours, theirs = socket.socketpair()
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-S", "-c", _PROGRAM, str(_PACKAGE),
-                stdin=theirs.fileno(), stdout=asyncio.subprocess.DEVNULL, env={}, cwd="/", start_new_session=True,
-            )  # fmt: skip
+                sys.executable,
+                "-I",
+                "-S",
+                "-c",
+                _PROGRAM,
+                str(_PACKAGE),
+                stdin=theirs.fileno(),
+                stdout=asyncio.subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
         except BaseException:
             ours.close()
             raise
@@ -103,13 +130,30 @@ class HookProcess:
         return self._is_whole and self._process.returncode is None and not self._reader.at_eof()
 
     async def run(self, order: ProcessOrder) -> ProcessOutcome:
-        """Run it to its end or its limit; raises HookProcessLostError. When this is cancelled, the program is ended first."""
+        """Run it to its end or its limit; raises HookProcessLostError.
+
+        When this is cancelled, the program is ended first.
+        """
         self._is_whole = False
-        env = {os.fsencode(name): os.fsencode(value) for name, value in {**order.env, MARK: self._mark}.items()}
+        env = {
+            os.fsencode(name): os.fsencode(value)
+            for name, value in {**order.env, MARK: self._mark}.items()
+        }
         words = [os.fsencode(word) for word in order.argv]
         try:
             async with asyncio.timeout(order.timeout_s + TERM_S + KILL_S + _SPARE_S):
-                self._writer.write(frame((words, env, os.fsencode(order.cwd), order.stdin, order.timeout_s, order.cap)))
+                self._writer.write(
+                    frame(
+                        (
+                            words,
+                            env,
+                            os.fsencode(order.cwd),
+                            order.stdin,
+                            order.timeout_s,
+                            order.cap,
+                        )
+                    )
+                )
                 await self._writer.drain()
                 size = int.from_bytes(await self._reader.readexactly(LENGTH), "big")
                 told = cast("Told", marshal.loads(await self._reader.readexactly(size)))  # noqa: S302  from a process of ours
@@ -147,7 +191,9 @@ class HookProcess:
             await self._bury()
 
     async def _kill(self) -> None:
-        """For one that does not answer, such as one that was stopped: what it runs is all below it."""
+        """For one that does not answer, such as one that was stopped: what it runs is all
+        below it.
+        """
         self.dismiss()
         await in_own_thread(partial(kill_below, self._process.pid))
         kill_group(self._process.pid)
@@ -161,16 +207,35 @@ class HookProcess:
 
 
 def _late(order: ProcessOrder) -> ProcessOutcome:
-    """What is told of a program that was ended because its keeper did not answer in time: what it printed is lost."""
+    """What is told of a program that was ended because its keeper did not answer in time: what it
+    printed is lost.
+    """
     took = (order.timeout_s + TERM_S + KILL_S + _SPARE_S) * 1000
     return ProcessOutcome(
-        exit_code=None, failed="", errno=0, stdout=b"", stderr=b"", took_ms=took, timed_out=True, is_cut=False, strays=0, stubborn=()
+        exit_code=None,
+        failed="",
+        errno=0,
+        stdout=b"",
+        stderr=b"",
+        took_ms=took,
+        timed_out=True,
+        is_cut=False,
+        strays=0,
+        stubborn=(),
     )
 
 
 def _parse(told: Told) -> ProcessOutcome:
     code, failed, number, stdout, stderr, took, timed_out, is_cut, strays, stubborn = told
     return ProcessOutcome(
-        exit_code=None if timed_out else code, failed=failed, errno=number, stdout=stdout, stderr=stderr, took_ms=took,
-        timed_out=timed_out, is_cut=is_cut, strays=strays, stubborn=tuple(stubborn),
-    )  # fmt: skip
+        exit_code=None if timed_out else code,
+        failed=failed,
+        errno=number,
+        stdout=stdout,
+        stderr=stderr,
+        took_ms=took,
+        timed_out=timed_out,
+        is_cut=is_cut,
+        strays=strays,
+        stubborn=tuple(stubborn),
+    )

@@ -1,8 +1,10 @@
-"""Keeping: the program of a keeper, a small process that runs one command at a time and ends all that the command ever started.
+"""Keeping: the program of a keeper, a small process that runs one command at a time and ends all
+that the command ever started.
 
-On Linux a keeper is the subreaper of what it runs: a descendant that left its group, forgot its environment and lost its parents is
-the keeper's own child then, and no other command's. It loads no more than it needs (no dataclasses, no json): starting it is part of
-what the first command waits for. It never outlives its owner: the other end of its socket closes, however that one ended.
+On Linux a keeper is the subreaper of what it runs: a descendant that left its group, forgot its
+environment and lost its parents is the keeper's own child then, and no other command's. It loads no
+more than it needs (no dataclasses, no json): starting it is part of what the first command waits
+for. It never outlives its owner: the other end of its socket closes, however that one ended.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from collections.abc import Callable, Iterable, Iterator
 TERM_S, KILL_S = 0.25, 0.25  # to end by themselves when asked to, and then to be gone
 LENGTH = 8
 
-_FLUSH_S = 0.1  # for a child that still prints when its parent has ended, such as the `tee` of a shell's `> >(tee log)`
+# for a child that still prints when its parent has ended, such as the `tee` of a shell's `> >(tee
+# log)`
+_FLUSH_S = 0.1
 _ROUND_S = 0.02
 _CHUNK = 1 << 16
 _LAST_READS = 64
@@ -29,17 +33,23 @@ _OUR_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _DEFAULT_AGAIN = (*_OUR_SIGNALS, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 
 Order = tuple[list[bytes], dict[bytes, bytes], bytes, bytes, float, int]
-"""What to run: words, environment, folder, stdin, limit in seconds, how many bytes to keep of each output."""
+"""What to run: words, environment, folder, stdin, limit in seconds, how many bytes to keep of each
+output.
+"""
 
 Told = tuple[int | None, str, int, bytes, bytes, float, bool, bool, int, list[int]]
-"""How it went: exit code (negative: the signal), what could not be begun ("", "folder" or "program") and its errno, stdout, stderr,
-milliseconds, whether the limit was reached, whether output was left out, how many processes it left, which of them would not end."""
+"""How it went: exit code (negative: the signal), what could not be begun ("", "folder" or
+"program") and its errno, stdout, stderr, milliseconds, whether the limit was reached, whether
+output was left out, how many processes it left, which of them would not end.
+"""
 
 
 def keep() -> None:
     """Run what is ordered on the socket that is our stdin, until it closes."""
     for number in _OUR_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)  # what ends us is the socket alone: a hook may well say `pkill python`
+        signal.signal(
+            number, signal.SIG_IGN
+        )  # what ends us is the socket alone: a hook may well say `pkill python`
     control = socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -76,7 +86,10 @@ def frame(value: Order | Told) -> bytes:
 
 
 def processes() -> Iterator[tuple[int, int, int, int, bool]]:
-    """Every process there is: itself, its parent, its group, its session, whether it lives. Nothing where there is no /proc."""
+    """Every process there is: itself, its parent, its group, its session, whether it lives.
+
+    Nothing where there is no /proc.
+    """
     try:
         names = os.listdir(_PROC)  # noqa: PTH208  pathlib costs more to load than all the rest
     except OSError:
@@ -143,12 +156,26 @@ class _Work:
         strays, stubborn = self._end_family()
         self._drain()
         took = (time.monotonic() - began) * 1000
-        return self._exit_code, "", 0, bytes(kept[0]), bytes(kept[1]), took, timed_out, self._is_cut, strays, stubborn
+        return (
+            self._exit_code,
+            "",
+            0,
+            bytes(kept[0]),
+            bytes(kept[1]),
+            took,
+            timed_out,
+            self._is_cut,
+            strays,
+            stubborn,
+        )
 
     def _start(self) -> tuple[bytearray, bytearray]:
         """Begin, in a session of its own, with pipes of which only our ends stay open here."""
         pipes = [os.pipe(), os.pipe(), os.pipe()]
-        theirs, ours = [pipes[0][0], pipes[1][1], pipes[2][1]], [pipes[0][1], pipes[1][0], pipes[2][0]]
+        theirs, ours = (
+            [pipes[0][0], pipes[1][1], pipes[2][1]],
+            [pipes[0][1], pipes[1][0], pipes[2][0]],
+        )
         try:
             self._leader = _spawn(self._argv, self._env, theirs)
         except BaseException:
@@ -169,7 +196,11 @@ class _Work:
         self._reap()
         while not is_over() and (left := end - time.monotonic()) > 0:
             poll = select.poll()
-            for fd in (self._wake, *self._outputs, *(() if self.is_called_off else (self._control,))):
+            for fd in (
+                self._wake,
+                *self._outputs,
+                *(() if self.is_called_off else (self._control,)),
+            ):
                 poll.register(fd, select.POLLIN)
             if self._stdin >= 0:
                 poll.register(self._stdin, select.POLLOUT)
@@ -188,7 +219,9 @@ class _Work:
             self._read(fd)
 
     def _feed(self) -> None:
-        """Give of the input what is taken; a command that never reads, or has closed its stdin, is no reason to wait."""
+        """Give of the input what is taken; a command that never reads, or has closed its stdin, is
+        no reason to wait.
+        """
         try:
             self._fed += os.write(self._stdin, memoryview(self._input)[self._fed :])
         except BlockingIOError:
@@ -218,7 +251,9 @@ class _Work:
         return True
 
     def _drain(self) -> None:
-        """Take what is still in the pipes, and let go of them: whoever holds the other end is not waited for."""
+        """Take what is still in the pipes, and let go of them: whoever holds the other end is not
+        waited for.
+        """
         for fd in tuple(self._outputs):
             for _ in range(_LAST_READS):
                 if not self._read(fd):
@@ -241,7 +276,9 @@ class _Work:
                 self._exit_code = os.waitstatus_to_exitcode(status)
 
     def _end_family(self) -> tuple[int, list[int]]:
-        """Ask whatever is left to end, then end it; how many there were, and which of them would not."""
+        """Ask whatever is left to end, then end it; how many there were, and which of them would
+        not.
+        """
         self._reap()
         if self._is_childless:
             return 0, []
@@ -267,7 +304,9 @@ def _spawn(argv: list[bytes], env: dict[bytes, bytes], ends: list[int]) -> int:
 
 
 def _kill_all(leader: int, end: float) -> None:
-    """Stop whoever is left until nobody new appears, so that none can go on forking; then end them all."""
+    """Stop whoever is left until nobody new appears, so that none can go on forking; then end them
+    all.
+    """
     stopped: dict[int, int] = {}
     while time.monotonic() < end:
         found = descendants(os.getpid())
@@ -277,7 +316,12 @@ def _kill_all(leader: int, end: float) -> None:
         stopped.update(found)
     _signal(stopped, signal.SIGKILL, leader)
     for group in {*stopped.values()} - {os.getpgrp()}:
-        _send(-group, signal.SIGKILL)  # at once for all in it: one that forks and ends faster than /proc is read cannot slip through
+        _send(
+            -group,
+            signal.SIGKILL,
+            # at once for all in it: one that forks and ends faster than /proc is read cannot slip
+            # through
+        )
 
 
 def _signal(family: Iterable[int], number: signal.Signals, leader: int) -> None:

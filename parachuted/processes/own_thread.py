@@ -1,6 +1,7 @@
 """Own thread: a blocking call in a thread of its own.
 
-The loop's pool of threads may be full of those who wait for hooks; what a hook's end depends on must not wait for one of them to be free.
+The loop's pool of threads may be full of those who wait for hooks; what a hook's end depends on
+must not wait for one of them to be free.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ _Result = TypeVar("_Result")
 
 
 async def in_own_thread(call: Callable[[], _Result]) -> _Result:
-    """Call, and wait for what it answers or raises. Who is cancelled meanwhile leaves it to end by itself."""
+    """Call, and wait for what it answers or raises.
+
+    Who is cancelled meanwhile leaves it to end by itself.
+    """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[_Result] = loop.create_future()
 

@@ -1,7 +1,7 @@
 """Reaper: ends a process together with all that it started.
 
-A process group is not enough: a descendant may have left it. Each carries a mark in its environment, or hangs on the tree.
-On a system without /proc only the group is ended.
+A process group is not enough: a descendant may have left it. Each carries a mark in its
+environment, or hangs on the tree. On a system without /proc only the group is ended.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def kill_below(ancestor: int) -> None:
 
 
 def kill_family(leader: int, mark: str) -> None:
-    """End the session of `leader`, its descendants, and whatever has `mark` in its environment; reads all of /proc."""
+    """End the session of `leader`, its descendants, and whatever has `mark` in its environment;
+    reads all of /proc.
+    """
     for _ in range(_ROUNDS):
         family = find_family(leader, mark)
         if not family:
@@ -44,9 +46,15 @@ def kill_family(leader: int, mark: str) -> None:
 
 
 def find_family(leader: int, mark: str) -> set[int]:
-    """Find the live processes that belong to `leader`, itself included; empty where there is no /proc."""
+    """Find the live processes that belong to `leader`, itself included; empty where there is no
+    /proc.
+    """
     seen = list(processes())
-    family = {pid for pid, _parent, _group, session, _lives in seen if leader in (pid, session) or _has_mark(pid, mark)}
+    family = {
+        pid
+        for pid, _parent, _group, session, _lives in seen
+        if leader in (pid, session) or _has_mark(pid, mark)
+    }
     grown = True
     while grown:
         grown = False
@@ -58,9 +66,16 @@ def find_family(leader: int, mark: str) -> set[int]:
 
 
 def began_at(pid: int) -> str:
-    """When that process began, as the kernel counts, so that a later one of the same number is told apart; empty: there is none."""
+    """When that process began, as the kernel counts, so that a later one of the same number is told
+    apart; empty: there is none.
+    """
     try:
-        return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[_BEGAN]
+        return (
+            (_PROC / str(pid) / "stat")
+            .read_text(errors="replace")
+            .rpartition(")")[2]
+            .split()[_BEGAN]
+        )
     except (OSError, IndexError):
         return ""
 
@@ -68,13 +83,20 @@ def began_at(pid: int) -> str:
 def thread_count(pid: int) -> int:
     """How many threads that process has; 0 where that cannot be seen."""
     try:
-        return int((_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[_THREADS])
+        return int(
+            (_PROC / str(pid) / "stat")
+            .read_text(errors="replace")
+            .rpartition(")")[2]
+            .split()[_THREADS]
+        )
     except (OSError, IndexError):
         return 0
 
 
 def family_threads(leader: int, mark: str) -> int:
-    """How many threads the live processes have that belong to `leader`, itself included; reads all of /proc."""
+    """How many threads the live processes have that belong to `leader`, itself included; reads all
+    of /proc.
+    """
     return sum(map(thread_count, find_family(leader, mark)))
 
 

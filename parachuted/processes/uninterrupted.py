@@ -12,9 +12,17 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
-async def run_uninterrupted(call: Callable[_Arguments, _Result], *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-    """Call in a thread. A caller that is cancelled goes only when the call has ended: nothing may write after the store has closed."""
-    running = asyncio.get_running_loop().run_in_executor(None, functools.partial(contextvars.copy_context().run, call, *args, **kwargs))
+async def run_uninterrupted(
+    call: Callable[_Arguments, _Result], *args: _Arguments.args, **kwargs: _Arguments.kwargs
+) -> _Result:
+    """Call in a thread.
+
+    A caller that is cancelled goes only when the call has ended: nothing may write after the store
+    has closed.
+    """
+    running = asyncio.get_running_loop().run_in_executor(
+        None, functools.partial(contextvars.copy_context().run, call, *args, **kwargs)
+    )
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:

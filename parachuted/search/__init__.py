@@ -3,7 +3,16 @@
 from parachuted.search.engine import Ranking, SearchHit, SearchResults
 from parachuted.search.note_catalogue import NoteCatalogue
 from parachuted.search.query import LONGEST, PARTS, ParsedQuery, QueryError, parse_query
-from parachuted.search.rows import IndexedLinkKind, KeyFilter, LinkPage, LinkRow, NotePage, NoteQuery, NoteRow, Operator
+from parachuted.search.rows import (
+    IndexedLinkKind,
+    KeyFilter,
+    LinkPage,
+    LinkRow,
+    NotePage,
+    NoteQuery,
+    NoteRow,
+    Operator,
+)
 from parachuted.search.search import Search, UnindexedNote
 
 __all__ = [

@@ -9,11 +9,18 @@ from collections.abc import Sequence
 
 def write_cursor(about: str, *values: object) -> str:
     """A text for the place after these values, in a list of that order."""
-    return urlsafe_b64encode(json.dumps([about, *values], separators=(",", ":")).encode()).decode().rstrip("=")
+    return (
+        urlsafe_b64encode(json.dumps([about, *values], separators=(",", ":")).encode())
+        .decode()
+        .rstrip("=")
+    )
 
 
 def read_cursor(text: str, about: str, kinds: Sequence[type | tuple[type, ...]]) -> list[object]:
-    """The values in a cursor. Raises ValueError where it is none, or is of a list in another order."""
+    """The values in a cursor.
+
+    Raises ValueError where it is none, or is of a list in another order.
+    """
     try:
         found = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (ValueError, RecursionError) as error:
@@ -21,6 +28,9 @@ def read_cursor(text: str, about: str, kinds: Sequence[type | tuple[type, ...]])
     if not isinstance(found, list) or len(found) != len(kinds) + 1 or found[0] != about:
         raise ValueError("this is no cursor of a list in this order")
     values = found[1:]
-    if not all(isinstance(value, kind) and not isinstance(value, bool) for value, kind in zip(values, kinds, strict=True)):
+    if not all(
+        isinstance(value, kind) and not isinstance(value, bool)
+        for value, kind in zip(values, kinds, strict=True)
+    ):
         raise ValueError("this is no cursor of ours")
     return values

@@ -1,4 +1,7 @@
-"""Database: the file that the index is kept in. It can be deleted at any time; what cannot be read is set aside and begun anew."""
+"""Database: the file that the index is kept in.
+
+It can be deleted at any time; what cannot be read is set aside and begun anew.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,9 @@ CREATE TABLE links (
 CREATE INDEX links_by_name ON links (name);
 CREATE VIRTUAL TABLE texts USING fts5({", ".join(COLUMNS)}, tokenize = "unicode61 remove_diacritics 2 tokenchars '{emoji()}'");
 PRAGMA user_version = {_VERSION};
-"""
-# FTS5 collects 4 MB of words in memory before it writes a segment; with its default of 1 MB a third of the time goes into merging
+"""  # noqa: E501
+# FTS5 collects 4 MB of words in memory before it writes a segment; with its default of 1 MB a third
+# of the time goes into merging
 _FEW_SEGMENTS = "INSERT INTO texts (texts, rank) VALUES ('hashsize', 4194304);"
 _GARBLED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _CACHE_KB = 512
@@ -47,7 +51,10 @@ class OutdatedError(sqlite3.DatabaseError):
 
 
 class Database:
-    """The file, one connection that writes, and some that read. `met` is told each error that reading ends in."""
+    """The file, one connection that writes, and some that read.
+
+    `met` is told each error that reading ends in.
+    """
 
     def __init__(self, path: Path) -> None:
         """Opens nothing yet."""
@@ -61,7 +68,10 @@ class Database:
         self.met: Callable[[sqlite3.Error], None] = lambda _error: None
 
     def writer(self) -> sqlite3.Connection:
-        """The connection that writes, for one thread. The first call opens the file, or makes it. Raises sqlite3.Error."""
+        """The connection that writes, for one thread.
+
+        The first call opens the file, or makes it. Raises sqlite3.Error.
+        """
         with self._lock:
             if self._writer is None:
                 if self._is_closed:
@@ -72,7 +82,10 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self, seconds: float) -> Iterator[sqlite3.Connection]:
-        """A connection to read from, for at most so long. Waits for the file to be made. Raises StorageFailedError."""
+        """A connection to read from, for at most so long.
+
+        Waits for the file to be made. Raises StorageFailedError.
+        """
         if not self._is_made.wait(seconds):
             raise StorageFailedError("the search index is not made yet; ask again in a moment")
         try:
@@ -80,7 +93,9 @@ class Database:
                 yield connection
         except sqlite3.Error as error:
             self.met(error)
-            raise StorageFailedError(f"the search index cannot be read just now ({error})") from error
+            raise StorageFailedError(
+                f"the search index cannot be read just now ({error})"
+            ) from error
 
     @contextlib.contextmanager
     def _read_for(self, seconds: float) -> Iterator[sqlite3.Connection]:
@@ -93,14 +108,21 @@ class Database:
             connection.set_progress_handler(None, 0)
             connection.rollback()
             with self._lock:
-                keep = generation == self._generation and len(self._readers) < _KEPT_READERS and not self._is_closed
+                keep = (
+                    generation == self._generation
+                    and len(self._readers) < _KEPT_READERS
+                    and not self._is_closed
+                )
                 if keep:
                     self._readers.append(connection)
             if not keep:
                 connection.close()
 
     def set_aside(self) -> str:
-        """Rename the file, if it is there, so that it is made anew; the name it has now. Raises OSError."""
+        """Rename the file, if it is there, so that it is made anew; the name it has now.
+
+        Raises OSError.
+        """
         with self._lock:
             self._close()
             self._is_made.clear()
@@ -127,7 +149,9 @@ class Database:
                 raise sqlite3.ProgrammingError("the search index is closed")
             if self._readers:
                 return self._readers.pop(), self._generation
-            connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+            connection = sqlite3.connect(
+                f"{self._path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False
+            )
             return _set_up(connection), self._generation
 
     def _close(self) -> None:
@@ -141,7 +165,9 @@ class Database:
 
 def is_garbled(error: sqlite3.Error) -> bool:
     """Whether the file itself is to blame, so that it has to be made anew."""
-    return isinstance(error, OutdatedError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _GARBLED
+    return (
+        isinstance(error, OutdatedError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _GARBLED
+    )
 
 
 def _set_up(connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -157,7 +183,10 @@ def _open(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = OFF")
         _set_up(connection)
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version == 0 and not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+        if (
+            version == 0
+            and not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+        ):
             connection.executescript(f"BEGIN; {_SCHEMA} {_FEW_SEGMENTS} COMMIT;")
         elif version != _VERSION:
             raise OutdatedError(f"it is of version {version}, not {_VERSION}")

@@ -1,9 +1,11 @@
 """Finder: answers a query from the database, the best notes first.
 
-bm25 over each hit of a common word takes long in a large vault, so no more than some thousands are ranked: those with the words in their
-title, and of the others the freshest. Where more than half of the freshest notes match, bm25 tells them hardly apart but still counts the
-word in every note; these are ordered by title and freshness alone. So are all notes for a caller who sees only some: bm25 weighs a word by
-how many notes hold it, which would say something about the notes that the caller does not see.
+bm25 over each hit of a common word takes long in a large vault, so no more than some thousands are
+ranked: those with the words in their title, and of the others the freshest. Where more than half of
+the freshest notes match, bm25 tells them hardly apart but still counts the word in every note;
+these are ordered by title and freshness alone. So are all notes for a caller who sees only some:
+bm25 weighs a word by how many notes hold it, which would say something about the notes that the
+caller does not see.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from parachuted.search.words import joined, plain
 
 _WEIGHTS = (10.0, 4.0, 1.0, 5.0, 2.0, 2.0, 0.0)
 _MOST_RANKED, _MOST_BY_TITLE, _FEWEST = 1_000, 400, 200
-_WEIGHED = _MOST_BY_TITLE  # all that were found by their titles, so that the one with that very title is among them
+# all that were found by their titles, so that the one with that very title is among them
+_WEIGHED = _MOST_BY_TITLE
 _MANY_TERMS = 4
 _SECONDS = 2.0
 _FRESHEST, _HALF_LIFE_S = 0.15, 30 * 86_400.0
@@ -33,21 +36,25 @@ _CANDIDATES = f"""SELECT texts.rowid, -bm25(texts, {", ".join(map(str, _WEIGHTS)
 WHERE texts MATCH ? ORDER BY texts.rowid DESC LIMIT ?"""  # noqa: S608
 _FLAT_CANDIDATES = "SELECT rowid, ? FROM texts WHERE texts MATCH ? ORDER BY rowid DESC LIMIT ?"
 _IS_COMMON = """SELECT 1 FROM texts WHERE texts MATCH ?1 AND rowid > (SELECT id FROM texts_docsize ORDER BY id DESC LIMIT 1 OFFSET 2 * ?2)
-ORDER BY rowid DESC LIMIT 1 OFFSET ?2 - 1"""
+ORDER BY rowid DESC LIMIT 1 OFFSET ?2 - 1"""  # noqa: E501
 _SEEN_CANDIDATES = """SELECT texts.rowid, notes.path FROM texts
 CROSS JOIN notes ON notes.id = texts.rowid WHERE texts MATCH ? ORDER BY texts.rowid DESC"""
 _IN_TEXT, _IN_TITLE = 1.0, 3.0
-_WEIGHED_NOTES = "SELECT id, title, modified FROM notes WHERE id IN (SELECT value FROM json_each(?))"
+_WEIGHED_NOTES = (
+    "SELECT id, title, modified FROM notes WHERE id IN (SELECT value FROM json_each(?))"
+)
 _NOTE = "SELECT path, title, modified, tags FROM notes WHERE id = ?"
 _TEXTS = f"""SELECT {", ".join(f"substr(c{number}, 1, {LOOKED_AT})" for number in range(len(COLUMNS) - 1))}
-FROM texts_content WHERE id = ?"""  # noqa: S608
+FROM texts_content WHERE id = ?"""  # noqa: S608, E501
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """Why a note ranks where it does: `score` is `bm25` times `freshness` times `same_title`; `hits` counts the words by column.
+    """Why a note ranks where it does: `score` is `bm25` times `freshness` times `same_title`;
+    `hits` counts the words by column.
 
-    `bm25` is 1, or 3 where the title holds the words, for a caller who sees only some notes and for words that most notes hold.
+    `bm25` is 1, or 3 where the title holds the words, for a caller who sees only some notes and for
+    words that most notes hold.
     """
 
     score: float
@@ -59,7 +66,10 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHit:
-    """A note that was found. `title` is plain; `snippet` is HTML. `modified` in seconds since 1970."""
+    """A note that was found.
+
+    `title` is plain; `snippet` is HTML. `modified` in seconds since 1970.
+    """
 
     path: str
     title: str
@@ -83,16 +93,29 @@ class SearchEngine:
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database, self._clock = database, clock
 
-    def find(self, query: ParsedQuery, limit: int, sees: Callable[[str], bool] | None, *, explain: bool = False) -> SearchResults:
+    def find(
+        self,
+        query: ParsedQuery,
+        limit: int,
+        sees: Callable[[str], bool] | None,
+        *,
+        explain: bool = False,
+    ) -> SearchResults:
         """The best notes for which `sees` holds (None: all do). Raises StorageFailedError."""
         with self._database.reading(_SECONDS) as connection:
             scores, is_capped = _candidates(connection, query, sees)
             ranked = self._ranked(connection, scores, _wanted_title(query))[:limit]
             marker = SnippetMarker(query.terms)
-            hits = [hit for number, why in ranked if (hit := _hit(connection, number, why, marker, explain=explain)) is not None]
+            hits = [
+                hit
+                for number, why in ranked
+                if (hit := _hit(connection, number, why, marker, explain=explain)) is not None
+            ]
         return SearchResults(hits=tuple(hits), is_capped=is_capped)
 
-    def _ranked(self, connection: sqlite3.Connection, scores: dict[int, float], wanted: str) -> list[tuple[int, Ranking]]:
+    def _ranked(
+        self, connection: sqlite3.Connection, scores: dict[int, float], wanted: str
+    ) -> list[tuple[int, Ranking]]:
         """The best ones by bm25 alone, put in order by all that counts."""
         now = self._clock()
         best = sorted(scores, key=lambda number: (-scores[number], -number))[:_WEIGHED]
@@ -101,29 +124,47 @@ class SearchEngine:
             bm25 = scores[number]
             freshness = 1 + _FRESHEST * 2 ** (-max(0.0, now - modified) / _HALF_LIFE_S)
             same = _SAME_TITLE if wanted and plain(title) == wanted else 1.0
-            why = Ranking(score=(bm25 or _NO_WORDS) * freshness * same, bm25=bm25, freshness=freshness, same_title=same)
+            why = Ranking(
+                score=(bm25 or _NO_WORDS) * freshness * same,
+                bm25=bm25,
+                freshness=freshness,
+                same_title=same,
+            )
             weighed.append((number, modified, why))
         weighed.sort(key=lambda item: (-item[2].score, -item[1], -item[0]))
         return [(number, why) for number, _modified, why in weighed]
 
 
-def _candidates(connection: sqlite3.Connection, query: ParsedQuery, sees: Callable[[str], bool] | None) -> tuple[dict[int, float], bool]:
+def _candidates(
+    connection: sqlite3.Connection, query: ParsedQuery, sees: Callable[[str], bool] | None
+) -> tuple[dict[int, float], bool]:
     """Some notes that match, each with its bm25, or with a flat score where bm25 is not used."""
     most = max(_FEWEST, _MOST_RANKED * _MANY_TERMS // max(_MANY_TERMS, len(query.terms)))
-    is_flat = sees is not None or connection.execute(_IS_COMMON, (query.expression, most)).fetchone() is not None
+    is_flat = (
+        sees is not None
+        or connection.execute(_IS_COMMON, (query.expression, most)).fetchone() is not None
+    )
     scores = dict(_scored(connection, query.expression, most, sees, _IN_TEXT if is_flat else None))
     is_capped = len(scores) >= most
     if (is_capped or sees is not None) and query.titles is not None:
-        for number, score in _scored(connection, query.titles, _MOST_BY_TITLE, sees, _IN_TITLE if is_flat else None):
+        for number, score in _scored(
+            connection, query.titles, _MOST_BY_TITLE, sees, _IN_TITLE if is_flat else None
+        ):
             if is_capped or number in scores:
                 scores[number] = max(score, scores.get(number, 0.0))
     return scores, is_capped
 
 
 def _scored(
-    connection: sqlite3.Connection, expression: str, most: int, sees: Callable[[str], bool] | None, flat: float | None
+    connection: sqlite3.Connection,
+    expression: str,
+    most: int,
+    sees: Callable[[str], bool] | None,
+    flat: float | None,
 ) -> Iterator[tuple[int, float]]:
-    """The freshest that match, as they were indexed, each with the `flat` score; None: with its bm25."""
+    """The freshest that match, as they were indexed, each with the `flat` score; None: with its
+    bm25.
+    """
     if flat is None:
         yield from connection.execute(_CANDIDATES, (expression, most))
         return
@@ -143,7 +184,14 @@ def _wanted_title(query: ParsedQuery) -> str:
     return " ".join(word for term in query.terms for word in term.words)
 
 
-def _hit(connection: sqlite3.Connection, number: int, why: Ranking, marker: SnippetMarker, *, explain: bool) -> SearchHit | None:
+def _hit(
+    connection: sqlite3.Connection,
+    number: int,
+    why: Ranking,
+    marker: SnippetMarker,
+    *,
+    explain: bool,
+) -> SearchHit | None:
     row = connection.execute(_NOTE, (number,)).fetchone()
     texts = connection.execute(_TEXTS, (number,)).fetchone()
     if row is None or texts is None:
@@ -151,16 +199,26 @@ def _hit(connection: sqlite3.Connection, number: int, why: Ranking, marker: Snip
     columns = dict(zip(COLUMNS, map(joined, texts), strict=False))
     if explain:
         why = Ranking(
-            score=why.score, bm25=why.bm25, freshness=why.freshness, same_title=why.same_title, hits=_counted(columns, marker)
-        )  # fmt: skip
+            score=why.score,
+            bm25=why.bm25,
+            freshness=why.freshness,
+            same_title=why.same_title,
+            hits=_counted(columns, marker),
+        )
     path, title, modified, tags = row
     return SearchHit(
-        path=text_of(path), title=title, modified=modified, tags=tuple(json.loads(tags)), snippet=marker.snippet(columns["body"]), why=why
-    )  # fmt: skip
+        path=text_of(path),
+        title=title,
+        modified=modified,
+        tags=tuple(json.loads(tags)),
+        snippet=marker.snippet(columns["body"]),
+        why=why,
+    )
 
 
 def _counted(columns: dict[str, str], marker: SnippetMarker) -> dict[str, int]:
     names: Sequence[tuple[str, str]] = [
-        ("frontmatter" if name == "matter" else "path" if name == "place" else name, name) for name in columns
+        ("frontmatter" if name == "matter" else "path" if name == "place" else name, name)
+        for name in columns
     ]
     return {told: count for told, name in names if (count := marker.count(columns[name]))}

@@ -13,7 +13,8 @@ from parachuted.search.words import plain
 from parachuted.vault import name_key
 
 _PIECES = ", ".join(
-    f"CAST(substr(?1, json_extract(value, '$[{at}]'), json_extract(value, '$[{at + 1}]') - json_extract(value, '$[{at}]')) AS TEXT)"
+    f"CAST(substr(?1, json_extract(value, '$[{at}]'), json_extract(value, '$[{at + 1}]') - "
+    f"json_extract(value, '$[{at}]')) AS TEXT)"
     for at in range(1, len(COLUMNS) + 1)
 )
 _INSERT_TEXTS = f"""INSERT INTO texts (rowid, {", ".join(COLUMNS)})
@@ -23,7 +24,10 @@ _WITH_NOTE = ("tags", "fields", "links")
 
 
 class IndexTables:
-    """The tables, as one transaction sees them. Later ids are fresher notes, so that a search can begin with the freshest."""
+    """The tables, as one transaction sees them.
+
+    Later ids are fresher notes, so that a search can begin with the freshest.
+    """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -43,7 +47,9 @@ class IndexTables:
 
     def digest(self, path: str) -> str | None:
         """The content that the note was indexed with."""
-        row = self._connection.execute("SELECT digest FROM notes WHERE path = ?", (key_of(path),)).fetchone()
+        row = self._connection.execute(
+            "SELECT digest FROM notes WHERE path = ?", (key_of(path),)
+        ).fetchone()
         return None if row is None else str(row[0])
 
     def put(self, cards: Sequence[tuple[int, IndexedNote]]) -> None:
@@ -51,15 +57,30 @@ class IndexTables:
         run = self._connection.executemany
         self._connection.execute(_INSERT_TEXTS, _packed(cards))
         run(_INSERT_NOTE, (_row(number, card) for number, card in cards))
-        run("INSERT OR IGNORE INTO tags VALUES (?, ?)", ((plain(tag), number) for number, card in cards for tag in card.tags))
+        run(
+            "INSERT OR IGNORE INTO tags VALUES (?, ?)",
+            ((plain(tag), number) for number, card in cards for tag in card.tags),
+        )
         run(
             "INSERT OR IGNORE INTO fields VALUES (?, ?, ?, ?, ?, ?)",
-            ((number, one.key, one.at, plain(one.text), one.kind, one.number) for number, card in cards for one in card.fields),
+            (
+                (number, one.key, one.at, plain(one.text), one.kind, one.number)
+                for number, card in cards
+                for one in card.fields
+            ),
         )
         run(
             "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
-                (number, at, one.kind, key_of(one.target), link_name(one.target), one.form in {"bare", "angle"}, one.line)
+                (
+                    number,
+                    at,
+                    one.kind,
+                    key_of(one.target),
+                    link_name(one.target),
+                    one.form in {"bare", "angle"},
+                    one.line,
+                )
                 for number, card in cards
                 for at, one in enumerate(card.links)
             ),
@@ -68,7 +89,9 @@ class IndexTables:
     def drop(self, paths: Iterable[str]) -> None:
         """Take out what is known of these files."""
         for path in paths:
-            row = self._connection.execute("SELECT id FROM notes WHERE path = ?", (key_of(path),)).fetchone()
+            row = self._connection.execute(
+                "SELECT id FROM notes WHERE path = ?", (key_of(path),)
+            ).fetchone()
             if row is None:
                 self._connection.execute("DELETE FROM others WHERE path = ?", (key_of(path),))
                 continue
@@ -100,7 +123,9 @@ class IndexTables:
 
 
 def link_name(target: str) -> bytes:
-    """The name of the file that a link looks for, without `.md`, however often: `[[a.md]]` may mean `a.md` and `a.md.md`."""
+    """The name of the file that a link looks for, without `.md`, however often: `[[a.md]]` may mean
+    `a.md` and `a.md.md`.
+    """
     name = name_key(target.rstrip("/").rpartition("/")[2])
     while name.endswith(".md"):
         name = name.removesuffix(".md")
@@ -118,7 +143,9 @@ def text_of(stored: bytes) -> str:
 
 
 def _packed(cards: Sequence[tuple[int, IndexedNote]]) -> tuple[bytes, str]:
-    """All texts in one, and where each begins and ends: one statement takes them in, and other threads run meanwhile."""
+    """All texts in one, and where each begins and ends: one statement takes them in, and other
+    threads run meanwhile.
+    """
     pieces: list[bytes] = []
     places, at = [], 1
     for number, card in cards:
@@ -135,4 +162,15 @@ def _packed(cards: Sequence[tuple[int, IndexedNote]]) -> tuple[bytes, str]:
 def _row(number: int, card: IndexedNote) -> tuple[object, ...]:
     name = key_of(name_key(card.path.rpartition("/")[2]))
     tags = json.dumps(card.tags, ensure_ascii=False) if card.tags else "[]"
-    return number, key_of(card.path), name, card.title, card.modified, card.size, card.digest, tags, card.matter, card.reason
+    return (
+        number,
+        key_of(card.path),
+        name,
+        card.title,
+        card.modified,
+        card.size,
+        card.digest,
+        tags,
+        card.matter,
+        card.reason,
+    )

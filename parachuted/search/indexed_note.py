@@ -23,13 +23,17 @@ _LOOKED_AT_FOR_NUL = 8192
 _MOST_TAGS, _MOST_LINKS, _MOST_FIELDS, _MOST_WORDS = 500, 5_000, 500, 64
 _LONGEST_TITLE = 500
 _TAG = re.compile(r"#([^\s#.,;:!?()\[\]{}'\"<>|&*`~^=+\\]+)")
-_CODE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(
+    r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)|`[^`\n]*`", re.MULTILINE | re.DOTALL
+)
 _LONGEST_WITH_TAGS = 1 << 20
 _SEPARATORS = re.compile(r"[,\s]+")
 
 
 class IndexedField(NamedTuple):
-    """One text of the frontmatter: its key, its place among that key's, and what it counts as when it is compared."""
+    """One text of the frontmatter: its key, its place among that key's, and what it counts as when
+    it is compared.
+    """
 
     key: str
     at: int
@@ -40,7 +44,9 @@ class IndexedField(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedNote:
-    """`texts` are the indexed columns in their order; `reason` says why not all of the note is found by them."""
+    """`texts` are the indexed columns in their order; `reason` says why not all of the note is
+    found by them.
+    """
 
     path: str
     title: str
@@ -62,48 +68,92 @@ def make_card(path: str, data: bytes, modified: float) -> IndexedNote:
     digest = sha256(data).hexdigest()
     try:
         return _card_of(path, data, modified, len(data), digest, None)
-    except Exception:  # a fault of this program: one note is found by its name alone, and all others as ever
+    except (
+        Exception
+    ):  # a fault of this program: one note is found by its name alone, and all others as ever
         log.exception("a note could not be prepared for the search", extra={"path": path})
-        return nameless_card(path, modified, len(data), digest, "an error in parachuted kept it from being read; see the log")
+        return nameless_card(
+            path,
+            modified,
+            len(data),
+            digest,
+            "an error in parachuted kept it from being read; see the log",
+        )
 
 
 def large_card(path: str, head: bytes, modified: float, size: int, digest: str) -> IndexedNote:
     """The card of a note that is too large to be searched whole."""
-    reason = f"it is larger than {LARGEST >> 20} MB; only its first {KEPT_OF_LARGE >> 20} MB is searched"
+    reason = (
+        f"it is larger than {LARGEST >> 20} MB; only its first {KEPT_OF_LARGE >> 20} MB is searched"
+    )
     return _card_of(path, head, modified, size, digest, reason)
 
 
 def nameless_card(path: str, modified: float, size: int, digest: str, reason: str) -> IndexedNote:
     """The card of a note of which nothing but the name is known."""
     return IndexedNote(
-        path=path, title=_stem(path), modified=modified, size=size, digest=digest, tags=(), matter="", fields=(), links=(),
-        texts=(cut(_stem(path)), "", "", "", "", cut(_stem_path(path)), folders_of(path)), reason=reason,
-    )  # fmt: skip
+        path=path,
+        title=_stem(path),
+        modified=modified,
+        size=size,
+        digest=digest,
+        tags=(),
+        matter="",
+        fields=(),
+        links=(),
+        texts=(cut(_stem(path)), "", "", "", "", cut(_stem_path(path)), folders_of(path)),
+        reason=reason,
+    )
 
 
-def _card_of(path: str, data: bytes, modified: float, size: int, digest: str, reason: str | None) -> IndexedNote:
+def _card_of(
+    path: str, data: bytes, modified: float, size: int, digest: str, reason: str | None
+) -> IndexedNote:
     if b"\0" in data[:_LOOKED_AT_FOR_NUL]:
-        return nameless_card(path, modified, size, digest, "it holds NUL bytes, so it is no text; it is found by its name only")
+        return nameless_card(
+            path,
+            modified,
+            size,
+            digest,
+            "it holds NUL bytes, so it is no text; it is found by its name only",
+        )
     note = parse_note(data)
     values: Mapping[str, object] = note.values if note.frontmatter is not None else {}
     headings = [(heading.level, heading.title) for heading in note.outline.headings]
     titles = cut(storable("\n".join(title for _level, title in headings)))
     body = storable(note.data[note.body.start :].decode("utf-8", "replace"))
     stem = _stem(path)
-    title = storable((_text_of(values.get("title")) or _first_title(headings) or stem)[:_LONGEST_TITLE])
+    title = storable(
+        (_text_of(values.get("title")) or _first_title(headings) or stem)[:_LONGEST_TITLE]
+    )
     tags = _tags(values, body)
     fields = tuple(_fields(values)) if values else ()
-    facets = [folders_of(path), *(facet("tag", one) for tag in tags for one in _and_above(plain(tag))), *_facets(fields)]
+    facets = [
+        folders_of(path),
+        *(facet("tag", one) for tag in tags for one in _and_above(plain(tag))),
+        *_facets(fields),
+    ]
     return IndexedNote(
-        path=path, title=title, modified=modified, size=size, digest=digest, tags=tags,
-        matter=json.dumps(values, ensure_ascii=False) if values else "", fields=fields,
+        path=path,
+        title=title,
+        modified=modified,
+        size=size,
+        digest=digest,
+        tags=tags,
+        matter=json.dumps(values, ensure_ascii=False) if values else "",
+        fields=fields,
         links=links_in(note)[:_MOST_LINKS] if b"[" in note.data else (),
         texts=(
-            cut(title if stem == title else f"{title}\n{stem}"), titles, cut(body), cut(" ".join(tags)),
-            cut("\n".join(field.text for field in fields)), cut(_stem_path(path)), " ".join(facets),
+            cut(title if stem == title else f"{title}\n{stem}"),
+            titles,
+            cut(body),
+            cut(" ".join(tags)),
+            cut("\n".join(field.text for field in fields)),
+            cut(_stem_path(path)),
+            " ".join(facets),
         ),
         reason=reason,
-    )  # fmt: skip
+    )
 
 
 def _first_title(headings: list[tuple[int, str]]) -> str | None:
@@ -135,7 +185,9 @@ def folders_of(path: str) -> str:
 
 
 def _tags(values: Mapping[str, object], body: str) -> tuple[str, ...]:
-    """Tags of the frontmatter, then those in the text; each once, as it is first written, without its `#`."""
+    """Tags of the frontmatter, then those in the text; each once, as it is first written, without
+    its `#`.
+    """
     found: dict[str, str] = {}
     for key in ("tags", "tag"):
         for tag in _listed(values.get(key)):
@@ -143,7 +195,9 @@ def _tags(values: Mapping[str, object], body: str) -> tuple[str, ...]:
     if "#" in body and len(body) <= _LONGEST_WITH_TAGS and _has_tag(body):
         text = _CODE.sub(" ", body) if "`" in body or "~~~" in body else body
         for match in _TAG.finditer(text):
-            if (match.start() == 0 or text[match.start() - 1] in " \t\n\r(,") and not match[1].isdigit():
+            if (match.start() == 0 or text[match.start() - 1] in " \t\n\r(,") and not match[
+                1
+            ].isdigit():
                 _add_tag(found, match[1])
     return tuple(found.values())
 

@@ -1,6 +1,7 @@
 """Indexer: keeps the database in step with the vault, in a thread of its own.
 
-What has just changed goes first; what was there before is read the newest first. What is said to have changed is a hint: the thread looks.
+What has just changed goes first; what was there before is read the newest first. What is said to
+have changed is a hint: the thread looks.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from parachuted.vault import NOTE_SUFFIXES, IndexEntry, VaultRoot
 log = logging.getLogger(__name__)
 
 _BATCH = 256
-_BACKLOG_BATCH = 1024  # each transaction becomes segments of the index, which are merged later: few large ones cost less
+# each transaction becomes segments of the index, which are merged later: few large ones cost less
+_BACKLOG_BATCH = 1024
 _BATCH_CHARACTERS = 2 << 20
 _KEPT_BYTES = 1 << 20
 _PAUSE_S = 5.0
@@ -42,16 +44,32 @@ class IndexUpdate:
 
 
 class Indexer:
-    """One thread that writes. In it are called `listing`, for what the vault holds, and `report`, with what is wrong, by subject.
+    """One thread that writes.
 
-    While `is_noticing` says that a change is being told, it waits a moment, for Python runs one thread at a time.
+    In it are called `listing`, for what the vault holds, and `report`, with what is wrong, by
+    subject.
+
+    While `is_noticing` says that a change is being told, it waits a moment, for Python runs one
+    thread at a time.
     """
 
     def __init__(
-        self, database: Database, root: VaultRoot, *, listing: Listing, report: IndexReport, caught_up: Callable[[], None] = lambda: None,
+        self,
+        database: Database,
+        root: VaultRoot,
+        *,
+        listing: Listing,
+        report: IndexReport,
+        caught_up: Callable[[], None] = lambda: None,
         is_noticing: Callable[[], bool] = lambda: False,
-    ) -> None:  # fmt: skip
-        self._database, self._reader, self._listing, self._report, self._caught_up = database, NoteReader(root), listing, report, caught_up
+    ) -> None:
+        self._database, self._reader, self._listing, self._report, self._caught_up = (
+            database,
+            NoteReader(root),
+            listing,
+            report,
+            caught_up,
+        )
         self._is_noticing = is_noticing
         self._thread = threading.Thread(target=self._run, name="search", daemon=True)
         self._wake = threading.Condition()
@@ -95,7 +113,10 @@ class Indexer:
     def settle(self, seconds: float) -> bool:
         """Wait until all that is known is indexed, at most so long; whether it is. Blocks."""
         with self._wake:
-            return self._wake.wait_for(lambda: not self.is_behind or self._is_closing, seconds) and not self.is_behind
+            return (
+                self._wake.wait_for(lambda: not self.is_behind or self._is_closing, seconds)
+                and not self.is_behind
+            )
 
     def doubt(self, error: sqlite3.Error) -> None:
         """Whoever read met this error: when the file is to blame, it is made anew."""
@@ -128,10 +149,16 @@ class Indexer:
             except sqlite3.Error as error:
                 self._failed(error)
             except OSError as error:
-                self._rest(f"the vault cannot be read ({error.strerror}), so what changes is not found; trying again")
+                self._rest(
+                    f"the vault cannot be read ({error.strerror}), so what changes is not found; "
+                    "trying again"
+                )
             except Exception as error:  # a fault of this program must not end the thread unseen
                 log.exception("the search index was not brought up to date")
-                self._rest(f"an error in parachuted ({type(error).__name__}, see the log) keeps the search from what changes; trying again")
+                self._rest(
+                    f"an error in parachuted ({type(error).__name__}, see the log) keeps the "
+                    "search from what changes; trying again"
+                )
 
     def _wait(self) -> bool:
         """Until there is something to do; False: end."""
@@ -139,7 +166,13 @@ class Indexer:
             self._had_backlog = False
             self._caught_up()
         with self._wake:
-            while not (self._is_closing or self._is_lost or self._must_compare or self._news or self._backlog):
+            while not (
+                self._is_closing
+                or self._is_lost
+                or self._must_compare
+                or self._news
+                or self._backlog
+            ):
                 self._is_idle = True
                 self._wake.notify_all()
                 self._wake.wait()
@@ -161,8 +194,16 @@ class Indexer:
         """What the vault holds against what is indexed. Raises sqlite3.Error."""
         files, known = self._listing(), shelf.known()
         notes = {path: entry for path, entry in files.items() if path.endswith(NOTE_SUFFIXES)}
-        fresh = [path for path, entry in notes.items() if path not in known or known[path][0] != entry.digest]
-        times = [(path, entry.mtime_ns / 1e9) for path, entry in notes.items() if path in known and known[path][0] == entry.digest]
+        fresh = [
+            path
+            for path, entry in notes.items()
+            if path not in known or known[path][0] != entry.digest
+        ]
+        times = [
+            (path, entry.mtime_ns / 1e9)
+            for path, entry in notes.items()
+            if path in known and known[path][0] == entry.digest
+        ]
         times = [(path, modified) for path, modified in times if known[path][1] != modified]
         others, known_others = files.keys() - notes.keys(), shelf.others()
 
@@ -183,8 +224,12 @@ class Indexer:
 
     def _take_backlog(self, shelf: IndexTables) -> None:
         """Write what was read, while what comes after it is read."""
-        read = (self._ahead or self._pool.submit(self._read, list(islice(self._backlog, _BATCH)))).result()
-        following = list(islice((path for path in self._backlog if path not in read), _BACKLOG_BATCH))
+        read = (
+            self._ahead or self._pool.submit(self._read, list(islice(self._backlog, _BATCH)))
+        ).result()
+        following = list(
+            islice((path for path in self._backlog if path not in read), _BACKLOG_BATCH)
+        )
         self._ahead = self._pool.submit(self._read, following) if following else None
         order = [path for path in read if path in self._backlog]
         cards = [card for path in order if (card := read[path]) is not None]
@@ -203,7 +248,9 @@ class Indexer:
             del self._backlog[path]
 
     def _read(self, paths: list[str]) -> dict[str, IndexedNote | None]:
-        """Those paths, or the first of them where they are much text; each with its card, None where the file is gone."""
+        """Those paths, or the first of them where they are much text; each with its card, None
+        where the file is gone.
+        """
         cards: dict[str, IndexedNote | None] = {}
         characters = 0
         for path, card in self._reader.cards(paths):
@@ -226,9 +273,17 @@ class Indexer:
             if not self._news:
                 self._kept_bytes = 0
         self._is_idle = False
-        notes = {path: one for path, one in news.items() if one.entry is not None and path.endswith(NOTE_SUFFIXES)}
+        notes = {
+            path: one
+            for path, one in news.items()
+            if one.entry is not None and path.endswith(NOTE_SUFFIXES)
+        }
         known = {path: shelf.digest(path) for path in notes}
-        changed = [path for path, one in notes.items() if one.entry is None or known[path] != one.entry.digest]
+        changed = [
+            path
+            for path, one in notes.items()
+            if one.entry is None or known[path] != one.entry.digest
+        ]
         cards = [card for card in self._cards(changed, notes) if card is not None]
         others = [path for path, one in news.items() if one.entry is not None and path not in notes]
         kept = notes.keys() - changed
@@ -237,7 +292,11 @@ class Indexer:
             shelf.drop(path for path in news if path not in kept)
             shelf.put(list(enumerate(cards, self._next_new)))
             shelf.put_others(others)
-            shelf.touch((path, entry.mtime_ns / 1e9) for path in kept if (entry := notes[path].entry) is not None)
+            shelf.touch(
+                (path, entry.mtime_ns / 1e9)
+                for path in kept
+                if (entry := notes[path].entry) is not None
+            )
 
         shelf.all_at_once(write)
         self._next_new += len(cards)
@@ -265,14 +324,23 @@ class Indexer:
             try:
                 self._begin_anew(f"cannot be used ({error})")
             except OSError as refused:
-                self._rest(f"the search index cannot be made anew ({refused.strerror}); trying again")
+                self._rest(
+                    f"the search index cannot be made anew ({refused.strerror}); trying again"
+                )
         else:
-            self._rest(f"the search index cannot be written ({error}), so what changes is not found; trying again")
+            self._rest(
+                f"the search index cannot be written ({error}), so what changes is not found; "
+                "trying again"
+            )
 
     def _begin_anew(self, why: str) -> None:
         aside = self._database.set_aside()
         self._is_lost, self._must_compare, self._is_idle = False, True, False
-        self._report("search", f"search.db {why}; what was left of it is in {aside}, and it is made anew from the vault")
+        self._report(
+            "search",
+            f"search.db {why}; what was left of it is in {aside}, and it is made anew from the "
+            "vault",
+        )
 
     def _rest(self, problem: str) -> None:
         """Say what is wrong and wait a while, then compare everything: what was in hand is lost."""

@@ -16,7 +16,10 @@ _MOST_VALUES = 200
 
 @dataclass(slots=True, kw_only=True)
 class NoteListing:
-    """Notes in an order, those after a place. The last three columns of the answer are what the order goes by."""
+    """Notes in an order, those after a place.
+
+    The last three columns of the answer are what the order goes by.
+    """
 
     order: tuple[str, str, str]
     descending: bool
@@ -30,8 +33,10 @@ class NoteListing:
         down = " DESC" if self.descending else ""
         rank, number, text = self.order
         return (
-            f"SELECT {columns}, {rank} AS rank, {number} AS number, {text} AS text FROM notes{self.join}{where} "  # noqa: S608  none of it comes from outside
-            f"ORDER BY rank, number{down}, text{down}, notes.path{down}"  # by name: a plain 0 would be taken for a column's number
+            f"SELECT {columns}, {rank} AS rank, {number} AS number, {text} AS text FROM "  # noqa: S608  none of it comes from outside
+            f"notes{self.join}{where} "
+            # by name: a plain 0 would be taken for a column's number
+            f"ORDER BY rank, number{down}, text{down}, notes.path{down}"
         )
 
     def add(self, condition: str, *values: object) -> None:
@@ -48,7 +53,12 @@ def make_listing(query: NoteQuery) -> NoteListing:
         listing.add("notes.path >= ? AND notes.path < ?", prefix, prefix[:-1] + b"0")
     if query.tag:
         tag = plain(storable(query.tag)).strip("#/")
-        listing.add("notes.id IN (SELECT note FROM tags WHERE tag = ? OR (tag >= ? AND tag < ?))", tag, f"{tag}/", f"{tag}0")
+        listing.add(
+            "notes.id IN (SELECT note FROM tags WHERE tag = ? OR (tag >= ? AND tag < ?))",
+            tag,
+            f"{tag}/",
+            f"{tag}0",
+        )
     for one in query.filters:
         _narrow(listing, one)
     if query.after is not None:
@@ -70,17 +80,21 @@ def _ordered(key: str, *, descending: bool) -> NoteListing:
             "CASE WHEN sorted.kind = 'text' THEN sorted.folded ELSE '' END",
         ),
         descending=descending,
-        join=" LEFT JOIN fields AS sorted ON sorted.note = notes.id AND sorted.key = ? AND sorted.at = 0",
+        join=" LEFT JOIN fields AS sorted ON sorted.note = notes.id AND sorted.key = ? AND "
+        "sorted.at = 0",
     )
     listing.values.append(plain(storable(key)))
     return listing
 
 
 def _go_on(listing: NoteListing, query: NoteQuery) -> None:
-    rank, number, text, path = read_cursor(query.after or "", query.sort, (int, (int, float), str, str))
+    rank, number, text, path = read_cursor(
+        query.after or "", query.sort, (int, (int, float), str, str)
+    )
     sign = "<" if listing.descending else ">"
     listing.add(
-        f"({listing.order[0]} > ? OR ({listing.order[0]} = ? AND ({listing.order[1]}, {listing.order[2]}, notes.path) {sign} (?, ?, ?)))",
+        f"({listing.order[0]} > ? OR ({listing.order[0]} = ? AND ({listing.order[1]}, "
+        f"{listing.order[2]}, notes.path) {sign} (?, ?, ?)))",
         *(rank, rank, number, text, bytes.fromhex(str(path))),
     )
 
@@ -96,8 +110,16 @@ def _narrow(listing: NoteListing, one: KeyFilter) -> None:
         condition, values = _matching(one.key, "eq", [str(one.value)])
         listing.add(f"NOT {condition}", *values)
     else:
-        texts = list(one.value) if isinstance(one.value, tuple) else str(one.value).split(",") if one.op == "in" else [str(one.value)]
-        condition, values = _matching(one.key, "eq" if one.op == "in" else one.op, texts[:_MOST_VALUES])
+        texts = (
+            list(one.value)
+            if isinstance(one.value, tuple)
+            else str(one.value).split(",")
+            if one.op == "in"
+            else [str(one.value)]
+        )
+        condition, values = _matching(
+            one.key, "eq" if one.op == "in" else one.op, texts[:_MOST_VALUES]
+        )
         listing.add(condition, *values)
 
 
@@ -122,7 +144,11 @@ def _of_field(op: str, text: str, values: list[object]) -> str:
     kind, number = measure(text)
     if kind == "text":
         values.append(plain(storable(text)))
-        return f"(fields.kind = 'text' AND fields.folded {_SIGNS[op]} ?)" if op != "eq" else "fields.folded = ?"
+        return (
+            f"(fields.kind = 'text' AND fields.folded {_SIGNS[op]} ?)"
+            if op != "eq"
+            else "fields.folded = ?"
+        )
     values += [kind, number]
     if op == "eq":
         values.append(plain(text))

@@ -1,4 +1,6 @@
-"""Matching: whether one note is among those that a query lists, told from its text alone and as the index would tell it. Pure."""
+"""Matching: whether one note is among those that a query lists, told from its text alone and as the
+index would tell it. Pure.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ from parachuted.search.words import plain, storable
 
 
 def matching(queries: list[NoteQuery], path: str, data: bytes, modified: float) -> list[bool]:
-    """For each query whether the note fulfils it. `modified` in seconds since 1970. Never raises on content."""
+    """For each query whether the note fulfils it.
+
+    `modified` in seconds since 1970. Never raises on content.
+    """
     card = make_card(path, data, modified)
     return [_matches(query, card) for query in queries]
 
@@ -28,8 +33,18 @@ def _fulfils(one: KeyFilter, card: IndexedNote) -> bool:
     fields = _fields(card, one.key)
     if one.op == "exists":
         return bool(fields) is (one.value not in (False, "false", "0", "no"))
-    texts = list(one.value) if isinstance(one.value, tuple) else str(one.value).split(",") if one.op == "in" else [str(one.value)]
-    found = any(_compares("eq" if one.op in {"in", "ne"} else one.op, text.strip(), field) for text in texts for field in fields)
+    texts = (
+        list(one.value)
+        if isinstance(one.value, tuple)
+        else str(one.value).split(",")
+        if one.op == "in"
+        else [str(one.value)]
+    )
+    found = any(
+        _compares("eq" if one.op in {"in", "ne"} else one.op, text.strip(), field)
+        for text in texts
+        for field in fields
+    )
     return not found if one.op == "ne" else found
 
 
@@ -38,7 +53,10 @@ def _fields(card: IndexedNote, key: str) -> list[IndexedField]:
     if key == "title":
         return [IndexedField(key, 0, card.title, "text", 0.0)]
     if key in {"modified", "size"}:
-        return [IndexedField(key, 0, "", kind, float(getattr(card, key))) for kind in ("number", "moment")]
+        return [
+            IndexedField(key, 0, "", kind, float(getattr(card, key)))
+            for kind in ("number", "moment")
+        ]
     return [field._replace(key="") for field in card.fields if field.key == plain(storable(key))]
 
 

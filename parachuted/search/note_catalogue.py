@@ -1,4 +1,6 @@
-"""Catalogue: the notes and their links as they were last indexed, to be listed, filtered and followed."""
+"""Catalogue: the notes and their links as they were last indexed, to be listed, filtered and
+followed.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,23 @@ from parachuted.search.words import plain, storable
 from parachuted.vault import resolve_target
 
 _SECONDS = 5.0
-_COLUMNS = "notes.path, notes.title, notes.modified, notes.size, notes.digest, notes.tags, notes.matter"
+_COLUMNS = (
+    "notes.path, notes.title, notes.modified, notes.size, notes.digest, notes.tags, notes.matter"
+)
 _LINKS = """SELECT notes.path, links.text, links.kind, links.from_folder, links.line, links.note, links.at
-FROM links JOIN notes ON notes.id = links.note"""
+FROM links JOIN notes ON notes.id = links.note"""  # noqa: E501
 
 _MAY_LEAD_NOWHERE = """(instr(links.text, x'2f') > 0 OR NOT (
 EXISTS (SELECT 1 FROM notes AS one WHERE one.name IN (links.name, CAST(links.name || x'2e6d64' AS BLOB)) AND sees(one.path))
-OR EXISTS (SELECT 1 FROM others AS one WHERE one.name IN (links.name, CAST(links.name || x'2e6d64' AS BLOB)) AND sees(one.path))))"""
+OR EXISTS (SELECT 1 FROM others AS one WHERE one.name IN (links.name, CAST(links.name || x'2e6d64' AS BLOB)) AND sees(one.path))))"""  # noqa: E501
 
 
 class NoteCatalogue:
-    """Answers from the index. Every call blocks for some milliseconds: make it in a thread. Raises StorageFailedError without one."""
+    """Answers from the index.
+
+    Every call blocks for some milliseconds: make it in a thread. Raises StorageFailedError without
+    one.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -49,41 +57,68 @@ class NoteCatalogue:
         """Every note that the query lists, whatever its limit."""
         listing = make_listing(query)
         with self._database.reading(_SECONDS) as connection:
-            return [text_of(row[0]) for row in connection.execute(listing.sql("notes.path"), listing.values)]
+            return [
+                text_of(row[0])
+                for row in connection.execute(listing.sql("notes.path"), listing.values)
+            ]
 
     def has_key(self, key: str, sees: Callable[[str], bool]) -> bool:
         """Whether a note that `sees` allows has that frontmatter key."""
-        sql = "SELECT notes.path FROM fields JOIN notes ON notes.id = fields.note WHERE fields.key = ?"
+        sql = (
+            "SELECT notes.path FROM fields JOIN notes ON notes.id = fields.note WHERE "
+            "fields.key = ?"
+        )
         with self._database.reading(_SECONDS) as connection:
-            return any(sees(text_of(path)) for (path,) in connection.execute(sql, (plain(storable(key)),)))
+            return any(
+                sees(text_of(path)) for (path,) in connection.execute(sql, (plain(storable(key)),))
+            )
 
     def note(self, path: str) -> NoteRow | None:
         """That note; None: it is not indexed."""
         with self._database.reading(_SECONDS) as connection:
-            row = connection.execute(f"SELECT {_COLUMNS} FROM notes WHERE path = ?", (key_of(path),)).fetchone()  # noqa: S608
+            row = connection.execute(
+                f"SELECT {_COLUMNS} FROM notes WHERE path = ?",  # noqa: S608
+                (key_of(path),),
+            ).fetchone()
         return None if row is None else _note(row)
 
     def links_from(self, path: str) -> tuple[LinkRow, ...]:
         """The links in that note, in its order."""
         with self._database.reading(_SECONDS) as connection:
-            rows = connection.execute(f"{_LINKS} WHERE notes.path = ? ORDER BY links.at", (key_of(path),)).fetchall()
+            rows = connection.execute(
+                f"{_LINKS} WHERE notes.path = ? ORDER BY links.at", (key_of(path),)
+            ).fetchall()
             return tuple(_links(rows, connection))
 
     def links_to(self, path: str, sees: Callable[[str], bool] = bool) -> tuple[LinkRow, ...]:
-        """The links that lead to that file where there is nothing but what `sees` allows, by the notes they stand in."""
+        """The links that lead to that file where there is nothing but what `sees` allows, by the
+        notes they stand in.
+        """
         with self._database.reading(_SECONDS) as connection:
             sql = f"{_LINKS} WHERE links.name = ? ORDER BY notes.path, links.at"
             rows = connection.execute(sql, (link_name(path),)).fetchall()
-            return tuple(link for link in _links(rows, connection, sees) if link.target == path and sees(link.source))
+            return tuple(
+                link
+                for link in _links(rows, connection, sees)
+                if link.target == path and sees(link.source)
+            )
 
-    def unresolved(self, sees: Callable[[str], bool], limit: int, after: str | None = None) -> LinkPage:
-        """Links that lead to nothing that `sees` allows, in notes that it allows. Raises ValueError for a cursor that is none."""
+    def unresolved(
+        self, sees: Callable[[str], bool], limit: int, after: str | None = None
+    ) -> LinkPage:
+        """Links that lead to nothing that `sees` allows, in notes that it allows.
+
+        Raises ValueError for a cursor that is none.
+        """
         source, at = read_cursor(after, "links", (str, int)) if after is not None else ("", -1)
         found: list[LinkRow] = []
         last: tuple[object, ...] = ()
         with self._database.reading(_SECONDS) as connection:
             connection.create_function("sees", 1, lambda stored: sees(text_of(stored)))
-            sql = f"{_LINKS} WHERE (notes.path, links.at) > (?, ?) AND {_MAY_LEAD_NOWHERE} ORDER BY notes.path, links.at"
+            sql = (
+                f"{_LINKS} WHERE (notes.path, links.at) > (?, ?) AND {_MAY_LEAD_NOWHERE} ORDER "
+                "BY notes.path, links.at"
+            )
             for row in connection.execute(sql, (_bytes(str(source)), at)):
                 if not sees(text_of(row[0])):
                     continue
@@ -103,17 +138,27 @@ class _Names:
         self._connection, self._sees = connection, sees
 
     def by_name(self, key: str) -> Iterable[str]:
-        sql = "SELECT path FROM notes WHERE name = ? UNION ALL SELECT path FROM others WHERE name = ?"
-        paths = [text_of(path) for (path,) in self._connection.execute(sql, (key_of(key),) * 2).fetchall()]
+        sql = (
+            "SELECT path FROM notes WHERE name = ? UNION ALL SELECT path FROM others WHERE name = ?"
+        )
+        paths = [
+            text_of(path)
+            for (path,) in self._connection.execute(sql, (key_of(key),) * 2).fetchall()
+        ]
         return filter(self._sees, paths)
 
     def exists(self, path: str) -> bool:
         sql = "SELECT 1 FROM notes WHERE path = ? UNION ALL SELECT 1 FROM others WHERE path = ?"
-        return self._sees(path) and self._connection.execute(sql, (key_of(path),) * 2).fetchone() is not None
+        return (
+            self._sees(path)
+            and self._connection.execute(sql, (key_of(path),) * 2).fetchone() is not None
+        )
 
 
 def _links(
-    rows: Iterable[tuple[bytes, bytes, str, int, int, int, int]], connection: sqlite3.Connection, sees: Callable[[str], bool] = bool
+    rows: Iterable[tuple[bytes, bytes, str, int, int, int, int]],
+    connection: sqlite3.Connection,
+    sees: Callable[[str], bool] = bool,
 ) -> Iterator[LinkRow]:
     names = _Names(connection, sees)
     for path, stored, kind, from_folder, line, _note_id, _at in rows:
@@ -125,9 +170,14 @@ def _links(
 def _note(row: tuple[bytes, str, float, int, str, str, str]) -> NoteRow:
     path, title, modified, size, digest, tags, matter = row[:7]
     return NoteRow(
-        path=text_of(path), title=title, modified=modified, size=size, digest=digest, tags=tuple(json.loads(tags)),
+        path=text_of(path),
+        title=title,
+        modified=modified,
+        size=size,
+        digest=digest,
+        tags=tuple(json.loads(tags)),
         frontmatter=json.loads(matter) if matter else {},
-    )  # fmt: skip
+    )
 
 
 def _bytes(text: str) -> bytes:

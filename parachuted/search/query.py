@@ -1,4 +1,6 @@
-"""Query: what a person types into the search box, as an expression of FTS5 that is never malformed."""
+"""Query: what a person types into the search box, as an expression of FTS5 that is never
+malformed.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,26 @@ from parachuted.search.words import cut, facet, is_spaceless, plain, words_of, w
 LONGEST = 1_000
 MOST_TERMS = 32
 _SHORTEST_BEGINNING = 2  # one letter begins too many words to look for them in whole texts
-_TERM = re.compile(r"(?P<minus>-?)(?:(?P<key>[^\W\d_][\w-]*):)?(?:\"(?P<phrase>[^\"]*)(?:\"|\Z)|(?P<word>[^\s\"]+))?", re.UNICODE)
+_TERM = re.compile(
+    r"(?P<minus>-?)(?:(?P<key>[^\W\d_][\w-]*):)?(?:\"(?P<phrase>[^\"]*)(?:\"|\Z)|(?P<word>[^\s\"]+))?",
+    re.UNICODE,
+)
 _LINE = re.compile(r"([^\W\d_][\w-]*):\s+(.+)")  # a line of frontmatter, as a phrase
 _BLANK = re.compile(r"\s+")
-_COLUMNS = {"title": "title", "heading": "headings", "headings": "headings", "body": "body", "path": "place"}
-PARTS = {"title": "title", "headings": "headings", "body": "body", "tags": "tags", "frontmatter": "matter"}
+_COLUMNS = {
+    "title": "title",
+    "heading": "headings",
+    "headings": "headings",
+    "body": "body",
+    "path": "place",
+}
+PARTS = {
+    "title": "title",
+    "headings": "headings",
+    "body": "body",
+    "tags": "tags",
+    "frontmatter": "matter",
+}
 
 
 class QueryError(ValueError):
@@ -24,7 +41,9 @@ class QueryError(ValueError):
 
 
 class SearchTerm(NamedTuple):
-    """A word or phrase that is sought in the texts: its words, folded, and whether the last is only the beginning of one."""
+    """A word or phrase that is sought in the texts: its words, folded, and whether the last is only
+    the beginning of one.
+    """
 
     words: tuple[str, ...]
     is_beginning: bool
@@ -32,15 +51,22 @@ class SearchTerm(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedQuery:
-    """`expression` is FTS5's, `titles` the same where all terms stand in titles (None: nothing to be sought there)."""
+    """`expression` is FTS5's, `titles` the same where all terms stand in titles (None: nothing to
+    be sought there).
+    """
 
     expression: str
     titles: str | None
     terms: tuple[SearchTerm, ...]
 
 
-def parse_query(text: str, *, part: str | None = None, within: Sequence[Sequence[str]] = ()) -> ParsedQuery:
-    """Read a query. `part`: a key of PARTS that words must stand in; `within`: of each of these, notes have to be in one of the folders.
+def parse_query(
+    text: str, *, part: str | None = None, within: Sequence[Sequence[str]] = ()
+) -> ParsedQuery:
+    """Read a query.
+
+    `part`: a key of PARTS that words must stand in; `within`: of each of these, notes have to be in
+    one of the folders.
 
     Raises QueryError for one that is too long, seeks nothing, or would match nearly everything.
     """
@@ -77,7 +103,11 @@ class _Reading:
         value = match["phrase"] if match["phrase"] is not None else match["word"] or ""
         is_beginning = match["phrase"] is None and value.endswith("*")
         key = match["key"]
-        expression = self._keyed(plain(key), value, is_beginning) if key else self._free(value, is_beginning, match["minus"])
+        expression = (
+            self._keyed(plain(key), value, is_beginning)
+            if key
+            else self._free(value, is_beginning, match["minus"])
+        )
         if expression is None:
             return
         if match["minus"]:
@@ -86,17 +116,27 @@ class _Reading:
             self._facets.append(expression)
         else:
             self._sought.append(expression)
-        if len(self._sought) + len(self._facets) + len(self._unwanted) + len(self._letters) > MOST_TERMS:
+        if (
+            len(self._sought) + len(self._facets) + len(self._unwanted) + len(self._letters)
+            > MOST_TERMS
+        ):
             raise QueryError(f"the query holds more than {MOST_TERMS} terms")
 
     def query(self, part: str | None, within: Sequence[Sequence[str]]) -> ParsedQuery:
-        """What was read. One letter with a star is looked for in titles, where it stands alone; beside words it narrows too little."""
+        """What was read.
+
+        One letter with a star is looked for in titles, where it stands alone; beside words it
+        narrows too little.
+        """
         if self._letters and not self._sought:
             self._sought = [expression for expression, _term in self._letters]
             self._terms = [term for _expression, term in self._letters]
             part = part or "title"
         if not self._sought and not self._facets:
-            raise QueryError("write what to look for, such as a word" + (", besides what is to be left out" if self._unwanted else ""))
+            raise QueryError(
+                "write what to look for, such as a word"
+                + (", besides what is to be left out" if self._unwanted else "")
+            )
         sought = " AND ".join(self._sought)
         rest = [*self._facets, *map(_any, within)]
         if part is not None and sought:
@@ -117,7 +157,13 @@ class _Reading:
         if not words:
             return None
         term = SearchTerm(tuple(words), is_beginning)
-        if is_beginning and not minus and len(words) == 1 and len(words[0]) < _SHORTEST_BEGINNING and not is_spaceless(words[0]):
+        if (
+            is_beginning
+            and not minus
+            and len(words) == 1
+            and len(words[0]) < _SHORTEST_BEGINNING
+            and not is_spaceless(words[0])
+        ):
             self._letters.append((_phrase(value, is_beginning=True), term))
             return None
         if not minus:
@@ -126,21 +172,34 @@ class _Reading:
         line = _LINE.fullmatch(value)
         if line is None:
             return phrase
-        return f"({phrase} OR ({_valued(plain(line[1]), line[2])} AND {{matter}} : {_phrase(line[2], is_beginning=False)}))"
+        return (
+            f"({phrase} OR ({_valued(plain(line[1]), line[2])} AND {{matter}} : "
+            f"{_phrase(line[2], is_beginning=False)}))"
+        )
 
     def _keyed(self, key: str, value: str, is_beginning: bool) -> str | None:  # noqa: FBT001
         words = words_of(value)
         if key in _COLUMNS:
-            beginning = is_beginning or (key == "path" and bool(words) and len(words[-1]) >= _SHORTEST_BEGINNING)
-            return f"{{{_COLUMNS[key]}}} : {_phrase(value, is_beginning=beginning)}" if words else None
+            beginning = is_beginning or (
+                key == "path" and bool(words) and len(words[-1]) >= _SHORTEST_BEGINNING
+            )
+            return (
+                f"{{{_COLUMNS[key]}}} : {_phrase(value, is_beginning=beginning)}" if words else None
+            )
         if key in {"tag", "tags"}:
             tag = plain(value).strip("#/*")
             if not tag:
                 return _word(facet("key", "tags"))
-            return f"{{tags}} : {_phrase(value, is_beginning=True)}" if is_beginning and words else _word(facet("tag", tag))
+            return (
+                f"{{tags}} : {_phrase(value, is_beginning=True)}"
+                if is_beginning and words
+                else _word(facet("tag", tag))
+            )
         if not words:
             return _word(facet("key", key))
-        return f"(({_valued(key, value)}) OR {_phrase(f'{key} {value}', is_beginning=is_beginning)})"
+        return (
+            f"(({_valued(key, value)}) OR {_phrase(f'{key} {value}', is_beginning=is_beginning)})"
+        )
 
 
 def _phrase(value: str, *, is_beginning: bool) -> str:
@@ -149,7 +208,9 @@ def _phrase(value: str, *, is_beginning: bool) -> str:
 
 def _valued(key: str, value: str) -> str:
     """The facets of a frontmatter key whose value has each of these words."""
-    return " AND ".join(_word(facet("value", f"{key}\n{word}")) for word in words_of(value)[:MOST_TERMS]) or _word(facet("key", key))
+    return " AND ".join(
+        _word(facet("value", f"{key}\n{word}")) for word in words_of(value)[:MOST_TERMS]
+    ) or _word(facet("key", key))
 
 
 def _letters(value: str) -> str:

@@ -8,7 +8,14 @@ import stat
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
-from parachuted.search.indexed_note import KEPT_OF_LARGE, LARGEST, IndexedNote, large_card, make_card, nameless_card
+from parachuted.search.indexed_note import (
+    KEPT_OF_LARGE,
+    LARGEST,
+    IndexedNote,
+    large_card,
+    make_card,
+    nameless_card,
+)
 from parachuted.vault import VaultRoot
 from parachuted.vault.root import let_go
 from parachuted.vault.scan_findings import GONE
@@ -24,7 +31,10 @@ class NoteReader:
         self._root = root
 
     def cards(self, paths: Iterable[str]) -> Iterator[tuple[str, IndexedNote | None]]:
-        """Each path with its card, None where there is no such file any more; folder by folder. OSError when the vault is not there."""
+        """Each path with its card, None where there is no such file any more; folder by folder.
+
+        OSError when the vault is not there.
+        """
         folders: dict[str, list[str]] = {}
         for path in paths:
             folders.setdefault(path.rpartition("/")[0], []).append(path)
@@ -36,7 +46,9 @@ class NoteReader:
             except OSError as error:
                 if error.errno == errno.ESTALE:
                     raise
-                yield from ((path, None if error.errno in GONE else _unread(path, error)) for path in below)
+                yield from (
+                    (path, None if error.errno in GONE else _unread(path, error)) for path in below
+                )
 
 
 def _card(path: str, folder: int) -> IndexedNote | None:
@@ -72,5 +84,7 @@ def _read(path: str, descriptor: int, status: os.stat_result) -> IndexedNote:
 
 
 def _unread(path: str, error: OSError) -> IndexedNote:
-    reason = f"it cannot be read ({os.strerror(error.errno or errno.EIO)}); it is found by its name only"
+    reason = (
+        f"it cannot be read ({os.strerror(error.errno or errno.EIO)}); it is found by its name only"
+    )
     return nameless_card(path, 0.0, 0, "", reason)

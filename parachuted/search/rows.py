@@ -12,7 +12,9 @@ IndexedLinkKind: TypeAlias = Literal["wiki", "markdown", "embed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteRow:
-    """One note as it was indexed: `modified` in seconds since 1970, `size` in bytes, `digest` SHA-256 in hex."""
+    """One note as it was indexed: `modified` in seconds since 1970, `size` in bytes, `digest`
+    SHA-256 in hex.
+    """
 
     path: str
     title: str
@@ -27,8 +29,9 @@ class NoteRow:
 class KeyFilter:
     """One condition on a frontmatter key, or on `title`, `modified` or `size`.
 
-    `value` is a text, for `in` several, for `exists` whether it does. Numbers and dates compare as such, all else as text, case aside.
-    A list fulfils it when one of its items does; `ne` is fulfilled where `eq` is not.
+    `value` is a text, for `in` several, for `exists` whether it does. Numbers and dates compare as
+    such, all else as text, case aside. A list fulfils it when one of its items does; `ne` is
+    fulfilled where `eq` is not.
     """
 
     key: str
@@ -38,9 +41,12 @@ class KeyFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteQuery:
-    """Which notes, in which order. `sort`: path, title, modified, size or a frontmatter key, a `-` before it for descending.
+    """Which notes, in which order.
 
-    `after` is the `next` of the page before; `folder` takes what is below it too; `tag` takes `tag/below` too.
+    `sort`: path, title, modified, size or a frontmatter key, a `-` before it for descending.
+
+    `after` is the `next` of the page before; `folder` takes what is below it too; `tag` takes
+    `tag/below` too.
     """
 
     filters: tuple[KeyFilter, ...] = ()
@@ -61,7 +67,9 @@ class NotePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRow:
-    """A link: `target` is the file that it leads to (None: to nothing), `text` its target as written, `line` counts from 1."""
+    """A link: `target` is the file that it leads to (None: to nothing), `text` its target as
+    written, `line` counts from 1.
+    """
 
     source: str
     target: str | None

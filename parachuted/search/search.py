@@ -1,4 +1,6 @@
-"""Search: the index of one vault, as the daemon holds it: what follows the disk, and what answers."""
+"""Search: the index of one vault, as the daemon holds it: what follows the disk, and what
+answers.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +32,35 @@ class UnindexedNote:
 
 
 class Search:
-    """Everything of the index that others need. `report` is called in a thread; it takes a subject and what is wrong with it, or None."""
+    """Everything of the index that others need.
+
+    `report` is called in a thread; it takes a subject and what is wrong with it, or None.
+    """
 
     def __init__(
-        self, path: Path, root: VaultRoot, index: VaultIndex, report: IndexReport, *, caught_up: Callable[[], None] = lambda: None,
+        self,
+        path: Path,
+        root: VaultRoot,
+        index: VaultIndex,
+        report: IndexReport,
+        *,
+        caught_up: Callable[[], None] = lambda: None,
         is_noticing: Callable[[], bool] = lambda: False,
-    ) -> None:  # fmt: skip
-        """Touches nothing until `start`. `is_noticing`: whether a change is just being told; asked in a thread."""
+    ) -> None:
+        """Touches nothing until `start`.
+
+        `is_noticing`: whether a change is just being told; asked in a thread.
+        """
         self._database = Database(path)
         self._finder = SearchEngine(self._database)
         self._indexer = Indexer(
-            self._database, root, listing=lambda: files_of(index), report=report, caught_up=caught_up, is_noticing=is_noticing
-        )  # fmt: skip
+            self._database,
+            root,
+            listing=lambda: files_of(index),
+            report=report,
+            caught_up=caught_up,
+            is_noticing=is_noticing,
+        )
         self._database.met = self._indexer.doubt
         self.catalogue = NoteCatalogue(self._database)
 
@@ -71,14 +90,29 @@ class Search:
         """See whether the file of the index is still there. Returns at once."""
         self._indexer.look()
 
-    def find(self, query: ParsedQuery, limit: int, sees: Callable[[str], bool] | None, *, explain: bool = False) -> SearchResults:
-        """The best notes; `sees` None: all exist for the caller. Blocks. Raises StorageFailedError while the index cannot be read."""
+    def find(
+        self,
+        query: ParsedQuery,
+        limit: int,
+        sees: Callable[[str], bool] | None,
+        *,
+        explain: bool = False,
+    ) -> SearchResults:
+        """The best notes; `sees` None: all exist for the caller.
+
+        Blocks. Raises StorageFailedError while the index cannot be read.
+        """
         return self._finder.find(query, limit, sees, explain=explain)
 
     def unindexed(self) -> list[UnindexedNote]:
-        """The notes that are not found by all of their text, by path. Blocks. Raises StorageFailedError."""
+        """The notes that are not found by all of their text, by path.
+
+        Blocks. Raises StorageFailedError.
+        """
         with self._database.reading(_SECONDS) as connection:
-            rows = connection.execute("SELECT path, reason FROM notes WHERE reason IS NOT NULL ORDER BY path").fetchall()
+            rows = connection.execute(
+                "SELECT path, reason FROM notes WHERE reason IS NOT NULL ORDER BY path"
+            ).fetchall()
         return [UnindexedNote(path=text_of(path), reason=reason) for path, reason in rows]
 
     def count(self) -> int:
@@ -93,7 +127,8 @@ class Search:
 
 
 def files_of(index: VaultIndex) -> Mapping[str, IndexEntry]:
-    """What the index holds, read in another thread than the one that changes it: when that is met at its work, it is read again.
+    """What the index holds, read in another thread than the one that changes it: when that is met
+    at its work, it is read again.
 
     OSError when that does not help: nothing is to be taken as gone then.
     """

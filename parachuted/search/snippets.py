@@ -1,4 +1,6 @@
-"""Snippets: the piece of a note that shows why it was found, as HTML in which nothing but the marks is markup."""
+"""Snippets: the piece of a note that shows why it was found, as HTML in which nothing but the marks
+is markup.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class SnippetMarker:
         return sum(1 for _ in self._any.finditer(folded(text))) if self._any is not None else 0
 
     def snippet(self, text: str) -> str:
-        """The part of the text that holds most of the terms, with `<mark>` around each; its beginning where it holds none."""
+        """The part of the text that holds most of the terms, with `<mark>` around each; its
+        beginning where it holds none.
+        """
         text = text[:LOOKED_AT]
         places = self._places(folded(text))
         start = _best(places) if places else 0
@@ -46,7 +50,12 @@ class SnippetMarker:
             return escape(text)
         parts, at = [], 0
         for match in self._any.finditer(folded(text)):
-            parts += [escape(text[at : match.start()]), "<mark>", escape(text[match.start() : match.end()]), "</mark>"]
+            parts += [
+                escape(text[at : match.start()]),
+                "<mark>",
+                escape(text[match.start() : match.end()]),
+                "</mark>",
+            ]
             at = match.end()
         return "".join([*parts, escape(text[at:])])
 
@@ -67,7 +76,10 @@ def _best(places: Sequence[tuple[int, int]]) -> int:
     for start, (at, _number) in enumerate(places):
         while stop < len(places) and places[stop][0] < at + _WIDTH - _LEAD:
             stop += 1
-        near = (len({number for _at, number in places[start : min(stop, start + 40)]}), min(stop - start, 5))
+        near = (
+            len({number for _at, number in places[start : min(stop, start + 40)]}),
+            min(stop - start, 5),
+        )
         if near > most:
             best, most = at, near
     return best
@@ -76,7 +88,8 @@ def _best(places: Sequence[tuple[int, int]]) -> int:
 def _pattern(term: SearchTerm) -> str:
     """As SQLite's tokenizer cuts: letters and digits make words, all else stands between them.
 
-    What must not stand before a word is looked for after it, so that the search can leap from word to word.
+    What must not stand before a word is looked for after it, so that the search can leap from word
+    to word.
     """
     parts = []
     for number, word in enumerate(term.words):
@@ -86,7 +99,13 @@ def _pattern(term: SearchTerm) -> str:
         parts.append(re.escape(word))
         if not number and not is_spaceless(word):
             parts.append(rf"(?<![^\W_]{re.escape(word)})")
-    after = "" if is_spaceless(term.words[-1]) else r"[^\W_]{0,40}" if term.is_beginning else r"(?![^\W_])"
+    after = (
+        ""
+        if is_spaceless(term.words[-1])
+        else r"[^\W_]{0,40}"
+        if term.is_beginning
+        else r"(?![^\W_])"
+    )
     return f"{''.join(parts)}{after}"
 
 

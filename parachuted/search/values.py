@@ -1,4 +1,6 @@
-"""Values: what a text of the frontmatter counts as when it is compared: a number, a moment, or a text."""
+"""Values: what a text of the frontmatter counts as when it is compared: a number, a moment, or a
+text.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from typing import Literal, TypeAlias
 ValueKind: TypeAlias = Literal["number", "moment", "text"]
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
-_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?(?:Z|[+-]\d{2}:?\d{2})?")
+_MOMENT = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?(?:Z|[+-]\d{2}:?\d{2})?"
+)
 
 
 def number_of(text: str) -> float | None:

@@ -1,7 +1,9 @@
-"""Words: how a text is cut and folded, in the same way when it is indexed and when it is looked for.
+"""Words: how a text is cut and folded, in the same way when it is indexed and when it is looked
+for.
 
-SQLite's tokenizer knows letters and accents, but takes a run of Chinese for one word: characters of scripts that put no spaces between
-words, and emoji, are set apart by a mark that takes no room, so that each is a word and two in a row are a phrase.
+SQLite's tokenizer knows letters and accents, but takes a run of Chinese for one word: characters of
+scripts that put no spaces between words, and emoji, are set apart by a mark that takes no room, so
+that each is a word and two in a row are a phrase.
 """
 
 from __future__ import annotations
@@ -18,7 +20,13 @@ _SPACELESS = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u312f\u3131-\u318f\u31a0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
 )
-_EMOJI = ((0x2600, 0x27BF), (0x2B50, 0x2B50), (0x2B55, 0x2B55), (0x1F1E6, 0x1F1FF), (0x1F300, 0x1FAFF))
+_EMOJI = (
+    (0x2600, 0x27BF),
+    (0x2B50, 0x2B50),
+    (0x2B55, 0x2B55),
+    (0x1F1E6, 0x1F1FF),
+    (0x1F300, 0x1FAFF),
+)
 _SPACELESS += "".join(f"{chr(first)}-{chr(last)}" for first, last in _EMOJI)
 _ONE = re.compile(f"[{_SPACELESS}]")
 _WORD = re.compile(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}]+")
@@ -31,7 +39,9 @@ def emoji() -> str:
 
 
 class _Folds(dict[int, str]):
-    """For each character one that stands for it, letter case and accents aside; so that places in a text stay what they are."""
+    """For each character one that stands for it, letter case and accents aside; so that places in a
+    text stay what they are.
+    """
 
     def __missing__(self, code: int) -> str:
         one = chr(code)
@@ -68,7 +78,9 @@ def folded(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """What two texts have in common that are the same to a person: accents, case and white space around them aside."""
+    """What two texts have in common that are the same to a person: accents, case and white space
+    around them aside.
+    """
     return folded(text if text.isascii() else unicodedata.normalize("NFC", text)).strip()
 
 
@@ -89,4 +101,6 @@ def is_spaceless(word: str) -> bool:
 
 def facet(kind: FacetKind, text: str) -> str:
     """One word that stands for a folder, tag, key or value as a whole, and that nobody writes."""
-    return f"zq{kind[0]}{blake2b(text.encode('utf-8', 'surrogateescape'), digest_size=6).hexdigest()}"
+    return (
+        f"zq{kind[0]}{blake2b(text.encode('utf-8', 'surrogateescape'), digest_size=6).hexdigest()}"
+    )

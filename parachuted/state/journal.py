@@ -1,7 +1,9 @@
-"""Journal: the one file that holds every table's records, a line a batch, replayed when it is opened.
+"""Journal: the one file that holds every table's records, a line a batch, replayed when it is
+opened.
 
-A line is `crc32 json`, where the json lists changes as `[table, key, document or null]`. Only appended to, so that one change
-costs one write and one fdatasync whatever the file holds; written anew from memory when most of it is dead or in doubt.
+A line is `crc32 json`, where the json lists changes as `[table, key, document or null]`. Only
+appended to, so that one change costs one write and one fdatasync whatever the file holds; written
+anew from memory when most of it is dead or in doubt.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ log = logging.getLogger(__name__)
 
 Document: TypeAlias = dict[str, object]
 Tables: TypeAlias = dict[str, dict[str, Document]]
-JournalChange: TypeAlias = tuple[str, str, str]  # table, key, the document as JSON ("null": it is gone)
+JournalChange: TypeAlias = tuple[
+    str, str, str
+]  # table, key, the document as JSON ("null": it is gone)
 
 GONE = "null"
 _FORMAT = 1
@@ -61,12 +65,18 @@ class _Replay:
 
 
 class Journal:
-    """An open journal and the tables it holds; its owner changes `tables`, then appends what changed."""
+    """An open journal and the tables it holds; its owner changes `tables`, then appends what
+    changed.
+    """
 
-    def __init__(self, path: Path, *, disk: JournalDisk = SYSTEM, high_water: int = _HIGH_WATER) -> None:
-        """Open or begin the journal at `path`, and mend it if need be; StorageFailedError if the disk refuses.
+    def __init__(
+        self, path: Path, *, disk: JournalDisk = SYSTEM, high_water: int = _HIGH_WATER
+    ) -> None:
+        """Open or begin the journal at `path`, and mend it if need be; StorageFailedError if the
+        disk refuses.
 
-        `high_water` is the length in bytes past which it is written anew while in use, if four fifths of it are dead.
+        `high_water` is the length in bytes past which it is written anew while in use, if four
+        fifths of it are dead.
         """
         self.path = path
         self.tables: Tables = {}
@@ -85,14 +95,18 @@ class Journal:
             undo.pop_all()
 
     def append(self, changes: Sequence[JournalChange]) -> None:
-        """Make `changes`, which `tables` hold already, durable as one; StorageFailedError if they are not."""
+        """Make `changes`, which `tables` hold already, durable as one; StorageFailedError if they
+        are not.
+        """
         if self._fd < 0:
             raise StorageFailedError(f"{self.path.name} is closed")
         with _refusals(self.path):
             if self._in_doubt:
                 self._rewrite()
             else:
-                self._append(_line(f"[{','.join(_written(*change) for change in changes)}]"), len(changes))
+                self._append(
+                    _line(f"[{','.join(_written(*change) for change in changes)}]"), len(changes)
+                )
         if self._length > self._mark:
             self._compact()
 
@@ -143,7 +157,8 @@ class Journal:
         try:
             self._disk.fdatasync(self._fd)
         except OSError:
-            self._take_back()  # what the page cache holds now says nothing about the disk: still in doubt
+            # what the page cache holds now says nothing about the disk: still in doubt
+            self._take_back()
             raise
         self._length += len(line)
         self._changes += changes
@@ -157,7 +172,9 @@ class Journal:
         return True
 
     def _rewrite(self) -> None:
-        fd = self._disk.open(self._temporary, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o600)
+        fd = self._disk.open(
+            self._temporary, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o600
+        )
         try:
             length = sum(_write(self._disk, fd, line) for line in _lines(self.tables))
             self._disk.fsync(fd)
@@ -181,7 +198,10 @@ class Journal:
             self._rewrite()
         except OSError as error:
             self._mark = self._next_mark()
-            log.warning("the state could not be compacted", extra={"file": str(self.path), "error": str(error)})
+            log.warning(
+                "the state could not be compacted",
+                extra={"file": str(self.path), "error": str(error)},
+            )
 
     def _next_mark(self) -> int:
         return max(self._high_water, 5 * self._length)
@@ -209,7 +229,9 @@ def _refusals(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageFailedError(f"the disk refused {path.name}: {error.strerror}", errno=error.errno) from error
+        raise StorageFailedError(
+            f"the disk refused {path.name}: {error.strerror}", errno=error.errno
+        ) from error
 
 
 def _line(text: str) -> bytes:
@@ -284,7 +306,11 @@ def _content(line: bytes) -> dict[str, object] | list[tuple[str, str, Document |
 
 
 def _change(table: object, key: object, document: object) -> tuple[str, str, Document | None]:
-    if isinstance(table, str) and isinstance(key, str) and (document is None or isinstance(document, dict)):
+    if (
+        isinstance(table, str)
+        and isinstance(key, str)
+        and (document is None or isinstance(document, dict))
+    ):
         return table, key, document
     raise TypeError("not a change")
 
@@ -293,9 +319,15 @@ def _losses(path: Path, replay: _Replay, aside: Path | None) -> tuple[str, ...]:
     name, kept = path.name, aside.name if aside else ""
     gone = f"{replay.garbled} of its {replay.lines} lines were unreadable"
     told = (
-        (replay.newer, f"{name} was written by a newer version; it was set aside as {kept}, and begun anew"),
+        (
+            replay.newer,
+            f"{name} was written by a newer version; it was set aside as {kept}, and begun anew",
+        ),
         (replay.garbled, f"{name} was set aside as {kept}: {gone}, and the rest was kept"),
-        (replay.torn, f"{name} ended within a line, as after a crash; those {replay.torn} bytes were dropped"),
+        (
+            replay.torn,
+            f"{name} ended within a line, as after a crash; those {replay.torn} bytes were dropped",
+        ),
         (not replay.lines and not replay.torn, f"{name} was empty, and was begun anew"),
     )
     return tuple(sentence for happened, sentence in told if happened)

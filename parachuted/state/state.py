@@ -24,15 +24,18 @@ class StateStore:
         return self._tables.setdefault(name, Table(self._records, name))
 
     def batch(self) -> AbstractContextManager[None]:
-        """A block whose changes, in any table, become durable as one when it ends, or are all undone if it raises.
+        """A block whose changes, in any table, become durable as one when it ends, or are all
+        undone if it raises.
 
-        Raises StorageFailedError if the disk refuses. Other threads wait for it; never await inside, since another
-        coroutine's changes would join.
+        Raises StorageFailedError if the disk refuses. Other threads wait for it; never await
+        inside, since another coroutine's changes would join.
         """
         return self._records.batch()
 
     def on_undone(self, call: Callable[[], None]) -> None:
-        """Call this after a batch was undone, so that what was worked out from the tables is worked out anew."""
+        """Call this after a batch was undone, so that what was worked out from the tables is worked
+        out anew.
+        """
         self._records.on_undone(call)
 
     def close(self) -> None:
@@ -41,7 +44,8 @@ class StateStore:
 
 
 def open_state(path: Path, *, disk: JournalDisk = SYSTEM) -> StateStore:
-    """The state kept in the file `path`, begun if it is missing, mended and told in `problems` if it was damaged.
+    """The state kept in the file `path`, begun if it is missing, mended and told in `problems` if
+    it was damaged.
 
     One process at a time may have it open. Raises StorageFailedError if the disk refuses.
     """

@@ -25,17 +25,21 @@ class TableRecord(tinydb_table.Document):
 
 
 class Table(tinydb_table.Table):
-    """TinyDB's API over `TableStorage`, and `put`, `take`, `drop`, `items` for records with a key of their own.
+    """TinyDB's API over `TableStorage`, and `put`, `take`, `drop`, `items` for records with a key
+    of their own.
 
-    All keys are text: a number given as one is read as its digits, and `insert` hands out such digits. Each change is durable when
-    it returns, or raises StorageFailedError and changed nothing; so is each batch.
+    All keys are text: a number given as one is read as its digits, and `insert` hands out such
+    digits. Each change is durable when it returns, or raises StorageFailedError and changed
+    nothing; so is each batch.
     """
 
     document_class = TableRecord  # type: ignore[assignment]  # both are there to be set, but hinted as TinyDB's own
     document_id_class = str  # type: ignore[assignment]
 
     def __init__(self, records: TableStorage, name: str) -> None:
-        super().__init__(records, name, cache_size=0)  # the cache would hand one caller's copy to another
+        super().__init__(
+            records, name, cache_size=0
+        )  # the cache would hand one caller's copy to another
         self._records = records
         self._number = 0
 
@@ -77,19 +81,30 @@ class Table(tinydb_table.Table):
         with self._records.lock:
             return super().update(fields, doc_ids=self._chosen(cond, doc_ids))
 
-    def remove(self, cond: QueryLike | None = None, doc_ids: Iterable[Any] | None = None) -> list[Any]:
+    def remove(
+        self, cond: QueryLike | None = None, doc_ids: Iterable[Any] | None = None
+    ) -> list[Any]:
         """As TinyDB's; what a query does not match is not touched."""
         with self._records.lock:
             return super().remove(doc_ids=self._chosen(cond, doc_ids))
 
     def __iter__(self) -> Iterator[TableRecord]:
         with self._records.lock:
-            return iter([TableRecord(document, key) for key, document in self._records.of(self.name).items()])
+            return iter(
+                [
+                    TableRecord(document, key)
+                    for key, document in self._records.of(self.name).items()
+                ]
+            )
 
     def _chosen(self, cond: QueryLike | None, doc_ids: Iterable[Any] | None) -> list[Any] | None:
         if doc_ids is not None:
             return [str(doc_id) for doc_id in doc_ids]
-        return None if cond is None else [key for key, document in self._records.of(self.name).items() if cond(document)]
+        return (
+            None
+            if cond is None
+            else [key for key, document in self._records.of(self.name).items() if cond(document)]
+        )
 
     def _get_next_id(self) -> str:
         records = self._records.of(self.name)
@@ -111,7 +126,9 @@ class Table(tinydb_table.Table):
 
 
 class _Draft(MutableMapping[str, Document]):
-    """A table while TinyDB changes it: what was handed out is kept, since TinyDB changes documents in place."""
+    """A table while TinyDB changes it: what was handed out is kept, since TinyDB changes documents
+    in place.
+    """
 
     def __init__(self, records: TableStorage, table: str) -> None:
         self._records = records

@@ -1,6 +1,7 @@
 """Records: every table's documents in memory, changed in batches that are durable or undone.
 
-It is the storage beneath TinyDB's tables. A document in memory is never changed in place, so undoing is putting the old one back.
+It is the storage beneath TinyDB's tables. A document in memory is never changed in place, so
+undoing is putting the old one back.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from tinydb.storages import Storage
 
 from parachuted.state.journal import GONE, Document, Journal, JournalChange, Tables
 
-_Undo: TypeAlias = tuple[str, str, Document | None, str]  # table, key, what was there, what is there now as JSON
+_Undo: TypeAlias = tuple[
+    str, str, Document | None, str
+]  # table, key, what was there, what is there now as JSON
 
 
 class TableStorage(Storage):
-    """The tables of one journal; one lock for reading and changing them, held by whoever is in a batch."""
+    """The tables of one journal; one lock for reading and changing them, held by whoever is in a
+    batch.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self.lock = threading.RLock()
@@ -34,12 +39,15 @@ class TableStorage(Storage):
         self._undone.append(call)
 
     def of(self, table: str) -> dict[str, Document]:
-        """The documents of `table` by key, as they are: to be read under `lock`, and not to be changed."""
+        """The documents of `table` by key, as they are: to be read under `lock`, and not to be
+        changed.
+        """
         return self._tables.get(table, {})
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Make the changes within durable as one, or undo them all; one within another is part of the outer one.
+        """Make the changes within durable as one, or undo them all; one within another is part of
+        the outer one.
 
         Raises StorageFailedError at the end of the outermost, if the disk refuses.
         """
@@ -61,7 +69,9 @@ class TableStorage(Storage):
                     self._undo.clear()
 
     def put(self, table: str, key: str, document: Mapping[str, object]) -> None:
-        """Set the document at `key`, as JSON would keep it; TypeError or ValueError if it cannot."""
+        """Set the document at `key`, as JSON would keep it; TypeError or ValueError if it
+        cannot.
+        """
         text = _encoded(dict(document))
         with self.batch():
             records = self._tables.setdefault(table, {})
@@ -83,7 +93,10 @@ class TableStorage(Storage):
     def read(self) -> Tables:
         """A copy of everything, as a TinyDB without our tables expects."""
         with self.lock:
-            return {name: {key: copied(document) for key, document in records.items()} for name, records in self._tables.items()}
+            return {
+                name: {key: copied(document) for key, document in records.items()}
+                for name, records in self._tables.items()
+            }
 
     def write(self, data: Tables) -> None:
         """Make everything equal `data`, as a TinyDB without our tables expects."""

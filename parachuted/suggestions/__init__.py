@@ -4,4 +4,13 @@ from parachuted.suggestions.suggestion import Proposal, Status, Suggestion, Sugg
 from parachuted.suggestions.suggestions import SuggestionParts, Suggestions
 from parachuted.suggestions.tool import SuggestingRun, suggestion_tool
 
-__all__ = ["Proposal", "Status", "SuggestingRun", "Suggestion", "SuggestionAction", "SuggestionParts", "Suggestions", "suggestion_tool"]
+__all__ = [
+    "Proposal",
+    "Status",
+    "SuggestingRun",
+    "Suggestion",
+    "SuggestionAction",
+    "SuggestionParts",
+    "Suggestions",
+    "suggestion_tool",
+]

@@ -1,4 +1,6 @@
-"""Acceptance: how often what an agent suggests is approved, and whether that is often enough to ask no more. Pure."""
+"""Acceptance: how often what an agent suggests is approved, and whether that is often enough to ask
+no more. Pure.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,17 @@ class Acceptance:
 
     @property
     def rate(self) -> float:
-        """What was approved as it was, of all that was decided on, 0 to 1; what a person had to change counts half."""
+        """What was approved as it was, of all that was decided on, 0 to 1; what a person had to
+        change counts half.
+        """
         return (self.approved + self.modified / 2) / self.resolved if self.resolved else 0.0
 
 
 def acceptance_of(suggestions: Iterable[Suggestion]) -> list[Acceptance]:
-    """By agent and action. What nobody decided on, or another agent did, says nothing of what a person thinks."""
+    """By agent and action.
+
+    What nobody decided on, or another agent did, says nothing of what a person thinks.
+    """
     found: dict[tuple[str, SuggestionAction], dict[str, int]] = {}
     for one in suggestions:
         if one.resolved_by == USER and one.status in {"approved", "modified", "rejected"}:
@@ -43,23 +50,38 @@ def acceptance_of(suggestions: Iterable[Suggestion]) -> list[Acceptance]:
             counts[one.status] = counts.get(one.status, 0) + 1
     return [
         Acceptance(
-            agent=agent, action=action, approved=counts.get("approved", 0), modified=counts.get("modified", 0),
+            agent=agent,
+            action=action,
+            approved=counts.get("approved", 0),
+            modified=counts.get("modified", 0),
             rejected=counts.get("rejected", 0),
         )
         for (agent, action), counts in sorted(found.items())
-    ]  # fmt: skip
+    ]
 
 
 def needs_no_asking(
-    suggestion: Suggestion, before: bytes | None, after: bytes | None, known: Iterable[Acceptance], rate: float
-) -> bool:  # fmt: skip
-    """Whether it may be done at once: a person agreed to nearly all of its kind, and its words are no stranger's.
+    suggestion: Suggestion,
+    before: bytes | None,
+    after: bytes | None,
+    known: Iterable[Acceptance],
+    rate: float,
+) -> bool:
+    """Whether it may be done at once: a person agreed to nearly all of its kind, and its words are
+    no stranger's.
 
     `rate` 0 is never. What would change who is woken by what is always asked.
     """
-    if rate <= 0 or suggestion.action not in _MAY_BE_SPARED or suggestion.origin in UNTRUSTED or changes_watch(before, after):
+    if (
+        rate <= 0
+        or suggestion.action not in _MAY_BE_SPARED
+        or suggestion.origin in UNTRUSTED
+        or changes_watch(before, after)
+    ):
         return False
     return any(
-        (one.agent, one.action) == (suggestion.source_agent, suggestion.action) and one.resolved >= LEAST_RESOLVED and one.rate >= rate
+        (one.agent, one.action) == (suggestion.source_agent, suggestion.action)
+        and one.resolved >= LEAST_RESOLVED
+        and one.rate >= rate
         for one in known
     )

@@ -1,4 +1,6 @@
-"""Applying: makes the change that was suggested, by the one writer, if what it was decided on still stands or can be merged."""
+"""Applying: makes the change that was suggested, by the one writer, if what it was decided on still
+stands or can be merged.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _LARGEST_TARGET = 8 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSuggestion:
-    """What a suggestion would do: the texts before and after, None where there is no file, and the digest that it is decided on."""
+    """What a suggestion would do: the texts before and after, None where there is no file, and the
+    digest that it is decided on.
+    """
 
     before: bytes | None
     after: bytes | None
@@ -24,7 +28,11 @@ class PlannedSuggestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedSuggestion:
-    """What came of it. `why`: the reason for which it could not be done any more; `ours` and `theirs` are then both texts."""
+    """What came of it.
+
+    `why`: the reason for which it could not be done any more; `ours` and `theirs` are then both
+    texts.
+    """
 
     written: WriteResult | None = None
     why: str | None = None
@@ -39,16 +47,24 @@ class SuggestionApplier:
         self._root, self._store = root, store
 
     def plan(self, suggestion: Suggestion) -> PlannedSuggestion:
-        """What it would do, on the text that it was decided on. Raises EditRefusedError, NotFoundError, PathRefusedError."""
+        """What it would do, on the text that it was decided on.
+
+        Raises EditRefusedError, NotFoundError, PathRefusedError.
+        """
         path = self._straight(suggestion.path)
         before, base = self._base(path, suggestion)
         after = text_after(suggestion.action, suggestion.effect, before)
         if after == before:
-            raise EditRefusedError(f"{printable(path)} says that already, so there is nothing to suggest")
+            raise EditRefusedError(
+                f"{printable(path)} says that already, so there is nothing to suggest"
+            )
         return PlannedSuggestion(before=before, after=after, base=base)
 
     def apply(self, suggestion: Suggestion, author: Author) -> AppliedSuggestion:
-        """Do it. Raises what the store raises when the disk refuses or a hook objects; then nothing was done."""
+        """Do it.
+
+        Raises what the store raises when the disk refuses or a hook objects; then nothing was done.
+        """
         path = self._straight(suggestion.path)
         with self._root.straight():
             match suggestion.action:
@@ -66,7 +82,9 @@ class SuggestionApplier:
         except ConflictError as error:
             if error.theirs == data:
                 return AppliedSuggestion()
-            return AppliedSuggestion(why="there is another file of that name by now", ours=data, theirs=error.theirs)
+            return AppliedSuggestion(
+                why="there is another file of that name by now", ours=data, theirs=error.theirs
+            )
 
     def _delete(self, path: VaultPath, suggestion: Suggestion, author: Author) -> AppliedSuggestion:
         try:
@@ -74,7 +92,11 @@ class SuggestionApplier:
         except NotFoundError:
             return AppliedSuggestion()
         except ConflictError as error:
-            return AppliedSuggestion(why="the file was changed since, so it is not removed", ours=b"", theirs=error.theirs)
+            return AppliedSuggestion(
+                why="the file was changed since, so it is not removed",
+                ours=b"",
+                theirs=error.theirs,
+            )
 
     def _update(self, path: VaultPath, suggestion: Suggestion, author: Author) -> AppliedSuggestion:
         try:
@@ -85,18 +107,25 @@ class SuggestionApplier:
         base = present.data if is_same else self._store.bases.text(path, str(suggestion.base))
         if base is None:
             return AppliedSuggestion(
-                why="the file was changed since, and the text that this was decided on is not kept", theirs=present.data
+                why="the file was changed since, and the text that this was decided on is not kept",
+                theirs=present.data,
             )
         try:
             ours = text_after(suggestion.action, suggestion.effect, base) or b""
         except (EditRefusedError, NotFoundError) as error:
-            if suggestion.modifications is not None:  # what a person would have in its place is wrong; the suggestion waits still
+            if (
+                suggestion.modifications is not None
+            ):  # what a person would have in its place is wrong; the suggestion waits still
                 raise
             return AppliedSuggestion(why=error.message, theirs=present.data)
         try:
-            return AppliedSuggestion(written=self._store.replace(path, ours, author, base=suggestion.base))
+            return AppliedSuggestion(
+                written=self._store.replace(path, ours, author, base=suggestion.base)
+            )
         except ConflictError as error:
-            return AppliedSuggestion(why="the file was changed since in the same place", ours=ours, theirs=error.theirs)
+            return AppliedSuggestion(
+                why="the file was changed since in the same place", ours=ours, theirs=error.theirs
+            )
         except NotFoundError:
             return AppliedSuggestion(why="the file is gone", ours=ours)
 
@@ -105,7 +134,10 @@ class SuggestionApplier:
         try:
             with self._root.straight():
                 if self._root.size(path) > _LARGEST_TARGET:
-                    raise EditRefusedError(f"{printable(path)} is larger than {_LARGEST_TARGET >> 20} MB; nothing is suggested for it")
+                    raise EditRefusedError(
+                        f"{printable(path)} is larger than {_LARGEST_TARGET >> 20} MB; nothing is "
+                        "suggested for it"
+                    )
                 present = self._store.read(path, keep=True)
         except NotFoundError:
             if suggestion.action == "create":
@@ -118,7 +150,8 @@ class SuggestionApplier:
         known = self._store.bases.text(path, str(suggestion.base))
         if known is None:
             raise NotFoundError(
-                f"the text this was decided on ({str(suggestion.base)[:12]}) is not one of {printable(path)}; read it again"
+                f"the text this was decided on ({str(suggestion.base)[:12]}) is not one of "
+                f"{printable(path)}; read it again"
             )
         self._store.bases.keep(path, known)
         return known, suggestion.base
@@ -126,5 +159,8 @@ class SuggestionApplier:
     def _straight(self, path: str) -> VaultPath:
         target = check_target(path)
         if self._store.resolve(target) != target:
-            raise PathRefusedError(f"{printable(target)} is a link, so nothing is suggested for it; name the file itself")
+            raise PathRefusedError(
+                f"{printable(target)} is a link, so nothing is suggested for it; name the file "
+                "itself"
+            )
         return target

@@ -1,7 +1,8 @@
-"""Ears: hears that a person ticked a box in some editor, and does what the box says; whatever else was done to a file does nothing.
+"""Ears: hears that a person ticked a box in some editor, and does what the box says; whatever else
+was done to a file does nothing.
 
-Only a person's tick counts, in the one file that we wrote, with all but its boxes as we wrote it. Everything else is answered by words in
-the file itself.
+Only a person's tick counts, in the one file that we wrote, with all but its boxes as we wrote it.
+Everything else is answered by words in the file itself.
 """
 
 from __future__ import annotations
@@ -24,12 +25,21 @@ log = logging.getLogger(__name__)
 
 _MOST_WAITING = 5_000
 _MOST_LOOKED_AT = 5_000
-_CHANGED = "This file said something else than what was suggested, so nothing was done. It is as it was again: read it, then tick."
+_CHANGED = (
+    "This file said something else than what was suggested, so nothing was done. It is as "
+    "it was again: read it, then tick."
+)
 _BOTH = "Both boxes were ticked, so nothing was done. Tick one of them."
 _NOBODY = "A box was ticked, but not by a person, so nothing was done."
 _OVER = "This was resolved already: a box that is ticked now does nothing."
-_COPY = "This is a copy of a suggestion, so a box that is ticked here does nothing. The suggestion itself is {}."
-_STRANGE = "This is no suggestion that is known here, or it was changed since it was written, so nothing was done."
+_COPY = (
+    "This is a copy of a suggestion, so a box that is ticked here does nothing. The "
+    "suggestion itself is {}."
+)
+_STRANGE = (
+    "This is no suggestion that is known here, or it was changed since it was written, so "
+    "nothing was done."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +96,9 @@ class ApprovalListener:
             return
         if record.suggestion.is_pending:
             await self._waiting(record, paper, by)
-        elif paper.is_ticked or (paper.suggestion is not None and paper.suggestion.status != record.suggestion.status):
+        elif paper.is_ticked or (
+            paper.suggestion is not None and paper.suggestion.status != record.suggestion.status
+        ):
             await self._suggestions.say(record.suggestion.id, _OVER)
 
     async def _waiting(self, record: SuggestionRecord, paper: SuggestionFile, by: str) -> None:
@@ -115,7 +127,9 @@ class ApprovalListener:
                 await self._suggestions.say(name, f"It could not be done: {error.message}")
 
     async def _found_elsewhere(self, paper: SuggestionFile, path: str) -> SuggestionRecord | None:
-        """The suggestion of a file that is not where we wrote it: renamed, known again by its seal, or none of ours."""
+        """The suggestion of a file that is not where we wrote it: renamed, known again by its seal,
+        or none of ours.
+        """
         shelf, suggestion = self._suggestions.shelf, paper.suggestion
         if suggestion is None:
             return None
@@ -134,11 +148,15 @@ class ApprovalListener:
         return None
 
     async def _look_through(self) -> None:
-        """All files, at the start: what was ticked meanwhile, what the state forgot, what was kept and not written yet."""
+        """All files, at the start: what was ticked meanwhile, what the state forgot, what was kept
+        and not written yet.
+        """
         for path in await asyncio.to_thread(self._files):
             await self._guarded(_Heard(path=path, by=PERSON.by))
         for record in self._suggestions.shelf.all():
-            if record.suggestion.is_pending and not await asyncio.to_thread(self._suggestions.shelf.stands, record.paper):
+            if record.suggestion.is_pending and not await asyncio.to_thread(
+                self._suggestions.shelf.stands, record.paper
+            ):
                 await self._guarded(_Heard(path=record.paper, by=WRITER, is_gone=True))
 
     def _files(self) -> list[str]:
@@ -147,7 +165,11 @@ class ApprovalListener:
                 names = sorted(entry.name for entry in entries)[:_MOST_LOOKED_AT]
         except OSError:
             return []
-        return [f"{FOLDER}/{name}" for name in names if name.endswith(".md") and not name.startswith(".")]
+        return [
+            f"{FOLDER}/{name}"
+            for name in names
+            if name.endswith(".md") and not name.startswith(".")
+        ]
 
     async def _act_on_all(self) -> None:
         while self._heard:
@@ -157,9 +179,14 @@ class ApprovalListener:
         try:
             await self._act(heard)
         except ParachuteError as error:
-            log.warning("a file of a suggestion could not be acted on", extra={"path": heard.path, "reason": error.message})
+            log.warning(
+                "a file of a suggestion could not be acted on",
+                extra={"path": heard.path, "reason": error.message},
+            )
         except Exception:  # a wall: a file may hold anything, and must not end the daemon
-            log.exception("a file of a suggestion could not be acted on", extra={"path": heard.path})
+            log.exception(
+                "a file of a suggestion could not be acted on", extra={"path": heard.path}
+            )
 
     async def _act(self, heard: _Heard) -> None:
         if heard.runs:
@@ -178,7 +205,9 @@ class ApprovalListener:
             await self._suggestions.place(record.suggestion.id, heard.path)
 
     async def _gone(self, heard: _Heard) -> None:
-        """Who removes the file of a suggestion that waits does not want it; what did not come from a person brings it back."""
+        """Who removes the file of a suggestion that waits does not want it; what did not come from
+        a person brings it back.
+        """
         record = self._suggestions.shelf.at(heard.source or heard.path)
         if record is None or not record.suggestion.is_pending:
             return
@@ -193,14 +222,18 @@ class ApprovalListener:
         data = event.data
         if event.event == "run.undone":
             runs = data.get("runs")
-            self._take(_Heard(path="", by="", runs=tuple(map(str, runs)) if isinstance(runs, list) else ()))
+            self._take(
+                _Heard(path="", by="", runs=tuple(map(str, runs)) if isinstance(runs, list) else ())
+            )
             return
         if not event.event.startswith("file.") or data.get("by") == WRITER:
             return
         path, by = str(data.get("path", "")), str(data.get("by", ""))
         source = str(data["from"]) if "from" in data else None
         if _is_among(path):
-            self._take(_Heard(path=path, by=by, is_gone=event.event == "file.deleted", source=source))
+            self._take(
+                _Heard(path=path, by=by, is_gone=event.event == "file.deleted", source=source)
+            )
         elif source is not None and _is_among(source):
             self._take(_Heard(path=source, by=by, is_gone=True, source=source))
 

@@ -1,7 +1,9 @@
-"""Orchestrating: an agent that filters and batches what other agents suggest, before a person sees it.
+"""Orchestrating: an agent that filters and batches what other agents suggest, before a person sees
+it.
 
-It can only narrow: it approves what it could have written itself, with the payload as it is, and nothing of its own; what it cannot see
-does not exist for it. What strangers' text led to it approves in its lane alone, for having read it, it may write nowhere else either.
+It can only narrow: it approves what it could have written itself, with the payload as it is, and
+nothing of its own; what it cannot see does not exist for it. What strangers' text led to it
+approves in its lane alone, for having read it, it may write nowhere else either.
 """
 
 from __future__ import annotations
@@ -24,19 +26,26 @@ _ACTS: tuple[Act, ...] = get_args(Act)
 _MOST_LISTED = 50
 _LONGEST = 4_000
 _LARGEST_DIFF = 8 << 10
-LIST = "List what other agents suggest and nobody has decided on yet, with the difference that each would make."
+LIST = (
+    "List what other agents suggest and nobody has decided on yet, with the difference that "
+    "each would make."
+)
 RESOLVE = (
-    "Decide on what other agents suggest: approve what is right and you could have written yourself, reject what is wrong, or batch what "
-    "belongs together, so that a person decides on them at once. What you approve is done as it was suggested."
+    "Decide on what other agents suggest: approve what is right and you could have written "
+    "yourself, reject what is wrong, or batch what "
+    "belongs together, so that a person decides on them at once. What you approve is done as it "
+    "was suggested."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorScope:
-    """Who decides, and within what: `sees` and `writes` are its own grant's, `lane` what it may write even after strangers' text.
+    """Who decides, and within what: `sees` and `writes` are its own grant's, `lane` what it may
+    write even after strangers' text.
 
-    `of` are the agents whose suggestions it receives; `*` among them: all. `origin` is asked at each act, since it changes with what was
-    read, and `read` is told what the words of a suggestion count as.
+    `of` are the agents whose suggestions it receives; `*` among them: all. `origin` is asked at
+    each act, since it changes with what was read, and `read` is told what the words of a suggestion
+    count as.
     """
 
     agent: str
@@ -57,21 +66,39 @@ class Orchestrator:
         self._suggestions, self._run = suggestions, run
 
     def waiting(self) -> list[Suggestion]:
-        """Those that it receives: of the agents that are its own to filter, for files that it may read, and never of itself."""
-        return [one for one in self._suggestions.all(status="pending", sees=self._run.sees) if self._is_received(one)]
+        """Those that it receives: of the agents that are its own to filter, for files that it may
+        read, and never of itself.
+        """
+        return [
+            one
+            for one in self._suggestions.all(status="pending", sees=self._run.sees)
+            if self._is_received(one)
+        ]
 
-    async def orchestrate(self, ids: Sequence[str], action: Act, *, reasoning: str = "") -> tuple[list[Suggestion], dict[str, str]]:
-        """Approve or reject each of them, or put them together. Those that were resolved, or the batch, and why others were not, by id.
+    async def orchestrate(
+        self, ids: Sequence[str], action: Act, *, reasoning: str = ""
+    ) -> tuple[list[Suggestion], dict[str, str]]:
+        """Approve or reject each of them, or put them together.
+
+        Those that were resolved, or the batch, and why others were not, by id.
 
         Raises what filing a batch raises.
         """
         if action == "batch":
             found = [self._received(name) for name in ids]
             proposal = Proposal(
-                source_agent=self._run.agent, action="update", path="", payload={}, reasoning=reasoning, run=self._run.run,
-                causes=self._run.causes, origin=self._run.origin(),
-            )  # fmt: skip
-            return [await self._suggestions.propose_several([one.id for one in found], proposal)], {}
+                source_agent=self._run.agent,
+                action="update",
+                path="",
+                payload={},
+                reasoning=reasoning,
+                run=self._run.run,
+                causes=self._run.causes,
+                origin=self._run.origin(),
+            )
+            return [
+                await self._suggestions.propose_several([one.id for one in found], proposal)
+            ], {}
         done, failed = list[Suggestion](), dict[str, str]()
         for name in dict.fromkeys(ids):
             try:
@@ -86,7 +113,9 @@ class Orchestrator:
         if action == "reject":
             return await self._suggestions.reject(suggestion.id, by=by, reason=reasoning)
         if await self._suggestions.changes_watch(suggestion.id):
-            raise ActRefusedError(f"{printable(suggestion.path)} would watch other notes, which a person decides on")
+            raise ActRefusedError(
+                f"{printable(suggestion.path)} would watch other notes, which a person decides on"
+            )
         return await self._suggestions.approve(suggestion.id, by=by)
 
     def _check(self, suggestion: Suggestion) -> None:
@@ -94,7 +123,10 @@ class Orchestrator:
         may = self._run.lane if is_strange else self._run.writes
         if is_control(suggestion.path) or not may(suggestion.path):
             why = ", after what strangers wrote was read," if is_strange else ""
-            raise ActRefusedError(f"{self._run.agent} may not write {printable(suggestion.path)}{why} so it cannot decide on that")
+            raise ActRefusedError(
+                f"{self._run.agent} may not write {printable(suggestion.path)}{why} so it cannot "
+                "decide on that"
+            )
 
     def _received(self, name: str) -> Suggestion:
         suggestion = self._suggestions.get(name, sees=self._run.sees)
@@ -108,16 +140,28 @@ class Orchestrator:
 
     def tools(self) -> tuple[Tool, ...]:
         """The two tools, as an agent is given them."""
-        ids = {"type": "array", "items": {"type": "string"}, "maxItems": 50, "description": "Ids, as list_suggestions gives them."}
+        ids = {
+            "type": "array",
+            "items": {"type": "string"},
+            "maxItems": 50,
+            "description": "Ids, as list_suggestions gives them.",
+        }
         properties: dict[str, object] = {
             "ids": ids,
             "action": {"type": "string", "enum": list(_ACTS)},
             "reasoning": {"type": "string", "description": "Why, for the person."},
         }
-        empty: dict[str, object] = {"type": "object", "properties": {}, "additionalProperties": False}
+        empty: dict[str, object] = {
+            "type": "object",
+            "properties": {},
+            "additionalProperties": False,
+        }
         schema: dict[str, object] = {
-            "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False,
-        }  # fmt: skip
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
         return (
             Tool(name="list_suggestions", description=LIST, schema=empty, call=self._list),
             Tool(name="resolve_suggestions", description=RESOLVE, schema=schema, call=self._call),
@@ -129,20 +173,30 @@ class Orchestrator:
             for source, origin in self._suggestions.sources_of(one):
                 self._run.read(source, origin)
             diff = self._suggestions.record(one.id).shown.diff[:_LARGEST_DIFF]
-            told.append(f"{one.id}: {one.action} {printable(one.path)}, by {one.source_agent}: {one.reasoning}\n{diff}")
+            told.append(
+                f"{one.id}: {one.action} {printable(one.path)}, by {one.source_agent}: "
+                f"{one.reasoning}\n{diff}"
+            )
         return ToolResult(text="\n\n".join(told) or "No suggestion waits for you.")
 
     async def _call(self, arguments: Mapping[str, object]) -> ToolResult:
         ids, action, reasoning = (arguments.get(name) for name in ("ids", "action", "reasoning"))
         if action not in _ACTS or not isinstance(reasoning, str) or len(reasoning) > _LONGEST:
             return _refused(f"action should be one of {', '.join(_ACTS)}, reasoning a text")
-        if not isinstance(ids, list) or not ids or len(ids) > _MOST_LISTED or not all(isinstance(one, str) for one in ids):
+        if (
+            not isinstance(ids, list)
+            or not ids
+            or len(ids) > _MOST_LISTED
+            or not all(isinstance(one, str) for one in ids)
+        ):
             return _refused(f"ids should be a list of 1 to {_MOST_LISTED} ids")
         try:
             done, failed = await self.orchestrate(ids, action, reasoning=reasoning)
         except ParachuteError as error:
             return _refused(error.message)
-        told = [f"{one.id}: {one.status}{': ' + one.outcome if one.outcome else ''}" for one in done]
+        told = [
+            f"{one.id}: {one.status}{': ' + one.outcome if one.outcome else ''}" for one in done
+        ]
         told += [f"{name}: {why}" for name, why in failed.items()]
         return ToolResult(text="\n".join(told), is_error=bool(failed) and not done)
 

@@ -1,7 +1,8 @@
 """Payload: what a suggestion would put into a file, checked, and the text that comes of it. Pure.
 
-- `update`: `{"text"}` the whole text, `{"section", "content"}` the text of a section, with `"append": true` added at its end,
-  `{"key", "value"}` a key of the frontmatter, or `{"base64"}` for a file that is no text.
+- `update`: `{"text"}` the whole text, `{"section", "content"}` the text of a section, with
+  `"append": true` added at its end, `{"key", "value"}` a key of the frontmatter, or `{"base64"}`
+  for a file that is no text.
 - `create`: `{"text"}` or `{"base64"}`.
 - `link`: `{"to"}` the note that is to be linked to, with `"section"` (else Links) and `"label"`.
 - `delete`: nothing.
@@ -29,7 +30,12 @@ _WAYS: Mapping[SuggestionAction, tuple[frozenset[str], ...]] = {
         frozenset({"key", "value"}),
     ),
     "create": (frozenset({"text"}), frozenset({"base64"})),
-    "link": (frozenset({"to"}), frozenset({"to", "section"}), frozenset({"to", "label"}), frozenset({"to", "section", "label"})),
+    "link": (
+        frozenset({"to"}),
+        frozenset({"to", "section"}),
+        frozenset({"to", "label"}),
+        frozenset({"to", "section", "label"}),
+    ),
     "delete": (frozenset(),),
 }
 _LONGEST_NAME = 500
@@ -44,23 +50,33 @@ def check_payload(action: SuggestionAction, payload: Mapping[str, object]) -> di
         if name == "append" and not isinstance(value, bool):
             raise EditRefusedError("append should be true or false")
         if name == "value" and not _is_value(value):
-            raise EditRefusedError("value should be a text, a number, true or false, or a list of texts")
+            raise EditRefusedError(
+                "value should be a text, a number, true or false, or a list of texts"
+            )
         if name not in {"append", "value"} and not isinstance(value, str):
             raise EditRefusedError(f"{name} should be a text")
-        if name in {"section", "to", "label", "key"} and not 0 < len(str(value).strip()) <= _LONGEST_NAME:
+        if (
+            name in {"section", "to", "label", "key"}
+            and not 0 < len(str(value).strip()) <= _LONGEST_NAME
+        ):
             raise EditRefusedError(f"{name} should be a text of 1 to {_LONGEST_NAME} characters")
     try:
         size = len(json.dumps(payload, ensure_ascii=False, allow_nan=False).encode())
     except ValueError as error:  # a lone surrogate is one, too
         raise EditRefusedError("the payload holds what is no text, or no number") from error
     if size > LARGEST:
-        raise EditRefusedError(f"a suggestion takes at most {LARGEST >> 10} KB; suggest a part of it, such as one section")
+        raise EditRefusedError(
+            f"a suggestion takes at most {LARGEST >> 10} KB; suggest a part of it, such as one "
+            "section"
+        )
     if "\0" in str(payload.get("text", "")):
         raise EditRefusedError("the text holds NUL")
     return dict(payload)
 
 
-def text_after(action: SuggestionAction, payload: Mapping[str, object], before: bytes | None) -> bytes | None:
+def text_after(
+    action: SuggestionAction, payload: Mapping[str, object], before: bytes | None
+) -> bytes | None:
     """What the file holds when that is done to a file that holds `before`; None: no file.
 
     Raises EditRefusedError and NotFoundError as edits do.
@@ -78,7 +94,9 @@ def text_after(action: SuggestionAction, payload: Mapping[str, object], before: 
 
 
 def changes_watch(before: bytes | None, after: bytes | None) -> bool:
-    """Whether another set of notes would be watched: then an agent would be woken by, and read, what nobody approved before."""
+    """Whether another set of notes would be watched: then an agent would be woken by, and read,
+    what nobody approved before.
+    """
     return _watched(before) != _watched(after)
 
 
@@ -86,13 +104,19 @@ def _watched(data: bytes | None) -> object:
     return declared_watch(data)[0] if data is not None else ()
 
 
-def _edit(action: SuggestionAction, payload: Mapping[str, object]) -> AppendToSection | ReplaceSection | SetKey:
+def _edit(
+    action: SuggestionAction, payload: Mapping[str, object]
+) -> AppendToSection | ReplaceSection | SetKey:
     if action == "link":
         to, label = str(payload["to"]).strip(), str(payload.get("label", "")).strip()
         if any(mark in to + label for mark in ("[[", "]]", "|", "\n", "\r")):
-            raise EditRefusedError("to and label should be plain names, without [[, ]], | or line ends")
+            raise EditRefusedError(
+                "to and label should be plain names, without [[, ]], | or line ends"
+            )
         link = f"- [[{to}|{label}]]" if label else f"- [[{to}]]"
-        return AppendToSection(section=str(payload.get("section", LINKS)), content=link, create=True)
+        return AppendToSection(
+            section=str(payload.get("section", LINKS)), content=link, create=True
+        )
     if "key" in payload:
         return SetKey(key=str(payload["key"]), value=payload["value"])  # type: ignore[arg-type]  # checked above
     section, content = str(payload["section"]), str(payload["content"])

@@ -1,4 +1,7 @@
-"""Record: what the state knows of a suggestion, as it is kept there. The file in the vault holds the same, under a seal."""
+"""Record: what the state knows of a suggestion, as it is kept there.
+
+The file in the vault holds the same, under a seal.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from parachuted.suggestions.suggestion_file import SuggestionPreview, body_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestionRecord:
-    """A suggestion with its file. `body` is what we last wrote below the frontmatter, `applying` the run that is just doing it."""
+    """A suggestion with its file.
+
+    `body` is what we last wrote below the frontmatter, `applying` the run that is just doing it.
+    """
 
     suggestion: Suggestion
     paper: str
@@ -23,14 +29,22 @@ class SuggestionRecord:
         """As the state keeps it."""
         shown = self.shown
         return {
-            "document": to_document(self.suggestion), "paper": self.paper, "body": self.body, "applying": self.applying,
-            "diff": shown.diff, "text": shown.text, "words": shown.words, "after": [list(one) for one in shown.after],
-        }  # fmt: skip
+            "document": to_document(self.suggestion),
+            "paper": self.paper,
+            "body": self.body,
+            "applying": self.applying,
+            "diff": shown.diff,
+            "text": shown.text,
+            "words": shown.words,
+            "after": [list(one) for one in shown.after],
+        }
 
 
 def record_of(suggestion: Suggestion, paper: str, shown: SuggestionPreview) -> SuggestionRecord:
     """One with the body that follows from it."""
-    return SuggestionRecord(suggestion=suggestion, paper=paper, shown=shown, body=body_of(suggestion, shown))
+    return SuggestionRecord(
+        suggestion=suggestion, paper=paper, shown=shown, body=body_of(suggestion, shown)
+    )
 
 
 def record_from(row: Mapping[str, object]) -> SuggestionRecord:
@@ -39,11 +53,16 @@ def record_from(row: Mapping[str, object]) -> SuggestionRecord:
     if not isinstance(document, Mapping) or not isinstance(after, list):
         raise TypeError("it is no record of a suggestion")
     shown = SuggestionPreview(
-        diff=str(row["diff"]), text=None if text is None else str(text), words=str(row["words"]),
+        diff=str(row["diff"]),
+        text=None if text is None else str(text),
+        words=str(row["words"]),
         after=tuple((str(title), str(said)) for title, said in after),
-    )  # fmt: skip
+    )
     applying = row["applying"]
     return SuggestionRecord(
-        suggestion=from_document(document), paper=str(row["paper"]), shown=shown, body=str(row["body"]),
+        suggestion=from_document(document),
+        paper=str(row["paper"]),
+        shown=shown,
+        body=str(row["body"]),
         applying=None if applying is None else str(applying),
-    )  # fmt: skip
+    )

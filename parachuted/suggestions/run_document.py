@@ -1,4 +1,6 @@
-"""Run document: what the history keeps of an approval, so that it is listed, explained and undone as any run is."""
+"""Run document: what the history keeps of an approval, so that it is listed, explained and undone
+as any run is.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,19 @@ NAME = "suggestion"
 
 
 def save_run(
-    history: History, objects: ObjectStore, suggestion: Suggestion, author: Author, *, by: str, writes: Sequence[Write], at: datetime
-) -> None:  # fmt: skip
-    """Keep the document of the run that applied it, which counts in no budget of agents. Blocks. Raises StorageFailedError."""
+    history: History,
+    objects: ObjectStore,
+    suggestion: Suggestion,
+    author: Author,
+    *,
+    by: str,
+    writes: Sequence[Write],
+    at: datetime,
+) -> None:
+    """Keep the document of the run that applied it, which counts in no budget of agents.
+
+    Blocks. Raises StorageFailedError.
+    """
     path = printable(suggestion.path)
     document: dict[str, object] = {
         "id": author.run,
@@ -28,7 +40,8 @@ def save_run(
         "started": at.isoformat(),
         "ended": at.isoformat(),
         "outcome": "changed",
-        "reason": f"{suggestion.action} {path}, suggested by {suggestion.source_agent} as {suggestion.id}, approved by {by}",
+        "reason": f"{suggestion.action} {path}, suggested by {suggestion.source_agent} as "
+        f"{suggestion.id}, approved by {by}",
         "reviewed": [],
         "reviewed_count": 0,
         "wrote": [_wrote(write, objects) for write in writes],
@@ -39,13 +52,30 @@ def save_run(
         "input_tokens": 0,
         "output_tokens": 0,
         "undone": None,
-        "suggestion": {"id": suggestion.id, "source_agent": suggestion.source_agent, "resolved_by": by},
+        "suggestion": {
+            "id": suggestion.id,
+            "source_agent": suggestion.source_agent,
+            "resolved_by": by,
+        },
     }
     history.save_run(
-        str(author.run), started=at, watcher=suggestion.path, outcome=PERSONS, causes=list(author.causes), document=document
-    )  # fmt: skip
+        str(author.run),
+        started=at,
+        watcher=suggestion.path,
+        outcome=PERSONS,
+        causes=list(author.causes),
+        document=document,
+    )
 
 
 def _wrote(write: Write, objects: ObjectStore) -> dict[str, object]:
-    before, after = (b"" if digest is None else objects.get(digest) or b"" for digest in (write.before, write.after))
-    return {"path": printable(write.path), "before": write.before, "after": write.after, "diff": diff_of(before, after, write.path)}
+    before, after = (
+        b"" if digest is None else objects.get(digest) or b""
+        for digest in (write.before, write.after)
+    )
+    return {
+        "path": printable(write.path),
+        "before": write.before,
+        "after": write.after,
+        "diff": diff_of(before, after, write.path),
+    }

@@ -1,4 +1,5 @@
-"""Seal: what shows that a suggestion's file says what was proposed, by a key that no agent, module or synced device has.
+"""Seal: what shows that a suggestion's file says what was proposed, by a key that no agent, module
+or synced device has.
 
 HMAC-SHA256 (RFC 2104) over the suggestion and all that a person is shown of it.
 """
@@ -22,20 +23,30 @@ _LARGEST_KEY = 1024
 
 
 class Sealer:
-    """Makes seals and checks them. The key is made when it is first needed. Blocks on the disk then."""
+    """Makes seals and checks them.
+
+    The key is made when it is first needed. Blocks on the disk then.
+    """
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self._key: bytes | None = None
 
     def seal(self, suggestion: Suggestion, shown: str) -> str:
-        """The seal, as 64 hexadecimal digits. Raises StorageFailedError when the key cannot be read or kept."""
-        message = json.dumps([to_document(suggestion), shown], sort_keys=True, separators=(",", ":")).encode()
+        """The seal, as 64 hexadecimal digits.
+
+        Raises StorageFailedError when the key cannot be read or kept.
+        """
+        message = json.dumps(
+            [to_document(suggestion), shown], sort_keys=True, separators=(",", ":")
+        ).encode()
         return hmac.new(self._known_key(), message, hashlib.sha256).hexdigest()
 
     def holds(self, seal: str, suggestion: Suggestion, shown: str) -> bool:
         """Whether that is the seal of this."""
-        return hmac.compare_digest(seal.encode("utf-8", "replace"), self.seal(suggestion, shown).encode())
+        return hmac.compare_digest(
+            seal.encode("utf-8", "replace"), self.seal(suggestion, shown).encode()
+        )
 
     def _known_key(self) -> bytes:
         if self._key is None:
@@ -50,10 +61,16 @@ class Sealer:
             except UntrustedFileError as error:
                 raise StorageFailedError(f"suggestions cannot be sealed: {error}") from error
             except ValueError as error:
-                raise StorageFailedError(f"{KEY_FILE} holds no key; remove it, and a new one is made") from error
+                raise StorageFailedError(
+                    f"{KEY_FILE} holds no key; remove it, and a new one is made"
+                ) from error
             except OSError as error:
-                raise StorageFailedError(f"{KEY_FILE} cannot be read or kept: {error.strerror}", errno=error.errno) from error
+                raise StorageFailedError(
+                    f"{KEY_FILE} cannot be read or kept: {error.strerror}", errno=error.errno
+                ) from error
             if len(key) < _BYTES:
-                raise StorageFailedError(f"{KEY_FILE} holds no key; remove it, and a new one is made")
+                raise StorageFailedError(
+                    f"{KEY_FILE} holds no key; remove it, and a new one is made"
+                )
             self._key = key
         return self._key

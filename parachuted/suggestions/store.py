@@ -1,5 +1,6 @@
-"""Shelf: keeps the records of suggestions and writes their files. Blocks on the disk; its callers see to it that one suggestion is in one
-hand at a time.
+"""Shelf: keeps the records of suggestions and writes their files.
+
+Blocks on the disk; its callers see to it that one suggestion is in one hand at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from parachuted.suggestions.applying import PlannedSuggestion
 from parachuted.suggestions.record import SuggestionRecord, record_from, record_of
 from parachuted.suggestions.seal import Sealer
 from parachuted.suggestions.suggestion import Suggestion
-from parachuted.suggestions.suggestion_file import SuggestionFile, SuggestionPreview, body_of, normal, read_paper, with_words, write_paper
+from parachuted.suggestions.suggestion_file import (
+    SuggestionFile,
+    SuggestionPreview,
+    body_of,
+    normal,
+    read_paper,
+    with_words,
+    write_paper,
+)
 from parachuted.vault import Author, Store, VaultPath, diff_of, printable
 
 log = logging.getLogger(__name__)
@@ -34,8 +43,14 @@ class SuggestionStore:
     """All suggestions that are known."""
 
     def __init__(
-        self, *, store: Store, state: StateStore, sealer: Sealer, clock: Callable[[], datetime], size: Callable[[VaultPath], int]
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        store: Store,
+        state: StateStore,
+        sealer: Sealer,
+        clock: Callable[[], datetime],
+        size: Callable[[VaultPath], int],
+    ) -> None:
         """`size`: how many bytes a file of the vault has."""
         self._store, self._sealer, self._clock, self._size = store, sealer, clock, size
         self._table, self._over = state.table("suggestions"), state.table("suggestions_over")
@@ -45,7 +60,10 @@ class SuggestionStore:
             try:
                 self._records[key] = record_from(row)
             except (ValueError, KeyError, TypeError) as error:
-                log.warning("a record of a suggestion cannot be read; its file counts", extra={"suggestion": key, "reason": str(error)})
+                log.warning(
+                    "a record of a suggestion cannot be read; its file counts",
+                    extra={"suggestion": key, "reason": str(error)},
+                )
 
     def all(self) -> list[SuggestionRecord]:
         """All of them, in the order in which they came."""
@@ -58,11 +76,16 @@ class SuggestionStore:
             return self._records.get(name)
 
     def is_over(self, name: str) -> bool:
-        """Whether there was one of that name, which was resolved so long ago that no more is known of it."""
+        """Whether there was one of that name, which was resolved so long ago that no more is known
+        of it.
+        """
         return self._over.take(name) is not None
 
     def keep(self, record: SuggestionRecord) -> None:
-        """Keep it, and of those that were resolved long ago no more than some thousands. Raises StorageFailedError."""
+        """Keep it, and of those that were resolved long ago no more than some thousands.
+
+        Raises StorageFailedError.
+        """
         name = record.suggestion.id
         self._table.put(name, record.to_json())
         with self._lock:
@@ -76,9 +99,14 @@ class SuggestionStore:
             self._table.drop(key)
 
     def put_up(self, record: SuggestionRecord) -> None:
-        """Write its file, and make it if it waits and has none. What somebody else wrote there meanwhile is kept in the history."""
+        """Write its file, and make it if it waits and has none.
+
+        What somebody else wrote there meanwhile is kept in the history.
+        """
         path, suggestion = VaultPath(record.paper), record.suggestion
-        data = write_paper(suggestion, record.body, self._sealer.seal(suggestion, normal(record.body)))
+        data = write_paper(
+            suggestion, record.body, self._sealer.seal(suggestion, normal(record.body))
+        )
         author = Author(by=WRITER, causes=suggestion.causes)
         for _ in range(_ATTEMPTS):
             try:
@@ -110,7 +138,9 @@ class SuggestionStore:
         for _ in range(_ATTEMPTS):
             try:
                 present = self._store.read(path, keep=True)
-                self._store.replace(path, with_words(present.data, words), Author(by=WRITER), base=present.digest)
+                self._store.replace(
+                    path, with_words(present.data, words), Author(by=WRITER), base=present.digest
+                )
             except ConflictError:
                 continue
             return
@@ -143,7 +173,9 @@ class SuggestionStore:
 
     def is_ours(self, paper: SuggestionFile) -> bool:
         """Whether the file is as we once wrote it, boxes aside, by its seal."""
-        return paper.suggestion is not None and self._sealer.holds(paper.seal, paper.suggestion, paper.shown)
+        return paper.suggestion is not None and self._sealer.holds(
+            paper.seal, paper.suggestion, paper.shown
+        )
 
 
 def shown_of(suggestion: Suggestion, planned: PlannedSuggestion) -> SuggestionPreview:
@@ -153,20 +185,29 @@ def shown_of(suggestion: Suggestion, planned: PlannedSuggestion) -> SuggestionPr
         return SuggestionPreview(diff=f"(no text: {len(before)} bytes become {len(after)})")
     diff = diff_of(before, after, suggestion.path)
     is_whole = not diff.endswith(_CUT) and not diff.startswith(_TOO_LARGE)
-    return SuggestionPreview(diff=diff, text=None if is_whole or planned.after is None else after.decode())
+    return SuggestionPreview(
+        diff=diff, text=None if is_whole or planned.after is None else after.decode()
+    )
 
 
-def superseded(record: SuggestionRecord, suggestion: Suggestion, ours: bytes | None, theirs: bytes | None) -> SuggestionRecord:
+def superseded(
+    record: SuggestionRecord, suggestion: Suggestion, ours: bytes | None, theirs: bytes | None
+) -> SuggestionRecord:
     """The record of one that cannot be done any more, both texts shown."""
     texts = (("What would stand there", ours), ("What stands there now", theirs))
     after = tuple((title, _shown_text(text)) for title, text in texts)
     shown = replace(record.shown, words="", after=after)
-    return SuggestionRecord(suggestion=suggestion, paper=record.paper, shown=shown, body=body_of(suggestion, shown))
+    return SuggestionRecord(
+        suggestion=suggestion, paper=record.paper, shown=shown, body=body_of(suggestion, shown)
+    )
 
 
 def unknown(name: str) -> NotFoundError:
     """What is said of a suggestion that does not exist, for whatever reason."""
-    return NotFoundError(f"there is no suggestion {printable(name[:80])}; `parachute suggestions list` shows those there are")
+    return NotFoundError(
+        f"there is no suggestion {printable(name[:80])}; `parachute suggestions list` shows those "
+        "there are"
+    )
 
 
 def _shown_text(text: bytes | None) -> str:

@@ -1,4 +1,6 @@
-"""Suggestion: a change that somebody would have made and may not, as it waits for a person, and what became of it."""
+"""Suggestion: a change that somebody would have made and may not, as it waits for a person, and
+what became of it.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,13 @@ USER, AUTO, ORCHESTRATOR, KEY = "user", "auto", "orchestrator:", "key:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What is proposed, and by whom. `path` is the file of the vault, `payload` what is to stand there; see `payload.py`.
+    """What is proposed, and by whom.
 
-    `base` is the digest of the text that it was decided on (None: of what stands there now), `run` and `causes` what led to it, `origin`
-    what its words count as. `target_module` None: told from the path.
+    `path` is the file of the vault, `payload` what is to stand there; see `payload.py`.
+
+    `base` is the digest of the text that it was decided on (None: of what stands there now), `run`
+    and `causes` what led to it, `origin` what its words count as. `target_module` None: told from
+    the path.
     """
 
     source_agent: str
@@ -44,8 +49,9 @@ class Proposal:
 class Suggestion:
     """A proposal with a name, and its resolution. First the fields of the specification, then ours.
 
-    `resolved_by`: `user`, `auto`, `orchestrator:<agent>`, or `key:<name>` for a key that may write some files alone. `applied_run`: the run
-    that an undo takes back. `outcome`: a sentence on what came of it.
+    `resolved_by`: `user`, `auto`, `orchestrator:<agent>`, or `key:<name>` for a key that may write
+    some files alone. `applied_run`: the run that an undo takes back. `outcome`: a sentence on what
+    came of it.
     """
 
     id: str
@@ -81,7 +87,9 @@ class Suggestion:
 
 
 def stands_for(suggestion: Suggestion) -> tuple[str, ...] | None:
-    """The ids of those for which it stands, where an orchestrator put several together; None: it stands for itself."""
+    """The ids of those for which it stands, where an orchestrator put several together; None: it
+    stands for itself.
+    """
     names = suggestion.payload.get("suggestions")
     return tuple(map(str, names)) if isinstance(names, list) else None
 
@@ -102,7 +110,9 @@ def to_document(suggestion: Suggestion) -> dict[str, object]:
         "status": suggestion.status,
         "resolved_by": suggestion.resolved_by,
         "resolved_at": resolved_at.isoformat() if resolved_at is not None else None,
-        "modifications": None if suggestion.modifications is None else dict(suggestion.modifications),
+        "modifications": None
+        if suggestion.modifications is None
+        else dict(suggestion.modifications),
         "path": suggestion.path,
         "base": suggestion.base,
         "run": suggestion.run,
@@ -115,9 +125,17 @@ def to_document(suggestion: Suggestion) -> dict[str, object]:
 
 def from_document(document: Mapping[str, object]) -> Suggestion:
     """The suggestion again. Raises ValueError, KeyError or TypeError for what is none."""
-    resolved_at, modifications, causes = document["resolved_at"], document["modifications"], document["causes"]
+    resolved_at, modifications, causes = (
+        document["resolved_at"],
+        document["modifications"],
+        document["causes"],
+    )
     payload = document["payload"]
-    if not isinstance(payload, dict) or not isinstance(modifications, dict | None) or not isinstance(causes, list | tuple):
+    if (
+        not isinstance(payload, dict)
+        or not isinstance(modifications, dict | None)
+        or not isinstance(causes, list | tuple)
+    ):
         raise TypeError("payload, modifications and causes are not what they should be")
     return Suggestion(
         id=str(document["id"]),

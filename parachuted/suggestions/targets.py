@@ -1,6 +1,7 @@
 """Targets: which files a suggestion may be about. Pure.
 
-What decides over programs is nobody's to suggest: not even a person's tick makes a module's code or a hidden settings file.
+What decides over programs is nobody's to suggest: not even a person's tick makes a module's code or
+a hidden settings file.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ def check_target(path: str) -> VaultPath:
     """The path, if something may be suggested for it. Raises PathRefusedError."""
     target = VaultPath.parse(path)
     if is_control(target):
-        raise PathRefusedError(f"{printable(target)} belongs to a program, so nothing is suggested for it")
+        raise PathRefusedError(
+            f"{printable(target)} belongs to a program, so nothing is suggested for it"
+        )
     try:
         target.encode()
     except UnicodeEncodeError as error:
-        raise EditRefusedError(f"the name of {printable(target)} is not UTF-8, so nothing can be suggested for it") from error
+        raise EditRefusedError(
+            f"the name of {printable(target)} is not UTF-8, so nothing can be suggested for it"
+        ) from error
     return target
 
 

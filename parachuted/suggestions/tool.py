@@ -13,8 +13,10 @@ from parachuted.suggestions.suggestion import ACTIONS, Proposal, Suggestion
 from parachuted.vault import VaultPath, printable
 
 SUGGEST = (
-    "Suggest a change that you may not make yourself, or that a person should decide on. Nothing changes before a person approves it. "
-    "action: create (payload {text}), update (payload {text}, or {section, content} with append: true to add to it, or {key, value} for "
+    "Suggest a change that you may not make yourself, or that a person should decide on. Nothing "
+    "changes before a person approves it. "
+    "action: create (payload {text}), update (payload {text}, or {section, content} with append: "
+    "true to add to it, or {key, value} for "
     "the frontmatter), delete (payload {}), link (payload {to} with section and label if you like)."
 )
 _LONGEST_REASONING = 4_000
@@ -30,8 +32,10 @@ class ProposalSink(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestingRun:
-    """Who suggests. `sees` are the files that exist for the agent; `origin` is asked at each call, since it changes with what was read;
-    `read` holds the digests of what it read, by path.
+    """Who suggests.
+
+    `sees` are the files that exist for the agent; `origin` is asked at each call, since it changes
+    with what was read; `read` holds the digests of what it read, by path.
     """
 
     agent: str
@@ -44,12 +48,19 @@ class SuggestingRun:
 
 
 def suggestion_tool(suggestions: ProposalSink, run: SuggestingRun) -> Tool:
-    """The tool `suggest_change` for one run. What is wrong with its arguments is answered as text."""
+    """The tool `suggest_change` for one run.
+
+    What is wrong with its arguments is answered as text.
+    """
 
     async def call(arguments: Mapping[str, object]) -> ToolResult:
-        action, path, payload, reasoning = (arguments.get(name) for name in ("action", "path", "payload", "reasoning"))
+        action, path, payload, reasoning = (
+            arguments.get(name) for name in ("action", "path", "payload", "reasoning")
+        )
         if action not in ACTIONS or not isinstance(path, str) or not isinstance(reasoning, str):
-            return _refused(f"action should be one of {', '.join(ACTIONS)}, path and reasoning texts")
+            return _refused(
+                f"action should be one of {', '.join(ACTIONS)}, path and reasoning texts"
+            )
         if not isinstance(payload, dict):
             return _refused("payload should be an object")
         if not 0 < len(reasoning.strip()) <= _LONGEST_REASONING:
@@ -57,7 +68,9 @@ def suggestion_tool(suggestions: ProposalSink, run: SuggestingRun) -> Tool:
         try:
             target = VaultPath.parse(path)
             if not run.sees(target):
-                raise NotFoundError(f"{printable(target)} is not among the files that you were given")
+                raise NotFoundError(
+                    f"{printable(target)} is not among the files that you were given"
+                )
             suggestion = await suggestions.propose(
                 Proposal(
                     source_agent=run.agent,
@@ -74,16 +87,29 @@ def suggestion_tool(suggestions: ProposalSink, run: SuggestingRun) -> Tool:
             )
         except ParachuteError as error:
             return _refused(error.message)
-        return ToolResult(text=f"Suggested as {suggestion.id}. Nothing has changed; a person decides on it.")
+        return ToolResult(
+            text=f"Suggested as {suggestion.id}. Nothing has changed; a person decides on it."
+        )
 
     text = {"type": "string"}
     properties: dict[str, object] = {
         "action": {"type": "string", "enum": list(ACTIONS)},
         "path": {**text, "description": "The note's path in the vault."},
-        "payload": {"type": "object", "description": "What is to stand there, as the description says."},
-        "reasoning": {**text, "description": "Why you think that this is good, for the person who decides."},
+        "payload": {
+            "type": "object",
+            "description": "What is to stand there, as the description says.",
+        },
+        "reasoning": {
+            **text,
+            "description": "Why you think that this is good, for the person who decides.",
+        },
     }
-    schema: dict[str, object] = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    schema: dict[str, object] = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
     return Tool(name="suggest_change", description=SUGGEST, schema=schema, call=call)
 
 

@@ -1,8 +1,17 @@
-"""Sync: what a device asks of the vault: what there is, what changed, and texts that come back changed."""
+"""Sync: what a device asks of the vault: what there is, what changed, and texts that come back
+changed.
+"""
 
 from parachuted.sync.deletions import DeletionCounter
 from parachuted.sync.digests import FileDigests
-from parachuted.sync.listing import BINARY_SUFFIXES, FolderListing, ListingQuery, ListingRow, ListingView, VisibleFiles
+from parachuted.sync.listing import (
+    BINARY_SUFFIXES,
+    FolderListing,
+    ListingQuery,
+    ListingRow,
+    ListingView,
+    VisibleFiles,
+)
 from parachuted.sync.putting import PutResult, can_be_merged, put_whole
 
 __all__ = [

@@ -1,4 +1,6 @@
-"""Deletions: how much of the vault a caller has deleted of late, so that a device gone wrong is stopped before it has emptied it."""
+"""Deletions: how much of the vault a caller has deleted of late, so that a device gone wrong is
+stopped before it has emptied it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ class DeletionCounter:
         self._recent: OrderedDict[str, deque[tuple[datetime, int]]] = OrderedDict()
 
     def needs_confirming(self, caller: str, count: int, files: int) -> bool:
-        """Whether so many more are over a fifth of the vault's files: at once, or, past ten, within ten minutes."""
+        """Whether so many more are over a fifth of the vault's files: at once, or, past ten, within
+        ten minutes.
+        """
         recent = self._count(caller)
         at_once = count > 1 and count * _SHARE > files
         in_pieces = recent + count > _FEW and (recent + count) * _SHARE > files + recent

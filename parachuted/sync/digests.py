@@ -1,4 +1,6 @@
-"""Digests: those of files that are no notes, which the index does not read; each is read once, when it is asked for."""
+"""Digests: those of files that are no notes, which the index does not read; each is read once, when
+it is asked for.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ _State: TypeAlias = tuple[int, int, int]
 
 
 class FileDigests:
-    """Digests by path, each with the state of the file that it was read in. `learn` and `digest` are for threads."""
+    """Digests by path, each with the state of the file that it was read in.
+
+    `learn` and `digest` are for threads.
+    """
 
     def __init__(self, root: VaultRoot, most: int = _MOST) -> None:
         """`most`: how many are kept; the ones learnt longest ago go first."""
@@ -28,18 +33,27 @@ class FileDigests:
     def known(self, path: str, entry: IndexEntry) -> str | None:
         """The digest of the file in that state, if it was read in it."""
         found = self._known.get(path)
-        return found[1] if found is not None and found[0] == (entry.mtime_ns, entry.size, entry.inode) else None
+        return (
+            found[1]
+            if found is not None and found[0] == (entry.mtime_ns, entry.size, entry.inode)
+            else None
+        )
 
     def learn(self, paths: Iterable[str]) -> dict[str, str]:
         """Read these files; returns the digests of those that can be read. Blocks on the disk."""
         found = {}
         for path in paths:
-            with contextlib.suppress(OSError, PathRefusedError), self._root.opened_file(VaultPath.parse(path)) as descriptor:
+            with (
+                contextlib.suppress(OSError, PathRefusedError),
+                self._root.opened_file(VaultPath.parse(path)) as descriptor,
+            ):
                 found[path] = self.digest(VaultPath(path), descriptor)
         return found
 
     def digest(self, path: VaultPath, descriptor: int) -> str:
-        """The digest of an open file, read if it is not known in that state. OSError. Blocks on the disk.
+        """The digest of an open file, read if it is not known in that state.
+
+        OSError. Blocks on the disk.
 
         It is kept unless the file changed while it was read, or a moment before.
         """

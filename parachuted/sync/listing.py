@@ -1,4 +1,6 @@
-"""Listing: the files below a folder that a device may have, kept by folder and made again only where a folder changed."""
+"""Listing: the files below a folder that a device may have, kept by folder and made again only
+where a folder changed.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,19 @@ from typing import NamedTuple, Protocol
 
 from parachuted.vault import IndexEntry, VaultIndex
 
-BINARY_SUFFIXES = (".wav", ".mp3", ".m4a", ".ogg", ".opus", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
+BINARY_SUFFIXES = (
+    ".wav",
+    ".mp3",
+    ".m4a",
+    ".ogg",
+    ".opus",
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".gif",
+    ".webp",
+    ".pdf",
+)
 _FOLDERS_A_TURN = 64
 _ELSEWHERE = re.compile(r"[\\\ud800-\udfff]|^[A-Za-z]:")
 
@@ -28,7 +42,9 @@ class VisibleFiles(Protocol):
 
 
 class ListingRow(NamedTuple):
-    """One file: its path from the root on, its digest (or what changes with it), bytes, Unix seconds, and when it last changed (ns)."""
+    """One file: its path from the root on, its digest (or what changes with it), bytes, Unix
+    seconds, and when it last changed (ns).
+    """
 
     path: str
     hash: str
@@ -39,7 +55,10 @@ class ListingRow(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class FolderListing:
-    """The rows of one folder at one version of it; `newest_ns` is the last change. `told`: as they are sent, once they were."""
+    """The rows of one folder at one version of it; `newest_ns` is the last change.
+
+    `told`: as they are sent, once they were.
+    """
 
     version: int
     rows: Sequence[ListingRow]
@@ -49,7 +68,9 @@ class FolderListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingQuery:
-    """What a device asks about. `pattern` is fnmatch's, for names. `quick`: digests of files that are no notes are not needed.
+    """What a device asks about.
+
+    `pattern` is fnmatch's, for names. `quick`: digests of files that are no notes are not needed.
 
     `whose` tells callers apart who see different files.
     """
@@ -63,7 +84,9 @@ class ListingQuery:
 
 @dataclass(slots=True)
 class ListingView:
-    """The answer to one question, kept up with the index. `known` gives the digest of a file that is no note, if it was ever read.
+    """The answer to one question, kept up with the index.
+
+    `known` gives the digest of a file that is no note, if it was ever read.
 
     `told`: all of it as it is sent, once it was; None again when it changed.
     """
@@ -77,9 +100,11 @@ class ListingView:
     _version: int = -1
 
     async def refresh(self, read: Mapping[str, str] | None = None) -> list[str]:
-        """Catch up with the index, leaving the loop free for others; returns files whose digests are missing, and are to be read.
+        """Catch up with the index, leaving the loop free for others; returns files whose digests
+        are missing, and are to be read.
 
-        `read` is what was found by that; files that could not be read are then listed by what else changes with them.
+        `read` is what was found by that; files that could not be read are then listed by what else
+        changes with them.
         """
         version, missing, fresh = self.index.version, list[str](), dict[str, FolderListing]()
         if version == self._version:
@@ -103,7 +128,9 @@ class ListingView:
         """The folders with files that changed at that time or later, as of the last `refresh`."""
         return [part for part in self._parts.values() if part.rows and part.newest_ns >= since_ns]
 
-    def _part(self, folder: str, missing: list[str], read: Mapping[str, str] | None) -> FolderListing:
+    def _part(
+        self, folder: str, missing: list[str], read: Mapping[str, str] | None
+    ) -> FolderListing:
         version, is_sure = self.index.version_of(folder), True
         prefix = f"{folder}/" if folder else ""
         cut = len(self.asked.root) + 1 if self.asked.root else 0
@@ -127,8 +154,13 @@ class ListingView:
 
 
 def _row(path: str, entry: IndexEntry, digest: str | None, before: ListingRow | None) -> ListingRow:
-    """A file that was read in the moment of its change has no time of that in the index: then it is when it was first listed so."""
-    mark, modified = digest or f"{entry.mtime_ns:x}-{entry.size:x}-{entry.inode:x}", entry.mtime_ns / 1e9
+    """A file that was read in the moment of its change has no time of that in the index: then it is
+    when it was first listed so.
+    """
+    mark, modified = (
+        digest or f"{entry.mtime_ns:x}-{entry.size:x}-{entry.inode:x}",
+        entry.mtime_ns / 1e9,
+    )
     changed_ns = entry.ctime_ns
     if not changed_ns:
         is_same = before is not None and before[:4] == (path, mark, entry.size, modified)
@@ -137,7 +169,11 @@ def _row(path: str, entry: IndexEntry, digest: str | None, before: ListingRow | 
 
 
 def _wanted(asked: ListingQuery) -> Callable[[str], bool]:
-    """Whether a name is asked for. What fnmatch makes of a pattern never steps back over a star: it takes no longer than their product."""
+    """Whether a name is asked for.
+
+    What fnmatch makes of a pattern never steps back over a star: it takes no longer than their
+    product.
+    """
     is_meant = re.compile(fnmatch.translate(asked.pattern)).match
     if not asked.include_binary:
         return lambda name: is_meant(name) is not None

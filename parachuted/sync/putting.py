@@ -1,4 +1,6 @@
-"""Putting: a whole text that comes from elsewhere into the vault, so that nothing that stood there is lost."""
+"""Putting: a whole text that comes from elsewhere into the vault, so that nothing that stood there
+is lost.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ Outcome: TypeAlias = Literal["created", "written", "merged", "unchanged"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutResult:
-    """What became of it. `replaced` is the digest of a text that was overwritten unseen; history has it. `hash`: what stands there now."""
+    """What became of it.
+
+    `replaced` is the digest of a text that was overwritten unseen; history has it. `hash`: what
+    stands there now.
+    """
 
     path: VaultPath
     outcome: Outcome
@@ -32,13 +38,21 @@ def can_be_merged(*texts: bytes) -> bool:
 
 
 def put_whole(
-    store: Store, path: VaultPath, data: bytes, author: Author, *, base: str | None = None, sees: Callable[[str], bool] | None = None
-) -> PutResult:  # fmt: skip
-    """Make the file, or put `data` in its place; `base` is the digest of the text that it was made from, which stood there, or, where
-    `sees` sees them, at a path that the file had before. Blocks on the disk.
+    store: Store,
+    path: VaultPath,
+    data: bytes,
+    author: Author,
+    *,
+    base: str | None = None,
+    sees: Callable[[str], bool] | None = None,
+) -> PutResult:
+    """Make the file, or put `data` in its place; `base` is the digest of the text that it was made
+    from, which stood there, or, where `sees` sees them, at a path that the file had before. Blocks
+    on the disk.
 
-    A text that moved on from the base is merged. Raises ConflictError, with the text that stands there, which is kept as a base for the
-    next attempt, where the two clash, the base is not known, or one of them is no text; PathRefusedError, StorageFailedError.
+    A text that moved on from the base is merged. Raises ConflictError, with the text that stands
+    there, which is kept as a base for the next attempt, where the two clash, the base is not known,
+    or one of them is no text; PathRefusedError, StorageFailedError.
     """
     for _ in range(_ATTEMPTS):
         try:
@@ -55,7 +69,9 @@ def put_whole(
             written = store.replace(path, data, author)
             return _told(written, replaced=written.before)
         known = present.data if base == present.digest else store.bases.text(path, base, sees)
-        if known is None or (base != present.digest and not can_be_merged(known, data, present.data)):
+        if known is None or (
+            base != present.digest and not can_be_merged(known, data, present.data)
+        ):
             store.bases.keep(path, present.data)
             raise ConflictError(base=known or b"", ours=data, theirs=present.data)
         store.bases.keep(path, known)
@@ -71,4 +87,9 @@ def put_whole(
 
 def _told(written: WriteResult, *, replaced: str | None = None) -> PutResult:
     outcome: Outcome = "merged" if written.merged else "written" if written.changed else "unchanged"
-    return PutResult(path=written.path, outcome=outcome, hash=str(written.after), replaced=replaced if written.changed else None)
+    return PutResult(
+        path=written.path,
+        outcome=outcome,
+        hash=str(written.after),
+        replaced=replaced if written.changed else None,
+    )

@@ -5,4 +5,14 @@ from parachuted.tasks.causes import Cause, Causes
 from parachuted.tasks.queue import Queue, QuietWindow, Task
 from parachuted.tasks.worker import RunOutcome, Worker
 
-__all__ = ["Budget", "Cause", "Causes", "Queue", "QuietWindow", "RunCountLimits", "RunOutcome", "Task", "Worker"]
+__all__ = [
+    "Budget",
+    "Cause",
+    "Causes",
+    "Queue",
+    "QuietWindow",
+    "RunCountLimits",
+    "RunOutcome",
+    "Task",
+    "Worker",
+]

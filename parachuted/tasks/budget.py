@@ -1,4 +1,7 @@
-"""Budget: how many runs there may be, for a cause and over time. An hour and a day are of elapsed time, which no clock's jump moves."""
+"""Budget: how many runs there may be, for a cause and over time.
+
+An hour and a day are of elapsed time, which no clock's jump moves.
+"""
 
 from __future__ import annotations
 
@@ -35,20 +38,31 @@ class ExceededLimit:
 
 
 class Budget:
-    """Counts the runs in the history, so that a restart forgets nothing, and by when they began in elapsed time, which is kept beside it.
+    """Counts the runs in the history, so that a restart forgets nothing, and by when they began in
+    elapsed time, which is kept beside it.
 
-    `begun` are tasks whose runs have begun; those that are not in the history yet count too. So do those whose place was taken: all that
-    begin runs ask and take without waiting in between, on the event loop, so that no two get the same place.
+    `begun` are tasks whose runs have begun; those that are not in the history yet count too. So do
+    those whose place was taken: all that begin runs ask and take without waiting in between, on the
+    event loop, so that no two get the same place.
     """
 
-    def __init__(self, limits: RunCountLimits, history: History, state: StateStore, elapsed: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        limits: RunCountLimits,
+        history: History,
+        state: StateStore,
+        elapsed: Callable[[], datetime],
+    ) -> None:
         self.limits = limits
         self._history, self._elapsed = history, elapsed
         self._begun = state.table("run_starts")
         self._taken: dict[str, Task] = {}
 
     def take(self, task: Task) -> None:
-        """Its run begins, and will be in the history. Raises StorageFailedError; joins the state's open batch."""
+        """Its run begins, and will be in the history.
+
+        Raises StorageFailedError; joins the state's open batch.
+        """
         now = self._elapsed()
         for run, row in self._begun.items():
             if row["at"] <= (now - _KEPT).timestamp():
@@ -63,7 +77,10 @@ class Budget:
     def exceeded(self, begun: Collection[Task] = ()) -> ExceededLimit | None:
         """The budget over time that is used up, if one is."""
         more = len(self._uncounted(begun))
-        for budget, limit in (("runs_per_hour", self.limits.runs_per_hour), ("runs_per_day", self.limits.runs_per_day)):
+        for budget, limit in (
+            ("runs_per_hour", self.limits.runs_per_hour),
+            ("runs_per_day", self.limits.runs_per_day),
+        ):
             if self._in(_SPANS[budget]) + more >= limit:
                 return ExceededLimit(budget=budget, limit=limit)
         return None
@@ -72,7 +89,11 @@ class Budget:
         """Those of a task's causes that may still have a run."""
         more = [cause for one in self._uncounted(begun) for cause in one.causes]
         limit = self.limits.runs_per_cause
-        return tuple(cause for cause in task.causes if self._history.count_runs(cause=cause) + more.count(cause) < limit)
+        return tuple(
+            cause
+            for cause in task.causes
+            if self._history.count_runs(cause=cause) + more.count(cause) < limit
+        )
 
     def cause_exceeded(self) -> ExceededLimit:
         """What to say when no cause of a task has a run left."""
@@ -80,13 +101,22 @@ class Budget:
 
     def used(self) -> dict[str, int]:
         """Runs in the last hour and day."""
-        return {"runs_last_hour": self._in(_SPANS["runs_per_hour"]), "runs_last_day": self._in(_SPANS["runs_per_day"])}
+        return {
+            "runs_last_hour": self._in(_SPANS["runs_per_hour"]),
+            "runs_last_day": self._in(_SPANS["runs_per_day"]),
+        }
 
     def _in(self, span: timedelta) -> int:
-        """Runs in the history that began in the last such span: by its dates, or, where a clock's jump put these wrong, by elapsed time."""
+        """Runs in the history that began in the last such span: by its dates, or, where a clock's
+        jump put these wrong, by elapsed time.
+        """
         now = self._elapsed()
         dated = self._history.runs_begun(now - span, now + span)
-        began = (run for run, row in self._begun.items() if row["at"] > (now - span).timestamp() and run not in dated)
+        began = (
+            run
+            for run, row in self._begun.items()
+            if row["at"] > (now - span).timestamp() and run not in dated
+        )
         return len(dated) + sum(self._history.run(run) is not None for run in began)
 
     def _uncounted(self, begun: Collection[Task]) -> list[Task]:

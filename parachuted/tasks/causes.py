@@ -1,4 +1,7 @@
-"""Causes: one person's change and all that follows from it. Each wakes a watcher at most once, so everything halts."""
+"""Causes: one person's change and all that follows from it.
+
+Each wakes a watcher at most once, so everything halts.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ _FORGOTTEN_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """What began it: `kind` is `change` or `request`, `path` the first file concerned, `files` how many there were."""
+    """What began it: `kind` is `change` or `request`, `path` the first file concerned, `files` how
+    many there were.
+    """
 
     id: str
     kind: str
@@ -24,7 +29,10 @@ class Cause:
 
 
 class Causes:
-    """The causes that may wake someone, and whom each has woken. Its changes join the state's open batch."""
+    """The causes that may wake someone, and whom each has woken.
+
+    Its changes join the state's open batch.
+    """
 
     def __init__(self, state: StateStore) -> None:
         self._table = state.table("causes")
@@ -36,7 +44,15 @@ class Causes:
     def open(self, cause: Cause) -> None:
         """Remember a cause; opening it again changes nothing."""
         if self._table.take(cause.id) is None:
-            self._table.put(cause.id, {"kind": cause.kind, "path": cause.path, "files": cause.files, "at": cause.at.isoformat()})
+            self._table.put(
+                cause.id,
+                {
+                    "kind": cause.kind,
+                    "path": cause.path,
+                    "files": cause.files,
+                    "at": cause.at.isoformat(),
+                },
+            )
             self._woken.setdefault(cause.id, set())
 
     def get(self, cause: str) -> Cause | None:
@@ -44,14 +60,22 @@ class Causes:
         row = self._table.take(cause)
         if row is None:
             return None
-        return Cause(id=cause, kind=row["kind"], path=row["path"], files=row["files"], at=datetime.fromisoformat(row["at"]))
+        return Cause(
+            id=cause,
+            kind=row["kind"],
+            path=row["path"],
+            files=row["files"],
+            at=datetime.fromisoformat(row["at"]),
+        )
 
     def that_may_wake(self, watcher: str, causes: Iterable[str]) -> tuple[str, ...]:
         """Those of the causes that have not woken the watcher yet."""
         return tuple(cause for cause in causes if watcher not in self._woken.get(cause, ()))
 
     def wake(self, watcher: str, causes: Iterable[str]) -> None:
-        """Remember that these causes have woken the watcher; also of causes that nobody opened, or they would go round for ever."""
+        """Remember that these causes have woken the watcher; also of causes that nobody opened, or
+        they would go round for ever.
+        """
         for cause in causes:
             woken = self._woken.setdefault(cause, set())
             if watcher not in woken:

@@ -1,6 +1,7 @@
 """Queue: one task a watcher, waiting for quiet, for those upstream of it, and for its turn.
 
-Every change is durable before it counts, and joins the state's open batch, so that work and the reviews it rests on never part.
+Every change is durable before it counts, and joins the state's open batch, so that work and the
+reviews it rests on never part.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ LONGEST_BACK_OFF_S = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuietWindow:
-    """How long a task waits for more of the same: `quiet_s` after the last change, `longest_s` after the first, in seconds."""
+    """How long a task waits for more of the same: `quiet_s` after the last change, `longest_s`
+    after the first, in seconds.
+    """
 
     quiet_s: float
     longest_s: float
@@ -41,7 +44,9 @@ class UpstreamOrder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A watcher has something to review. `parents` are the runs whose writes woke it; `reason` says what it waits for.
+    """A watcher has something to review.
+
+    `parents` are the runs whose writes woke it; `reason` says what it waits for.
 
     `run` is the run that works on it, also while that waits to be tried again.
     """
@@ -62,7 +67,9 @@ class Task:
 class Queue:
     """The tasks of one vault: for each watcher at most one that waits and one that is worked on."""
 
-    def __init__(self, state: StateStore, causes: Causes, window: QuietWindow, order: UpstreamOrder) -> None:
+    def __init__(
+        self, state: StateStore, causes: Causes, window: QuietWindow, order: UpstreamOrder
+    ) -> None:
         self._table = state.table("curator_tasks")
         self._causes = causes
         self._window = window
@@ -92,27 +99,58 @@ class Queue:
         """The task that waits for that watcher."""
         return self._tasks.get(self._queued.get(watcher, ""))
 
-    def add(self, watcher: str, *, causes: Iterable[str], parents: Iterable[str], at: datetime, wait: bool) -> tuple[Task, bool]:
-        """Queue a review, or add to the one that waits; tells whether it is new. `wait`: for quiet, since a person may go on typing."""
+    def add(
+        self,
+        watcher: str,
+        *,
+        causes: Iterable[str],
+        parents: Iterable[str],
+        at: datetime,
+        wait: bool,
+    ) -> tuple[Task, bool]:
+        """Queue a review, or add to the one that waits; tells whether it is new.
+
+        `wait`: for quiet, since a person may go on typing.
+        """
         present = self.queued(watcher)
         if present is None:
-            due = at + timedelta(seconds=min(self._window.quiet_s, self._window.longest_s)) if wait else at
+            due = (
+                at + timedelta(seconds=min(self._window.quiet_s, self._window.longest_s))
+                if wait
+                else at
+            )
             task = Task(
-                id=self._free_id(at), watcher=watcher, state="queued", causes=_joined(causes), parents=_joined(parents), first_at=at,
-                last_at=at, due_at=due,
-            )  # fmt: skip
+                id=self._free_id(at),
+                watcher=watcher,
+                state="queued",
+                causes=_joined(causes),
+                parents=_joined(parents),
+                first_at=at,
+                last_at=at,
+                due_at=due,
+            )
         else:
             causes, parents = _joined(present.causes, causes), _joined(present.parents, parents)
             first = min(present.first_at, at)
             due = self._due_again(present, first, at, wait=wait)
             reason = None if present.id in self._parked else present.reason
-            task = replace(present, causes=causes, parents=parents, first_at=first, last_at=at, due_at=due, reason=reason)
+            task = replace(
+                present,
+                causes=causes,
+                parents=parents,
+                first_at=first,
+                last_at=at,
+                due_at=due,
+                reason=reason,
+            )
         self._parked.discard(task.id)
         self._put(task)
         return task, present is None
 
     def withdraw(self, watcher: str) -> Task | None:
-        """Nothing is left to review: drop the task that waits, unless its run has begun and has to be ended properly."""
+        """Nothing is left to review: drop the task that waits, unless its run has begun and has to
+        be ended properly.
+        """
         task = self.queued(watcher)
         if task is None or task.run is not None:
             return None
@@ -124,7 +162,13 @@ class Queue:
         task, other = self.queued(watcher), self.queued(now)
         if task is not None and other is not None:
             self._drop(task)
-            self._put(replace(other, causes=_joined(other.causes, task.causes), parents=_joined(other.parents, task.parents)))
+            self._put(
+                replace(
+                    other,
+                    causes=_joined(other.causes, task.causes),
+                    parents=_joined(other.parents, task.parents),
+                )
+            )
         elif task is not None:
             self._put(replace(task, watcher=now))
 
@@ -134,14 +178,20 @@ class Queue:
         self._waiting = None
 
     def ready(self, now: datetime) -> Iterator[Task]:
-        """The tasks that may begin now, in order; asked one by one, since what has begun may make others wait."""
+        """The tasks that may begin now, in order; asked one by one, since what has begun may make
+        others wait.
+        """
         for task in self.all():
-            is_due = task.state == "queued" and task.id not in self._parked and self._is_due(task, now)
+            is_due = (
+                task.state == "queued" and task.id not in self._parked and self._is_due(task, now)
+            )
             if is_due and task.id in self._tasks and self.waits_for(task) is None:
                 yield self._tasks[task.id]
 
     def waits_for(self, task: Task) -> str | None:
-        """The watcher it has to wait for, if any: one upstream that the same cause has woken, one at work that it watches, or itself."""
+        """The watcher it has to wait for, if any: one upstream that the same cause has woken, one
+        at work that it watches, or itself.
+        """
         if task.state == "running":
             return None
         if self._waiting is None:
@@ -150,29 +200,49 @@ class Queue:
 
     def next_due(self, now: datetime) -> datetime | None:
         """When the next task that is not due yet will be."""
-        return min((task.due_at for task in self._tasks.values() if task.state == "queued" and not self._is_due(task, now)), default=None)
+        return min(
+            (
+                task.due_at
+                for task in self._tasks.values()
+                if task.state == "queued" and not self._is_due(task, now)
+            ),
+            default=None,
+        )
 
     def begin(self, task: Task, run: str, causes: Sequence[str]) -> Task:
-        """The task is being worked on in that run, for these of its causes, which will not wake the watcher again."""
+        """The task is being worked on in that run, for these of its causes, which will not wake the
+        watcher again.
+        """
         self._causes.wake(task.watcher, causes)
         running = replace(task, state="running", run=run, causes=tuple(causes), reason=None)
         self._put(running)
         return running
 
     def put_back(self, task: Task, *, due_at: datetime, reason: str | None) -> Task:
-        """The task was begun and could not be done; it is tried again. One that came for the watcher meanwhile joins it."""
+        """The task was begun and could not be done; it is tried again.
+
+        One that came for the watcher meanwhile joins it.
+        """
         later = self.queued(task.watcher)
-        back = replace(task, state="queued", due_at=due_at, attempts=task.attempts + 1, reason=reason)
+        back = replace(
+            task, state="queued", due_at=due_at, attempts=task.attempts + 1, reason=reason
+        )
         if later is not None and later.id != task.id:
             self._drop(later)
             back = replace(
-                back, causes=_joined(task.causes, later.causes), parents=_joined(task.parents, later.parents), last_at=later.last_at
+                back,
+                causes=_joined(task.causes, later.causes),
+                parents=_joined(task.parents, later.parents),
+                last_at=later.last_at,
             )
         self._put(back)
         return back
 
     def hold(self, task: Task, reason: str | None, *, park: bool = False) -> None:
-        """Say what a queued task waits for. `park`: until something new comes for it; nobody waits for it then. Not kept over a restart."""
+        """Say what a queued task waits for.
+
+        `park`: until something new comes for it; nobody waits for it then. Not kept over a restart.
+        """
         if task.reason != reason:
             self._tasks[task.id] = replace(task, reason=reason)
         if park:
@@ -198,20 +268,36 @@ class Queue:
         return found
 
     def _due_again(self, present: Task, first: datetime, at: datetime, *, wait: bool) -> datetime:
-        quiet = min(at + timedelta(seconds=self._window.quiet_s), first + timedelta(seconds=self._window.longest_s)) if wait else at
+        quiet = (
+            min(
+                at + timedelta(seconds=self._window.quiet_s),
+                first + timedelta(seconds=self._window.longest_s),
+            )
+            if wait
+            else at
+        )
         return max(quiet, present.due_at) if present.attempts else quiet
 
     def _is_due(self, task: Task, now: datetime) -> bool:
-        """Whether its moment has come; one farther ahead than any was set by a clock that has been put right since."""
+        """Whether its moment has come; one farther ahead than any was set by a clock that has been
+        put right since.
+        """
         return task.due_at <= now or task.due_at - now > self._longest
 
     def _work_out_waiting(self) -> dict[str, str]:
-        """For each watcher whose task has to wait, whom it waits for. One pass, since there may be thousands."""
+        """For each watcher whose task has to wait, whom it waits for.
+
+        One pass, since there may be thousands.
+        """
         found: dict[str, str] = {}
         for group in dict.fromkeys(self._watchers_by_cause()):
             found.update(self._order.blockers(group))
         for running in self.running():
-            found.update(dict.fromkeys([running.watcher, *self._order.downstream(running.watcher)], running.watcher))
+            found.update(
+                dict.fromkeys(
+                    [running.watcher, *self._order.downstream(running.watcher)], running.watcher
+                )
+            )
         return found
 
     def _watchers_by_cause(self) -> Iterable[tuple[str, ...]]:
@@ -262,10 +348,21 @@ def _joined(*many: Iterable[str]) -> tuple[str, ...]:
 
 def _document(task: Task) -> dict[str, object]:
     values = {field.name: getattr(task, field.name) for field in fields(task) if field.name != "id"}
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in values.items()
+    }
 
 
 def _task(key: str, row: Mapping[str, object]) -> Task:
-    moments = {name: datetime.fromisoformat(str(row[name])) for name in ("first_at", "last_at", "due_at")}
-    values = {**row, **moments, "id": key, "causes": tuple(row["causes"]), "parents": tuple(row["parents"])}  # type: ignore[arg-type]
+    moments = {
+        name: datetime.fromisoformat(str(row[name])) for name in ("first_at", "last_at", "due_at")
+    }
+    values = {
+        **row,
+        **moments,
+        "id": key,
+        "causes": tuple(row["causes"]),  # type: ignore[arg-type]
+        "parents": tuple(row["parents"]),  # type: ignore[arg-type]
+    }
     return Task(**values)  # type: ignore[arg-type]

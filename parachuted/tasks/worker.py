@@ -32,7 +32,10 @@ class RunOutcome:
 
 
 class Worker:
-    """Begins tasks when they are ready. `perform` does the work of a running task and returns once its writes are noticed."""
+    """Begins tasks when they are ready.
+
+    `perform` does the work of a running task and returns once its writes are noticed.
+    """
 
     def __init__(
         self,
@@ -46,7 +49,13 @@ class Worker:
         concurrency: int,
         backend: str,
     ) -> None:
-        self._state, self._queue, self._budget, self._bus, self._clock = state, queue, budget, bus, clock
+        self._state, self._queue, self._budget, self._bus, self._clock = (
+            state,
+            queue,
+            budget,
+            bus,
+            clock,
+        )
         self._perform, self._concurrency, self._backend = perform, concurrency, backend
         self._control = state.table("control")
         self._wake = asyncio.Event()
@@ -75,7 +84,9 @@ class Worker:
         self._wake.set()
 
     async def run(self) -> None:
-        """Work until cancelled; agents at work are then cancelled too, and their tasks stay to be done again."""
+        """Work until cancelled; agents at work are then cancelled too, and their tasks stay to be
+        done again.
+        """
         async with asyncio.TaskGroup() as group:
             while True:
                 self._wake.clear()
@@ -108,17 +119,23 @@ class Worker:
             else:
                 self._park(task, self._budget.cause_exceeded())
 
-    def _begin(self, group: asyncio.TaskGroup, task: Task, run: str, causes: tuple[str, ...]) -> None:
+    def _begin(
+        self, group: asyncio.TaskGroup, task: Task, run: str, causes: tuple[str, ...]
+    ) -> None:
         with self._state.batch():
             begun = self._queue.begin(task, run, causes)
             self._budget.take(begun)
-        self._bus.publish("task.started", task=task.id, watcher=task.watcher, run=run, backend=self._backend)
+        self._bus.publish(
+            "task.started", task=task.id, watcher=task.watcher, run=run, backend=self._backend
+        )
         active = group.create_task(self._work(begun), name=f"run {run}")
         self._active[active] = begun
         active.add_done_callback(self._ended)
 
     def _tell_once(self, over: ExceededLimit, task: Task) -> None:
-        """A budget over time is used up for all alike: the first who has to wait is told, until there is room again."""
+        """A budget over time is used up for all alike: the first who has to wait is told, until
+        there is room again.
+        """
         self._stuck = True
         if self._over != over:
             self._over = over
@@ -130,7 +147,13 @@ class Worker:
         self._publish(over, task)
 
     def _publish(self, over: ExceededLimit, task: Task) -> None:
-        self._bus.publish("budget.exceeded", task=task.id, watcher=task.watcher, budget=over.budget, limit=over.limit)
+        self._bus.publish(
+            "budget.exceeded",
+            task=task.id,
+            watcher=task.watcher,
+            budget=over.budget,
+            limit=over.limit,
+        )
 
     async def _work(self, task: Task) -> None:
         try:
@@ -141,10 +164,18 @@ class Worker:
             log.warning("a task could not be done", extra={"task": task.id, "error": str(error)})
             await self._try_later(task, str(error))
         else:
-            self._bus.publish("task.finished", task=task.id, watcher=task.watcher, run=task.run, outcome=outcome.result)
+            self._bus.publish(
+                "task.finished",
+                task=task.id,
+                watcher=task.watcher,
+                run=task.run,
+                outcome=outcome.result,
+            )
 
     async def _try_later(self, task: Task, reason: str, least_s: float = 0.0) -> None:
-        """Put the task back, for `least_s` at least; while the disk refuses even that, it stays as one that is being worked on."""
+        """Put the task back, for `least_s` at least; while the disk refuses even that, it stays as
+        one that is being worked on.
+        """
         usual_s = _BACK_OFF_S[min(task.attempts, len(_BACK_OFF_S) - 1)]
         wait = timedelta(seconds=max(usual_s, min(least_s, LONGEST_BACK_OFF_S)))
         while True:
@@ -152,7 +183,9 @@ class Worker:
                 with self._state.batch():
                     self._queue.put_back(task, due_at=self._clock() + wait, reason=reason)
             except StorageFailedError as error:
-                log.warning("a task could not be put back yet", extra={"task": task.id, "error": str(error)})
+                log.warning(
+                    "a task could not be put back yet", extra={"task": task.id, "error": str(error)}
+                )
                 await asyncio.sleep(_STORAGE_CHECK_S)
             else:
                 return
@@ -162,9 +195,11 @@ class Worker:
         self._wake.set()
 
     async def _rest(self, now: datetime) -> None:
-        """Until a task comes, goes, or falls due; while one waits for a budget or the disk, until that may have room again.
+        """Until a task comes, goes, or falls due; while one waits for a budget or the disk, until
+        that may have room again.
 
-        `now` is the moment at which tasks were last asked whether they are due: one that has fallen due since is not passed over.
+        `now` is the moment at which tasks were last asked whether they are due: one that has fallen
+        due since is not passed over.
         """
         due = self._queue.next_due(now)
         waits = [(due - self._clock()).total_seconds()] if due is not None else []

@@ -1,7 +1,8 @@
 """Hooked: an agent's prompt and tool calls as hooks see them, and what they may change of them.
 
-An objection reaches the agent as a tool's error, in the hook's own words. It can make an agent's work smaller, never larger: changed
-arguments go the way that the agent's own go, through the tool's schema and its grant.
+An objection reaches the agent as a tool's error, in the hook's own words. It can make an agent's
+work smaller, never larger: changed arguments go the way that the agent's own go, through the tool's
+schema and its grant.
 """
 
 from __future__ import annotations
@@ -66,10 +67,14 @@ def _published(event: str, /, **data: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentHooks:
-    """One agent's work. `session_id` is what its hooks know it by, `agent` and `module` who works; `publish` tells the bus of a call.
+    """One agent's work.
 
-    `added` is called before the agent is shown words of a hook, which may be of any note; before that `saw`, in a thread, with each file
-    that the hook says they are from. `replaced`, in a thread too, is the text that a call of a tool is about to replace.
+    `session_id` is what its hooks know it by, `agent` and `module` who works; `publish` tells the
+    bus of a call.
+
+    `added` is called before the agent is shown words of a hook, which may be of any note; before
+    that `saw`, in a thread, with each file that the hook says they are from. `replaced`, in a
+    thread too, is the text that a call of a tool is about to replace.
     """
 
     asker: HookAsker
@@ -93,10 +98,15 @@ class AgentHooks:
         return tuple(replace(tool, call=self._hooked_call(tool)) for tool in tools)
 
     async def prompt(self, prompt: str) -> str:
-        """What the agent is to be asked: the prompt, with what hooks add to it. Raises ActRefusedError."""
+        """What the agent is to be asked: the prompt, with what hooks add to it.
+
+        Raises ActRefusedError.
+        """
         if not self.asker.wants("prompt.before"):
             return prompt
-        decision = await self.asker.ask(self.occurrence("prompt.before", {"prompt": prompt, "source": "system"}))
+        decision = await self.asker.ask(
+            self.occurrence("prompt.before", {"prompt": prompt, "source": "system"})
+        )
         if not decision.allowed:
             raise ActRefusedError(f"a hook objected to the prompt: {decision.reason}")
         if decision.context:
@@ -104,52 +114,98 @@ class AgentHooks:
         return "\n\n".join([prompt, *decision.context])
 
     async def stopping(self, last_said: str | None) -> HookDecision:
-        """The agent is done. Whoever began the work may let it go on, once, when a hook objects to its end."""
+        """The agent is done.
+
+        Whoever began the work may let it go on, once, when a hook objects to its end.
+        """
         if not self.asker.wants("stop.before"):
             return HookDecision()
         data = {"stop_hook_active": False, "last_assistant_message": last_said or ""}
         return await self.asker.ask(self.occurrence("stop.before", data))
 
-    async def before_call(self, name: str, arguments: Mapping[str, object], use: str) -> tuple[str | None, tuple[str, ...]]:
-        """What hooks say of a call of a tool that is not ours: the objection, if there is one, and what the agent is to know besides.
+    async def before_call(
+        self, name: str, arguments: Mapping[str, object], use: str
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """What hooks say of a call of a tool that is not ours: the objection, if there is one, and
+        what the agent is to know besides.
 
-        Such a call is made as it is or not at all: a hook that wants other arguments objects to these.
+        Such a call is made as it is or not at all: a hook that wants other arguments objects to
+        these.
         """
         decision = await self._before(name, arguments, use)
         if not decision.allowed:
             return _refusal(name, decision), ()
         if decision.updated_input is not None and dict(decision.updated_input) != dict(arguments):
-            return f"a hook wants {name} to be called otherwise, so nothing was done: call it with {_shown(decision.updated_input)}", ()
+            return (
+                (
+                    f"a hook wants {name} to be called otherwise, so nothing was done: call it "
+                    "with "
+                    f"{_shown(decision.updated_input)}"
+                ),
+                (),
+            )
         return None, decision.context
 
     async def after_call(
-        self, name: str, arguments: Mapping[str, object], use: str, result: ToolResult, took: float, replaced: str = ""
-    ) -> HookDecision:  # fmt: skip
-        """What hooks add once a call has ended, after so many milliseconds. It has happened: an objection to it is one more text."""
-        told: dict[str, object] = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use, "duration_ms": round(took, 3)}
+        self,
+        name: str,
+        arguments: Mapping[str, object],
+        use: str,
+        result: ToolResult,
+        took: float,
+        replaced: str = "",
+    ) -> HookDecision:
+        """What hooks add once a call has ended, after so many milliseconds.
+
+        It has happened: an objection to it is one more text.
+        """
+        told: dict[str, object] = {
+            "tool_name": name,
+            "tool_input": dict(arguments),
+            "tool_use_id": use,
+            "duration_ms": round(took, 3),
+        }
         if result.is_error:
             event, told["error"], told["is_interrupt"] = "tool.failed", result.text, False
         else:
-            response = [{"type": "text", "text": result.text}] if result.response is None else result.response
+            response = (
+                [{"type": "text", "text": result.text}]
+                if result.response is None
+                else result.response
+            )
             event, told["tool_response"] = "tool.after", response
-        self.publish(event, **_brief({key: value for key, value in told.items() if key != "is_interrupt"}))
+        self.publish(
+            event, **_brief({key: value for key, value in told.items() if key != "is_interrupt"})
+        )
         if not self.asker.wants(event):
             return HookDecision()
-        decision = await self.asker.ask(self.occurrence(event, {**told, REPLACED: replaced} if replaced else told))
+        decision = await self.asker.ask(
+            self.occurrence(event, {**told, REPLACED: replaced} if replaced else told)
+        )
         self._may_end(decision)
         if decision.sources or decision.context or decision.updated_output is not None:
             await self._shows(decision)
         return decision
 
-    def outcome(self, account: RunAccount, otherwise: str, *, suggested: Sequence[str] = ()) -> RunOutcome:
-        """How a run that came to its end ended: by what it wrote, what hooks refused to have written, and what it suggested."""
+    def outcome(
+        self, account: RunAccount, otherwise: str, *, suggested: Sequence[str] = ()
+    ) -> RunOutcome:
+        """How a run that came to its end ended: by what it wrote, what hooks refused to have
+        written, and what it suggested.
+        """
         objection = self._refusals[-1] if self._refusals else None
         if account.net:
             updated = f"updated {', '.join(printable(path) for path in account.net)}"
-            return RunOutcome(result="changed", reason=f"{updated}; {objection}" if objection else updated)
+            return RunOutcome(
+                result="changed", reason=f"{updated}; {objection}" if objection else updated
+            )
         if suggested:
             return RunOutcome(result="suggested", reason=f"suggested {', '.join(suggested)}")
-        return RunOutcome(result="failed", reason=objection) if objection else RunOutcome(result="unchanged", reason=otherwise)
+        return (
+            RunOutcome(result="failed", reason=objection)
+            if objection
+            else RunOutcome(result="unchanged", reason=otherwise)
+        )
 
     def refused(self, words: str) -> None:
         """A hook refused what the agent would have written."""
@@ -159,12 +215,21 @@ class AgentHooks:
         """Why the agent is not to go on, where a hook has said so."""
         return self._ends[0] if self._ends else None
 
-    def occurrence(self, event: str, data: Mapping[str, object], *, diff: Mapping[str, object] | None = None) -> HookEvent:
+    def occurrence(
+        self, event: str, data: Mapping[str, object], *, diff: Mapping[str, object] | None = None
+    ) -> HookEvent:
         """Something of this agent's work as a hook is told of it."""
         return HookEvent(
-            event=event, at=self.clock(), vault=self.vault, module=self.module, session_id=self.session_id, cwd=self.cwd,
-            data={**data, "agent_id": self.session_id, "agent_type": self.agent}, cause=self.cause, diff=diff,
-        )  # fmt: skip
+            event=event,
+            at=self.clock(),
+            vault=self.vault,
+            module=self.module,
+            session_id=self.session_id,
+            cwd=self.cwd,
+            data={**data, "agent_id": self.session_id, "agent_type": self.agent},
+            cause=self.cause,
+            diff=diff,
+        )
 
     def _hooked_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
         async def call(arguments: Mapping[str, object]) -> ToolResult:
@@ -177,13 +242,18 @@ class AgentHooks:
                 return ToolResult(text=_refusal(tool.name, decision), is_error=True)
             given = arguments if decision.updated_input is None else decision.updated_input
             began = time.perf_counter()
-            result = await (tool.call(given) if given is arguments else call_tool((tool,), tool.name, given))
+            result = await (
+                tool.call(given) if given is arguments else call_tool((tool,), tool.name, given)
+            )
             took = (time.perf_counter() - began) * 1000
             if result.hook_refused:
                 self.refused(result.text)
             after = await self.after_call(tool.name, given, use, result, took, replaced)
             shown = _text_of(after.updated_output) if not result.is_error else None
-            return _with_context(result if shown is None else replace(result, text=shown), (*decision.context, *after.context))
+            return _with_context(
+                result if shown is None else replace(result, text=shown),
+                (*decision.context, *after.context),
+            )
 
         return call
 
@@ -192,10 +262,17 @@ class AgentHooks:
             return ""
         return await asyncio.to_thread(self.replaced, name, arguments)
 
-    async def _before(self, name: str, arguments: Mapping[str, object], use: str, replaced: str = "") -> HookDecision:
+    async def _before(
+        self, name: str, arguments: Mapping[str, object], use: str, replaced: str = ""
+    ) -> HookDecision:
         if not self.asker.wants("tool.before"):
             return HookDecision()
-        told = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use, **({REPLACED: replaced} if replaced else {})}
+        told = {
+            "tool_name": name,
+            "tool_input": dict(arguments),
+            "tool_use_id": use,
+            **({REPLACED: replaced} if replaced else {}),
+        }
         decision = await self.asker.ask(self.occurrence("tool.before", told))
         self._may_end(decision)
         if not decision.allowed and name in WRITING_TOOLS:
@@ -216,7 +293,9 @@ class AgentHooks:
 
 
 def saw_source(source: str, store: Store, origins: Origins | None, taint: Taint) -> None:
-    """An agent is shown words from that file, a path of the vault or a whole one. What cannot be read there is taken for a stranger's.
+    """An agent is shown words from that file, a path of the vault or a whole one.
+
+    What cannot be read there is taken for a stranger's.
 
     Blocks on the disk.
     """
@@ -227,11 +306,16 @@ def saw_source(source: str, store: Store, origins: Origins | None, taint: Taint)
     except ParachuteError:
         taint.read(source, "imported")
     else:
-        taint.read(path, origins.of_text(path, content.data, content.digest) if origins is not None else "you")
+        taint.read(
+            path,
+            origins.of_text(path, content.data, content.digest) if origins is not None else "you",
+        )
 
 
 def replaced_text(store: Store, tool: str, arguments: Mapping[str, object]) -> str:
-    """What a call of one of our writing tools is about to replace: a section's text, or a whole note's; "": nothing. Blocks on the disk."""
+    """What a call of one of our writing tools is about to replace: a section's text, or a whole
+    note's; "": nothing. Blocks on the disk.
+    """
     place, name = arguments.get("file_path", arguments.get("path")), arguments.get("section")
     if tool == "append_note" or not isinstance(place, str):
         return ""
@@ -242,13 +326,17 @@ def replaced_text(store: Store, tool: str, arguments: Mapping[str, object]) -> s
     if tool == "write_note":
         return note.data.decode("utf-8", "replace")
     section = note.section(name.strip()) if isinstance(name, str) else None
-    if section is None or section.title.strip().casefold() == HISTORY.casefold():  # which only grows
+    if (
+        section is None or section.title.strip().casefold() == HISTORY.casefold()
+    ):  # which only grows
         return ""
     return note.data[section.body_start : section.stop].decode("utf-8", "replace").strip("\r\n")
 
 
 def _refusal(name: str, decision: HookDecision) -> str:
-    return "\n\n".join([f"a hook refused {name}, so nothing was done: {decision.reason}", *decision.context])
+    return "\n\n".join(
+        [f"a hook refused {name}, so nothing was done: {decision.reason}", *decision.context]
+    )
 
 
 def _with_context(result: ToolResult, context: Sequence[str]) -> ToolResult:
@@ -256,13 +344,18 @@ def _with_context(result: ToolResult, context: Sequence[str]) -> ToolResult:
 
 
 def _text_of(output: object) -> str | None:
-    """What a hook gives in place of an answer, a text or a list of content blocks, as a tool's text; None: it is neither."""
+    """What a hook gives in place of an answer, a text or a list of content blocks, as a tool's
+    text; None: it is neither.
+    """
     if isinstance(output, str):
         return output
     if not isinstance(output, list):
         return None
     texts = [block.get("text") if isinstance(block, Mapping) else None for block in output]
-    return "\n".join(text if isinstance(text, str) else json.dumps(block) for block, text in zip(output, texts, strict=True))
+    return "\n".join(
+        text if isinstance(text, str) else json.dumps(block)
+        for block, text in zip(output, texts, strict=True)
+    )
 
 
 def _shown(arguments: Mapping[str, object]) -> str:

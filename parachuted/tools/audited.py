@@ -18,13 +18,30 @@ _CURATOR = "curator"
 
 
 class RunAudit:
-    """One run's. Calls that were refused before any tool was reached are told too, from the steps that the backend yields."""
+    """One run's.
+
+    Calls that were refused before any tool was reached are told too, from the steps that the
+    backend yields.
+    """
 
     def __init__(
-        self, recorder: AuditRecorder, clock: Callable[[], datetime], task: Task, *, agent: str, backend: str, module: str = _CURATOR
-    ) -> None:  # fmt: skip
+        self,
+        recorder: AuditRecorder,
+        clock: Callable[[], datetime],
+        task: Task,
+        *,
+        agent: str,
+        backend: str,
+        module: str = _CURATOR,
+    ) -> None:
         """`module` is whose tools the agent calls."""
-        self._recorder, self._clock, self._task, self._agent, self._backend = recorder, clock, task, agent, backend
+        self._recorder, self._clock, self._task, self._agent, self._backend = (
+            recorder,
+            clock,
+            task,
+            agent,
+            backend,
+        )
         self._module = module
         self._told: Counter[tuple[str, bool]] = Counter()
         self._began = time.perf_counter()
@@ -37,14 +54,23 @@ class RunAudit:
         """The run is over."""
         took = (time.perf_counter() - self._began) * 1000
         error = outcome.reason if outcome.result == "failed" else None
-        self._tell("agent_end", "agents", f"agents.{self._backend}: {outcome.result}", paths=[self._task.watcher], took=took, error=error)
+        self._tell(
+            "agent_end",
+            "agents",
+            f"agents.{self._backend}: {outcome.result}",
+            paths=[self._task.watcher],
+            took=took,
+            error=error,
+        )
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """The same tools, each call of which is told."""
         return tuple(replace(tool, call=self._told_call(tool)) for tool in tools)
 
     def note(self, step: Step) -> None:
-        """Tell of a call that no tool has seen: of a name that is none, or with arguments that the tool does not take."""
+        """Tell of a call that no tool has seen: of a name that is none, or with arguments that the
+        tool does not take.
+        """
         if not isinstance(step, ToolCallStep):
             return
         key = (step.tool, step.result.is_error)
@@ -53,14 +79,21 @@ class RunAudit:
         elif step.result.is_error:
             self._call(step.tool, step.arguments, step.result, 0.0)
 
-    def called(self, name: str, arguments: Mapping[str, object], result: ToolResult, took: float) -> None:
-        """The agent called a tool that is not ours, such as the CLI's own; it took so many milliseconds."""
+    def called(
+        self, name: str, arguments: Mapping[str, object], result: ToolResult, took: float
+    ) -> None:
+        """The agent called a tool that is not ours, such as the CLI's own; it took so many
+        milliseconds.
+        """
         self._told[name, result.is_error] += 1
         self._call(name, arguments, result, took)
 
     def _told_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
         async def call(arguments: Mapping[str, object]) -> ToolResult:
-            began, result = time.perf_counter(), ToolResult(text="the call was cut short", is_error=True)
+            began, result = (
+                time.perf_counter(),
+                ToolResult(text="the call was cut short", is_error=True),
+            )
             try:
                 result = await tool.call(arguments)
             finally:
@@ -70,15 +103,31 @@ class RunAudit:
 
         return call
 
-    def _call(self, name: str, arguments: Mapping[str, object], result: ToolResult, took: float) -> None:
+    def _call(
+        self, name: str, arguments: Mapping[str, object], result: ToolResult, took: float
+    ) -> None:
         path = arguments.get("file_path", arguments.get("path"))
         paths = [path[:_SHOWN]] if isinstance(path, str) else []
         error = result.text[:_SHOWN] if result.is_error else None
-        self._tell("mcp_call", self._module, f"{self._module}.{name[:_SHOWN]}", paths=paths, took=took, error=error)
+        self._tell(
+            "mcp_call",
+            self._module,
+            f"{self._module}.{name[:_SHOWN]}",
+            paths=paths,
+            took=took,
+            error=error,
+        )
 
     def _tell(
-        self, kind: EventType, module: str, endpoint: str, *, paths: Sequence[str], took: float = 0.0, error: str | None = None
-    ) -> None:  # fmt: skip
+        self,
+        kind: EventType,
+        module: str,
+        endpoint: str,
+        *,
+        paths: Sequence[str],
+        took: float = 0.0,
+        error: str | None = None,
+    ) -> None:
         self._recorder.record(
             AuditEvent(
                 timestamp=self._clock(),

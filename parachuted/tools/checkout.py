@@ -1,8 +1,10 @@
-"""Checkout: the private copy of the notes that an agent with a shell was granted, and the way back into the vault.
+"""Checkout: the private copy of the notes that an agent with a shell was granted, and the way back
+into the vault.
 
-The container sees this copy and never the vault. What was changed in it goes file by file through the one writer, as that run, on the
-content that was copied: so a kill leaves each file of the vault old or new, others' edits are merged or win, and hooks, audit and undo hold
-for what a shell did as for any tool. What is not the agent's to do is told and put back to what the vault has.
+The container sees this copy and never the vault. What was changed in it goes file by file through
+the one writer, as that run, on the content that was copied: so a kill leaves each file of the vault
+old or new, others' edits are merged or win, and hooks, audit and undo hold for what a shell did as
+for any tool. What is not the agent's to do is told and put back to what the vault has.
 """
 
 from __future__ import annotations
@@ -31,8 +33,24 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.tools.checkin import CheckinAction, CheckinProposal, CheckinResult, acts_of, is_in_lane, objection, too_many, twin_of
-from parachuted.tools.hostile_folder import FileStamp, FolderContents, HostileFolder, ReadRefusedError, StillChangingError, shown
+from parachuted.tools.checkin import (
+    CheckinAction,
+    CheckinProposal,
+    CheckinResult,
+    acts_of,
+    is_in_lane,
+    objection,
+    too_many,
+    twin_of,
+)
+from parachuted.tools.hostile_folder import (
+    FileStamp,
+    FolderContents,
+    HostileFolder,
+    ReadRefusedError,
+    StillChangingError,
+    shown,
+)
 from parachuted.tools.outside_copies import copy_outside
 from parachuted.vault import (
     NOTE_SUFFIXES,
@@ -59,14 +77,18 @@ LARGEST_WRITE = 16 << 20
 _LARGEST_BASE = 1 << 20
 _MOST_SHOWN = 2_000
 _SEEN_AT_ONCE = 200
-_SWAPPED = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY})
+_SWAPPED = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY}
+)
 _CHANGING = "it was changed while it was looked at, and is looked at again after the next call"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckoutResult:
-    """What was copied. `left_out` are paths, as they may be shown, with the reason; `outside` what was asked for beside the vault, and
-    the name of its folder among those copies.
+    """What was copied.
+
+    `left_out` are paths, as they may be shown, with the reason; `outside` what was asked for beside
+    the vault, and the name of its folder among those copies.
     """
 
     files: int
@@ -77,7 +99,9 @@ class CheckoutResult:
 
 @dataclass(slots=True)
 class _Held:
-    """One file of the copy as it was given: the vault's digest, what the index said, and the copy's mark."""
+    """One file of the copy as it was given: the vault's digest, what the index said, and the copy's
+    mark.
+    """
 
     digest: str
     entry: IndexEntry | None
@@ -96,19 +120,39 @@ class _Outcome:
 
 
 class Checkout:
-    """One run's copy. Methods may be called while the agent's programs are at work in it; one at a time is done."""
+    """One run's copy.
+
+    Methods may be called while the agent's programs are at work in it; one at a time is done.
+    """
 
     def __init__(  # noqa: PLR0913  all that a write takes, and whose it is
-        self, *, root: VaultRoot, store: Store, index: VaultIndex, objects: ObjectStore, grant: Grant, author: Author, origins: Origins,
-        taint: Taint, folder: Path, suggest: Callable[[CheckinProposal], Awaitable[str]] | None, notice: Callable[[Iterable[str]], Awaitable[None]],
-        uid: int | None, outside: Path | None = None, user_home: Path | None = None, private: tuple[Path, ...] = (),
-        audit: AuditRecorder | None = None, wrote: Callable[[WriteResult], None] = lambda _written: None,
+        self,
+        *,
+        root: VaultRoot,
+        store: Store,
+        index: VaultIndex,
+        objects: ObjectStore,
+        grant: Grant,
+        author: Author,
+        origins: Origins,
+        taint: Taint,
+        folder: Path,
+        suggest: Callable[[CheckinProposal], Awaitable[str]] | None,
+        notice: Callable[[Iterable[str]], Awaitable[None]],
+        uid: int | None,
+        outside: Path | None = None,
+        user_home: Path | None = None,
+        private: tuple[Path, ...] = (),
+        audit: AuditRecorder | None = None,
+        wrote: Callable[[WriteResult], None] = lambda _written: None,
         hook_refused: Callable[[str], None] = lambda _words: None,
-    ) -> None:  # fmt: skip
-        """`folder` is empty, and is what the container sees as /vault; `outside` what it sees as /outside. `uid`: whose the copies are.
+    ) -> None:
+        """`folder` is empty, and is what the container sees as /vault; `outside` what it sees as
+        /outside. `uid`: whose the copies are.
 
-        `suggest` proposes what the run may not do itself, and answers the id of the suggestion. `wrote` is told of each write.
-        `private` are folders that are never copied, such as the home of this program. OSError when `folder` cannot be opened.
+        `suggest` proposes what the run may not do itself, and answers the id of the suggestion.
+        `wrote` is told of each write. `private` are folders that are never copied, such as the home
+        of this program. OSError when `folder` cannot be opened.
         """
         self._root, self._store, self._index, self._objects = root, store, index, objects
         self._grant, self._author, self._origins, self._taint = grant, author, origins, taint
@@ -128,7 +172,9 @@ class Checkout:
 
     @property
     def is_behind(self) -> bool:
-        """Whether work may lie in the copy that no check-in has seen the end of: a call is not told to have ended, or the disk failed."""
+        """Whether work may lie in the copy that no check-in has seen the end of: a call is not told
+        to have ended, or the disk failed.
+        """
         return self._is_behind
 
     def expect(self) -> None:
@@ -136,21 +182,30 @@ class Checkout:
         self._is_behind = True
 
     async def fill(self) -> CheckoutResult:
-        """Copy what the grant reads. Raises ActRefusedError when that is too much for a container, StorageFailedError."""
+        """Copy what the grant reads.
+
+        Raises ActRefusedError when that is too much for a container, StorageFailedError.
+        """
         async with self._turn:
             return await run_uninterrupted(self._fill)
 
     async def refresh(self) -> tuple[str, ...]:
-        """Bring in what changed in the vault since, but where the agent changed the copy too. The paths that are new or other now."""
+        """Bring in what changed in the vault since, but where the agent changed the copy too.
+
+        The paths that are new or other now.
+        """
         if self._index.version == self._version:
             return ()
         async with self._turn:
             return await run_uninterrupted(self._refresh) if not self._is_dropped else ()
 
     async def check_in(self, because: str) -> CheckinResult:
-        """Write back what the agent made, as far as it may. `because` is what was just done, such as a tool's name.
+        """Write back what the agent made, as far as it may.
 
-        What is refused, by whomever, is told and never raised; only a disk that fails is: StorageFailedError.
+        `because` is what was just done, such as a tool's name.
+
+        What is refused, by whomever, is told and never raised; only a disk that fails is:
+        StorageFailedError.
         """
         async with self._turn:
             if self._is_dropped:
@@ -164,9 +219,15 @@ class Checkout:
                 await self._notice(outcome.touched)
             self._is_behind = False
         if acts:
-            log.info("an agent's copy was checked in", extra={"run": self._author.run, "because": because, "acts": len(acts)})
+            log.info(
+                "an agent's copy was checked in",
+                extra={"run": self._author.run, "because": because, "acts": len(acts)},
+            )
         return CheckinResult(
-            written=tuple(outcome.written), merged=tuple(outcome.merged), suggested=tuple(outcome.suggested), refused=tuple(outcome.refused)
+            written=tuple(outcome.written),
+            merged=tuple(outcome.merged),
+            suggested=tuple(outcome.suggested),
+            refused=tuple(outcome.refused),
         )
 
     async def drop(self) -> None:
@@ -180,7 +241,10 @@ class Checkout:
         try:
             self._folder.empty()
         except OSError as error:
-            log.warning("an agent's copy of notes could not be removed", extra={"run": self._author.run, "error": str(error)})
+            log.warning(
+                "an agent's copy of notes could not be removed",
+                extra={"run": self._author.run, "error": str(error)},
+            )
         finally:
             self._folder.close()
 
@@ -190,7 +254,8 @@ class Checkout:
         total = sum(entry.size for _, entry in paths)
         if len(paths) > MOST_FILES or total > MOST_BYTES:
             raise ActRefusedError(
-                f"{self._grant.agent} is granted {len(paths):,} files of {total >> 20:,} MB, and a container is given at most "
+                f"{self._grant.agent} is granted {len(paths):,} files of {total >> 20:,} MB, and "
+                "a container is given at most "
                 f"{MOST_FILES:,} of {MOST_BYTES >> 20} MB; narrow its paths"
             )
         size, seen = 0, dict[VaultPath, bytes]()
@@ -204,22 +269,39 @@ class Checkout:
                     self._store.bases.see(seen.items())
                     seen = {}
             self._store.bases.see(seen.items())
-            for name, mark in self._folder.walk(MOST_FILES * 2).files.items():  # nobody is at work in it yet
+            for name, mark in self._folder.walk(
+                MOST_FILES * 2
+            ).files.items():  # nobody is at work in it yet
                 self._held[name].mark = mark
             outside = copy_outside(
-                self._grant.outside, self._outside, uid=self._uid, user_home=self._user_home,
+                self._grant.outside,
+                self._outside,
+                uid=self._uid,
+                user_home=self._user_home,
                 never=(self._root.folder, *self._private),
-            )  # fmt: skip
+            )
         left_out = (*self._told_left_out(), *outside.left_out)
-        return CheckoutResult(files=len(self._held), size=size, left_out=left_out, outside=outside.copied)
+        return CheckoutResult(
+            files=len(self._held), size=size, left_out=left_out, outside=outside.copied
+        )
 
     def _told_left_out(self) -> Iterator[tuple[str, str]]:
-        """What is not in the copy, and why. The names that strangers gave are texts of theirs, which a run is not told unasked."""
+        """What is not in the copy, and why.
+
+        The names that strangers gave are texts of theirs, which a run is not told unasked.
+        """
         for path, why in self._left_out.items():
             if self._taint or self._origins.of(path) not in UNTRUSTED:
                 yield printable(path), why
         if self._strangers:
-            yield f"({len(self._strangers)} files)", "text of strangers, which list_notes with its folder finds, and read_note alone reads"
+            yield (
+                f"({len(self._strangers)} files)",
+                (
+                    "text of strangers, which list_notes with its folder finds, and read_note "
+                    "alone "
+                    "reads"
+                ),
+            )
 
     def _granted(self) -> Iterator[tuple[VaultPath, IndexEntry]]:
         for folder in self._index.below(""):
@@ -239,7 +321,9 @@ class Checkout:
         return content.data
 
     def _readable(self, path: VaultPath) -> FileContent | None:
-        """A file of the vault as this agent may have it in its copy; None, and the reason is kept: it may not."""
+        """A file of the vault as this agent may have it in its copy; None, and the reason is kept:
+        it may not.
+        """
         self._left_out.pop(path, None)
         self._strangers.discard(path)
         try:
@@ -267,9 +351,16 @@ class Checkout:
         with _disk("the agent's copy of the notes could not be brought up to date"):
             walked = self._folder.walk(MOST_FILES * 2)
             changed = self._changed(walked)
-            for path in [*map(VaultPath, self._held), *(one for one in now if one not in self._held)]:
+            for path in [
+                *map(VaultPath, self._held),
+                *(one for one in now if one not in self._held),
+            ]:
                 held, entry = self._held.get(path), now.get(path)
-                if (held is not None and held.entry == entry) or path in changed or (held is None and path in walked.files):
+                if (
+                    (held is not None and held.entry == entry)
+                    or path in changed
+                    or (held is None and path in walked.files)
+                ):
                     continue
                 try:
                     if self._brought(path, held, entry):
@@ -277,7 +368,9 @@ class Checkout:
                 except OSError as error:
                     if error.errno not in _SWAPPED:
                         raise
-                    self._version = -1  # its program swaps folders under us: that is no failure of the disk, and is tried anew
+                    # its program swaps folders under us: that is no failure of the disk, and is
+                    # tried anew
+                    self._version = -1
         return tuple(found)
 
     def _brought(self, path: VaultPath, held: _Held | None, entry: IndexEntry | None) -> bool:
@@ -328,8 +421,14 @@ class Checkout:
             found = self._found(walked, outcome)
             odd = tuple(walked.odd)
             for path, what in walked.odd.items():
-                self._refuse(VaultPath(path), f"it is {what}" if what.startswith("a ") else what, outcome)
-            covered = [path for path in self._held if path.startswith(tuple(f"{one}/" for one in odd))] if odd else []
+                self._refuse(
+                    VaultPath(path), f"it is {what}" if what.startswith("a ") else what, outcome
+                )
+            covered = (
+                [path for path in self._held if path.startswith(tuple(f"{one}/" for one in odd))]
+                if odd
+                else []
+            )
             for path in covered:  # something else stands in the place of its folder
                 self._put_back(VaultPath(path))
             shut = {*odd, *covered, *self._unread}
@@ -338,7 +437,12 @@ class Checkout:
             for path in walked.left:
                 if path not in self._told_left and len(self._told_left) < MOST_FILES:
                     self._told_left.add(path)
-                    outcome.refused.append((shown(path), "what begins with a dot stays in the container, and goes with it"))
+                    outcome.refused.append(
+                        (
+                            shown(path),
+                            "what begins with a dot stays in the container, and goes with it",
+                        )
+                    )
             held = {path: one.digest for path, one in self._held.items()}
             acts = acts_of(held, found, lambda path: walked.is_known(path) and path not in shut)
             for kind, reason in too_many(acts, len(held)).items():
@@ -392,12 +496,22 @@ class Checkout:
         if act.kind not in {"create", "move"}:
             return None
         leaving = frozenset({act.source} if act.source is not None else ())
-        twin = twin_of(act.path, lambda folder: (*self._index.files(folder), *self._index.folders(folder)), leaving)
-        return f"{twin} is there already, and on many disks that is the same name" if twin is not None else None
+        twin = twin_of(
+            act.path,
+            lambda folder: (*self._index.files(folder), *self._index.folders(folder)),
+            leaving,
+        )
+        return (
+            f"{twin} is there already, and on many disks that is the same name"
+            if twin is not None
+            else None
+        )
 
     async def _propose(self, act: CheckinAction, outcome: _Outcome) -> None:
         if self._suggest is None:
-            await run_uninterrupted(self._refuse_act, act, f"{self._taint.why()}, so it is not written", outcome)
+            await run_uninterrupted(
+                self._refuse_act, act, f"{self._taint.why()}, so it is not written", outcome
+            )
             return
         try:
             for change in await run_uninterrupted(self._wishes, act):
@@ -468,10 +582,17 @@ class Checkout:
         before = self._objects.get(act.base) if act.base is not None else None
         beyond = watched_beyond(self._grant.reads, act.path, before or b"", data, was=act.source)
         if beyond is not None:
-            raise ActRefusedError(f"it may not watch {printable(beyond)}: {self._grant.agent} may not read all of that")
+            raise ActRefusedError(
+                f"it may not watch {printable(beyond)}: {self._grant.agent} may not read all of "
+                "that"
+            )
 
-    def _keep(self, act: CheckinAction, written: WriteResult, data: bytes, outcome: _Outcome) -> None:
-        """A write was made: the copy is what the vault has now, and the record says whose words these are."""
+    def _keep(
+        self, act: CheckinAction, written: WriteResult, data: bytes, outcome: _Outcome
+    ) -> None:
+        """A write was made: the copy is what the vault has now, and the record says whose words
+        these are.
+        """
         if act.source is not None:
             self._origins.moved(act.source, act.path)
             self._held.pop(act.source, None)
@@ -488,7 +609,9 @@ class Checkout:
             self._take_merged(act, data)
 
     def _take_merged(self, act: CheckinAction, data: bytes) -> None:
-        """The copy becomes what both changes came to, unless the agent went on: then what it made is the base of its next one."""
+        """The copy becomes what both changes came to, unless the agent went on: then what it made
+        is the base of its next one.
+        """
         try:
             self._data(act)
         except ReadRefusedError:
@@ -497,17 +620,33 @@ class Checkout:
         else:
             self._put_back(act.path)
 
-    def _conflict(self, act: CheckinAction, error: ConflictError, data: bytes, outcome: _Outcome) -> None:
-        """Others wrote in the same place. Theirs stands; the agent is told both, and decides anew."""
+    def _conflict(
+        self, act: CheckinAction, error: ConflictError, data: bytes, outcome: _Outcome
+    ) -> None:
+        """Others wrote in the same place.
+
+        Theirs stands; the agent is told both, and decides anew.
+        """
         base = self._objects.get(act.base) if act.base is not None else None
         wanted = diff_of(base or b"", data, act.path)[:_MOST_SHOWN]
         self._put_back_all(act)
-        now = "your copy is as the vault is now" if act.path in self._held else "it is not in your copy any more"
-        theirs = diff_of(base or b"", error.theirs, act.path)[:_MOST_SHOWN] if act.path in self._held else "(not shown)"
+        now = (
+            "your copy is as the vault is now"
+            if act.path in self._held
+            else "it is not in your copy any more"
+        )
+        theirs = (
+            diff_of(base or b"", error.theirs, act.path)[:_MOST_SHOWN]
+            if act.path in self._held
+            else "(not shown)"
+        )
         outcome.refused.append(
             (
                 shown(act.path),
-                f"others changed it in the same place meanwhile, so {now}; decide anew.\nYours was:\n{wanted}\nTheirs:\n{theirs}",
+                (
+                    f"others changed it in the same place meanwhile, so {now}; decide anew.\nYours "
+                    f"was:\n{wanted}\nTheirs:\n{theirs}"
+                ),
             )
         )
 
@@ -524,9 +663,13 @@ class Checkout:
             self._put_back(path)
 
     def _put_back(self, path: VaultPath) -> None:
-        """Make the copy of a file what the vault has; nothing, where it has none that this agent may see."""
+        """Make the copy of a file what the vault has; nothing, where it has none that this agent
+        may see.
+        """
         try:
-            content = self._readable(path) if self._grant.may_read(path) and _is_path(path) else None
+            content = (
+                self._readable(path) if self._grant.may_read(path) and _is_path(path) else None
+            )
             if content is None:
                 self._folder.remove(path)
                 self._held.pop(path, None)
@@ -534,13 +677,18 @@ class Checkout:
                 self._keep_base(path, content)
                 self._held[path] = _Held(content.digest, None, self._folder.put(path, content.data))
         except OSError as error:  # the copy is the agent's own affair: the vault is as it was
-            log.warning("an agent's copy could not be put back", extra={"path": shown(path), "error": str(error)})
+            log.warning(
+                "an agent's copy could not be put back",
+                extra={"path": shown(path), "error": str(error)},
+            )
 
     @contextmanager
     def _as_agent(self) -> Iterator[None]:
         """The audit tells of the agent."""
         asked = CALLER.get()
-        token = CALLER.set(AuditCaller("agent", self._grant.agent, asked.request_id if asked is not None else ""))
+        token = CALLER.set(
+            AuditCaller("agent", self._grant.agent, asked.request_id if asked is not None else "")
+        )
         try:
             yield
         finally:

@@ -1,7 +1,8 @@
 """Context-file tools: what a curator may read and write, and nothing else.
 
-The grant is two lists of paths, fixed when the run begins. Arguments come from a model that may have read anybody's text, so each is
-checked, and whatever is wrong is answered as text and changes nothing.
+The grant is two lists of paths, fixed when the run begins. Arguments come from a model that may
+have read anybody's text, so each is checked, and whatever is wrong is answered as text and changes
+nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ from parachuted.access.origins import Origins
 from parachuted.access.quoted import QuotedPaths
 from parachuted.agents import Tool, ToolResult
 from parachuted.agents.extract import describe
-from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
+from parachuted.errors import (
+    ConflictError,
+    NotFoundError,
+    ParachuteError,
+    PathRefusedError,
+    StorageFailedError,
+)
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import (
     AppendToSection,
@@ -48,9 +55,11 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff
 
 @dataclass(slots=True, kw_only=True)
 class ContextGrant:
-    """What one run may touch: `own` to read and write, unless it is a control file, `watched` to read.
+    """What one run may touch: `own` to read and write, unless it is a control file, `watched` to
+    read.
 
-    `past`: those of `watched` that changed and are not watched any more. `left_out`: how many more are watched than one run may read.
+    `past`: those of `watched` that changed and are not watched any more. `left_out`: how many more
+    are watched than one run may read.
     """
 
     own: VaultPath
@@ -62,12 +71,15 @@ class ContextGrant:
 
 @dataclass(slots=True, kw_only=True)
 class ContextFiles:
-    """The tools of one run, and a record of what they did. `read` holds the digest of each text as the agent last saw it.
+    """The tools of one run, and a record of what they did.
+
+    `read` holds the digest of each text as the agent last saw it.
 
     `trouble` is what the disk did at the last write that it refused, and none followed.
 
-    `taint` is what it has read of strangers' texts, as `origins` knows them: its own note is its lane, and what it then writes there is no
-    more to be trusted than that. `quoted` is what the run's record may quote of what it was shown.
+    `taint` is what it has read of strangers' texts, as `origins` knows them: its own note is its
+    lane, and what it then writes there is no more to be trusted than that. `quoted` is what the
+    run's record may quote of what it was shown.
     """
 
     store: Store
@@ -86,33 +98,62 @@ class ContextFiles:
     def tools(self) -> tuple[Tool, ...]:
         """The tools, as an agent is given them."""
         path = {"type": "string", "description": "Vault path as list_context_files gives it."}
-        section = {"type": "string", "description": "Heading of the section, such as Facts, Current Focus or History."}
+        section = {
+            "type": "string",
+            "description": "Heading of the section, such as Facts, Current Focus or History.",
+        }
         content = {
             "type": "string",
-            "description": "The section's new markdown text without its heading; for History only the lines to add.",
+            "description": "The section's new markdown text without its heading; for History only "
+            "the lines to add.",
         }
         reason = {"type": "string", "description": "Why nothing needs to change, in one sentence."}
         return (
-            Tool(name="list_context_files", description=LIST, schema=_listing_schema(), call=self.list_context_files),
-            Tool(name="read_context", description=READ, schema=_schema(file_path=path), call=self.read_context),
+            Tool(
+                name="list_context_files",
+                description=LIST,
+                schema=_listing_schema(),
+                call=self.list_context_files,
+            ),
+            Tool(
+                name="read_context",
+                description=READ,
+                schema=_schema(file_path=path),
+                call=self.read_context,
+            ),
             Tool(
                 name=UPDATE_CONTEXT,
                 description=UPDATE,
                 schema=_schema(file_path=path, section=section, content=content),
                 call=self.update_context,
             ),
-            Tool(name="no_change", description=NO_CHANGE, schema=_schema(reason=reason), call=self.no_change),
+            Tool(
+                name="no_change",
+                description=NO_CHANGE,
+                schema=_schema(reason=reason),
+                call=self.no_change,
+            ),
         )
 
     async def list_context_files(self, arguments: Mapping[str, object]) -> ToolResult:
-        """Paths, levels, titles and descriptions of the files of the grant, as JSON. Strangers' are counted, until they are asked for."""
-        return ToolResult(text=await asyncio.to_thread(self._listing, wants_all=arguments.get("strangers") is True))
+        """Paths, levels, titles and descriptions of the files of the grant, as JSON.
+
+        Strangers' are counted, until they are asked for.
+        """
+        return ToolResult(
+            text=await asyncio.to_thread(
+                self._listing, wants_all=arguments.get("strangers") is True
+            )
+        )
 
     async def read_context(self, arguments: Mapping[str, object]) -> ToolResult:
         """The text of one file of the grant."""
         path = self._granted(arguments.get("file_path"), (self.grant.own, *self.grant.watched))
         if path is None:
-            return _refused(f"{_shown(arguments.get('file_path'))} is not among the files of this task; call list_context_files")
+            return _refused(
+                f"{_shown(arguments.get('file_path'))} is not among the files of this task; call "
+                "list_context_files"
+            )
         try:
             content = await asyncio.to_thread(self._read, path)
         except ParachuteError as error:
@@ -120,16 +161,26 @@ class ContextFiles:
         self.read[path] = content.digest
         self.saw(path, content.data)
         text = content.data[:_LARGEST_ANSWER].decode("utf-8", "replace")
-        return ToolResult(text=text if len(content.data) <= _LARGEST_ANSWER else f"{text}\n(cut: the file has {len(content.data)} bytes)")
+        return ToolResult(
+            text=text
+            if len(content.data) <= _LARGEST_ANSWER
+            else f"{text}\n(cut: the file has {len(content.data)} bytes)"
+        )
 
     async def update_context(self, arguments: Mapping[str, object]) -> ToolResult:
         """Replace one section of the watcher's own note; History only grows."""
         path = self._granted(arguments.get("file_path"), (self.grant.own,))
         section, content = arguments.get("section"), arguments.get("content")
         if path is None:
-            return _refused(f"this task may write only {printable(self.grant.own)}, not {_shown(arguments.get('file_path'))}")
+            return _refused(
+                f"this task may write only {printable(self.grant.own)}, not "
+                f"{_shown(arguments.get('file_path'))}"
+            )
         if not self.grant.is_writable:
-            return _refused(f"{printable(path)} belongs to a program or to a person's decisions, and no agent writes it")
+            return _refused(
+                f"{printable(path)} belongs to a program or to a person's decisions, and no agent "
+                "writes it"
+            )
         if not isinstance(section, str) or not isinstance(content, str):
             return _refused("section and content must be texts")
         text = content.replace("\r\n", "\n")
@@ -156,9 +207,14 @@ class ContextFiles:
         return self.origins.of_text(path, data, digest) if self.origins is not None else "you"
 
     def _read(self, path: VaultPath) -> FileContent:
-        """The file itself. A link that has come to stand there since leads to what nobody granted."""
+        """The file itself.
+
+        A link that has come to stand there since leads to what nobody granted.
+        """
         if self.store.resolve(path) != path:
-            raise PathRefusedError(f"{printable(path)} is a link now, so it is not what this task was given")
+            raise PathRefusedError(
+                f"{printable(path)} is a link now, so it is not what this task was given"
+            )
         return self.store.read(path, keep=True)
 
     def _update(self, path: VaultPath, section: str, content: str) -> ToolResult:
@@ -167,25 +223,40 @@ class ContextFiles:
             found = note.section(section) if section else None
             name = section if found is not None else _standard(section)
             if name is None:
-                return _refused(f"there is no section {_shown(section)}; there are {', '.join(_headings(note))}")
+                return _refused(
+                    f"there is no section {_shown(section)}; there are {', '.join(_headings(note))}"
+                )
             if not content.strip() and _is_history(found.title if found is not None else name):
                 return _refused(f"{HISTORY} only grows, and there is nothing to add")
             if found is not None and _is_above_history(found, note):
-                return _refused(f"{_shown(section)} holds the section {HISTORY}, which only grows; name one of the sections in it")
+                return _refused(
+                    f"{_shown(section)} holds the section {HISTORY}, which only grows; name one "
+                    "of the sections in it"
+                )
             with self._recorded(path) as told:
-                written = self.store.edit(path, self._edit(name, content, found), self.author, base=self.read.get(path))
+                written = self.store.edit(
+                    path, self._edit(name, content, found), self.author, base=self.read.get(path)
+                )
                 told(written.after)
         except ConflictError:
-            return _refused("a person changed this section meanwhile; read the file again, then decide anew")
+            return _refused(
+                "a person changed this section meanwhile; read the file again, then decide anew"
+            )
         except ParachuteError as error:
             if isinstance(error, StorageFailedError):
                 self.trouble = error.message
             return ToolResult.of_error(error)
         self.trouble = None
         self.written.append(written)
-        if written.after is not None and not written.merged:  # what was merged in, the agent has not read
+        if (
+            written.after is not None and not written.merged
+        ):  # what was merged in, the agent has not read
             self.read[path] = written.after
-        return ToolResult(text=f"{name} of {printable(path)} is written." if written.changed else f"{name} already says that.")
+        return ToolResult(
+            text=f"{name} of {printable(path)} is written."
+            if written.changed
+            else f"{name} already says that."
+        )
 
     def _recorded(self, path: VaultPath) -> AbstractContextManager[Callable[[str | None], None]]:
         """Around a write: whose words it is made of is kept."""
@@ -193,14 +264,18 @@ class ContextFiles:
             return contextlib.nullcontext(lambda _digest: None)
         return self.origins.writing(path, self.taint.origin)
 
-    def _edit(self, name: str, content: str, found: Section | None) -> ReplaceSection | AppendToSection:
+    def _edit(
+        self, name: str, content: str, found: Section | None
+    ) -> ReplaceSection | AppendToSection:
         if not _is_history(found.title if found is not None else name):
             return ReplaceSection(section=name, content=content, create=True)
         stamp = f"<!-- Added by {self.author.by} on {self.clock():%Y-%m-%d %H:%M} UTC -->"
         return AppendToSection(section=name, content=f"\n{stamp}\n{content.strip()}", create=True)
 
     def _listing(self, *, wants_all: bool) -> str:
-        """Names are texts too: a list is no reason to have read a stranger's, unless it is asked for."""
+        """Names are texts too: a list is no reason to have read a stranger's, unless it is asked
+        for.
+        """
         shown, left_out = [], 0
         for path in (self.grant.own, *self.grant.watched):
             try:
@@ -217,10 +292,21 @@ class ContextFiles:
                 continue
             self.quoted.add(printable(path))
             self.taint.read(printable(path), origin)
-            level = "self" if path == self.grant.own else "no longer watched" if path in self.grant.past else "watched"
+            level = (
+                "self"
+                if path == self.grant.own
+                else "no longer watched"
+                if path in self.grant.past
+                else "watched"
+            )
             shown.append(
-                {"path": printable(path), "level": level, "title": note.title, "description": problem or describe(note) or None}
-            )  # fmt: skip
+                {
+                    "path": printable(path),
+                    "level": level,
+                    "title": note.title,
+                    "description": problem or describe(note) or None,
+                }
+            )
         listed = json.dumps(shown, ensure_ascii=False, indent=1)
         notes = [f"({left_out} {STRANGERS})"] if left_out else []
         notes += [f"({self.grant.left_out} {LEFT_OUT})"] if self.grant.left_out else []
@@ -232,10 +318,17 @@ class ContextFiles:
 
 
 def _problem(content: str) -> str | None:
-    if len(content) > _LARGEST_CONTENT or len(content.encode("utf-8", "surrogatepass")) > _LARGEST_CONTENT:
+    if (
+        len(content) > _LARGEST_CONTENT
+        or len(content.encode("utf-8", "surrogatepass")) > _LARGEST_CONTENT
+    ):
         return f"the content is larger than {_LARGEST_CONTENT} bytes; a context file is kept short"
     found = _UNPRINTABLE.search(content)
-    return None if found is None else f"the content holds the character {found[0]!r} at {found.start()}, which is no text"
+    return (
+        None
+        if found is None
+        else f"the content holds the character {found[0]!r} at {found.start()}, which is no text"
+    )
 
 
 def _standard(section: str) -> str | None:
@@ -250,19 +343,35 @@ def _is_history(title: str) -> bool:
 
 def _is_above_history(found: Section, note: Note) -> bool:
     """Whether replacing that section would take the History with it."""
-    return any(found.start < section.start < found.stop and _is_history(section.title) for section in note.sections)
+    return any(
+        found.start < section.start < found.stop and _is_history(section.title)
+        for section in note.sections
+    )
 
 
 def _headings(note: Note) -> list[str]:
-    return list(dict.fromkeys([section.title for section in note.sections][:40] + list(STANDARD_SECTIONS[:3])))
+    return list(
+        dict.fromkeys(
+            [section.title for section in note.sections][:40] + list(STANDARD_SECTIONS[:3])
+        )
+    )
 
 
 def _schema(**properties: Mapping[str, str]) -> dict[str, object]:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def _listing_schema() -> dict[str, object]:
-    strangers = {"type": "boolean", "description": "List those of strangers too; what you write then counts as following from them."}
+    strangers = {
+        "type": "boolean",
+        "description": "List those of strangers too; what you write then counts as following from "
+        "them.",
+    }
     return {"type": "object", "properties": {"strangers": strangers}, "additionalProperties": False}
 
 
@@ -275,12 +384,23 @@ def _shown(value: object) -> str:
     return repr(value[:_SHOWN]) if isinstance(value, str) else reprlib.repr(value)
 
 
-STRANGERS = "more came from strangers and are left out; strangers: true lists them too, if the task needs them"
+STRANGERS = (
+    "more came from strangers and are left out; strangers: true lists them too, if the "
+    "task needs them"
+)
 LEFT_OUT = "more are watched than one run may read; these are the ones that changed last"
-LIST = "List the context files of this task: your own note (level self) and those it watches, with title and description."
+LIST = (
+    "List the context files of this task: your own note (level self) and those it watches, "
+    "with title and description."
+)
 READ = "Read one context file of this task."
 UPDATE = (
-    "Replace the text of one section of your own note. The section History only grows: there, give just the lines to add, and they are "
-    "stamped with the date for you. Headings of the same or a higher level do not belong into the content."
+    "Replace the text of one section of your own note. The section History only grows: there, "
+    "give just the lines to add, and they are "
+    "stamped with the date for you. Headings of the same or a higher level do not belong into the "
+    "content."
 )
-NO_CHANGE = "Say that the changes need no update of your note, and why. Prefer this to rewording what is still true."
+NO_CHANGE = (
+    "Say that the changes need no update of your note, and why. Prefer this to rewording "
+    "what is still true."
+)

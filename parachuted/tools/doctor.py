@@ -28,7 +28,10 @@ class VaultDoctor:
 
     async def check_notes(self) -> list[LintWarning]:
         """Every oddity of every note, by path."""
-        return await asyncio.to_thread(self._check, sorted(path for path in self._index.paths() if path.endswith(NOTE_SUFFIXES)))
+        return await asyncio.to_thread(
+            self._check,
+            sorted(path for path in self._index.paths() if path.endswith(NOTE_SUFFIXES)),
+        )
 
     def _check(self, paths: Iterable[VaultPath]) -> list[LintWarning]:
         return [oddity for path in paths for oddity in self._oddities(path)]
@@ -39,8 +42,19 @@ class VaultDoctor:
             problems = [(problem.code, problem.message) for problem in parse_note(data).problems]
             if (line := conflict_line(data)) is not None:
                 problems.insert(
-                    0, ("conflict-markers", f"line {line} is a conflict marker; no agent is shown the note until it is resolved")
+                    0,
+                    (
+                        "conflict-markers",
+                        (
+                            f"line {line} is a conflict marker; no agent is shown the note until "
+                            "it "
+                            "is resolved"
+                        ),
+                    ),
                 )
         except ParachuteError as error:
             problems = [("unreadable", error.message)]
-        return [LintWarning(path=printable(path), code=code, message=message) for code, message in problems]
+        return [
+            LintWarning(path=printable(path), code=code, message=message)
+            for code, message in problems
+        ]

@@ -1,7 +1,9 @@
-"""Hostile folder: a private folder that an agent's programs change as they like, read and mended so that nothing in it can lead elsewhere.
+"""Hostile folder: a private folder that an agent's programs change as they like, read and mended so
+that nothing in it can lead elsewhere.
 
-Every folder on the way is opened by descriptor from the one it is in and no link is followed, so a swap between a look and an act is
-refused by the kernel. No open waits for a pipe. What is too much, too deep, or cannot be listed is told, and nothing is concluded of it.
+Every folder on the way is opened by descriptor from the one it is in and no link is followed, so a
+swap between a look and an act is refused by the kernel. No open waits for a pipe. What is too much,
+too deep, or cannot be listed is told, and nothing is concluded of it.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ _LOOKS = 3
 
 
 class FileStamp(NamedTuple):
-    """What of a file's status changes whenever its content does. An agent can set every time but `ctime_ns`."""
+    """What of a file's status changes whenever its content does.
+
+    An agent can set every time but `ctime_ns`.
+    """
 
     mtime_ns: int
     ctime_ns: int
@@ -42,7 +47,9 @@ class FileStamp(NamedTuple):
 
     @classmethod
     def of(cls, status: os.stat_result) -> FileStamp:
-        """The mark of a file of that status; one that was changed in this very tick of the clock equals none that is taken later."""
+        """The mark of a file of that status; one that was changed in this very tick of the clock
+        equals none that is taken later.
+        """
         ctime = status.st_ctime_ns if time.time_ns() - status.st_ctime_ns > _TICK_NS else 0
         return cls(status.st_mtime_ns, ctime, status.st_size, status.st_ino)
 
@@ -57,10 +64,12 @@ class StillChangingError(ReadRefusedError):
 
 @dataclass(slots=True, kw_only=True)
 class FolderContents:
-    """What is in the folder. `odd` are things that are no regular files, or have no name for a note, with what they are.
+    """What is in the folder.
 
-    `closed` are folders of which not all was seen, the empty path for the whole: nothing below them is known to be gone. `left` are
-    things beginning with a dot, which are passed over.
+    `odd` are things that are no regular files, or have no name for a note, with what they are.
+
+    `closed` are folders of which not all was seen, the empty path for the whole: nothing below them
+    is known to be gone. `left` are things beginning with a dot, which are passed over.
     """
 
     files: dict[str, FileStamp] = field(default_factory=dict)
@@ -75,11 +84,16 @@ class FolderContents:
 
 
 class HostileFolder:
-    """One folder, held open from the beginning. Methods block on the disk; OSError as the system gives it."""
+    """One folder, held open from the beginning.
+
+    Methods block on the disk; OSError as the system gives it.
+    """
 
     def __init__(self, folder: Path, *, uid: int | None = None, is_others: bool = False) -> None:
-        """`uid`: whose the files in it are to be; None: as they come. `is_others`: it is not our own to mend, so what is shut in it
-        stays shut, and nothing on the way to it may be a link by now.
+        """`uid`: whose the files in it are to be; None: as they come.
+
+        `is_others`: it is not our own to mend, so what is shut in it stays shut, and nothing on the
+        way to it may be a link by now.
         """
         self._uid = uid
         self._ignore = IgnoreRules()
@@ -99,7 +113,10 @@ class HostileFolder:
         return walked
 
     def read(self, path: str, most: int) -> tuple[bytes, FileStamp]:
-        """A regular file's content, read until two looks agree, and its mark. Raises ReadRefusedError, FileNotFoundError."""
+        """A regular file's content, read until two looks agree, and its mark.
+
+        Raises ReadRefusedError, FileNotFoundError.
+        """
         for _ in range(_LOOKS):
             with self._opened(path) as descriptor:
                 before = os.fstat(descriptor)
@@ -108,9 +125,15 @@ class HostileFolder:
                 after = os.fstat(descriptor)
             if len(data) > most:
                 raise ReadRefusedError(_too_large(most))
-            if (before.st_mtime_ns, before.st_ctime_ns, before.st_size) == (after.st_mtime_ns, after.st_ctime_ns, after.st_size):
+            if (before.st_mtime_ns, before.st_ctime_ns, before.st_size) == (
+                after.st_mtime_ns,
+                after.st_ctime_ns,
+                after.st_size,
+            ):
                 return data, FileStamp.of(after)
-        raise StillChangingError("it is still being written, and is looked at again after the next call")
+        raise StillChangingError(
+            "it is still being written, and is looked at again after the next call"
+        )
 
     def put(self, path: str, data: bytes) -> FileStamp:
         """Make it a file of that content, whatever stands there or on the way to it."""
@@ -139,7 +162,10 @@ class HostileFolder:
     def remove(self, path: str) -> None:
         """Take away whatever stands there."""
         folder, _, name = path.rpartition("/")
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._folder(folder) as within:
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            self._folder(folder) as within,
+        ):
             _clear(within, name)
 
     def empty(self) -> None:
@@ -147,13 +173,17 @@ class HostileFolder:
         for name in os.listdir(self._root):  # noqa: PTH208  a descriptor
             _clear(self._root, name)
 
-    def _walk(self, walked: FolderContents, prefix: str, descriptor: int, most: int, depth: int) -> None:
+    def _walk(
+        self, walked: FolderContents, prefix: str, descriptor: int, most: int, depth: int
+    ) -> None:
         folders: list[str] = []
         with os.scandir(descriptor) as entries:
             for entry in entries:
                 walked.seen += 1
                 if walked.seen > most:
-                    walked.closed[""] = f"there are more than {most:,} files, so not all were looked at"
+                    walked.closed[""] = (
+                        f"there are more than {most:,} files, so not all were looked at"
+                    )
                     return
                 self._entry(walked, prefix, entry, folders)
         for name in folders:
@@ -176,7 +206,9 @@ class HostileFolder:
             finally:
                 os.close(child)
 
-    def _entry(self, walked: FolderContents, prefix: str, entry: os.DirEntry[str], folders: list[str]) -> None:
+    def _entry(
+        self, walked: FolderContents, prefix: str, entry: os.DirEntry[str], folders: list[str]
+    ) -> None:
         """One name of a folder, sorted to where it belongs."""
         name, path = entry.name, f"{prefix}{entry.name}"
         try:
@@ -195,7 +227,9 @@ class HostileFolder:
         elif not stat.S_ISREG(status.st_mode):
             walked.odd[path] = _kind(status.st_mode)
         elif not self._ignore.file(prefix.rstrip("/"), name):
-            walked.files[path] = FileStamp(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+            walked.files[path] = FileStamp(
+                status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+            )
 
     @contextlib.contextmanager
     def _opened(self, path: str) -> Iterator[int]:
@@ -250,7 +284,9 @@ class HostileFolder:
 
 
 def _clear(within: int, name: str) -> None:
-    """Remove a name and all below it, in bounded depth: each folder's folders are first brought up beside it."""
+    """Remove a name and all below it, in bounded depth: each folder's folders are first brought up
+    beside it.
+    """
     waiting = [name]
     while waiting:
         one = waiting.pop()
@@ -298,7 +334,9 @@ def _open_folder(name: str, within: int) -> int:
     except PermissionError:
         if sys.platform != "linux":
             raise
-        held = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
+        held = os.open(
+            name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within
+        )
         try:
             os.chmod(f"/proc/self/fd/{held}", 0o700)  # noqa: PTH101  what is held, whatever has its name now
         finally:
@@ -328,11 +366,18 @@ def _too_large(most: int) -> str:
 
 
 def _kind(mode: int) -> str:
-    kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    kinds = {
+        stat.S_IFLNK: "a link",
+        stat.S_IFDIR: "a folder",
+        stat.S_IFIFO: "a pipe",
+        stat.S_IFSOCK: "a socket",
+    }
     return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def shown(path: str) -> str:
-    """A path that an agent chose, as it may be told: bounded, and without what a terminal would obey."""
+    """A path that an agent chose, as it may be told: bounded, and without what a terminal would
+    obey.
+    """
     text = printable(path)
     return text if len(text) <= 200 else f"{text[:200]}…"  # noqa: PLR2004  characters

@@ -1,4 +1,6 @@
-"""Migration: moves an older program's context files into folders, as one run that `parachute undo` takes back."""
+"""Migration: moves an older program's context files into folders, as one run that `parachute undo`
+takes back.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ CanSee = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationResult:
-    """What was done: the run's id (None: there was nothing to do), what became of each file, how many choices of sessions followed."""
+    """What was done: the run's id (None: there was nothing to do), what became of each file, how
+    many choices of sessions followed.
+    """
 
     run: str | None
     moves: tuple[PlannedMove, ...]
@@ -45,9 +49,18 @@ class Migration:
     """Plans and does it. One at a time."""
 
     def __init__(  # noqa: PLR0913  all that a write takes, and where texts came from
-        self, *, store: Store, objects: ObjectStore, index: VaultIndex, history: History, sessions: SessionContexts, bus: Bus,
-        clock: Callable[[], datetime], notice: Callable[[Iterable[str]], Awaitable[None]], origins: Origins | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        store: Store,
+        objects: ObjectStore,
+        index: VaultIndex,
+        history: History,
+        sessions: SessionContexts,
+        bus: Bus,
+        clock: Callable[[], datetime],
+        notice: Callable[[Iterable[str]], Awaitable[None]],
+        origins: Origins | None = None,
+    ) -> None:
         self._origins = origins
         self._store, self._objects, self._index, self._history = store, objects, index, history
         self._sessions, self._bus, self._clock, self._notice = sessions, bus, clock, notice
@@ -58,7 +71,11 @@ class Migration:
         return await asyncio.to_thread(self._plan, sees)
 
     async def apply(self, sees: CanSee) -> MigrationResult:
-        """Do it. What one file refuses is told and stops no other. Raises StorageFailedError when the history cannot be written."""
+        """Do it.
+
+        What one file refuses is told and stops no other. Raises StorageFailedError when the history
+        cannot be written.
+        """
         async with self._turn:
             now = self._clock()
             author = Author(by=NAME, run=new_id("r", now), causes=(new_id("c", now),))
@@ -68,16 +85,27 @@ class Migration:
             await self._notice(list(dict.fromkeys(one.path for one in written)))
             moved = {move.file: move.target.folder for move in done if move.action != "refuse"}
             self._bus.publish(
-                "run.finished", run=author.run, watcher=LEGACY_FOLDER, outcome="changed", reason=_reason(done),
-                paths=list(dict.fromkeys(printable(one.path) for one in written)), cost_usd=0.0,
-            )  # fmt: skip
-            return MigrationResult(run=author.run, moves=done, sessions=self._sessions.follow(moved))
+                "run.finished",
+                run=author.run,
+                watcher=LEGACY_FOLDER,
+                outcome="changed",
+                reason=_reason(done),
+                paths=list(dict.fromkeys(printable(one.path) for one in written)),
+                cost_usd=0.0,
+            )
+            return MigrationResult(
+                run=author.run, moves=done, sessions=self._sessions.follow(moved)
+            )
 
     def _plan(self, sees: CanSee) -> tuple[PlannedMove, ...]:
         moves = plan_moves(self._index, lambda path: self._store.read(path).data)
-        return tuple(move for move in moves if sees(move.file) and sees(move.target) and sees(move.kept_as))
+        return tuple(
+            move for move in moves if sees(move.file) and sees(move.target) and sees(move.kept_as)
+        )
 
-    def _apply(self, sees: CanSee, author: Author, now: datetime) -> tuple[tuple[PlannedMove, ...], list[WriteResult]]:
+    def _apply(
+        self, sees: CanSee, author: Author, now: datetime
+    ) -> tuple[tuple[PlannedMove, ...], list[WriteResult]]:
         moves, written = self._plan(sees), list[WriteResult]()
         if all(move.action == "refuse" for move in moves):
             return moves, written
@@ -95,7 +123,9 @@ class Migration:
 
     def _move(self, move: PlannedMove, author: Author, written: list[WriteResult]) -> None:
         old = self._store.read(move.file, keep=True)
-        if self._index.get(move.target) is None and not any(one.path == move.target for one in written):
+        if self._index.get(move.target) is None and not any(
+            one.path == move.target for one in written
+        ):
             written.append(self._store.create(move.target, old.data, author))
         else:
             present = self._store.read(move.target, keep=True)
@@ -108,16 +138,28 @@ class Migration:
             WriteResult(path=move.file, before=old.digest, after=None),
         ]
 
-    def _added(self, move: PlannedMove, data: bytes, author: Author, base: str, old: FileContent) -> WriteResult:
+    def _added(
+        self, move: PlannedMove, data: bytes, author: Author, base: str, old: FileContent
+    ) -> WriteResult:
         """A note that takes in another one's text is no more to be trusted than that."""
         if self._origins is None:
             return self._store.replace(move.target, data, author, base=base)
-        with self._origins.writing(move.target, self._origins.of_text(move.file, old.data, old.digest)) as told:
+        with self._origins.writing(
+            move.target, self._origins.of_text(move.file, old.data, old.digest)
+        ) as told:
             written = self._store.replace(move.target, data, author, base=base)
             told(written.after)
         return written
 
-    def _save(self, author: Author, now: datetime, moves: Iterable[PlannedMove], written: Iterable[WriteResult], *, outcome: str) -> None:
+    def _save(
+        self,
+        author: Author,
+        now: datetime,
+        moves: Iterable[PlannedMove],
+        written: Iterable[WriteResult],
+        *,
+        outcome: str,
+    ) -> None:
         ended, moves = None if outcome == RUNNING else self._clock().isoformat(), tuple(moves)
         document: dict[str, object] = {
             "id": author.run,
@@ -126,7 +168,15 @@ class Migration:
             "agent": NAME,
             "backend": "none",
             "model": None,
-            "causes": [{"id": author.causes[0], "kind": "request", "path": str(LEGACY_FOLDER), "files": 0, "at": now.isoformat()}],
+            "causes": [
+                {
+                    "id": author.causes[0],
+                    "kind": "request",
+                    "path": str(LEGACY_FOLDER),
+                    "files": 0,
+                    "at": now.isoformat(),
+                }
+            ],
             "parents": [],
             "started": now.isoformat(),
             "ended": ended,
@@ -146,16 +196,27 @@ class Migration:
         save(self._history, document)
 
     def _wrote(self, written: WriteResult) -> dict[str, object]:
-        before, after = (b"" if digest is None else self._objects.get(digest) or b"" for digest in (written.before, written.after))
+        before, after = (
+            b"" if digest is None else self._objects.get(digest) or b""
+            for digest in (written.before, written.after)
+        )
         return {
-            "path": printable(written.path), "before": written.before, "after": written.after, "diff": diff_of(before, after, written.path)
-        }  # fmt: skip
+            "path": printable(written.path),
+            "before": written.before,
+            "after": written.after,
+            "diff": diff_of(before, after, written.path),
+        }
 
 
 def _quoted(moves: Iterable[PlannedMove]) -> QuotedPaths:
-    return QuotedPaths(printable(path) for move in moves for path in (move.file, move.target, move.kept_as))
+    return QuotedPaths(
+        printable(path) for move in moves for path in (move.file, move.target, move.kept_as)
+    )
 
 
 def _reason(moves: Iterable[PlannedMove]) -> str:
     files = [VaultPath(move.file).name for move in moves if move.action != "refuse"]
-    return f"old context files were moved into folders: {', '.join(printable(name) for name in files[:10])}{', ...' if files[10:] else ''}"
+    return (
+        "old context files were moved into folders: "
+        f"{', '.join(printable(name) for name in files[:10])}{', ...' if files[10:] else ''}"
+    )

@@ -1,7 +1,8 @@
-"""Move: gives a note another path, and every link that led to it, or that would lead elsewhere now, its new target.
+"""Move: gives a note another path, and every link that led to it, or that would lead elsewhere now,
+its new target.
 
-The note moves first. Should the program die before the last link is rewritten, nothing is lost: what is left leads to nothing, and is
-listed as such.
+The note moves first. Should the program die before the last link is rewritten, nothing is lost:
+what is left leads to nothing, and is listed as such.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from parachuted.vault import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveResult:
-    """What a move did: the note's new place, the notes that were rewritten, and how many links could not be."""
+    """What a move did: the note's new place, the notes that were rewritten, and how many links
+    could not be.
+    """
 
     written: WriteResult
     rewritten: tuple[WriteResult, ...]
@@ -60,7 +63,10 @@ class FileNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRewrites:
-    """What a move means for links: pure. `are_all`: whether `before` and `after` are all files of the vault."""
+    """What a move means for links: pure.
+
+    `are_all`: whether `before` and `after` are all files of the vault.
+    """
 
     source: str
     target: str
@@ -69,7 +75,9 @@ class LinkRewrites:
     are_all: bool = True
 
     def rewritten(self, note: Note, path: str) -> tuple[bytes, int]:
-        """The note, which was at `path`, with each link meaning what it meant, and the number of links for which that cannot be written."""
+        """The note, which was at `path`, with each link meaning what it meant, and the number of
+        links for which that cannot be written.
+        """
         left = 0
 
         def replaced(link: Link) -> str | None:
@@ -78,7 +86,9 @@ class LinkRewrites:
             if want is None:
                 return None
             was, now = (path, self._was(want)), (self._now(path), want)
-            text = spelled(link, was=was, now=now, names=self.after, data=note.data, whole=not self.are_all)
+            text = spelled(
+                link, was=was, now=now, names=self.after, data=note.data, whole=not self.are_all
+            )
             left += text is None
             return text
 
@@ -89,9 +99,13 @@ class LinkRewrites:
         return sum(self._wanted(link, path) is not None for link in links_in(note))
 
     def sources(self, linking: Callable[[str], Iterable[str]]) -> set[str]:
-        """The notes to look at: those with links to the note, or to a file whose name it takes from now on."""
+        """The notes to look at: those with links to the note, or to a file whose name it takes from
+        now on.
+        """
         name = name_key(self.target.rpartition("/")[2])
-        rivals = {rival for key in (name, name.rpartition(".")[0]) for rival in self.before.by_name(key)}
+        rivals = {
+            rival for key in (name, name.rpartition(".")[0]) for rival in self.before.by_name(key)
+        }
         return {note for file in {self.source, *rivals} for note in linking(file)} | {self.source}
 
     def _wanted(self, link: Link, path: str) -> str | None:
@@ -101,7 +115,9 @@ class LinkRewrites:
             return None
         want = self._now(was)
         is_straight = leads_straight(link, path, was)
-        stays = resolve(link, self._now(path), self.after) == want and (not is_straight or leads_straight(link, self._now(path), want))
+        stays = resolve(link, self._now(path), self.after) == want and (
+            not is_straight or leads_straight(link, self._now(path), want)
+        )
         return None if stays else want
 
     def _now(self, path: str) -> str:
@@ -112,32 +128,54 @@ class LinkRewrites:
 
 
 class Mover:
-    """Moves notes. `linking` tells, as far as it is known, which notes have links to a file. Blocks on the disk."""
+    """Moves notes.
+
+    `linking` tells, as far as it is known, which notes have links to a file. Blocks on the disk.
+    """
 
     def __init__(self, store: Store, linking: Callable[[str], Iterable[str]]) -> None:
         self._store, self._linking = store, linking
 
     def move(
-        self, source: VaultPath, target: VaultPath, author: Author, *,
-        base: str | None, files: Iterable[str], may_write: Callable[[str], bool], are_all: bool = True,
-    ) -> MoveResult:  # fmt: skip
-        """Move the note and rewrite links, each note a write of its own, in those that `may_write` allows.
+        self,
+        source: VaultPath,
+        target: VaultPath,
+        author: Author,
+        *,
+        base: str | None,
+        files: Iterable[str],
+        may_write: Callable[[str], bool],
+        are_all: bool = True,
+    ) -> MoveResult:
+        """Move the note and rewrite links, each note a write of its own, in those that `may_write`
+        allows.
 
-        `files` are all files of the vault, or, where they are not (`are_all`), all that exist for the caller. Raises ConflictError when the
-        target is taken, or the note is not of digest `base`.
+        `files` are all files of the vault, or, where they are not (`are_all`), all that exist for
+        the caller. Raises ConflictError when the target is taken, or the note is not of digest
+        `base`.
         """
         before = FileNames({source, *files})
-        rewriting = LinkRewrites(source=source, target=target, before=before, after=before.moved(source, target), are_all=are_all)
+        rewriting = LinkRewrites(
+            source=source,
+            target=target,
+            before=before,
+            after=before.moved(source, target),
+            are_all=are_all,
+        )
         sources = rewriting.sources(self._linking)
         written = self._store.move(source, target, author, base=base)
         rewritten, left = [], 0
         for note in sorted(sources):
-            done, stays = self._rewrite(VaultPath(note), rewriting, author, may_write=may_write(note))
+            done, stays = self._rewrite(
+                VaultPath(note), rewriting, author, may_write=may_write(note)
+            )
             rewritten += [done] if done is not None and done.changed else []
             left += stays
         return MoveResult(written=written, rewritten=tuple(rewritten), left=left)
 
-    def _rewrite(self, path: VaultPath, rewriting: LinkRewrites, author: Author, *, may_write: bool) -> tuple[WriteResult | None, int]:
+    def _rewrite(
+        self, path: VaultPath, rewriting: LinkRewrites, author: Author, *, may_write: bool
+    ) -> tuple[WriteResult | None, int]:
         place = VaultPath(rewriting.target) if path == rewriting.source else path
         wanted = 0
         try:
@@ -148,5 +186,7 @@ class Mover:
                 return None, wanted
             data, left = rewriting.rewritten(note, path)
             return self._store.replace(place, data, author, base=content.digest), left
-        except ParachuteError:  # changed in the same place meanwhile, gone, or the disk refuses: the note has moved all the same
+        # changed in the same place meanwhile, gone, or the disk refuses: the note has moved all the
+        # same
+        except ParachuteError:
             return None, wanted

@@ -1,7 +1,8 @@
 """Native: the gate around the CLI's own tools, and what is done with their work.
 
-Before a call: the grant, what the run has read, the gate of shell commands, the place that a file tool names, and hooks, which see Claude
-Code's own names and the vault's own paths. After it: what changed in the copy is checked in, and the agent is told what became of it.
+Before a call: the grant, what the run has read, the gate of shell commands, the place that a file
+tool names, and hooks, which see Claude Code's own names and the vault's own paths. After it: what
+changed in the copy is checked in, and the agent is told what became of it.
 """
 
 from __future__ import annotations
@@ -41,16 +42,35 @@ CommandGate = Callable[[str, bool | tuple[str, ...]], str | None]
 
 
 def make_native(
-    *, grant: Grant, box: RunSandbox, checkout: Checkout, taint: Taint, hooks: AgentHooks, audit: RunAudit, check_command: CommandGate
-) -> NativeTools:  # fmt: skip
-    """The CLI's own tools of one run. `check_command` says what is wrong with a shell command, as access/bash_rules.py does."""
-    gate = _Gate(grant=grant, checkout=checkout, taint=taint, hooks=hooks, audit=audit, check_command=check_command)
+    *,
+    grant: Grant,
+    box: RunSandbox,
+    checkout: Checkout,
+    taint: Taint,
+    hooks: AgentHooks,
+    audit: RunAudit,
+    check_command: CommandGate,
+) -> NativeTools:
+    """The CLI's own tools of one run.
+
+    `check_command` says what is wrong with a shell command, as access/bash_rules.py does.
+    """
+    gate = _Gate(
+        grant=grant,
+        checkout=checkout,
+        taint=taint,
+        hooks=hooks,
+        audit=audit,
+        check_command=check_command,
+    )
     return NativeTools(tools=grant.native, box=box, before=gate.before, after=gate.after)
 
 
 @dataclass(slots=True)
 class _Call:
-    """A call that was let through: its number, when it began, and what hooks want the agent to know."""
+    """A call that was let through: its number, when it began, and what hooks want the agent to
+    know.
+    """
 
     use: str
     began: float
@@ -80,7 +100,9 @@ class _Gate:
         reason, context = await self.hooks.before_call(name, _told(arguments, self.hooks), use)
         if reason is not None:
             return reason
-        if self.taint and name in _REACHERS:  # hooks took a while, and a call beside this one may have read something
+        if (
+            self.taint and name in _REACHERS
+        ):  # hooks took a while, and a call beside this one may have read something
             return call_objection(name, arguments, self.grant, self.taint, self.check_command)
         try:
             await self.checkout.refresh()
@@ -92,8 +114,12 @@ class _Gate:
             self._waiting[_key(name, arguments)].append(_Call(use, time.perf_counter(), context))
         return None
 
-    async def after(self, name: str, arguments: Mapping[str, object], result: ToolResult) -> NativeCallResult:
-        """What the agent is to know of what became of the call, and what it reads as its answer where hooks replaced it."""
+    async def after(
+        self, name: str, arguments: Mapping[str, object], result: ToolResult
+    ) -> NativeCallResult:
+        """What the agent is to know of what became of the call, and what it reads as its answer
+        where hooks replaced it.
+        """
         call = self._begun(name, arguments)
         took = (time.perf_counter() - call.began) * 1000
         if name in {"WebFetch", "WebSearch"}:
@@ -101,7 +127,9 @@ class _Gate:
         said = await self._checked_in(name) if name in _CHANGERS else ""
         self.audit.called(name, _in_vault(arguments), result, took)
         result = replace(result, response=_in_shown_places(result.response, self.hooks))
-        decision = await self.hooks.after_call(name, _told(arguments, self.hooks), call.use, result, took)
+        decision = await self.hooks.after_call(
+            name, _told(arguments, self.hooks), call.use, result, took
+        )
         context = "\n\n".join(text for text in (said, *call.context, *decision.context) if text)
         return NativeCallResult(context=context, output=decision.updated_output)
 
@@ -109,7 +137,10 @@ class _Gate:
         try:
             return (await self.checkout.check_in(name)).words()
         except StorageFailedError as error:  # the run's end checks in again, and fails by it
-            log.warning("an agent's work could not be checked in yet", extra={"tool": name, "error": error.message})
+            log.warning(
+                "an agent's work could not be checked in yet",
+                extra={"tool": name, "error": error.message},
+            )
             return f"Not written yet: {error.message}"
 
     def _begun(self, name: str, arguments: Mapping[str, object]) -> _Call:
@@ -124,13 +155,23 @@ class _Gate:
 
 
 def call_objection(
-    name: str, arguments: Mapping[str, object], grant: Grant, taint: Taint, check_command: CommandGate
-) -> str | None:  # fmt: skip
-    """Why that call of a native tool may not be made, hooks aside. Pure, but for what `check_command` does."""
+    name: str,
+    arguments: Mapping[str, object],
+    grant: Grant,
+    taint: Taint,
+    check_command: CommandGate,
+) -> str | None:
+    """Why that call of a native tool may not be made, hooks aside.
+
+    Pure, but for what `check_command` does.
+    """
     if name not in grant.native:
         return f"this agent does not have {name[:80]}"
     if taint and name in _REACHERS:
-        return f"{taint.why()}, so it may run no shell and reach no network any more; suggest_change proposes a change to a person"
+        return (
+            f"{taint.why()}, so it may run no shell and reach no network any more; "
+            "suggest_change proposes a change to a person"
+        )
     if name == "Bash":
         return _bash_objection(arguments, grant, check_command)
     if name in {"WebFetch", "WebSearch"}:
@@ -138,7 +179,9 @@ def call_objection(
     return _place_objection(name, arguments, grant)
 
 
-def _bash_objection(arguments: Mapping[str, object], grant: Grant, check_command: CommandGate) -> str | None:
+def _bash_objection(
+    arguments: Mapping[str, object], grant: Grant, check_command: CommandGate
+) -> str | None:
     command = arguments.get("command")
     if not isinstance(command, str):
         return "command must be a text"
@@ -148,7 +191,10 @@ def _bash_objection(arguments: Mapping[str, object], grant: Grant, check_command
 
 
 def _place_objection(name: str, arguments: Mapping[str, object], grant: Grant) -> str | None:
-    """File tools work on the copy of the notes. A link that leads elsewhere leads to the container's own, which holds nothing."""
+    """File tools work on the copy of the notes.
+
+    A link that leads elsewhere leads to the container's own, which holds nothing.
+    """
     for field_name in _PLACES:
         place = arguments.get(field_name)
         if place is None:
@@ -172,7 +218,11 @@ def _objection_to(name: str, place: str, grant: Grant) -> str | None:
         return f"{shown(path)} belongs to a program or to a person, and no agent writes it"
     if name in _WRITERS and not grant.may_write(path):
         return f"{grant.agent} may not write {shown(path)}"
-    return f"{shown(path)} is hidden: what begins with a dot is no note" if name in _READERS and is_hidden(path) else None
+    return (
+        f"{shown(path)} is hidden: what begins with a dot is no note"
+        if name in _READERS and is_hidden(path)
+        else None
+    )
 
 
 def _told(arguments: Mapping[str, object], hooks: AgentHooks) -> dict[str, object]:
@@ -191,7 +241,10 @@ def _in_shown_places(response: object, hooks: AgentHooks) -> object:
     if isinstance(response, list):
         return [_in_shown_places(one, hooks) for one in response]
     if isinstance(response, Mapping):
-        return {name: _in_shown_places(one, hooks) if name in _PLACES_TOLD else one for name, one in response.items()}
+        return {
+            name: _in_shown_places(one, hooks) if name in _PLACES_TOLD else one
+            for name, one in response.items()
+        }
     return response
 
 

@@ -1,6 +1,9 @@
-"""Outside: copies of folders beside the vault that an agent was granted, for it to read. Nothing it does to them goes back.
+"""Outside: copies of folders beside the vault that an agent was granted, for it to read.
 
-What begins with a dot is never copied (keys and settings are there), nor a link, nor any of the folders that hold machines and secrets.
+Nothing it does to them goes back.
+
+What begins with a dot is never copied (keys and settings are there), nor a link, nor any of the
+folders that hold machines and secrets.
 """
 
 from __future__ import annotations
@@ -31,20 +34,34 @@ class _Sum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideCopies:
-    """`copied` are what was asked for and the name of its copy; `left_out` what was not copied, with the reason."""
+    """`copied` are what was asked for and the name of its copy; `left_out` what was not copied,
+    with the reason.
+    """
 
     copied: tuple[tuple[str, str], ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
 
 
 def copy_outside(
-    asked: tuple[str, ...], into: Path | None, *, uid: int | None, user_home: Path | None, never: tuple[Path, ...]
-) -> OutsideCopies:  # fmt: skip
-    """Copy each folder, or file, to `into/<number>`. `never` are folders that are not copied, nor is what holds them. OSError."""
+    asked: tuple[str, ...],
+    into: Path | None,
+    *,
+    uid: int | None,
+    user_home: Path | None,
+    never: tuple[Path, ...],
+) -> OutsideCopies:
+    """Copy each folder, or file, to `into/<number>`.
+
+    `never` are folders that are not copied, nor is what holds them. OSError.
+    """
     if not asked:
         return OutsideCopies()
     if into is None:
-        return OutsideCopies(left_out=tuple((path, "this run has no place for what is beside the vault") for path in asked))
+        return OutsideCopies(
+            left_out=tuple(
+                (path, "this run has no place for what is beside the vault") for path in asked
+            )
+        )
     sum_, copied = _Sum(), []
     folder = HostileFolder(into, uid=uid)
     try:
@@ -58,7 +75,9 @@ def copy_outside(
             try:
                 source, name = _opened(real)
             except OSError:  # what was looked at is what is copied, or nothing is
-                sum_.left_out.append((printable(path), "it was changed while it was looked at, or cannot be entered"))
+                sum_.left_out.append(
+                    (printable(path), "it was changed while it was looked at, or cannot be entered")
+                )
                 continue
             try:
                 _copy_all(real, source, name, folder, str(number), sum_)
@@ -73,7 +92,11 @@ def copy_outside(
 def _place(path: str, user_home: Path | None) -> Path | None:
     text = path.removesuffix("/**").rstrip("/") or "/"
     if text.startswith("~"):
-        return None if user_home is None or not (text == "~" or text.startswith("~/")) else user_home / text[1:].lstrip("/")
+        return (
+            None
+            if user_home is None or not (text == "~" or text.startswith("~/"))
+            else user_home / text[1:].lstrip("/")
+        )
     return Path(text)
 
 
@@ -98,14 +121,19 @@ def _refusal(real: Path | None, user_home: Path | None, never: tuple[Path, ...])
 
 
 def _opened(real: Path) -> tuple[HostileFolder, str | None]:
-    """The folder; or the one that the file is in, and its name. OSError, also when a link came into the way."""
+    """The folder; or the one that the file is in, and its name.
+
+    OSError, also when a link came into the way.
+    """
     try:
         return HostileFolder(real, is_others=True), None
     except NotADirectoryError:
         return HostileFolder(real.parent, is_others=True), real.name
 
 
-def _copy_all(real: Path, source: HostileFolder, file: str | None, into: HostileFolder, name: str, sum_: _Sum) -> None:
+def _copy_all(
+    real: Path, source: HostileFolder, file: str | None, into: HostileFolder, name: str, sum_: _Sum
+) -> None:
     if file is not None:
         _copy(source, file, into, f"{name}/{file}", sum_, real.parent)
         return
@@ -116,14 +144,24 @@ def _copy_all(real: Path, source: HostileFolder, file: str | None, into: Hostile
             return
 
 
-def _copy(source: HostileFolder, path: str, into: HostileFolder, target: str, sum_: _Sum, place: Path) -> bool:
+def _copy(
+    source: HostileFolder, path: str, into: HostileFolder, target: str, sum_: _Sum, place: Path
+) -> bool:
     """One file; False when no more is taken."""
     if sum_.files >= _MOST_FILES or sum_.size >= _MOST_BYTES:
-        sum_.left_out.append((printable(str(place)), f"more than {_MOST_FILES:,} files or {_MOST_BYTES >> 20} MB; the rest is left out"))
+        sum_.left_out.append(
+            (
+                printable(str(place)),
+                f"more than {_MOST_FILES:,} files or {_MOST_BYTES >> 20} MB; the rest is left out",
+            )
+        )
         return False
     try:
         data, _ = source.read(path, _LARGEST)
-    except (ReadRefusedError, OSError) as error:  # what was swapped meanwhile is left out; it is no reason not to begin
+    except (
+        ReadRefusedError,
+        OSError,
+    ) as error:  # what was swapped meanwhile is left out; it is no reason not to begin
         reason = str(error) if isinstance(error, ReadRefusedError) else error.strerror or "it went"
         sum_.left_out.append((printable(os.path.join(place, path)), reason))  # noqa: PTH118  a text
         return True

@@ -1,4 +1,6 @@
-"""Aftermath: settles the runs that the last daemon did not bring to their end, so that each counts once."""
+"""Aftermath: settles the runs that the last daemon did not bring to their end, so that each counts
+once.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,29 @@ from parachuted.vault import History, VaultIndex, printable
 
 
 class RunRecovery:
-    """To be gone through at the start: `settle_runs` before the vault is looked at, `end_lost_runs` after."""
+    """To be gone through at the start: `settle_runs` before the vault is looked at, `end_lost_runs`
+    after.
+    """
 
     def __init__(
-        self, *, state: StateStore, queue: Queue, reviews: PendingChanges, index: VaultIndex, history: History, undo: Undo, clock: Callable[[], datetime]
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        state: StateStore,
+        queue: Queue,
+        reviews: PendingChanges,
+        index: VaultIndex,
+        history: History,
+        undo: Undo,
+        clock: Callable[[], datetime],
+    ) -> None:
         self._state, self._queue, self._reviews, self._index = state, queue, reviews, index
         self._history, self._undo, self._clock = history, undo, clock
 
     def settle_runs(self) -> list[str]:
-        """A run whose end is known ends; any other is taken back and will be done again. Says what a person should know. Blocks."""
+        """A run whose end is known ends; any other is taken back and will be done again.
+
+        Says what a person should know. Blocks.
+        """
         said: list[str] = []
         for task in self._queue.running():
             document = self._history.run(str(task.run))
@@ -40,20 +55,39 @@ class RunRecovery:
         for document in self._history.unended():
             if document["id"] not in going_on:
                 reason = "the daemon ended before the run did"
-                save(self._history, {**document, "outcome": "failed", "reason": reason, "ended": self._clock().isoformat()})
+                save(
+                    self._history,
+                    {
+                        **document,
+                        "outcome": "failed",
+                        "reason": reason,
+                        "ended": self._clock().isoformat(),
+                    },
+                )
 
     def _end(self, task: Task, *, failed: bool) -> None:
         with self._state.batch():
             for review in self._reviews.looking(task.watcher):
                 entry = self._index.get(review.path)
-                settle(self._reviews, review, entry.digest if entry else None, self._clock(), failed=failed)
+                settle(
+                    self._reviews,
+                    review,
+                    entry.digest if entry else None,
+                    self._clock(),
+                    failed=failed,
+                )
             self._queue.finish(task)
 
     def _take_back(self, task: Task) -> Iterator[str]:
-        """Before the task is put back, or a crash in between would leave writes of a run that begins anew."""
+        """Before the task is put back, or a crash in between would leave writes of a run that
+        begins anew.
+        """
         for reverted in self._undo.take_back([str(task.run)]):
             for kept in reverted.kept:
-                yield f"a run on {printable(task.watcher)} was cut short, and this of it in {printable(reverted.path)} stays: {kept}"
+                yield (
+                    f"a run on {printable(task.watcher)} was cut short, and this of it in "
+                    f"{printable(reverted.path)} stays: {kept}"
+                )
         with self._state.batch():
             for review in self._reviews.looking(task.watcher):
                 self._reviews.give_up(review)

@@ -5,14 +5,41 @@ from parachuted.vault.batch import EditBatch
 from parachuted.vault.declared_origin import declared_origin
 from parachuted.vault.diff import count_changed, diff_of
 from parachuted.vault.edit_request import EditRequest
-from parachuted.vault.edits import AppendToSection, DeleteKey, Edit, ReplaceAll, ReplaceSection, SetKey, apply_edit
+from parachuted.vault.edits import (
+    AppendToSection,
+    DeleteKey,
+    Edit,
+    ReplaceAll,
+    ReplaceSection,
+    SetKey,
+    apply_edit,
+)
 from parachuted.vault.frontmatter import NoteProblem, declared_watch
-from parachuted.vault.history import BRINGS_BACK, PERSONS, RESTORE, UNDO, Author, History, ObservedWrite, Write
+from parachuted.vault.history import (
+    BRINGS_BACK,
+    PERSONS,
+    RESTORE,
+    UNDO,
+    Author,
+    History,
+    ObservedWrite,
+    Write,
+)
 from parachuted.vault.identity import new_id
 from parachuted.vault.ignore import IGNORE_FILE, IgnoreRules
 from parachuted.vault.incoming import IncomingFile
 from parachuted.vault.index import CONTEXT_NAMES, IndexEntry, IndexSnapshot, VaultIndex
-from parachuted.vault.links import Link, LinkNames, leads_straight, links_in, name_key, resolve, resolve_target, rewrite_links, spelled
+from parachuted.vault.links import (
+    Link,
+    LinkNames,
+    leads_straight,
+    links_in,
+    name_key,
+    resolve,
+    resolve_target,
+    rewrite_links,
+    spelled,
+)
 from parachuted.vault.meaning import Meaning, changed_units, meaning
 from parachuted.vault.merge import MergeResult, merge_three
 from parachuted.vault.names import begins_with_dot, fold_name

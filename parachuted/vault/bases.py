@@ -1,7 +1,8 @@
-"""Bases: the texts that an edit of a file may be decided on: those that stood there, or where the file was before.
+"""Bases: the texts that an edit of a file may be decided on: those that stood there, or where the
+file was before.
 
-All texts are kept under their digests, and what comes of a merge tells of its base. So a digest alone gives nobody a text: it counts for a
-path only if that text is known to have stood at it.
+All texts are kept under their digests, and what comes of a merge tells of its base. So a digest
+alone gives nobody a text: it counts for a path only if that text is known to have stood at it.
 """
 
 from __future__ import annotations
@@ -24,21 +25,32 @@ class KnownBases:
         self._objects, self._history = objects, history
 
     def text(self, path: str, digest: str, sees: PathPredicate | None = None) -> bytes | None:
-        """The kept text of that digest, if it stood at that path, or, where `sees` sees them, at a path that the file had before. Raises
-        StorageFailedError.
+        """The kept text of that digest, if it stood at that path, or, where `sees` sees them, at a
+        path that the file had before. Raises StorageFailedError.
         """
-        return self._objects.get(digest) if self._stood(path, digest) or self._stood_before(path, digest, sees) else None
+        return (
+            self._objects.get(digest)
+            if self._stood(path, digest) or self._stood_before(path, digest, sees)
+            else None
+        )
 
     def keep(self, path: str, data: bytes) -> str:
-        """Keep a text for good as one that stood there; returns its digest. Raises StorageFailedError."""
+        """Keep a text for good as one that stood there; returns its digest.
+
+        Raises StorageFailedError.
+        """
         digest = self._objects.put(data)
         self._objects.stood([(path, digest)])
         return digest
 
     def see(self, texts: Iterable[tuple[str, bytes]]) -> None:
-        """Keep texts, by path, that were only read there, as long as nothing happens to this machine. Raises OSError."""
+        """Keep texts, by path, that were only read there, as long as nothing happens to this
+        machine. Raises OSError.
+        """
         found = [(path, digest_of(data), data) for path, data in texts]
-        self._objects.see((digest, data) for _, digest, data in found if digest not in self._objects)
+        self._objects.see(
+            (digest, data) for _, digest, data in found if digest not in self._objects
+        )
         self._objects.stood((path, digest) for path, digest, _ in found)
 
     def _stood(self, path: str, digest: str) -> bool:

@@ -1,8 +1,9 @@
-"""Batch: edits of several notes made together, so that the disk is waited for once and not once a note.
+"""Batch: edits of several notes made together, so that the disk is waited for once and not once a
+note.
 
-Each note is given what a write alone is: its texts kept and its intent recorded before its swap, its new file synced before that, its
-folder synced before anybody is answered; and a crash leaves each for recovery by itself. What is out of the ordinary is left to be written
-alone.
+Each note is given what a write alone is: its texts kept and its intent recorded before its swap,
+its new file synced before that, its folder synced before anybody is answered; and a crash leaves
+each for recovery by itself. What is out of the ordinary is left to be written alone.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class EditBatch:
 
 @dataclass(slots=True, kw_only=True)
 class BatchResult:
-    """What became of one note: it holds what was `decided`, or `error` says why nothing was written."""
+    """What became of one note: it holds what was `decided`, or `error` says why nothing was
+    written.
+    """
 
     write: Write
     decided: MergeDecision
@@ -62,7 +65,10 @@ class _Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteBatch:
-    """The writer's parts, lent by it while nobody else writes. `take_back` undoes what a failed write left; `wrote` is told of each."""
+    """The writer's parts, lent by it while nobody else writes.
+
+    `take_back` undoes what a failed write left; `wrote` is told of each.
+    """
 
     root: VaultRoot
     objects: ObjectStore
@@ -75,7 +81,9 @@ class WriteBatch:
     wrote: Callable[[Write], None]
 
     def edit(self, notes: Sequence[EditBatch]) -> list[BatchResult | None]:
-        """Write all that can be written together; None: nothing was done to that note, it is to be written alone."""
+        """Write all that can be written together; None: nothing was done to that note, it is to be
+        written alone.
+        """
         with contextlib.ExitStack() as stack:
             turns = self._recorded(self._begun(notes, stack))
             try:
@@ -87,7 +95,9 @@ class WriteBatch:
             answers: list[BatchResult | None] = [None] * len(notes)
             for turn in turns:
                 if turn.error is not None or not turn.is_over:
-                    answers[turn.number] = BatchResult(write=turn.write, decided=turn.decided, error=turn.error)
+                    answers[turn.number] = BatchResult(
+                        write=turn.write, decided=turn.decided, error=turn.error
+                    )
             return answers
 
     def _begun(self, notes: Sequence[EditBatch], stack: contextlib.ExitStack) -> list[_Turn]:
@@ -97,7 +107,9 @@ class WriteBatch:
             with contextlib.suppress(ParachuteError, OSError):
                 path = self.resolve(edits.path)
                 content = self.root.read(path)
-                decided = decide_all(edits.wishes, content.data, functools.partial(self.bases.text, path))
+                decided = decide_all(
+                    edits.wishes, content.data, functools.partial(self.bases.text, path)
+                )
                 if path in turns or decided.data == content.data:
                     continue
                 if path.folder not in folders:
@@ -106,19 +118,35 @@ class WriteBatch:
                 if is_being_written(original):
                     continue
                 write = Write(
-                    id=0, at=self.clock(), path=path, author=edits.author, operation=_operation(edits.wishes), before=content.digest,
-                    after=digest_of(decided.data), temporary=swap.temporary_name(), state="intended",
-                )  # fmt: skip
+                    id=0,
+                    at=self.clock(),
+                    path=path,
+                    author=edits.author,
+                    operation=_operation(edits.wishes),
+                    before=content.digest,
+                    after=digest_of(decided.data),
+                    temporary=swap.temporary_name(),
+                    state="intended",
+                )
                 turns[path] = _Turn(
-                    number=number, write=write, decided=decided, before=content.data, folder=folders[path.folder], name=path.name,
+                    number=number,
+                    write=write,
+                    decided=decided,
+                    before=content.data,
+                    folder=folders[path.folder],
+                    name=path.name,
                     original=original,
-                )  # fmt: skip
+                )
         return list(turns.values())
 
     def _recorded(self, turns: list[_Turn]) -> list[_Turn]:
-        """Keep the texts and record the intents; none is written together where the disk refuses any of it."""
+        """Keep the texts and record the intents; none is written together where the disk refuses
+        any of it.
+        """
         try:
-            self.objects.put_all(text for turn in turns for text in (turn.before, turn.decided.data))
+            self.objects.put_all(
+                text for turn in turns for text in (turn.before, turn.decided.data)
+            )
             writes = self.history.intend_all([turn.write for turn in turns]) if turns else []
         except StorageFailedError:
             return []
@@ -129,14 +157,22 @@ class WriteBatch:
     def _write(self, turns: Sequence[_Turn], stack: contextlib.ExitStack) -> None:
         for turn in _going(turns):
             with self._failing(turn):
-                turn.temporary = swap.begin_temporary(turn.folder, turn.write.temporary, turn.decided.data, turn.original)
+                turn.temporary = swap.begin_temporary(
+                    turn.folder, turn.write.temporary, turn.decided.data, turn.original
+                )
                 stack.callback(let_go, turn.temporary)
         for turn in _going(turns):
             with self._failing(turn):
                 os.fsync(turn.temporary)
         for turn in _going(turns):
             with self._failing(turn):
-                turn.is_traded = swap.trade(turn.folder, turn.name, turn.write.temporary, turn.original, old=str(turn.write.before))
+                turn.is_traded = swap.trade(
+                    turn.folder,
+                    turn.name,
+                    turn.write.temporary,
+                    turn.original,
+                    old=str(turn.write.before),
+                )
         self._sync_folders(turns)
         for turn in _going(turns):
             if turn.is_traded:
@@ -155,12 +191,16 @@ class WriteBatch:
 
     def _settle(self, turns: Sequence[_Turn]) -> None:
         for folder in dict.fromkeys(turn.folder for turn in turns):
-            with contextlib.suppress(OSError):  # the writes stand; a power cut may bring a temporary name back, no more
+            with contextlib.suppress(
+                OSError
+            ):  # the writes stand; a power cut may bring a temporary name back, no more
                 os.fsync(folder)
         for turn in turns:
             turn.write = replace(turn.write, state="done")
             self.late.keep(VaultPath(turn.write.path), turn.original, str(turn.write.before))
-        with contextlib.suppress(StorageFailedError):  # recovery will settle the records by what is on disk
+        with contextlib.suppress(
+            StorageFailedError
+        ):  # recovery will settle the records by what is on disk
             self.history.settle_all([turn.write.id for turn in turns], "done")
         for turn in turns:
             self.wrote(turn.write)

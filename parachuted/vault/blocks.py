@@ -1,6 +1,8 @@
-"""Blocks: the top-level blocks of a markdown text as CommonMark has them, from the kept parser; the one home of that library.
+"""Blocks: the top-level blocks of a markdown text as CommonMark has them, from the kept parser; the
+one home of that library.
 
-The parser's memory grows with the marks of a text, its time also with how deep lists and quotes are nested: both are bounded here.
+The parser's memory grows with the marks of a text, its time also with how deep lists and quotes are
+nested: both are bounded here.
 """
 
 from __future__ import annotations
@@ -18,18 +20,30 @@ MAX_MARKS = 1_000_000
 MAX_DEPTH = 200
 _SMALL = 1 << 14  # in so few bytes no nesting takes long
 
-# One ASCII character for each byte, so that a byte's place in the note is its place in the parsed text, whatever the encoding.
-# Of the control characters only tabs and line ends are white space to CommonMark; the parser would take VT and FF for it too.
-_PLAIN = bytes(code if code in b"\t\n\r" or 0x20 <= code < 0x7F else ord("@") for code in range(256))  # noqa: PLR2004 - printable ASCII
-_LONE_RETURN = re.compile(rb"\r(?!\n)")  # it ends a line in CommonMark, in the parser not everywhere
+# One ASCII character for each byte, so that a byte's place in the note is its place in the parsed
+# text, whatever the encoding.
+# Of the control characters only tabs and line ends are white space to CommonMark; the parser would
+# take VT and FF for it too.
+_PLAIN = bytes(
+    code if code in b"\t\n\r" or 0x20 <= code < 0x7F else ord("@")  # noqa: PLR2004 - printable ASCII
+    for code in range(256)
+)
+_LONE_RETURN = re.compile(
+    rb"\r(?!\n)"
+)  # it ends a line in CommonMark, in the parser not everywhere
 _MARKS = b"\n\r*_`<>[]\\+-.)"
 _TOO_DEEP = re.compile(
-    rb"^(?:[ \t>]|[-+*](?=[ \t])|\d{1,9}+[.)]){%d}[ \t]*+(?:>|[-+*](?=[ \t\r\n])|\d{1,9}+[.)])" % MAX_DEPTH, re.MULTILINE
+    rb"^(?:[ \t>]|[-+*](?=[ \t])|\d{1,9}+[.)]){%d}[ \t]*+(?:>|[-+*](?=[ \t\r\n])|\d{1,9}+[.)])"
+    % MAX_DEPTH,
+    re.MULTILINE,
 )
 
 
 class MarkdownBlock(NamedTuple):
-    """A top-level block: from its first mark, indent left out, to its end. `kind` is the parser's name, `level` a heading's, else 0."""
+    """A top-level block: from its first mark, indent left out, to its end.
+
+    `kind` is the parser's name, `level` a heading's, else 0.
+    """
 
     kind: str
     level: int
@@ -46,7 +60,8 @@ class MarkdownRefusedError(Exception):
 
 
 def read_blocks(data: bytes, start: int, stop: int) -> Iterator[MarkdownBlock]:
-    """The blocks from `start`, the beginning of a line (or the byte after a byte order mark), to `stop`, in order.
+    """The blocks from `start`, the beginning of a line (or the byte after a byte order mark), to
+    `stop`, in order.
 
     Raises MarkdownRefusedError where parsing would take too much memory or time.
     """
@@ -54,7 +69,13 @@ def read_blocks(data: bytes, start: int, stop: int) -> Iterator[MarkdownBlock]:
     _check_bounds(text)
     end = 0
     for event, place in _events(text.decode("ascii")):
-        tag = event["Start"] if isinstance(event, dict) and "Start" in event else event if event == "Rule" else None
+        tag = (
+            event["Start"]
+            if isinstance(event, dict) and "Start" in event
+            else event
+            if event == "Rule"
+            else None
+        )
         if place["start"] >= end and tag is not None:
             end = place["end"]
             kind, level = _kind(tag)
@@ -64,9 +85,14 @@ def read_blocks(data: bytes, start: int, stop: int) -> Iterator[MarkdownBlock]:
 def _check_bounds(text: bytes) -> None:
     if len(text) > _SMALL:
         if len(text) - len(text.translate(None, _MARKS)) > MAX_MARKS:
-            raise MarkdownRefusedError("too-many-marks", f"more than {MAX_MARKS} lines and marks; sections were not told apart")
+            raise MarkdownRefusedError(
+                "too-many-marks",
+                f"more than {MAX_MARKS} lines and marks; sections were not told apart",
+            )
         if _TOO_DEEP.search(text):
-            raise MarkdownRefusedError("too-deep", f"lists or quotes nested {MAX_DEPTH} deep; sections were not told apart")
+            raise MarkdownRefusedError(
+                "too-deep", f"lists or quotes nested {MAX_DEPTH} deep; sections were not told apart"
+            )
 
 
 def _events(text: str) -> Iterator[tuple[Event, Range]]:
@@ -75,7 +101,9 @@ def _events(text: str) -> Iterator[tuple[Event, Range]]:
     except BaseException as error:
         if type(error).__module__ != "pyo3_runtime":
             raise
-        raise MarkdownRefusedError("not-parsed", "the markdown parser failed on this text; sections were not told apart") from error
+        raise MarkdownRefusedError(
+            "not-parsed", "the markdown parser failed on this text; sections were not told apart"
+        ) from error
 
 
 def _kind(tag: object) -> tuple[str, int]:

@@ -1,7 +1,8 @@
 """Bounded YAML: text from a note read as events and strings, never as objects, within fixed limits.
 
-A fifty-kilobyte line of `[` kills the process inside the C composer, and a few aliases make terabytes. So the composer is never reached:
-only the event stream is read, it is left at the first event over a limit, and every scalar stays the text it was.
+A fifty-kilobyte line of `[` kills the process inside the C composer, and a few aliases make
+terabytes. So the composer is never reached: only the event stream is read, it is left at the first
+event over a limit, and every scalar stays the text it was.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ class NoteProblem:
 
 
 class YamlRefusedError(Exception):
-    """The text is not YAML, or is more of it than is read. `problem` tells of it as a note's frontmatter, `says` as a file's text."""
+    """The text is not YAML, or is more of it than is read.
+
+    `problem` tells of it as a note's frontmatter, `says` as a file's text.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -46,24 +50,34 @@ class YamlRefusedError(Exception):
     def line(self) -> int | None:
         """Where in the text it is, from 1; None: nowhere in particular."""
         cause = self.__cause__
-        mark = (cause.problem_mark or cause.context_mark) if isinstance(cause, yaml.MarkedYAMLError) else None
+        mark = (
+            (cause.problem_mark or cause.context_mark)
+            if isinstance(cause, yaml.MarkedYAMLError)
+            else None
+        )
         return mark.line + 1 if mark else None
 
     @property
     def says(self) -> str:
         """What is wrong, without the place."""
         cause = self.__cause__
-        message = _explain(cause, "") if isinstance(cause, yaml.MarkedYAMLError) else self.problem.message
+        message = (
+            _explain(cause, "") if isinstance(cause, yaml.MarkedYAMLError) else self.problem.message
+        )
         return message.replace("the frontmatter", "it", 1)
 
 
 def read_events(text: str, *, has_aliases: bool = False) -> list[yaml.Event]:
     """The events of one document, from its first node to its last; empty for an empty document.
 
-    Raises YamlRefusedError for what is malformed, too large, too deep or too long, a second document and, unless `has_aliases`, an alias.
+    Raises YamlRefusedError for what is malformed, too large, too deep or too long, a second
+    document and, unless `has_aliases`, an alias.
     """
     if len(text) > MAX_BYTES:
-        raise YamlRefusedError("frontmatter-too-large", f"the frontmatter is larger than {MAX_BYTES // 1024} KB and was not read")
+        raise YamlRefusedError(
+            "frontmatter-too-large",
+            f"the frontmatter is larger than {MAX_BYTES // 1024} KB and was not read",
+        )
     _check_brackets(text)
     try:
         try:
@@ -71,20 +85,27 @@ def read_events(text: str, *, has_aliases: bool = False) -> list[yaml.Event]:
         except yaml.scanner.ScannerError as error:
             if error.problem != _TAB_IN_BLOCK_TEXT:
                 raise
-            # libyaml refuses a block text whose first line begins with a tab after its indentation; PyYAML's own parser reads it.
-            return _checked_events(yaml.parse(text.removeprefix("\ufeff"), Loader=yaml.SafeLoader), has_aliases=has_aliases)
+            # libyaml refuses a block text whose first line begins with a tab after its indentation;
+            # PyYAML's own parser reads it.
+            return _checked_events(
+                yaml.parse(text.removeprefix("\ufeff"), Loader=yaml.SafeLoader),
+                has_aliases=has_aliases,
+            )
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f" (line {mark.line + 2})" if mark else ""
         raise YamlRefusedError("frontmatter-malformed", _explain(error, where)) from error
     except (yaml.YAMLError, ValueError) as error:
-        raise YamlRefusedError("frontmatter-malformed", f"the frontmatter is not YAML: {str(error).splitlines()[0]}") from error
+        raise YamlRefusedError(
+            "frontmatter-malformed", f"the frontmatter is not YAML: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def expand_aliases(events: list[yaml.Event]) -> list[yaml.Event]:
     """The events with those of the anchored node in place of each alias.
 
-    Raises YamlRefusedError for an alias whose anchor does not stand before it, and where the whole grows beyond the limits of any text.
+    Raises YamlRefusedError for an alias whose anchor does not stand before it, and where the whole
+    grows beyond the limits of any text.
     """
     if not any(isinstance(event, yaml.AliasEvent) for event in events):
         return events
@@ -96,18 +117,31 @@ def expand_aliases(events: list[yaml.Event]) -> list[yaml.Event]:
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in anchored:
                 name = str(event.anchor)[:80]
-                message = f"'*{name}' has no '&{name}' before it: put a text that begins with * in quotes"
+                message = (
+                    f"'*{name}' has no '&{name}' before it: put a text that begins with * in quotes"
+                )
                 raise YamlRefusedError("frontmatter-alias", message)
             found += anchored[event.anchor]
-            size += sum(len(node.value) for node in anchored[event.anchor] if isinstance(node, yaml.ScalarEvent))
+            size += sum(
+                len(node.value)
+                for node in anchored[event.anchor]
+                if isinstance(node, yaml.ScalarEvent)
+            )
             if len(found) > MAX_EVENTS or size > MAX_BYTES:
-                raise YamlRefusedError("frontmatter-alias", "the aliases of the frontmatter multiply its values, so it was not read")
+                raise YamlRefusedError(
+                    "frontmatter-alias",
+                    "the aliases of the frontmatter multiply its values, so it was not read",
+                )
             continue
         found.append(event)
         if isinstance(event, _STARTS):
             opened.append((event.anchor, len(found) - 1))
             continue
-        anchor, start = opened.pop() if isinstance(event, _ENDS) else (getattr(event, "anchor", None), len(found) - 1)
+        anchor, start = (
+            opened.pop()
+            if isinstance(event, _ENDS)
+            else (getattr(event, "anchor", None), len(found) - 1)
+        )
         if anchor is not None:
             anchored[anchor] = found[start:]
     _check_depth(found)
@@ -116,8 +150,10 @@ def expand_aliases(events: list[yaml.Event]) -> list[yaml.Event]:
 
 def read_value(
     events: list[yaml.Event], *, convert: Callable[[str], Any] = str
-) -> tuple[YamlValue, tuple[NoteProblem, ...]]:  # fmt: skip
-    """The value that the events spell, with what is odd in it. Of a key given twice the last counts.
+) -> tuple[YamlValue, tuple[NoteProblem, ...]]:
+    """The value that the events spell, with what is odd in it.
+
+    Of a key given twice the last counts.
 
     All scalars are text, but for what `convert` makes of those that are neither keys nor quoted.
     """
@@ -126,8 +162,14 @@ def read_value(
 
 
 def plain_text(event: yaml.Event) -> str | None:
-    """The text of a scalar that is written without quotes, tag or block style; None for any other event."""
-    return str(event.value) if isinstance(event, yaml.ScalarEvent) and not event.style and event.tag is None else None
+    """The text of a scalar that is written without quotes, tag or block style; None for any other
+    event.
+    """
+    return (
+        str(event.value)
+        if isinstance(event, yaml.ScalarEvent) and not event.style and event.tag is None
+        else None
+    )
 
 
 def start_of(event: yaml.Event) -> int:
@@ -154,7 +196,10 @@ def node_stop(events: list[yaml.Event], start: int) -> int:
 
 
 def _check_brackets(text: str) -> None:
-    """A first, cheap look for the common bomb. Quoted closers can fool it; the event stream is counted too."""
+    """A first, cheap look for the common bomb.
+
+    Quoted closers can fool it; the event stream is counted too.
+    """
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     depth = 0
@@ -165,7 +210,10 @@ def _check_brackets(text: str) -> None:
 
 
 def _too_deep() -> YamlRefusedError:
-    return YamlRefusedError("frontmatter-too-deep", f"the frontmatter is nested more than {MAX_DEPTH} levels deep and was not read")
+    return YamlRefusedError(
+        "frontmatter-too-deep",
+        f"the frontmatter is nested more than {MAX_DEPTH} levels deep and was not read",
+    )
 
 
 def _check_depth(events: list[yaml.Event]) -> None:
@@ -180,7 +228,9 @@ def _checked_events(events: Iterable[yaml.Event], *, has_aliases: bool) -> list[
     found: list[yaml.Event] = []
     depth = documents = 0
     for event in events:
-        if isinstance(event, yaml.ScalarEvent) or (has_aliases and isinstance(event, yaml.AliasEvent)):
+        if isinstance(event, yaml.ScalarEvent) or (
+            has_aliases and isinstance(event, yaml.AliasEvent)
+        ):
             found.append(event)
         elif isinstance(event, _STARTS):
             depth += 1
@@ -189,20 +239,32 @@ def _checked_events(events: Iterable[yaml.Event], *, has_aliases: bool) -> list[
             depth -= 1
             found.append(event)
         elif isinstance(event, yaml.AliasEvent):
-            raise YamlRefusedError("frontmatter-alias", f"the frontmatter uses an alias: put {'*' + str(event.anchor)[:80]!r} in quotes")
+            raise YamlRefusedError(
+                "frontmatter-alias",
+                f"the frontmatter uses an alias: put {'*' + str(event.anchor)[:80]!r} in quotes",
+            )
         elif isinstance(event, yaml.DocumentStartEvent):
             documents += 1
         if depth > MAX_DEPTH:
             raise _too_deep()
         if len(found) > MAX_EVENTS:
-            raise YamlRefusedError("frontmatter-too-long", f"the frontmatter holds more than {MAX_EVENTS} values and was not read")
+            raise YamlRefusedError(
+                "frontmatter-too-long",
+                f"the frontmatter holds more than {MAX_EVENTS} values and was not read",
+            )
         if documents > 1:
-            raise YamlRefusedError("frontmatter-malformed", "the frontmatter holds more than one YAML document")
+            raise YamlRefusedError(
+                "frontmatter-malformed", "the frontmatter holds more than one YAML document"
+            )
     return found
 
 
 def _explain(error: yaml.MarkedYAMLError, where: str) -> str:
-    hint = "; put a text that begins with * in quotes" if error.context == "while scanning an alias" else ""
+    hint = (
+        "; put a text that begins with * in quotes"
+        if error.context == "while scanning an alias"
+        else ""
+    )
     return f"the frontmatter is not YAML: {error.problem or error.context}{where}{hint}"
 
 
@@ -240,15 +302,29 @@ class _Builder:
         while not isinstance(self._events[self._at], yaml.MappingEndEvent):
             is_merge = plain_text(self._events[self._at]) == "<<"
             key, value = self._key(), self.take()
-            maps = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
+            maps = [
+                one
+                for one in (value if isinstance(value, list) else [value])
+                if isinstance(one, dict)
+            ]
             if is_merge and maps:
-                merged = {name: text for one in (merged, *reversed(maps)) for name, text in one.items()}
+                merged = {
+                    name: text for one in (merged, *reversed(maps)) for name, text in one.items()
+                }
                 continue
             if not isinstance(key, str):
-                self._report("frontmatter-complex-key", "a key in the frontmatter is no text (a {{template}}, perhaps); it was left out")
+                self._report(
+                    "frontmatter-complex-key",
+                    "a key in the frontmatter is no text (a {{template}}, perhaps); it was left "
+                    "out",
+                )
                 continue
             if key in pairs:
-                self._report("frontmatter-duplicate-key", f"the key {key[:80]!r} stands more than once in the frontmatter; the last counts")
+                self._report(
+                    "frontmatter-duplicate-key",
+                    f"the key {key[:80]!r} stands more than once in the frontmatter; the last "
+                    "counts",
+                )
             pairs[key] = value
         self._at += 1
         return merged | pairs

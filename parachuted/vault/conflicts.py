@@ -1,6 +1,9 @@
-"""Conflicts: notes that a sync program or git could not merge. A person has to decide about them, so the loop leaves them alone until then.
+"""Conflicts: notes that a sync program or git could not merge.
 
-A conflict copy lies beside the note, under a name that its program gives it; a note with conflict markers holds both texts.
+A person has to decide about them, so the loop leaves them alone until then.
+
+A conflict copy lies beside the note, under a name that its program gives it; a note with conflict
+markers holds both texts.
 """
 
 from __future__ import annotations
@@ -17,10 +20,12 @@ _COPY = re.compile(
   | [ ]\(SFConflict[ ][^()]*\)                                      # Seafile
   | _conflict-\d{8}-\d{6}                                           # ownCloud
   | _[A-Za-z]{3}-\d{2}-\d{4,6}-\d{4}_[A-Za-z]*Conflict              # Synology Drive
-    """,
+    """,  # noqa: E501
     re.VERBOSE | re.IGNORECASE,
 )
-_MARKER = re.compile(rb"^(?:(<{7})(?:[ ][^\r\n]*)?|(={7})|(>{7})(?:[ ][^\r\n]*)?)\r?$", re.MULTILINE)
+_MARKER = re.compile(
+    rb"^(?:(<{7})(?:[ ][^\r\n]*)?|(={7})|(>{7})(?:[ ][^\r\n]*)?)\r?$", re.MULTILINE
+)
 
 
 def is_conflict_copy(path: str) -> bool:
@@ -30,7 +35,9 @@ def is_conflict_copy(path: str) -> bool:
 
 
 def conflict_line(data: bytes) -> int | None:
-    """The line (from 1) of the first conflict marker; None where there is none, but for an example in a code fence."""
+    """The line (from 1) of the first conflict marker; None where there is none, but for an example
+    in a code fence.
+    """
     if b"<<<<<<<" not in data:
         return None
     fences: list[tuple[int, int]] | None = None
@@ -56,6 +63,10 @@ def _conflicts(data: bytes) -> Iterator[tuple[int, int]]:
 
 def _fences(data: bytes) -> list[tuple[int, int]]:
     try:
-        return [(block.start, block.stop) for block in read_blocks(data, 0, len(data)) if block.kind == "Fenced"]
+        return [
+            (block.start, block.stop)
+            for block in read_blocks(data, 0, len(data))
+            if block.kind == "Fenced"
+        ]
     except MarkdownRefusedError:
         return []

@@ -1,7 +1,9 @@
-"""Doubts: parts of a note that readers of markdown take for different things, so that a heading may begin there to one and not to another.
+"""Doubts: parts of a note that readers of markdown take for different things, so that a heading may
+begin there to one and not to another.
 
-CommonMark is exact, but the kept parser, other parsers and people's editors differ on a few rare shapes. What one reading would cut away
-there another would keep, so an edit that would remove such a part is refused.
+CommonMark is exact, but the kept parser, other parsers and people's editors differ on a few rare
+shapes. What one reading would cut away there another would keep, so an edit that would remove such
+a part is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from parachuted.vault.bounded_yaml import NoteProblem
 _RAW_TAG = re.compile(rb"<(script|pre|style|textarea)(?=[ \t\r\n>]|\Z)", re.IGNORECASE)
 _CLOSE_RAW = re.compile(rb"</(script|pre|style|textarea)>", re.IGNORECASE)
 _UNDERLINE = re.compile(rb"^ {0,3}(?:=++|-++)[ \t]*+$", re.MULTILINE)
-_LONE_TAG = re.compile(rb" {0,3}</?[A-Za-z][A-Za-z0-9-]*+(?:[ \t][^<>\r\n]*+)?/?>[ \t]*+(?:[\r\n]|\Z)")
+_LONE_TAG = re.compile(
+    rb" {0,3}</?[A-Za-z][A-Za-z0-9-]*+(?:[ \t][^<>\r\n]*+)?/?>[ \t]*+(?:[\r\n]|\Z)"
+)
 _DEFINITION = re.compile(rb" {0,3}\[[^\]\r\n]++\]:")
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*+(?:\n|\Z)")
 _NEAR = 1 << 12
@@ -24,7 +28,10 @@ _MARKER = re.compile(rb" {0,3}(?:>|(?:[-+*]|\d{1,9}[.)])(?:[ \t]|\Z))")
 
 
 class DoubtfulPart(NamedTuple):
-    """A part of a note, as byte offsets, that may hold other headings than the outline says. `problem` says how to settle it."""
+    """A part of a note, as byte offsets, that may hold other headings than the outline says.
+
+    `problem` says how to settle it.
+    """
 
     problem: NoteProblem
     start: int
@@ -45,7 +52,9 @@ def find_doubt(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
 
 
 def find_left_open(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
-    """That the note's last block, a fence or a piece of HTML, was never closed: a heading put below it would be part of it."""
+    """That the note's last block, a fence or a piece of HTML, was never closed: a heading put below
+    it would be part of it.
+    """
     if block.kind not in {"Fenced", "HtmlBlock"}:
         return None
     probe = data[block.start :] + b"\n\n# x\n"
@@ -60,7 +69,10 @@ def find_left_open(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
         code, what, way = "unclosed-comment", "comment", "-->"
     else:
         code, what, way = "unclosed-html", "piece of HTML", "its end"
-    message = f"the {what} at line {line} is never closed, so all that follows counts as part of it; close it with {way}"
+    message = (
+        f"the {what} at line {line} is never closed, so all that follows counts as part of "
+        f"it; close it with {way}"
+    )
     return DoubtfulPart(NoteProblem(code=code, message=message), block.start, len(data))
 
 
@@ -68,21 +80,39 @@ def _table_or_heading(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
     text = data[block.start : block.stop]
     if b"|" not in text or not any(map(_is_table_rule, text.splitlines()[1:-1])):
         return None
-    where = f"the table at line {_line(data, block.start)} has a line of dashes or equals signs below it"
+    where = (
+        f"the table at line {_line(data, block.start)} has a line of dashes or equals signs "
+        "below it"
+    )
     message = f"{where} and so is a heading to some readers; put a blank line between them"
-    return DoubtfulPart(NoteProblem(code="table-or-heading", message=message), block.start, block.stop)
+    return DoubtfulPart(
+        NoteProblem(code="table-or-heading", message=message), block.start, block.stop
+    )
 
 
 def _below_definition(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
-    """Right below a link definition, an indented line, a tag or a bare list marker is text to CommonMark; some see another block begin."""
+    """Right below a link definition, an indented line, a tag or a bare list marker is text to
+    CommonMark; some see another block begin.
+    """
     start = _line_start(block, data)
     above = data.rfind(b"\n", 0, max(start - 1, 0)) + 1
-    is_heading = block.kind == "Heading" and _line_stop(data, start) < block.stop and _DEFINITION.match(data, above, start)
+    is_heading = (
+        block.kind == "Heading"
+        and _line_stop(data, start) < block.stop
+        and _DEFINITION.match(data, above, start)
+    )
     if not (is_heading or _INDENTED.match(data, start) or _LONE_TAG.match(data, start)):
         return None
     below = _BLANK_LINE.search(data, block.stop - 1)
-    message = f"line {_line(data, start)} stands right below a link's definition, where readers differ; put a blank line above it"
-    return DoubtfulPart(NoteProblem(code="below-definition", message=message), start, below.start() + 1 if below else len(data))
+    message = (
+        f"line {_line(data, start)} stands right below a link's definition, where readers "
+        "differ; put a blank line above it"
+    )
+    return DoubtfulPart(
+        NoteProblem(code="below-definition", message=message),
+        start,
+        below.start() + 1 if below else len(data),
+    )
 
 
 def _line_start(block: MarkdownBlock, data: bytes) -> int:
@@ -94,20 +124,25 @@ def _is_table_rule(line: bytes) -> bool:
 
 
 def _crossed_tags(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
-    """Any of the four closing tags ends such a block in CommonMark, only its own in the kept parser."""
+    """Any of the four closing tags ends such a block in CommonMark, only its own in the kept
+    parser.
+    """
     tag = _RAW_TAG.match(data, block.start, block.stop)
     closing = _CLOSE_RAW.search(data, block.start, block.stop) if tag else None
     if tag is None or closing is None or tag[1].lower() == closing[1].lower():
         return None
     name = tag[1].decode().lower()
     message = (
-        f"the <{name}> at line {_line(data, block.start)} is ended by another tag, {closing[0].decode()}; close it with </{name}> first"
+        f"the <{name}> at line {_line(data, block.start)} is ended by another tag, "
+        f"{closing[0].decode()}; close it with </{name}> first"
     )
     return DoubtfulPart(NoteProblem(code="crossed-tags", message=message), block.start, block.stop)
 
 
 def _rule_below_definition(block: MarkdownBlock, data: bytes) -> DoubtfulPart | None:
-    """Dashes right below a link definition are a rule in the kept parser and text in cmark, so an underline may follow, or HTML may not."""
+    """Dashes right below a link definition are a rule in the kept parser and text in cmark, so an
+    underline may follow, or HTML may not.
+    """
     definition = data.rfind(b"]:", max(block.start - _NEAR, 0), block.start)
     between = _with_lf(data[definition : block.start]) + b"x" if definition >= 0 else b"\n\n"
     if _BLANK_LINE.search(between) or _UNDERLINE.search(between):
@@ -117,8 +152,15 @@ def _rule_below_definition(block: MarkdownBlock, data: bytes) -> DoubtfulPart | 
     run = below[: blank.start()] if blank else below
     if b"<" not in run and not _UNDERLINE.search(run) and (blank or len(below) < _NEAR):
         return None
-    message = f"line {_line(data, block.start)} is a rule to some readers and text to others; put a blank line above it"
-    return DoubtfulPart(NoteProblem(code="rule-below-definition", message=message), block.start, block.stop + len(run))
+    message = (
+        f"line {_line(data, block.start)} is a rule to some readers and text to others; put "
+        "a blank line above it"
+    )
+    return DoubtfulPart(
+        NoteProblem(code="rule-below-definition", message=message),
+        block.start,
+        block.stop + len(run),
+    )
 
 
 def _with_lf(data: bytes) -> bytes:
@@ -134,14 +176,21 @@ def _underline_below_list(block: MarkdownBlock, data: bytes) -> DoubtfulPart | N
     if found is None:
         return None
     end = start + found
-    message = f"line {_line(data, end)} may underline a heading or end a list or quote; put a blank line above it"
-    return DoubtfulPart(NoteProblem(code="underline-below-list", message=message), block.start, max(block.stop, end))
+    message = (
+        f"line {_line(data, end)} may underline a heading or end a list or quote; put a "
+        "blank line above it"
+    )
+    return DoubtfulPart(
+        NoteProblem(code="underline-below-list", message=message), block.start, max(block.stop, end)
+    )
 
 
 def _end_of_underline(text: bytes) -> int | None:
-    """Where an underline ends whose text follows, with no blank line between, an indented line or a link definition.
+    """Where an underline ends whose text follows, with no blank line between, an indented line or a
+    link definition.
 
-    To one parser an indented line is code, not text. Another ends an item or quote after a definition, where the rest let its text go on.
+    To one parser an indented line is code, not text. Another ends an item or quote after a
+    definition, where the rest let its text go on.
     """
     below_indented = below_definition = below_text = False
     end = -1

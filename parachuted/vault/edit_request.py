@@ -1,4 +1,6 @@
-"""Together: the edits of several callers to one note, decided in their order, so that they can be one write. Pure."""
+"""Together: the edits of several callers to one note, decided in their order, so that they can be
+one write. Pure.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from parachuted.vault.root import digest_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditRequest:
-    """An edit, decided on the content of digest `base` (None: on whatever is there), which stood at its path, or, where `sees` sees them,
-    at a path that the file had before.
+    """An edit, decided on the content of digest `base` (None: on whatever is there), which stood at
+    its path, or, where `sees` sees them, at a path that the file had before.
     """
 
     edit: Edit
@@ -25,14 +27,24 @@ class EditRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeDecision:
-    """The text with all edits in it. By wish, whether it was merged with what others wrote since its base, or why it was refused."""
+    """The text with all edits in it.
+
+    By wish, whether it was merged with what others wrote since its base, or why it was refused.
+    """
 
     data: bytes
     merged: tuple[bool | ParachuteError, ...]
 
 
-def decide_all(wishes: Sequence[EditRequest], data: bytes, known: Callable[[str, PathPredicate | None], bytes | None]) -> MergeDecision:
-    """Apply the edits one after the other to `data`. `known` answers the text of a base, for who `sees` some paths."""
+def decide_all(
+    wishes: Sequence[EditRequest],
+    data: bytes,
+    known: Callable[[str, PathPredicate | None], bytes | None],
+) -> MergeDecision:
+    """Apply the edits one after the other to `data`.
+
+    `known` answers the text of a base, for who `sees` some paths.
+    """
     merged: list[bool | ParachuteError] = []
     first, digest = data, digest_of(data)
     for wish in wishes:
@@ -53,6 +65,9 @@ def decide_all(wishes: Sequence[EditRequest], data: bytes, known: Callable[[str,
 def _kept(text: bytes | None, wish: EditRequest, data: bytes) -> bytes:
     if text is None:
         name = str(wish.base)[:12]
-        message = f"the text this edit was decided on ({name}) is not known as one of this note's, so nothing was merged or written"
+        message = (
+            f"the text this edit was decided on ({name}) is not known as one of this "
+            "note's, so nothing was merged or written"
+        )
         raise ConflictError(message, base=b"", ours=apply_edit(wish.edit, data), theirs=data)
     return text

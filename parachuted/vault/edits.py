@@ -1,6 +1,7 @@
 """Edits: a change to one part of a note, as new bytes in which every other part is as it was.
 
-Pure: bytes in, bytes out. Each result is read again and compared with what was read before; what would touch more than it names is refused.
+Pure: bytes in, bytes out. Each result is read again and compared with what was read before; what
+would touch more than it names is refused.
 """
 
 from __future__ import annotations
@@ -20,23 +21,29 @@ _DOUBTFUL_CONTENT = {
     "unclosed-comment": "the content leaves a comment open",
     "unclosed-html": "the content leaves a piece of HTML open",
     "crossed-tags": "the content opens a piece of HTML with one tag and closes it with another",
-    "table-or-heading": "the content holds a table right above a line of dashes or equals signs; put a blank line between them",
-    "below-definition": "the content holds a line right below a link's definition, where readers differ; put a blank line between them",
-    "underline-below-list": "the content holds a line of dashes or equals signs right below a list or quote; put a blank line between them",
-    "rule-below-definition": "the content holds a line of dashes right below a link definition; put a blank line between them",
+    "table-or-heading": "the content holds a table right above a line of dashes or equals signs; "
+    "put a blank line between them",
+    "below-definition": "the content holds a line right below a link's definition, where readers "
+    "differ; put a blank line between them",
+    "underline-below-list": "the content holds a line of dashes or equals signs right below a "
+    "list or quote; put a blank line between them",
+    "rule-below-definition": "the content holds a line of dashes right below a link definition; "
+    "put a blank line between them",
 }
 _NAMED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceSection:
-    """Put `content` in place of a section's text, subsections included; with `create`, add the section where it is missing.
+    """Put `content` in place of a section's text, subsections included; with `create`, add the
+    section where it is missing.
 
-    The text reaches to the next top-level heading of the same or a higher level, as CommonMark sees headings; those inside list items and
-    quotes are part of the text they stand in. Where readers of markdown may disagree about that reach, the edit is refused.
+    The text reaches to the next top-level heading of the same or a higher level, as CommonMark sees
+    headings; those inside list items and quotes are part of the text they stand in. Where readers
+    of markdown may disagree about that reach, the edit is refused.
 
-    Of several that `section` (a name, or the titles of a heading path) may mean, `occurrence` (from 1) says which, else the first counts;
-    with `is_only` several are refused.
+    Of several that `section` (a name, or the titles of a heading path) may mean, `occurrence` (from
+    1) says which, else the first counts; with `is_only` several are refused.
     """
 
     section: str | tuple[str, ...]
@@ -48,7 +55,8 @@ class ReplaceSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendToSection:
-    """Add `content` below a section's own text, before its subsections; with `create`, add the section where it is missing.
+    """Add `content` below a section's own text, before its subsections; with `create`, add the
+    section where it is missing.
 
     Which section is meant is said as for `ReplaceSection`.
     """
@@ -62,7 +70,9 @@ class AppendToSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetKey:
-    """Give a top-level frontmatter key a value; the key, and the frontmatter, are added where they are missing."""
+    """Give a top-level frontmatter key a value; the key, and the frontmatter, are added where they
+    are missing.
+    """
 
     key: str
     value: FrontmatterInput
@@ -88,7 +98,8 @@ Edit: TypeAlias = ReplaceSection | AppendToSection | SetKey | DeleteKey | Replac
 def apply_edit(edit: Edit, data: bytes) -> bytes:
     """The file with the edit in it.
 
-    Raises NotFoundError where there is no such section or key, EditRefusedError where more than the named part would change.
+    Raises NotFoundError where there is no such section or key, EditRefusedError where more than the
+    named part would change.
     """
     match edit:
         case ReplaceAll():
@@ -104,13 +115,18 @@ def apply_edit(edit: Edit, data: bytes) -> bytes:
 def _readable(data: bytes) -> Note:
     note = parse_note(data)
     if not note.is_read:
-        raise EditRefusedError(f"the note is larger than {MAX_NOTE_BYTES >> 20} MB; only the whole of it can be replaced")
+        raise EditRefusedError(
+            f"the note is larger than {MAX_NOTE_BYTES >> 20} MB; only the whole of it can be "
+            "replaced"
+        )
     return note
 
 
 def _edit_section(edit: ReplaceSection | AppendToSection, note: Note) -> bytes:
     if not note.outline.complete:
-        raise EditRefusedError(f"{note.outline.problems[0].message}; only its keys, or the whole of it, can be changed")
+        raise EditRefusedError(
+            f"{note.outline.problems[0].message}; only its keys, or the whole of it, can be changed"
+        )
     lines = _checked(edit.content)
     section = section_for(edit, note)
     if section is None:
@@ -129,19 +145,31 @@ def _edit_section(edit: ReplaceSection | AppendToSection, note: Note) -> bytes:
 
 
 def _refuse_doubtful(note: Note, section: Section) -> None:
-    """Refuse where it is not certain that the section ends where it seems to, or that it holds no other section's heading."""
+    """Refuse where it is not certain that the section ends where it seems to, or that it holds no
+    other section's heading.
+    """
     for doubt in note.outline.doubts:
         if section.start < doubt.stop and doubt.start <= section.stop:
-            raise EditRefusedError(f"it is not certain how far the section {section.title[:200]!r} reaches: {doubt.problem.message}")
+            raise EditRefusedError(
+                f"it is not certain how far the section {section.title[:200]!r} reaches: "
+                f"{doubt.problem.message}"
+            )
 
 
 def section_for(edit: ReplaceSection | AppendToSection, note: Note) -> Section | None:
-    """The section that is meant. Raises EditRefusedError where it may be any of several, NotFoundError where there are fewer than named."""
+    """The section that is meant.
+
+    Raises EditRefusedError where it may be any of several, NotFoundError where there are fewer than
+    named.
+    """
     found = note.sections_called(edit.section)
     if not found:
         return None
     if edit.occurrence is not None and edit.occurrence > len(found):
-        raise NotFoundError(f"there is no section {_spoken(edit.section)[:200]!r} number {edit.occurrence}; there are {len(found)}")
+        raise NotFoundError(
+            f"there is no section {_spoken(edit.section)[:200]!r} number {edit.occurrence}; there "
+            f"are {len(found)}"
+        )
     if edit.is_only and edit.occurrence is None and len(found) > 1:
         raise EditRefusedError(_several(edit, found))
     return found[(edit.occurrence or 1) - 1]
@@ -149,10 +177,18 @@ def section_for(edit: ReplaceSection | AppendToSection, note: Note) -> Section |
 
 def _several(edit: ReplaceSection | AppendToSection, found: list[Section]) -> str:
     paths = [" > ".join(section.path)[:200] for section in found]
-    way = f'by its path, like "section": {json.dumps(list(found[-1].path), ensure_ascii=False)[:400]}, or ' if len(set(paths)) > 1 else ""
+    way = (
+        'by its path, like "section": '
+        f"{json.dumps(list(found[-1].path), ensure_ascii=False)[:400]}, or "
+        if len(set(paths)) > 1
+        else ""
+    )
     told = ", ".join(f"{number}: {path!r}" for number, path in enumerate(paths[:_NAMED], 1))
     name = _spoken(edit.section)[:200]
-    return f'there are {len(found)} sections {name!r} ({told}); name one {way}by its number, "occurrence": {len(found)}'
+    return (
+        f"there are {len(found)} sections {name!r} ({told}); name one {way}by its number, "
+        f'"occurrence": {len(found)}'
+    )
 
 
 def _spoken(name: str | tuple[str, ...]) -> str:
@@ -161,7 +197,11 @@ def _spoken(name: str | tuple[str, ...]) -> str:
 
 def _no_section(note: Note, name: str) -> str:
     titles = ", ".join(f"{section.title!r}" for section in note.sections[:_NAMED])
-    return f"there is no section {name[:200]!r}; there are {titles}" if titles else f"there is no section {name[:200]!r}; the note has none"
+    return (
+        f"there is no section {name[:200]!r}; there are {titles}"
+        if titles
+        else f"there is no section {name[:200]!r}; the note has none"
+    )
 
 
 def _checked(content: str) -> list[bytes]:
@@ -169,7 +209,9 @@ def _checked(content: str) -> list[bytes]:
     try:
         data = content.encode().replace(b"\r\n", b"\n")
     except UnicodeEncodeError as error:
-        raise EditRefusedError("the content holds text that is not Unicode (a lone surrogate)") from error
+        raise EditRefusedError(
+            "the content holds text that is not Unicode (a lone surrogate)"
+        ) from error
     if b"\0" in data:
         raise EditRefusedError("the content holds NUL")
     if b"\r" in data:
@@ -189,7 +231,9 @@ def _trimmed(lines: list[bytes], *, start: bool = True) -> list[bytes]:
 
 
 def _core(data: bytes, span: Span) -> Span:
-    """The span from its first line that is not blank to the end of its last, line end left out; empty at its start if all are blank."""
+    """The span from its first line that is not blank to the end of its last, line end left out;
+    empty at its start if all are blank.
+    """
     text = data[span.start : span.stop]
     indent = len(text) - len(text.lstrip(_BLANK))
     if indent == len(text):
@@ -220,14 +264,18 @@ def _addition(note: Note, section: Section, lines: list[bytes]) -> tuple[Span, b
 
 
 def _eol_above(note: Note, body: Span) -> bytes:
-    """The line end of the heading above the body, so that in a file of mixed ones the same edit done again changes nothing."""
+    """The line end of the heading above the body, so that in a file of mixed ones the same edit
+    done again changes nothing.
+    """
     if note.data.endswith(b"\r\n", 0, body.start):
         return b"\r\n"
     return b"\n" if note.data.endswith(b"\n", 0, body.start) else note.eol
 
 
 def _filling(note: Note, blank: Span, lines: list[bytes]) -> tuple[Span, bytes]:
-    """The lines put into a body of blank lines: one blank line above them, one below if a heading follows."""
+    """The lines put into a body of blank lines: one blank line above them, one below if a heading
+    follows.
+    """
     data, eol = note.data, _eol_above(note, blank)
     first = data.find(b"\n", blank.start, blank.stop) + 1
     at = Span(start=first or blank.start, stop=first or blank.start)
@@ -246,7 +294,10 @@ def _filling(note: Note, blank: Span, lines: list[bytes]) -> tuple[Span, bytes]:
 def _create(note: Note, name: str, lines: list[bytes]) -> bytes:
     title = plain_title(name)
     if not title or ">" in title:
-        raise EditRefusedError(f"there is no section {name[:200]!r}, and none can be made of that name; give a plain title")
+        raise EditRefusedError(
+            f"there is no section {name[:200]!r}, and none can be made of that name; give a plain "
+            "title"
+        )
     data, eol = note.data, note.eol
     above = b""
     if data not in {b"", BOM}:
@@ -275,11 +326,15 @@ def _refuse_undecodable(data: bytes) -> None:
     try:
         data.decode()
     except UnicodeDecodeError as error:
-        raise EditRefusedError("the section holds bytes that are not UTF-8, which replacing it would lose") from error
+        raise EditRefusedError(
+            "the section holds bytes that are not UTF-8, which replacing it would lose"
+        ) from error
 
 
 def _verify(before: Note, data: bytes, section: Section, at: Span) -> None:
-    """Every heading outside `at` is where it was, and those in the new text are below the section's own level."""
+    """Every heading outside `at` is where it was, and those in the new text are below the section's
+    own level.
+    """
     after = _reread(before, data, at)
     grown = len(data) - len(before.data)
     kept = [h for h in before.outline.headings if not at.start <= h.start < at.stop]
@@ -293,7 +348,8 @@ def _verify(before: Note, data: bytes, section: Section, at: Span) -> None:
             found.append((heading.level, heading.title, heading.start))
     if found != expected:
         raise EditRefusedError(
-            "the edit would change which headings the rest of the note has; put a blank line above the next heading, "
+            "the edit would change which headings the rest of the note has; put a blank line "
+            "above the next heading, "
             "and none of dashes or equals signs at the start or end of the content"
         )
 
@@ -301,36 +357,62 @@ def _verify(before: Note, data: bytes, section: Section, at: Span) -> None:
 def _refuse_heading(level: int, title: str, above: int) -> None:
     if level <= above:
         mark = "#" * level
-        raise EditRefusedError(f"the content holds the heading {f'{mark} {title}'[:200]!r}; inside this section only deeper ones may stand")
+        raise EditRefusedError(
+            f"the content holds the heading {f'{mark} {title}'[:200]!r}; inside this section only "
+            "deeper ones may stand"
+        )
 
 
 def _verify_created(before: Note, data: bytes, title: str) -> None:
     after = _reread(before, data, Span(start=len(before.data), stop=len(before.data)))
     count = len(before.sections)
     old = [(h.level, h.title, h.start) for h in after.outline.headings[:count]]
-    if old != [(h.level, h.title, h.start) for h in before.outline.headings] or len(after.sections) == count:
+    if (
+        old != [(h.level, h.title, h.start) for h in before.outline.headings]
+        or len(after.sections) == count
+    ):
         raise EditRefusedError(_left_open(before))
     made, *inside = after.sections[count:]
     if (made.level, made.title) != (2, title):
-        raise EditRefusedError(f"{title[:200]!r} cannot be a section's title: it would read as {made.title[:200]!r}")
+        raise EditRefusedError(
+            f"{title[:200]!r} cannot be a section's title: it would read as {made.title[:200]!r}"
+        )
     for section in inside:
         _refuse_heading(section.level, section.title, made.level)
 
 
 def _left_open(note: Note) -> str:
-    doubts = [doubt.problem.message for doubt in note.outline.doubts if doubt.stop == len(note.data)]
-    return f"a section added at the end would not be seen as one: {doubts[-1] if doubts else 'end the note with a blank line'}"
+    doubts = [
+        doubt.problem.message for doubt in note.outline.doubts if doubt.stop == len(note.data)
+    ]
+    return (
+        "a section added at the end would not be seen as one: "
+        f"{doubts[-1] if doubts else 'end the note with a blank line'}"
+    )
 
 
 def _reread(before: Note, data: bytes, at: Span) -> Note:
-    """The note after `at` was replaced, if it can be read and nothing in it is doubtful that was not before."""
+    """The note after `at` was replaced, if it can be read and nothing in it is doubtful that was
+    not before.
+    """
     after = parse_note(data)
     if not after.is_read or not after.outline.complete:
-        raise EditRefusedError("the note would become too large, or have too many headings, to be read")
-    if after.frontmatter != before.frontmatter or before.body.start not in {after.body.start, before.body.stop}:
-        raise EditRefusedError("the edit would change what counts as frontmatter; close the frontmatter with a line --- first")
+        raise EditRefusedError(
+            "the note would become too large, or have too many headings, to be read"
+        )
+    if after.frontmatter != before.frontmatter or before.body.start not in {
+        after.body.start,
+        before.body.stop,
+    }:
+        raise EditRefusedError(
+            "the edit would change what counts as frontmatter; close the frontmatter with a line "
+            "--- first"
+        )
     grown = len(data) - len(before.data)
-    known = {(doubt.problem.code, doubt.start + grown * (doubt.start >= at.stop)) for doubt in before.outline.doubts}
+    known = {
+        (doubt.problem.code, doubt.start + grown * (doubt.start >= at.stop))
+        for doubt in before.outline.doubts
+    }
     for doubt in after.outline.doubts:
         if (doubt.problem.code, doubt.start) not in known:
             raise EditRefusedError(_DOUBTFUL_CONTENT[doubt.problem.code])

@@ -1,6 +1,8 @@
-"""Frontmatter: the block between two `---` lines at the top of a note, its keys as byte spans and its values as text.
+"""Frontmatter: the block between two `---` lines at the top of a note, its keys as byte spans and
+its values as text.
 
-A block is found by its two lines alone; whether it is YAML is another question, and one that is put only when somebody asks.
+A block is found by its two lines alone; whether it is YAML is another question, and one that is put
+only when somebody asks.
 """
 
 from __future__ import annotations
@@ -70,9 +72,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontmatterKey:
-    """A top-level key: `span` is its whole lines with its value's, `value` the bytes of a value that is one scalar on the key's line.
+    """A top-level key: `span` is its whole lines with its value's, `value` the bytes of a value
+    that is one scalar on the key's line.
 
-    `comment`: the one beside the value, on its last line; of a list or a text in lines below the key, the one on the key's line.
+    `comment`: the one beside the value, on its last line; of a list or a text in lines below the
+    key, the one on the key's line.
     """
 
     name: str
@@ -83,7 +87,9 @@ class FrontmatterKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontmatterBlock:
-    """Where the frontmatter is: `span` between its two lines, `stop` after the second; `unterminated` when that one is missing."""
+    """Where the frontmatter is: `span` between its two lines, `stop` after the second;
+    `unterminated` when that one is missing.
+    """
 
     span: Span
     stop: int
@@ -92,7 +98,10 @@ class FrontmatterBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontmatterValues:
-    """What a block says. `readable`: it is a YAML mapping, so values and keys are exact; else keys are told by their lines.
+    """What a block says.
+
+    `readable`: it is a YAML mapping, so values and keys are exact; else keys are told by their
+    lines.
 
     `tangled`: keys and lines do not go together, so no key can be changed by changing lines.
     """
@@ -105,7 +114,10 @@ class FrontmatterValues:
 
 
 def find_block(data: bytes) -> FrontmatterBlock | None:
-    """The frontmatter's place, or None where the note does not begin with a line `---`. `...`, which ends a YAML document, ends it too."""
+    """The frontmatter's place, or None where the note does not begin with a line `---`.
+
+    `...`, which ends a YAML document, ends it too.
+    """
     opening = _OPEN.match(data)
     if opening is None:
         return None
@@ -127,11 +139,14 @@ def read_block(data: bytes, span: Span) -> FrontmatterValues:
         return _matter(events, text, span)
     except YamlRefusedError as refusal:
         keys, tangled = keys_by_line(data, span)
-        return FrontmatterValues(keys=keys, problems=(refusal.problem,), readable=False, tangled=tangled)
+        return FrontmatterValues(
+            keys=keys, problems=(refusal.problem,), readable=False, tangled=tangled
+        )
 
 
 def keys_by_line(data: bytes, span: Span) -> tuple[tuple[FrontmatterKey, ...], bool]:
-    """The keys of a block as its lines show them, YAML or not, and whether some lines belong to none.
+    """The keys of a block as its lines show them, YAML or not, and whether some lines belong to
+    none.
 
     A key begins a line and has the lines below it that are indented or begin with a dash.
     """
@@ -145,22 +160,29 @@ def keys_by_line(data: bytes, span: Span) -> tuple[tuple[FrontmatterKey, ...], b
         if name is not None:
             starts.append((name, at, stop))
         elif data[at:stop].strip() and not data.startswith(b"#", at):
-            tangled = tangled or not starts or not (data[at] in b" \t" or _DASH.match(data, at, stop))
+            tangled = (
+                tangled or not starts or not (data[at] in b" \t" or _DASH.match(data, at, stop))
+            )
             if starts:
                 starts[-1] = (*starts[-1][:2], stop)
         at = stop
-    return tuple(FrontmatterKey(name=name, span=Span(start=start, stop=stop)) for name, start, stop in starts), tangled
+    return tuple(
+        FrontmatterKey(name=name, span=Span(start=start, stop=stop)) for name, start, stop in starts
+    ), tangled
 
 
 def key_source(data: bytes, line: int) -> bytes | None:
-    """The line's beginning up to the colon after its key, as it is written; None where the key is not written plainly."""
+    """The line's beginning up to the colon after its key, as it is written; None where the key is
+    not written plainly.
+    """
     indent = _INDENT.match(data, line)
     key = _KEY.match(data, indent.end()) if indent else None
     return data[line : key.end()] if key else None
 
 
 def declared_watch(data: bytes) -> tuple[tuple[str, ...], tuple[NoteProblem, ...]]:
-    """The texts under `watch:` in the frontmatter, and what is wrong with them; YAML is read only where `watch:` occurs in the block.
+    """The texts under `watch:` in the frontmatter, and what is wrong with them; YAML is read only
+    where `watch:` occurs in the block.
 
     A note's beginning is enough, if it holds the whole frontmatter.
     """
@@ -168,7 +190,9 @@ def declared_watch(data: bytes) -> tuple[tuple[str, ...], tuple[NoteProblem, ...
     if block is None:
         return (), ()
     if block.unterminated:
-        return (), (_does_not_count(unterminated_problem()),) if _WATCH.search(data, 0, MAX_BYTES) else ()
+        return (), (_does_not_count(unterminated_problem()),) if _WATCH.search(
+            data, 0, MAX_BYTES
+        ) else ()
     if not _WATCH.search(data, block.span.start, block.span.stop):
         return (), ()
     try:
@@ -185,19 +209,27 @@ def _does_not_count(problem: NoteProblem) -> NoteProblem:
 
 
 def _too_large() -> YamlRefusedError:
-    return YamlRefusedError("frontmatter-too-large", f"the frontmatter is larger than {MAX_BYTES // 1024} KB and was not read")
+    return YamlRefusedError(
+        "frontmatter-too-large",
+        f"the frontmatter is larger than {MAX_BYTES // 1024} KB and was not read",
+    )
 
 
 def unterminated_problem() -> NoteProblem:
     """What is said of a note whose first line opens a frontmatter that nothing closes."""
-    return NoteProblem(code="frontmatter-unterminated", message="the note begins with a line --- but no second one closes it")
+    return NoteProblem(
+        code="frontmatter-unterminated",
+        message="the note begins with a line --- but no second one closes it",
+    )
 
 
 def _decode(block: bytes) -> str:
     try:
         return block.decode()
     except UnicodeDecodeError as error:
-        raise YamlRefusedError("frontmatter-not-utf8", f"the frontmatter is not UTF-8 (its byte {error.start})") from error
+        raise YamlRefusedError(
+            "frontmatter-not-utf8", f"the frontmatter is not UTF-8 (its byte {error.start})"
+        ) from error
 
 
 def _matter(events: list[yaml.Event], text: str, span: Span) -> FrontmatterValues:
@@ -205,11 +237,19 @@ def _matter(events: list[yaml.Event], text: str, span: Span) -> FrontmatterValue
         return FrontmatterValues()
     value, problems = read_value(expand_aliases(events))
     if not isinstance(value, dict):
-        problem = NoteProblem(code="frontmatter-not-mapping", message="the frontmatter is not `key: value` lines; it was kept as it is")
+        problem = NoteProblem(
+            code="frontmatter-not-mapping",
+            message="the frontmatter is not `key: value` lines; it was kept as it is",
+        )
         return FrontmatterValues(problems=(*problems, problem), readable=False, tangled=True)
-    keys = [] if getattr(events[0], "flow_style", False) else _keys_by_events(events, text, span.start)
+    keys = (
+        [] if getattr(events[0], "flow_style", False) else _keys_by_events(events, text, span.start)
+    )
     if (not keys and value) or any(a.span.stop > b.span.start for a, b in pairwise(keys)):
-        problem = NoteProblem(code="frontmatter-tangled", message="keys of the frontmatter share a line, so they cannot be changed singly")
+        problem = NoteProblem(
+            code="frontmatter-tangled",
+            message="keys of the frontmatter share a line, so they cannot be changed singly",
+        )
         return FrontmatterValues(values=value, problems=(*problems, problem), tangled=True)
     return FrontmatterValues(values=value, keys=tuple(keys), problems=problems)
 
@@ -250,7 +290,12 @@ def _items(value: list[yaml.Event]) -> Iterator[yaml.Event]:
 
 def _take_watch(item: yaml.Event, found: list[str], problems: list[NoteProblem]) -> None:
     if not isinstance(item, yaml.ScalarEvent):
-        problems.append(_no_watch("a list or a map", hint='; write it in quotes, such as "status:open" or "People/Ann.md"'))
+        problems.append(
+            _no_watch(
+                "a list or a map",
+                hint='; write it in quotes, such as "status:open" or "People/Ann.md"',
+            )
+        )
         return
     plain = plain_text(item)
     kind = "text" if plain is None else kind_of(plain)
@@ -265,15 +310,23 @@ def _take_watch(item: yaml.Event, found: list[str], problems: list[NoteProblem])
 
 
 def _no_watch(what: str, hint: str = "") -> NoteProblem:
-    return NoteProblem(code="watch-not-text", message=f"`watch:` takes texts; one that is {what} was ignored{hint}")
+    return NoteProblem(
+        code="watch-not-text", message=f"`watch:` takes texts; one that is {what} was ignored{hint}"
+    )
 
 
 def _keys_by_events(events: list[yaml.Event], text: str, base: int) -> list[FrontmatterKey]:
     data, offset = text.encode(), _Offsets(text)
-    return [_key(key[0], value, data, offset, base) for key, value in _pairs(events) if isinstance(key[0], yaml.ScalarEvent)]
+    return [
+        _key(key[0], value, data, offset, base)
+        for key, value in _pairs(events)
+        if isinstance(key[0], yaml.ScalarEvent)
+    ]
 
 
-def _key(key: yaml.ScalarEvent, value: list[yaml.Event], data: bytes, offset: _Offsets, base: int) -> FrontmatterKey:
+def _key(
+    key: yaml.ScalarEvent, value: list[yaml.Event], data: bytes, offset: _Offsets, base: int
+) -> FrontmatterKey:
     line = data.rfind(b"\n", 0, offset.bytes(start_of(key))) + 1
     colon = offset.bytes(stop_of(key))
     start = offset.bytes(start_of(value[0]))
@@ -289,13 +342,17 @@ def _key(key: yaml.ScalarEvent, value: list[yaml.Event], data: bytes, offset: _O
     return FrontmatterKey(
         name=str(key.value),
         span=Span(start=base + line, stop=base + end),
-        value=Span(start=base + start, stop=base + stop) if is_scalar and not is_below and b"\n" not in data[line:stop] else None,
+        value=Span(start=base + start, stop=base + stop)
+        if is_scalar and not is_below and b"\n" not in data[line:stop]
+        else None,
         comment=comment[1] if comment else None,
     )
 
 
 def _has_content(event: yaml.Event) -> bool:
-    """Whether the event's end is one of the value's: a block collection's is where the next key begins."""
+    """Whether the event's end is one of the value's: a block collection's is where the next key
+    begins.
+    """
     return isinstance(event, yaml.ScalarEvent) or stop_of(event) > start_of(event)
 
 
@@ -304,7 +361,9 @@ def _is_block(event: yaml.Event) -> bool:
 
 
 class _Offsets:
-    """The parser's marks, asked for in rising order, as bytes: they count characters, and a byte order mark at the beginning not at all."""
+    """The parser's marks, asked for in rising order, as bytes: they count characters, and a byte
+    order mark at the beginning not at all.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text.removeprefix("\ufeff")

@@ -1,6 +1,8 @@
-"""Keys: one frontmatter key set or deleted by changing its own lines; comments, quotes, order and faults of all others stay.
+"""Keys: one frontmatter key set or deleted by changing its own lines; comments, quotes, order and
+faults of all others stay.
 
-The result is read again: every other key must have its old bytes and its old value, or nothing is changed.
+The result is read again: every other key must have its old bytes and its old value, or nothing is
+changed.
 """
 
 from __future__ import annotations
@@ -11,7 +13,15 @@ from typing import TypeAlias
 
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.vault.bounded_yaml import YamlRefusedError, YamlValue, read_events
-from parachuted.vault.frontmatter import BOM, FrontmatterKey, Span, find_block, key_source, keys_by_line, read_block
+from parachuted.vault.frontmatter import (
+    BOM,
+    FrontmatterKey,
+    Span,
+    find_block,
+    key_source,
+    keys_by_line,
+    read_block,
+)
 from parachuted.vault.note import Note, parse_note
 from parachuted.vault.scalars import is_bare, write_key, write_scalar
 
@@ -23,7 +33,10 @@ _MOST_SUSPECTS = 200
 
 
 def set_key(note: Note, name: str, value: FrontmatterInput) -> bytes:
-    """The note's data with the key set. Raises EditRefusedError where that cannot be done safely."""
+    """The note's data with the key set.
+
+    Raises EditRefusedError where that cannot be done safely.
+    """
     _check_value(value)
     key = _one_key(note, name)
     if key is None:
@@ -38,7 +51,10 @@ def set_key(note: Note, name: str, value: FrontmatterInput) -> bytes:
 
 
 def delete_key(note: Note, name: str) -> bytes:
-    """The note's data without the key's lines. Raises NotFoundError, or EditRefusedError where that cannot be done safely."""
+    """The note's data without the key's lines.
+
+    Raises NotFoundError, or EditRefusedError where that cannot be done safely.
+    """
     key = _one_key(note, name)
     if key is None:
         raise NotFoundError(f"there is no frontmatter key {name[:200]!r}")
@@ -48,7 +64,9 @@ def delete_key(note: Note, name: str) -> bytes:
 
 
 def _check_value(value: FrontmatterInput) -> None:
-    if not isinstance(value, str | int | float) and not all(isinstance(item, str) for item in value):
+    if not isinstance(value, str | int | float) and not all(
+        isinstance(item, str) for item in value
+    ):
         raise EditRefusedError("a list in the frontmatter holds texts only")
 
 
@@ -57,36 +75,53 @@ def _one_key(note: Note, name: str) -> FrontmatterKey | None:
     if note.frontmatter is None:
         if _CR_FRONTMATTER.match(note.data):
             raise EditRefusedError(
-                "the lines of the frontmatter end with a lone CR, which no reader of frontmatter knows; make it LF first"
+                "the lines of the frontmatter end with a lone CR, which no reader of frontmatter "
+                "knows; make it LF first"
             )
         block = find_block(note.data)
         if block and block.unterminated and key_source(note.data, block.span.start):
-            raise EditRefusedError("the note begins with a frontmatter that no second line --- closes; close it first")
+            raise EditRefusedError(
+                "the note begins with a frontmatter that no second line --- closes; close it first"
+            )
         return None
     if note.matter.tangled:
         raise EditRefusedError(f"{note.matter.problems[-1].message}; put that right first")
     found = [key for key in note.keys if key.name == name]
     if len(found) > 1:
-        raise EditRefusedError(f"the key {name[:200]!r} stands more than once in the frontmatter; leave one of them first")
+        raise EditRefusedError(
+            f"the key {name[:200]!r} stands more than once in the frontmatter; leave one of them "
+            "first"
+        )
     if not note.matter.readable:
         _check_lines(note, found[0] if found else None)
     return found[0] if found else None
 
 
 def _check_lines(note: Note, target: FrontmatterKey | None) -> None:
-    """Refuse, in a block that is not YAML, unless the lines of `target` (None: those after the block's last) are certainly its own."""
+    """Refuse, in a block that is not YAML, unless the lines of `target` (None: those after the
+    block's last) are certainly its own.
+    """
     above = [key for key in note.keys if target is None or key.span.start < target.span.start]
     suspects = [source for key in above if re.search(rb"[\"'\[{]", source := _source(note, key))]
     broken = len(suspects) > _MOST_SUSPECTS or not all(map(_is_yaml, suspects))
-    if broken or (target and note.matter.problems[-1].code == "frontmatter-alias" and b"&" in _source(note, target)):
+    if broken or (
+        target
+        and note.matter.problems[-1].code == "frontmatter-alias"
+        and b"&" in _source(note, target)
+    ):
         raise EditRefusedError(f"{note.matter.problems[-1].message}; put that right first")
     if target and not _owns_its_lines(_source(note, target)):
         name = target.name[:200]
-        raise EditRefusedError(f"{note.matter.problems[-1].message}, and the lines below {name!r} may not be its own; put that right first")
+        raise EditRefusedError(
+            f"{note.matter.problems[-1].message}, and the lines below {name!r} may not be its "
+            "own; put that right first"
+        )
 
 
 def _owns_its_lines(source: bytes) -> bool:
-    """Whether a key's lines are one line, or make a value by themselves in which no comment or blank line begins something else."""
+    """Whether a key's lines are one line, or make a value by themselves in which no comment or
+    blank line begins something else.
+    """
     first, *below = source.splitlines()
     return not below or (_is_yaml(source) and not _PERHAPS_OF_ANOTHER.search(source, len(first)))
 
@@ -110,7 +145,11 @@ def _holds(note: Note, key: FrontmatterKey, value: FrontmatterInput) -> bool:
     written = note.data[key.value.start : key.value.stop] if key.value else b""
     if isinstance(value, str):
         return is_bare(value) or written.startswith((b'"', b"'"))
-    return written == write_scalar(value).encode() if isinstance(value, int | float) else all(map(is_bare, value))
+    return (
+        written == write_scalar(value).encode()
+        if isinstance(value, int | float)
+        else all(map(is_bare, value))
+    )
 
 
 def _read_back(value: FrontmatterInput) -> YamlValue:
@@ -129,7 +168,9 @@ def _addition(note: Note, name: str, value: FrontmatterInput) -> tuple[Span, byt
     eol = b"\r\n" if note.data.endswith(b"\r\n", 0, block.stop) else b"\n"
     first = note.data[note.keys[0].span.start : block.stop] if note.keys else b""
     indent = first[: len(first) - len(first.lstrip(b" "))]
-    return Span(start=block.stop, stop=block.stop), b"".join(line + eol for line in _lines(indent, write_key(name), value))
+    return Span(start=block.stop, stop=block.stop), b"".join(
+        line + eol for line in _lines(indent, write_key(name), value)
+    )
 
 
 def _lines(indent: bytes, key: str, value: FrontmatterInput) -> list[bytes]:
@@ -161,7 +202,10 @@ def _replacement(note: Note, key: FrontmatterKey, value: FrontmatterInput) -> tu
 
 def _verify(note: Note, data: bytes, name: str, value: FrontmatterInput | None) -> None:
     after = parse_note(data)
-    if after.frontmatter is None or len(data) - after.body.start != len(note.data) - note.body.start:
+    if (
+        after.frontmatter is None
+        or len(data) - after.body.start != len(note.data) - note.body.start
+    ):
         raise EditRefusedError("the edit would change where the frontmatter ends")
     readable = note.matter.readable
     if readable and not after.matter.readable:
@@ -174,7 +218,11 @@ def _verify(note: Note, data: bytes, name: str, value: FrontmatterInput | None) 
 
 def _others(note: Note, name: str, *, exact: bool) -> list[tuple[str, bytes]]:
     """The other keys with their bytes; not `exact`: as the lines show them, be it YAML or not."""
-    keys = note.keys if exact or note.frontmatter is None else keys_by_line(note.data, note.frontmatter)[0]
+    keys = (
+        note.keys
+        if exact or note.frontmatter is None
+        else keys_by_line(note.data, note.frontmatter)[0]
+    )
     return [(key.name, _source(note, key)) for key in keys if key.name != name]
 
 

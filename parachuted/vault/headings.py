@@ -1,7 +1,8 @@
 """Headings: where a note has the headings that begin its sections, as CommonMark sees them.
 
-A section begins at a top-level heading. A heading inside a list item or a quote is part of the text it stands in: it begins no section and
-ends none. Most of a note is read here, where nothing but a heading can be meant; the rest, up to the next sure heading, by the parser.
+A section begins at a top-level heading. A heading inside a list item or a quote is part of the text
+it stands in: it begins no section and ends none. Most of a note is read here, where nothing but a
+heading can be meant; the rest, up to the next sure heading, by the parser.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Heading(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """The top-level headings of a text in order, and what is odd about it; not `complete`: sections could not be told apart."""
+    """The top-level headings of a text in order, and what is odd about it; not `complete`: sections
+    could not be told apart.
+    """
 
     headings: tuple[Heading, ...] = ()
     doubts: tuple[DoubtfulPart, ...] = ()
@@ -52,7 +55,10 @@ class Outline:
 
 
 def read_outline(data: bytes, start: int) -> Outline:
-    """The headings from `start`, which is the beginning of a line (or follows a byte order mark). Never raises on content."""
+    """The headings from `start`, which is the beginning of a line (or follows a byte order mark).
+
+    Never raises on content.
+    """
     scan = _Scan(data, start)
     try:
         scan.read()
@@ -63,7 +69,11 @@ def read_outline(data: bytes, start: int) -> Outline:
 
 
 class _Scan:
-    """One pass. Each step begins where a top-level block ended, with nothing open: what stands above does not matter any more."""
+    """One pass.
+
+    Each step begins where a top-level block ended, with nothing open: what stands above does not
+    matter any more.
+    """
 
     def __init__(self, data: bytes, start: int) -> None:
         self.headings: list[Heading] = []
@@ -80,20 +90,33 @@ class _Scan:
             at = self._read_plain(at)
 
     def _read_plain(self, at: int) -> int:
-        """Read on from `at` as far as no parser is needed, then let the parser read up to a heading that is plain again. Returns its end.
+        """Read on from `at` as far as no parser is needed, then let the parser read up to a heading
+        that is plain again. Returns its end.
 
-        A line that begins with its first byte stands in no list item and no quote: so a fence or a comment that begins there is a top-level
-        block, and so is a heading there that neither hides. All else that may be a heading, or hide one, is the parser's to tell.
+        A line that begins with its first byte stands in no list item and no quote: so a fence or a
+        comment that begins there is a top-level block, and so is a heading there that neither
+        hides. All else that may be a heading, or hide one, is the parser's to tell.
         """
         data = self._data
         match = _FIRST_LINE.match(data, at) or _LATER_LINE.search(data, at)
         while match:
             kind, stop = match.lastgroup, _line_stop(data, match.end())
             if kind == "atx":
-                self._add(Heading(match.end() - match.start("atx"), _atx_title(data[match.end() : stop]), match.start("atx"), stop))
+                self._add(
+                    Heading(
+                        match.end() - match.start("atx"),
+                        _atx_title(data[match.end() : stop]),
+                        match.start("atx"),
+                        stop,
+                    )
+                )
                 at = stop
             elif kind in {"fence", "comment"}:
-                stop = _after_fence(data, match["fence"], stop) if kind == "fence" else _after_comment(data, match.end())
+                stop = (
+                    _after_fence(data, match["fence"], stop)
+                    if kind == "fence"
+                    else _after_comment(data, match.end())
+                )
                 at = stop or at
             elif kind == "other" or not self._is_below_blank(match.start()):
                 stop = 0
@@ -108,7 +131,10 @@ class _Scan:
         return line_end <= self._start or not self._data[above:line_end].strip(_BLANK)
 
     def _parse_from(self, at: int, doubtful: int) -> int:
-        """Parse from `at` beyond `doubtful` up to a line of hashes that proves to be a heading. Returns its end."""
+        """Parse from `at` beyond `doubtful` up to a line of hashes that proves to be a heading.
+
+        Returns its end.
+        """
         candidates = _ATX_LINE.finditer(self._data, doubtful)
         skipped = 0
         while (line := next(islice(candidates, skipped, None), None)) is not None:
@@ -120,7 +146,9 @@ class _Scan:
         return len(self._data)
 
     def _parse(self, at: int, stop: int, last: int | None = None) -> bool:
-        """Take what the parser sees between; with `last`, only if its last block is a heading that begins there."""
+        """Take what the parser sees between; with `last`, only if its last block is a heading that
+        begins there.
+        """
         data = self._data
         blocks = list(read_blocks(data, at, stop))
         if last is not None and (blocks[-1].kind, blocks[-1].start) != ("Heading", last):
@@ -136,13 +164,23 @@ class _Scan:
 
     def _add(self, heading: Heading) -> None:
         if len(self.headings) == MAX_HEADINGS:
-            raise MarkdownRefusedError("too-many-headings", f"more than {MAX_HEADINGS} headings; sections were not told apart")
+            raise MarkdownRefusedError(
+                "too-many-headings",
+                f"more than {MAX_HEADINGS} headings; sections were not told apart",
+            )
         self.headings.append(heading)
 
 
 def _after_fence(data: bytes, mark: bytes, at: int) -> int:
     """Where the line after the fence's end begins; 0 where it has none."""
-    return next((_line_stop(data, line.end()) for line in _CLOSE_FENCE.finditer(data, at - 1) if line[1].startswith(mark)), 0)
+    return next(
+        (
+            _line_stop(data, line.end())
+            for line in _CLOSE_FENCE.finditer(data, at - 1)
+            if line[1].startswith(mark)
+        ),
+        0,
+    )
 
 
 def _after_comment(data: bytes, at: int) -> int:
@@ -153,7 +191,9 @@ def _after_comment(data: bytes, at: int) -> int:
 def _heading(block: MarkdownBlock, data: bytes) -> Heading:
     start, stop = block.start, block.stop
     lines = data[start:stop].rstrip(b"\r\n")
-    start -= len(data[max(start - 3, 0) : start]) - len(data[max(start - 3, 0) : start].rstrip(b" "))
+    start -= len(data[max(start - 3, 0) : start]) - len(
+        data[max(start - 3, 0) : start].rstrip(b" ")
+    )
     underline = max(lines.rfind(b"\n"), lines.rfind(b"\r")) + 1
     if not underline and (atx := _ATX.match(lines)) is not None:
         return Heading(block.level, _atx_title(lines[atx.end() :]), start, stop)
@@ -167,11 +207,19 @@ def _line_stop(data: bytes, at: int) -> int:
 def _atx_title(rest: bytes) -> str:
     text = rest.strip(_BLANK)
     without = text.rstrip(b"#")
-    return _text(without.rstrip(_BLANK) if without != text and without[-1:] in {b"", b" ", b"\t"} else text)
+    return _text(
+        without.rstrip(_BLANK) if without != text and without[-1:] in {b"", b" ", b"\t"} else text
+    )
 
 
 def _joined(lines: bytes) -> str:
-    return _text(b" ".join(line.strip(_BLANK) for line in lines.replace(b"\r", b"\n").split(b"\n") if line.strip(_BLANK)))
+    return _text(
+        b" ".join(
+            line.strip(_BLANK)
+            for line in lines.replace(b"\r", b"\n").split(b"\n")
+            if line.strip(_BLANK)
+        )
+    )
 
 
 def _text(data: bytes) -> str:

@@ -1,6 +1,8 @@
-"""History: who wrote what, why, and what stood there before, as rows beside the objects that hold the texts.
+"""History: who wrote what, why, and what stood there before, as rows beside the objects that hold
+the texts.
 
-SQLite, since it answers by path, run and cause at any length and a write costs the same with ten rows or a million.
+SQLite, since it answers by path, run and cause at any length and a write costs the same with ten
+rows or a million.
 """
 
 from __future__ import annotations
@@ -37,10 +39,12 @@ CREATE TABLE IF NOT EXISTS sightings (
 CREATE INDEX IF NOT EXISTS sightings_by_path ON sightings (path, id);
 CREATE INDEX IF NOT EXISTS sightings_by_source ON sightings (source, id) WHERE source IS NOT NULL;
 CREATE TABLE IF NOT EXISTS pruned (path TEXT PRIMARY KEY, at TEXT NOT NULL) WITHOUT ROWID;
-"""
+"""  # noqa: E501
 
 PERSONS = "by a person"
-"""The outcome under which an ended act of a person's is kept among the runs, so that no budget of agents counts it."""
+"""The outcome under which an ended act of a person's is kept among the runs, so that no budget of
+agents counts it.
+"""
 _OF_AGENTS = f"outcome != '{PERSONS}'"
 _SMALL = 1 << 20
 _AFTER_ALL = "\U0010ffff"
@@ -51,7 +55,10 @@ _GARBLED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 WriteState = Literal["intended", "done", "void"]
 UNDO, RESTORE = "undo", "restore"
 BRINGS_BACK = frozenset({UNDO, RESTORE})
-"""Authors of a person's acts that bring back what stood there before. Each is a run of its own, but no agent's."""
+"""Authors of a person's acts that bring back what stood there before.
+
+Each is a run of its own, but no agent's.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +72,9 @@ class Author:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One write of the vault: digests of what stood there before and stands there after (None: no file)."""
+    """One write of the vault: digests of what stood there before and stands there after (None: no
+    file).
+    """
 
     id: int
     at: datetime
@@ -80,9 +89,11 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedWrite:
-    """A change that a person, or a program of theirs, was seen to have made, after the write of ours that has the number `write`.
+    """A change that a person, or a program of theirs, was seen to have made, after the write of
+    ours that has the number `write`.
 
-    `source` is where the file was before it moved, `digest` its content then: None when there is no file any more, or it is no note.
+    `source` is where the file was before it moved, `digest` its content then: None when there is no
+    file any more, or it is no note.
     """
 
     id: int
@@ -99,7 +110,10 @@ class _GarbledError(Exception):
 
 
 class History:
-    """The record of writes and runs. Its methods raise StorageFailedError when the disk refuses; threads may share it."""
+    """The record of writes and runs.
+
+    Its methods raise StorageFailedError when the disk refuses; threads may share it.
+    """
 
     def __init__(self, path: Path) -> None:
         """A garbled file is set aside under another name and a new one begun; `problem` says so."""
@@ -113,7 +127,8 @@ class History:
             except _GarbledError as error:
                 aside = _set_aside(path)
                 self.problem = (
-                    f"the history was unreadable ({error}) and was set aside as {aside}; earlier runs cannot be explained or undone"
+                    f"the history was unreadable ({error}) and was set aside as "
+                    f"{aside}; earlier runs cannot be explained or undone"
                 )
                 self._database = _open(path)
         self._unnoticed = self._paths_unnoticed()
@@ -124,53 +139,94 @@ class History:
             self._database.close()
 
     def intend(
-        self, *, at: datetime, path: str, author: Author, operation: str, before: str | None, after: str | None, temporary: str
+        self,
+        *,
+        at: datetime,
+        path: str,
+        author: Author,
+        operation: str,
+        before: str | None,
+        after: str | None,
+        temporary: str,
     ) -> Write:
         """Record, durably, that a write is about to be made."""
         write = Write(
-            id=0, at=at, path=path, author=author, operation=operation, before=before, after=after, temporary=temporary, state="intended"
-        )  # fmt: skip
+            id=0,
+            at=at,
+            path=path,
+            author=author,
+            operation=operation,
+            before=before,
+            after=after,
+            temporary=temporary,
+            state="intended",
+        )
         return self.intend_all([write])[0]
 
     def intend_all(self, writes: Sequence[Write]) -> list[Write]:
-        """The same for several at once: all of them are recorded, or none. Returns them with their numbers."""
+        """The same for several at once: all of them are recorded, or none.
+
+        Returns them with their numbers.
+        """
         columns = "at, path, by, run, causes, operation, before, after, temporary, state"
         sql = f"INSERT INTO writes ({columns}) VALUES (?,?,?,?,?,?,?,?,?,'intended')"  # noqa: S608
         with self._changing() as database:
             self._unnoticed.update(write.path for write in writes)
-            return [replace(write, id=int(database.execute(sql, _storable(_row(write))).lastrowid or 0)) for write in writes]
+            return [
+                replace(write, id=int(database.execute(sql, _storable(_row(write))).lastrowid or 0))
+                for write in writes
+            ]
 
     def settle(self, write: int, state: Literal["done", "void"]) -> None:
-        """Say how the intended write ended. Not durable by itself: after a power cut the next start settles it by what is on the disk."""
+        """Say how the intended write ended.
+
+        Not durable by itself: after a power cut the next start settles it by what is on the disk.
+        """
         self.settle_all([write], state)
 
     def settle_all(self, writes: Sequence[int], state: Literal["done", "void"]) -> None:
         """The same for several that ended alike."""
         with self._hastily() as database:
-            database.executemany("UPDATE writes SET state = ? WHERE id = ?", [(state, write) for write in writes])
+            database.executemany(
+                "UPDATE writes SET state = ? WHERE id = ?", [(state, write) for write in writes]
+            )
 
     def intended(self) -> list[Write]:
-        """Writes whose end was never recorded: the process died, or the disk failed, in the middle."""
+        """Writes whose end was never recorded: the process died, or the disk failed, in the
+        middle.
+        """
         return self._writes("state = 'intended' ORDER BY id", ())
 
     def unnoticed(self, path: str, digest: str | None) -> Write | None:
-        """The write that left `path` with that content, if the scanner has not come across it before."""
+        """The write that left `path` with that content, if the scanner has not come across it
+        before.
+        """
         if path not in self._unnoticed:
             return None
-        found = self._writes("path = ? AND noticed = 0 AND after IS ? AND state != 'void' ORDER BY id DESC LIMIT 1", (path, digest))
+        found = self._writes(
+            "path = ? AND noticed = 0 AND after IS ? AND state != 'void' ORDER BY id DESC LIMIT 1",
+            (path, digest),
+        )
         return found[0] if found else None
 
     def is_ours_since(self, write: Write, digest: str | None) -> bool:
-        """Whether that write, and those before it that were not noticed either, lead there from that content, with no other in between."""
+        """Whether that write, and those before it that were not noticed either, lead there from
+        that content, with no other in between.
+        """
         at = write.before
-        for earlier in self._writes("path = ? AND id < ? AND noticed = 0 AND state != 'void' ORDER BY id DESC", (write.path, write.id)):
+        for earlier in self._writes(
+            "path = ? AND id < ? AND noticed = 0 AND state != 'void' ORDER BY id DESC",
+            (write.path, write.id),
+        ):
             if at == digest:
                 return True
             at = earlier.before if earlier.after == at else at
         return at == digest
 
     def notice(self, writes: Sequence[Write]) -> None:
-        """Remember that the scanner has come across these, so that the same content is a person's when it comes again."""
+        """Remember that the scanner has come across these, so that the same content is a person's
+        when it comes again.
+        """
         with self._lock:
             with self._changing() as database:
                 sql = "UPDATE writes SET noticed = 1 WHERE path = ? AND id <= ? AND noticed = 0"
@@ -183,7 +239,10 @@ class History:
 
     def knows_text(self, path: str, digest: str) -> bool:
         """Whether a text of that digest was written, replaced or noticed at that path."""
-        written = "SELECT 1 FROM writes WHERE path = ? AND (before = ? OR after = ?) AND state != 'void' LIMIT 1"
+        written = (
+            "SELECT 1 FROM writes WHERE path = ? AND (before = ? OR after = ?) AND state != "
+            "'void' LIMIT 1"
+        )
         seen = "SELECT 1 FROM sightings WHERE path = ? AND digest = ? LIMIT 1"
         return bool(self._rows(written, (path, digest, digest)) or self._rows(seen, (path, digest)))
 
@@ -192,16 +251,33 @@ class History:
         return self._writes("run = ? AND state != 'void' ORDER BY id", (run,))
 
     def other_half(self, write: Write) -> Write | None:
-        """A move is two writes, one right after the other, of the place it came to and of the one it left. The other of the two."""
+        """A move is two writes, one right after the other, of the place it came to and of the one
+        it left. The other of the two.
+        """
         if write.operation != "Move":
             return None
         other = (write.after, write.before)
-        found = self._writes("id IN (?, ?) AND operation = 'Move' AND state != 'void'", (write.id - 1, write.id + 1))
-        return next((one for one in found if (one.before, one.after) == other and one.author == write.author), None)
+        found = self._writes(
+            "id IN (?, ?) AND operation = 'Move' AND state != 'void'", (write.id - 1, write.id + 1)
+        )
+        return next(
+            (
+                one
+                for one in found
+                if (one.before, one.after) == other and one.author == write.author
+            ),
+            None,
+        )
 
     def saw(self, at: datetime, seen: Sequence[tuple[str, str, str | None, str | None]]) -> None:
-        """Remember what people did: path, kind, where it was before, digest. Not durable by itself: it explains, and decides nothing."""
-        sql = "INSERT INTO sightings (at, path, kind, source, digest, write) SELECT ?,?,?,?,?, coalesce(max(id), 0) FROM writes"
+        """Remember what people did: path, kind, where it was before, digest.
+
+        Not durable by itself: it explains, and decides nothing.
+        """
+        sql = (
+            "INSERT INTO sightings (at, path, kind, source, digest, write) SELECT ?,?,?,?,?, "
+            "coalesce(max(id), 0) FROM writes"
+        )
         with self._hastily() as database:
             database.executemany(sql, [_storable((at.isoformat(), *one)) for one in seen])
 
@@ -210,12 +286,20 @@ class History:
         return self._sightings("path = ? ORDER BY id", (path,))
 
     def moved_from(self, path: str, after: int) -> list[ObservedWrite]:
-        """Moves by people from that path to others, after the write of that number, oldest first."""
+        """Moves by people from that path to others, after the write of that number, oldest
+        first.
+        """
         return self._sightings("source = ? AND write >= ? ORDER BY id", (path, after))
 
     def move_away(self, path: str, after: int) -> Write | None:
-        """The write at the new place, where that path was moved by a write of ours after the one of that number: the first such move."""
-        gone = self._writes("path = ? AND id > ? AND operation = 'Move' AND after IS NULL AND state != 'void' ORDER BY id", (path, after))
+        """The write at the new place, where that path was moved by a write of ours after the one of
+        that number: the first such move.
+        """
+        gone = self._writes(
+            "path = ? AND id > ? AND operation = 'Move' AND after IS NULL AND state != 'void' "
+            "ORDER BY id",
+            (path, after),
+        )
         return next((came for came in map(self.other_half, gone) if came is not None), None)
 
     def pruned(self, path: str) -> datetime | None:
@@ -227,7 +311,9 @@ class History:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The file as it is now, for questions that take long: nobody who writes waits for them."""
         with self._named():
-            database = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+            database = sqlite3.connect(
+                f"{self._path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False
+            )
             try:
                 database.execute("BEGIN")
                 yield database
@@ -235,13 +321,18 @@ class History:
                 database.close()
 
     def drop_writes(self, writes: Sequence[int]) -> None:
-        """Forget these. The newest write is never among them, or its number would be given again; of each path it is remembered."""
+        """Forget these.
+
+        The newest write is never among them, or its number would be given again; of each path it is
+        remembered.
+        """
         rows = [(write,) for write in writes]
         with self._changing() as database:
             database.executemany(
                 "INSERT INTO pruned (path, at) SELECT path, at FROM writes WHERE id = ? "
-                "ON CONFLICT (path) DO UPDATE SET at = max(at, excluded.at)", rows,
-            )  # fmt: skip
+                "ON CONFLICT (path) DO UPDATE SET at = max(at, excluded.at)",
+                rows,
+            )
             database.executemany("DELETE FROM writes WHERE id = ?", rows)
         with self._lock:
             self._unnoticed = self._paths_unnoticed()
@@ -254,13 +345,20 @@ class History:
             database.executemany("DELETE FROM run_causes WHERE run = ?", rows)
 
     def drop_sightings(self, before: datetime, horizon: datetime) -> int:
-        """Forget what people were seen to do before that; returns how much that was. What came after a sighting of between `before` and
-        `horizon` is not older than that one, whatever its own date says.
+        """Forget what people were seen to do before that; returns how much that was.
+
+        What came after a sighting of between `before` and `horizon` is not older than that one,
+        whatever its own date says.
         """
         span = (before.isoformat(), horizon.isoformat())
-        kept = "SELECT coalesce(min(id), 9223372036854775807) FROM sightings WHERE at >= ? AND at <= ?"
+        kept = (
+            "SELECT coalesce(min(id), 9223372036854775807) FROM sightings WHERE at >= ? AND at <= ?"
+        )
         with self._changing() as database:
-            return database.execute(f"DELETE FROM sightings WHERE id < ({kept}) AND (at < ? OR at > ?)", (*span, *span)).rowcount  # noqa: S608
+            return database.execute(
+                f"DELETE FROM sightings WHERE id < ({kept}) AND (at < ? OR at > ?)",  # noqa: S608
+                (*span, *span),
+            ).rowcount
 
     def done_after(self, write: int) -> list[Write]:
         """The writes with a later number than that which stand, oldest first."""
@@ -271,13 +369,28 @@ class History:
         return int(self._rows("SELECT coalesce(max(id), 0) FROM writes", ())[0][0])
 
     def save_run(
-        self, run: str, *, started: datetime, watcher: str, outcome: str, causes: Sequence[str], document: Mapping[str, object]
+        self,
+        run: str,
+        *,
+        started: datetime,
+        watcher: str,
+        outcome: str,
+        causes: Sequence[str],
+        document: Mapping[str, object],
     ) -> None:
         """Record a run, or what has become of it."""
         with self._changing() as database:
-            sql = "INSERT OR REPLACE INTO runs (id, started, watcher, outcome, document) VALUES (?,?,?,?,?)"
-            database.execute(sql, _storable((run, started.isoformat(), watcher, outcome, json.dumps(document))))
-            database.executemany("INSERT OR IGNORE INTO run_causes (cause, run) VALUES (?,?)", [(cause, run) for cause in causes])
+            sql = (
+                "INSERT OR REPLACE INTO runs (id, started, watcher, outcome, document) VALUES "
+                "(?,?,?,?,?)"
+            )
+            database.execute(
+                sql, _storable((run, started.isoformat(), watcher, outcome, json.dumps(document)))
+            )
+            database.executemany(
+                "INSERT OR IGNORE INTO run_causes (cause, run) VALUES (?,?)",
+                [(cause, run) for cause in causes],
+            )
 
     def run(self, run: str) -> dict[str, object] | None:
         """The run's document, or None."""
@@ -290,17 +403,30 @@ class History:
         return [json.loads(row[0]) for row in self._rows(sql, (before, before, limit))]
 
     def runs_that(
-        self, is_watcher: Callable[[str], bool], is_run: Callable[[Mapping[str, object]], bool], *, limit: int, before: str | None
-    ) -> list[dict[str, object]]:  # fmt: skip
-        """The same of those whose watcher, and then whose document, is wanted: a page is full whatever lies between. Reads no more
-        documents than it must; may take long where few are wanted.
+        self,
+        is_watcher: Callable[[str], bool],
+        is_run: Callable[[Mapping[str, object]], bool],
+        *,
+        limit: int,
+        before: str | None,
+    ) -> list[dict[str, object]]:
+        """The same of those whose watcher, and then whose document, is wanted: a page is full
+        whatever lies between. Reads no more documents than it must; may take long where few are
+        wanted.
         """
         found: list[dict[str, object]] = []
         place = before or _AFTER_ALL
         while len(found) < limit:
-            rows = self._rows("SELECT id, watcher FROM runs WHERE id < ? ORDER BY id DESC LIMIT ?", (place, _RUNS_AT_ONCE))
+            rows = self._rows(
+                "SELECT id, watcher FROM runs WHERE id < ? ORDER BY id DESC LIMIT ?",
+                (place, _RUNS_AT_ONCE),
+            )
             wanted = [row[0] for row in rows if is_watcher(_text(row[1]))]
-            documents = (document for run in wanted if (document := self.run(run)) is not None and is_run(document))
+            documents = (
+                document
+                for run in wanted
+                if (document := self.run(run)) is not None and is_run(document)
+            )
             found += itertools.islice(documents, limit - len(found))
             if len(rows) < _RUNS_AT_ONCE:
                 break
@@ -310,17 +436,27 @@ class History:
     def runs_of_causes(self, causes: Sequence[str]) -> list[dict[str, object]]:
         """Documents of all runs that carried one of these causes, oldest first."""
         marks = ",".join("?" * len(causes))
-        sql = f"SELECT document FROM runs WHERE id IN (SELECT run FROM run_causes WHERE cause IN ({marks})) ORDER BY id"  # noqa: S608
+        sql = (
+            "SELECT document FROM runs WHERE id IN (SELECT run FROM run_causes WHERE cause IN "  # noqa: S608
+            f"({marks})) ORDER BY id"
+        )
         return [json.loads(row[0]) for row in self._rows(sql, tuple(causes))]
 
     def unended(self) -> list[dict[str, object]]:
         """Documents of the runs whose end was not recorded."""
-        return [json.loads(row[0]) for row in self._rows("SELECT document FROM runs WHERE outcome IN ('running', 'waiting')", ())]
+        return [
+            json.loads(row[0])
+            for row in self._rows(
+                "SELECT document FROM runs WHERE outcome IN ('running', 'waiting')", ()
+            )
+        ]
 
     def count_runs(self, *, cause: str | None = None) -> int:
         """How many runs of agents have begun, in all or for a cause."""
         if cause is not None:
-            return int(self._rows("SELECT count(*) FROM run_causes WHERE cause = ?", (cause,))[0][0])
+            return int(
+                self._rows("SELECT count(*) FROM run_causes WHERE cause = ?", (cause,))[0][0]
+            )
         return int(self._rows(f"SELECT count(*) FROM runs WHERE {_OF_AGENTS}", ())[0][0])  # noqa: S608
 
     def runs_begun(self, since: datetime, until: datetime) -> set[str]:
@@ -329,33 +465,57 @@ class History:
         return {row[0] for row in self._rows(sql, (since.isoformat(), until.isoformat()))}
 
     def spent(self, since: datetime) -> dict[str, object]:
-        """How many runs have begun since then, and what they came to: US dollars, tokens in and out."""
-        sums = ", ".join(f"coalesce(sum(json_extract(document, '$.{name}')), 0)" for name in ("cost_usd", "input_tokens", "output_tokens"))
+        """How many runs have begun since then, and what they came to: US dollars, tokens in and
+        out.
+        """
+        sums = ", ".join(
+            f"coalesce(sum(json_extract(document, '$.{name}')), 0)"
+            for name in ("cost_usd", "input_tokens", "output_tokens")
+        )
         sql = f"SELECT count(*), {sums} FROM runs WHERE started >= ? AND {_OF_AGENTS}"  # noqa: S608
         ((runs, cost, tokens_in, tokens_out),) = self._rows(sql, (since.isoformat(),))
-        return {"runs": int(runs), "cost_usd": round(float(cost), 6), "input_tokens": int(tokens_in), "output_tokens": int(tokens_out)}
+        return {
+            "runs": int(runs),
+            "cost_usd": round(float(cost), 6),
+            "input_tokens": int(tokens_in),
+            "output_tokens": int(tokens_out),
+        }
 
     def _paths_unnoticed(self) -> set[str]:
         """Asked once, so that a walk over a whole vault need not ask for each file."""
-        return {_text(row[0]) for row in self._rows("SELECT DISTINCT path FROM writes WHERE noticed = 0", ())}
+        return {
+            _text(row[0])
+            for row in self._rows("SELECT DISTINCT path FROM writes WHERE noticed = 0", ())
+        }
 
     def _writes(self, where: str, values: tuple[object, ...]) -> list[Write]:
         columns = "id, at, path, by, run, causes, operation, before, after, temporary, state"
-        return [_write(row) for row in self._rows(f"SELECT {columns} FROM writes WHERE {where}", values)]  # noqa: S608
+        return [
+            _write(row)
+            for row in self._rows(f"SELECT {columns} FROM writes WHERE {where}", values)  # noqa: S608
+        ]
 
     def _rows(self, sql: str, values: tuple[object, ...]) -> list[tuple[str, ...]]:
         with self._lock, self._named():
             return self._database.execute(sql, _storable(values)).fetchall()
 
     def _sightings(self, where: str, values: tuple[object, ...]) -> list[ObservedWrite]:
-        rows = self._rows(f"SELECT id, at, path, kind, source, digest, write FROM sightings WHERE {where}", values)  # noqa: S608
+        rows = self._rows(
+            f"SELECT id, at, path, kind, source, digest, write FROM sightings WHERE {where}",  # noqa: S608
+            values,
+        )
         return [
             ObservedWrite(
-                id=int(row[0]), at=datetime.fromisoformat(row[1]), path=_text(row[2]), kind=row[3],
-                source=None if row[4] is None else _text(row[4]), digest=row[5], write=int(row[6]),
+                id=int(row[0]),
+                at=datetime.fromisoformat(row[1]),
+                path=_text(row[2]),
+                kind=row[3],
+                source=None if row[4] is None else _text(row[4]),
+                digest=row[5],
+                write=int(row[6]),
             )
             for row in rows
-        ]  # fmt: skip
+        ]
 
     @contextlib.contextmanager
     def _hastily(self) -> Iterator[sqlite3.Connection]:
@@ -378,16 +538,24 @@ class History:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            if _is_garbled(error):  # found in the middle of work: the next start looks at all of it, and sets it aside
+            if _is_garbled(
+                error
+            ):  # found in the middle of work: the next start looks at all of it, and sets it aside
                 with contextlib.suppress(OSError):
                     self._doubt.touch()
-            raise StorageFailedError(f"the history could not be read or written: {error}") from error
+            raise StorageFailedError(
+                f"the history could not be read or written: {error}"
+            ) from error
 
 
 def _open(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    is_doubtful = path.with_name(f"{path.name}-wal").exists() or _doubt_of(path).exists() or path.stat().st_size < _SMALL
+    is_doubtful = (
+        path.with_name(f"{path.name}-wal").exists()
+        or _doubt_of(path).exists()
+        or path.stat().st_size < _SMALL
+    )
     database = sqlite3.connect(path, check_same_thread=False)
     try:
         database.execute("PRAGMA journal_mode = WAL")
@@ -430,8 +598,13 @@ def _set_aside(path: Path) -> str:
 
 
 def _storable(values: Sequence[object]) -> tuple[object, ...]:
-    """Names that are not UTF-8 hold lone surrogates, which SQLite's text cannot: they go in as bytes."""
-    return tuple(_as_bytes(value) if isinstance(value, str) and not value.isascii() else value for value in values)
+    """Names that are not UTF-8 hold lone surrogates, which SQLite's text cannot: they go in as
+    bytes.
+    """
+    return tuple(
+        _as_bytes(value) if isinstance(value, str) and not value.isascii() else value
+        for value in values
+    )
 
 
 def _as_bytes(text: str) -> str | bytes:
@@ -454,9 +627,16 @@ def _write(row: tuple[str, ...]) -> Write:
     path = _text(row[2])
     author = Author(by=row[3], run=row[4], causes=tuple(json.loads(row[5])))
     return Write(
-        id=int(row[0]), at=datetime.fromisoformat(row[1]), path=path, author=author, operation=row[6], before=row[7], after=row[8],
-        temporary=row[9], state=row[10],  # type: ignore[arg-type]
-    )  # fmt: skip
+        id=int(row[0]),
+        at=datetime.fromisoformat(row[1]),
+        path=path,
+        author=author,
+        operation=row[6],
+        before=row[7],
+        after=row[8],
+        temporary=row[9],
+        state=row[10],  # type: ignore[arg-type]
+    )
 
 
 def _text(value: str | bytes) -> str:

@@ -1,6 +1,8 @@
-"""Incoming: a content of any size on its way into the objects, written and hashed piece by piece, never in memory as a whole.
+"""Incoming: a content of any size on its way into the objects, written and hashed piece by piece,
+never in memory as a whole.
 
-What is not kept in the end is removed; what a kill leaves, the next start sweeps away with all that is unfinished.
+What is not kept in the end is removed; what a kill leaves, the next start sweeps away with all that
+is unfinished.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ _CHUNK = 1 << 20
 
 
 class IncomingFile:
-    """Use it with `with`; methods block on the disk and raise StorageFailedError. `size` is in bytes, `digest` SHA-256, both so far."""
+    """Use it with `with`; methods block on the disk and raise StorageFailedError.
+
+    `size` is in bytes, `digest` SHA-256, both so far.
+    """
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
@@ -67,14 +72,24 @@ class IncomingFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         let_go(self._descriptor)
-        with contextlib.suppress(OSError):  # it has another name by now, or is swept at the next start
+        with contextlib.suppress(
+            OSError
+        ):  # it has another name by now, or is swept at the next start
             self._path.unlink()
 
 
 def keep_open(objects: ObjectStore, descriptor: int) -> str:
-    """Keep all that an open file holds; returns its digest. OSError when it cannot be read, StorageFailedError when it cannot be kept."""
+    """Keep all that an open file holds; returns its digest.
+
+    OSError when it cannot be read, StorageFailedError when it cannot be kept.
+    """
     os.lseek(descriptor, 0, os.SEEK_SET)
     if os.fstat(descriptor).st_size <= _SMALL:
         return objects.put(read_all(descriptor))
@@ -86,4 +101,7 @@ def keep_open(objects: ObjectStore, descriptor: int) -> str:
 
 
 def _failed(error: OSError) -> StorageFailedError:
-    return StorageFailedError(f"a content could not be kept: {error.strerror or os.strerror(errno.EIO)}", errno=error.errno)
+    return StorageFailedError(
+        f"a content could not be kept: {error.strerror or os.strerror(errno.EIO)}",
+        errno=error.errno,
+    )

@@ -1,7 +1,8 @@
-"""Index: what the vault held when it was last looked at, by folder, in memory; and its copy on disk.
+"""Index: what the vault held when it was last looked at, by folder, in memory; and its copy on
+disk.
 
-Derived: delete the copy and the next start reads the vault anew. The copy is a whole snapshot plus a log of what changed since, so that
-noticing a change costs the same in a small and a large vault.
+Derived: delete the copy and the next start reads the vault anew. The copy is a whole snapshot plus
+a log of what changed since, so that noticing a change costs the same in a small and a large vault.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _LOG_LIMIT = 8 << 20
 
 
 class IndexEntry(NamedTuple):
-    """One file as last seen: times in nanoseconds, size in bytes, SHA-256 in hex (None: not a note, so not read)."""
+    """One file as last seen: times in nanoseconds, size in bytes, SHA-256 in hex (None: not a note,
+    so not read).
+    """
 
     mtime_ns: int
     ctime_ns: int
@@ -47,8 +50,9 @@ class IndexEntry(NamedTuple):
 class VaultIndex:
     """The files of the vault by folder. One thread changes it; others may read single entries.
 
-    `contexts_version` grows when a context file comes, goes or changes its size, so that what is told of them need be made but once;
-    `version` grows with every change of any file, and `version_of` a folder is what it was at the last one of a file directly in it.
+    `contexts_version` grows when a context file comes, goes or changes its size, so that what is
+    told of them need be made but once; `version` grows with every change of any file, and
+    `version_of` a folder is what it was at the last one of a file directly in it.
     """
 
     def __init__(self) -> None:
@@ -93,7 +97,9 @@ class VaultIndex:
         """That folder and every folder below it, as far as they are known."""
         found = [folder] if folder in self._folders else []
         for place in found:
-            found += [f"{place}/{name}" if place else name for name in self._children.get(place, ())]
+            found += [
+                f"{place}/{name}" if place else name for name in self._children.get(place, ())
+            ]
         return found
 
     def all_folders(self) -> list[str]:
@@ -116,7 +122,10 @@ class VaultIndex:
 
     def is_context_file(self, path: str) -> bool:
         """Whether that path is its folder's context file."""
-        return path.rpartition("/")[2] in CONTEXT_NAMES and self.context_file(path.rpartition("/")[0]) == path
+        return (
+            path.rpartition("/")[2] in CONTEXT_NAMES
+            and self.context_file(path.rpartition("/")[0]) == path
+        )
 
     def set(self, path: str, entry: IndexEntry | None) -> None:
         """Remember what is there now; None: nothing."""
@@ -174,7 +183,10 @@ class VaultIndex:
 
 
 class IndexSnapshot:
-    """The index's copy on disk. It is never the only copy of anything, so it is written without waiting for the disk."""
+    """The index's copy on disk.
+
+    It is never the only copy of anything, so it is written without waiting for the disk.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._base = folder / "snapshot.json"
@@ -183,14 +195,25 @@ class IndexSnapshot:
         self.problem: str | None = None
 
     def load(self) -> VaultIndex | None:
-        """The index as it was kept, or None when there is none or it cannot be read (`problem` then says why)."""
+        """The index as it was kept, or None when there is none or it cannot be read (`problem` then
+        says why).
+        """
         if not self._base.exists():
             return None
         try:
             index = _index_of(self._base.read_bytes())
             self._replay(index)
-        except (OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
-            self.problem = f"the snapshot was unreadable ({error}) and was set aside; the vault is read anew"
+        except (
+            OSError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+        ) as error:
+            self.problem = (
+                f"the snapshot was unreadable ({error}) and was set aside; the vault is read anew"
+            )
             with contextlib.suppress(OSError):
                 self._base.replace(self._base.with_suffix(".garbled"))
             return None
@@ -198,7 +221,9 @@ class IndexSnapshot:
 
     def save(self, index: VaultIndex) -> None:
         """Write the whole index anew and empty the log."""
-        payload = json.dumps({folder: index.entries(folder) for folder in index.all_folders()}, separators=(",", ":")).encode()
+        payload = json.dumps(
+            {folder: index.entries(folder) for folder in index.all_folders()}, separators=(",", ":")
+        ).encode()
         temporary = self._base.with_suffix(".tmp")
         try:
             temporary.write_bytes(b"%d %08x\n" % (_VERSION, zlib.crc32(payload)) + payload)
@@ -234,7 +259,9 @@ class IndexSnapshot:
         for line in self._log.read_bytes().split(b"\n"):
             try:
                 path, entry = json.loads(line)
-            except ValueError:  # written in part when the program died; what it was about shows as a difference in the next walk
+            # written in part when the program died; what it was about shows as a difference in the
+            # next walk
+            except ValueError:
                 continue
             index.set(path, IndexEntry(*entry) if entry else None)
 

@@ -1,7 +1,8 @@
 """Late: files that were replaced or removed while a program had them open for writing.
 
-What such a program writes afterwards goes into a file without a name, so it is kept open here until that program has closed it. Linux says
-who is writing through a file lease; elsewhere the file is kept for half a minute.
+What such a program writes afterwards goes into a file without a name, so it is kept open here until
+that program has closed it. Linux says who is writing through a file lease; elsewhere the file is
+kept for half a minute.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ _KEPT_S = 30.0
 
 @dataclass(slots=True, kw_only=True)
 class LateWrite:
-    """A file that lost its name: where it was, and the digest of what it held when that was last in a safe place.
+    """A file that lost its name: where it was, and the digest of what it held when that was last in
+    a safe place.
 
-    `until` is when to give up (monotonic seconds); `mark` is its status at the last look, `read` at the last time its bytes were read.
+    `until` is when to give up (monotonic seconds); `mark` is its status at the last look, `read` at
+    the last time its bytes were read.
     """
 
     path: VaultPath
@@ -48,7 +51,9 @@ class LateWrites:
         return len(self._files)
 
     def keep(self, path: VaultPath, descriptor: int, digest: str) -> None:
-        """Go on watching an open file that has just lost its name `path`, if somebody may be writing into it. Never fails."""
+        """Go on watching an open file that has just lost its name `path`, if somebody may be
+        writing into it. Never fails.
+        """
         with contextlib.suppress(OSError):  # then it is kept, to be looked at later
             if is_being_written(descriptor) is False and digest_of_open(descriptor) == digest:
                 return  # in this order: who was done before the first look is seen by the second
@@ -58,7 +63,16 @@ class LateWrites:
             return  # no descriptor is left to keep it with, and the write stands
         if len(self._files) == _MOST:
             let_go(self._files.pop(0).descriptor)
-        self._files.append(LateWrite(path=path, digest=digest, descriptor=copy, until=self._now() + _KEPT_S, mark=mark, read=mark))
+        self._files.append(
+            LateWrite(
+                path=path,
+                digest=digest,
+                descriptor=copy,
+                until=self._now() + _KEPT_S,
+                mark=mark,
+                read=mark,
+            )
+        )
 
     def follow(self, source: VaultPath, target: VaultPath) -> None:
         """The note at `source` is now at `target`."""
@@ -67,7 +81,9 @@ class LateWrites:
                 file.path = target
 
     def arrived(self, *, last_call: bool = False) -> Iterator[tuple[LateWrite, bytes]]:
-        """Files whose bytes have changed and rest, with those bytes. Set `digest` when they are in a safe place, or they come again.
+        """Files whose bytes have changed and rest, with those bytes.
+
+        Set `digest` when they are in a safe place, or they come again.
 
         `last_call`: nobody will ask again, so those that do not rest yet come too.
         """
@@ -90,7 +106,9 @@ class LateWrites:
             let_go(self._files.pop().descriptor)
 
     def _look(self, file: LateWrite, *, last_call: bool) -> tuple[bool, bytes | None]:
-        """Whether nobody can write into it any more, and its bytes, if they are to be looked at now."""
+        """Whether nobody can write into it any more, and its bytes, if they are to be looked at
+        now.
+        """
         being_written = is_being_written(file.descriptor)
         over = being_written is False or (being_written is None and self._now() >= file.until)
         with contextlib.suppress(OSError):  # unreadable now: another time
@@ -105,7 +123,9 @@ def is_being_written(descriptor: int) -> bool | None:
     if not hasattr(fcntl, "F_SETLEASE"):
         return None
     try:
-        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # should the lease be broken in its moment: a signal that does nothing
+        fcntl.fcntl(
+            descriptor, fcntl.F_SETSIG, signal.SIGURG
+        )  # should the lease be broken in its moment: a signal that does nothing
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except BlockingIOError:
         return True

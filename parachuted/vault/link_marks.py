@@ -1,7 +1,7 @@
 """Link marks: where links to files stand in a note, found without parsing the whole of it.
 
-What stands in code or comments does not count, nor does the world outside. Each byte is looked at a bounded number of times, whatever is
-left open.
+What stands in code or comments does not count, nor does the world outside. Each byte is looked at a
+bounded number of times, whatever is left open.
 """
 
 from __future__ import annotations
@@ -20,11 +20,15 @@ Form: TypeAlias = Literal["wiki", "single", "double", "bare", "angle"]
 
 _MARK = re.compile(rb"[\\`~<%\[\]]")
 _WIKI = re.compile(rb"\[\[([^\[\]\r\n#|]*+)(?:#([^\[\]\r\n|]*+))?(?:\|([^\[\]\r\n]*+))?\]\]")
-_IN_MATTER = re.compile(rb"""(["'])\[\[([^\[\]\r\n#|]*+)(?:#([^\[\]\r\n|]*+))?(?:\|([^\[\]\r\n]*+))?\]\]\1""")
-_BARE = rb"(?P<bare>(?:[^\s()\\<]|\\.)(?>(?:[^\s()\\]|\\.|\((?>(?:[^\s()\\]|\\.|\((?>(?:[^\s()\\]|\\.)*)\))*)\))*))"
+_IN_MATTER = re.compile(
+    rb"""(["'])\[\[([^\[\]\r\n#|]*+)(?:#([^\[\]\r\n|]*+))?(?:\|([^\[\]\r\n]*+))?\]\]\1"""
+)
+_BARE = rb"(?P<bare>(?:[^\s()\\<]|\\.)(?>(?:[^\s()\\]|\\.|\((?>(?:[^\s()\\]|\\.|\((?>(?:[^\s()\\]|\\.)*)\))*)\))*))"  # noqa: E501
 _TARGET = rb"(?:<(?P<angle>(?>(?:[^<>\\\r\n]|\\.)*))>|" + _BARE + rb")"
-_TITLE = rb"""(?:"(?>(?:[^"\\]|\\.){0,2000})"|'(?>(?:[^'\\]|\\.){0,2000})'|\((?>(?:[^()\\]|\\.){0,2000})\))"""
-_INLINE = re.compile(rb"\]\([ \t]*+(?:\r?\n[ \t]*+)?" + _TARGET + rb"(?:\s++" + _TITLE + rb")?\s*+\)")
+_TITLE = rb"""(?:"(?>(?:[^"\\]|\\.){0,2000})"|'(?>(?:[^'\\]|\\.){0,2000})'|\((?>(?:[^()\\]|\\.){0,2000})\))"""  # noqa: E501
+_INLINE = re.compile(
+    rb"\]\([ \t]*+(?:\r?\n[ \t]*+)?" + _TARGET + rb"(?:\s++" + _TITLE + rb")?\s*+\)"
+)
 _DEFINITION = re.compile(rb"\[(?!\^)([^\[\]\r\n]++)\]:[ \t]*+" + _TARGET)
 _TICKS = re.compile(rb"`++")
 _TILDES = re.compile(rb"~{3,}+")
@@ -52,42 +56,63 @@ class LinkMark:
 
 
 def find_links(note: Note) -> Iterator[LinkMark]:
-    """Every link of the note, in order; those that name no file, but a place in the note itself, are left out."""
+    """Every link of the note, in order; those that name no file, but a place in the note itself,
+    are left out.
+    """
     yield from _matter_links(note)
     yield from _body_links(note)
 
 
 def _matter_links(note: Note) -> Iterator[LinkMark]:
     """Links that are the whole of a quoted value, as Obsidian's properties hold them."""
-    if note.frontmatter is None or b"[[" not in note.data[note.frontmatter.start : note.frontmatter.stop]:
+    if (
+        note.frontmatter is None
+        or b"[[" not in note.data[note.frontmatter.start : note.frontmatter.stop]
+    ):
         return
     for match in _IN_MATTER.finditer(note.data, note.frontmatter.start, note.frontmatter.stop):
-        line = note.data[max(note.data.rfind(b"\n", 0, match.start()) + 1, match.start() - _WIDEST_MARGIN) : match.start()]
+        line = note.data[
+            max(
+                note.data.rfind(b"\n", 0, match.start()) + 1, match.start() - _WIDEST_MARGIN
+            ) : match.start()
+        ]
         if not line.lstrip().startswith(b"#"):
             yield from _wiki(match, "wiki", "single" if match[1] == b"'" else "double", first=2)
 
 
-def _wiki(match: re.Match[bytes], kind: LinkKind, form: Form, *, first: int = 1) -> Iterator[LinkMark]:
+def _wiki(
+    match: re.Match[bytes], kind: LinkKind, form: Form, *, first: int = 1
+) -> Iterator[LinkMark]:
     start, stop = match.span(first)
     text = match[first]
-    if match[first + 2] is not None and match[first + 1] is None:  # in a table the bar is written `\|`
+    if (
+        match[first + 2] is not None and match[first + 1] is None
+    ):  # in a table the bar is written `\|`
         text = text.removesuffix(b"\\")
     stop = start + len(text.rstrip())
     start += len(text) - len(text.lstrip())
     anchor = match[first + 1]
-    anchor = anchor.removesuffix(b"\\") if anchor is not None and match[first + 2] is not None else anchor
+    anchor = (
+        anchor.removesuffix(b"\\")
+        if anchor is not None and match[first + 2] is not None
+        else anchor
+    )
     if stop > start and not ABROAD_WIKI.match(text.lstrip()):
         yield LinkMark(kind, form, Span(start=start, stop=stop), anchor, match[first + 2])
 
 
 def _written_target(match: re.Match[bytes], kind: LinkKind, label: bytes) -> Iterator[LinkMark]:
-    """A link in markdown's own way, unless it leads out of the vault or to a place in the note itself."""
+    """A link in markdown's own way, unless it leads out of the vault or to a place in the note
+    itself.
+    """
     form: Form = "bare" if match["bare"] is not None else "angle"
     text = match[form]
     path, mark, anchor = text.partition(b"#")
     if path and not _ABROAD.match(path):
         start = match.start(form)
-        yield LinkMark(kind, form, Span(start=start, stop=start + len(path)), anchor if mark else None, label)
+        yield LinkMark(
+            kind, form, Span(start=start, stop=start + len(path)), anchor if mark else None, label
+        )
 
 
 def _body_links(note: Note) -> Iterator[LinkMark]:
@@ -96,7 +121,11 @@ def _body_links(note: Note) -> Iterator[LinkMark]:
 
 
 class _Scan:
-    """One pass over the body. `_open` holds the brackets that wait for their end; what was once sought in vain is not sought again."""
+    """One pass over the body.
+
+    `_open` holds the brackets that wait for their end; what was once sought in vain is not sought
+    again.
+    """
 
     def __init__(self, data: bytes, start: int) -> None:
         self._data, self._start = data, start
@@ -123,7 +152,11 @@ class _Scan:
 
     def _bracket(self, here: int) -> Generator[LinkMark, None, int]:
         data = self._data
-        is_embed = here > self._start and data[here - 1 : here] == b"!" and data[here - 2 : here - 1] != b"\\"
+        is_embed = (
+            here > self._start
+            and data[here - 1 : here] == b"!"
+            and data[here - 2 : here - 1] != b"\\"
+        )
         if (wiki := _WIKI.match(data, here)) is not None:
             yield from _wiki(wiki, "embed" if is_embed else "wiki", "wiki")
             return wiki.end()
@@ -150,10 +183,16 @@ class _Scan:
     def _begins_line(self, here: int) -> bool:
         margin = self._data[max(self._start, here - _DEEPEST - 1) : here]
         before = margin.rpartition(b"\n")[2]
-        return not before.strip(b" ") and (b"\n" in margin or here - self._start == len(before)) and len(before) <= _DEEPEST
+        return (
+            not before.strip(b" ")
+            and (b"\n" in margin or here - self._start == len(before))
+            and len(before) <= _DEEPEST
+        )
 
     def _after_code(self, here: int) -> int:
-        """Where what a fence or backticks hide ends; just after the marks where they hide nothing."""
+        """Where what a fence or backticks hide ends; just after the marks where they hide
+        nothing.
+        """
         run = (_TICKS if self._data[here : here + 1] == b"`" else _TILDES).match(self._data, here)
         if run is None:
             return here + 1
@@ -167,17 +206,25 @@ class _Scan:
                 self._runs.setdefault(len(one[0]), []).append(one.start())
         places = self._runs.get(len(run[0]), [])
         index = bisect_left(places, run.end())
-        return places[index] + len(run[0]) if index < len(places) and places[index] < self._paragraph_end(here) else run.end()
+        return (
+            places[index] + len(run[0])
+            if index < len(places) and places[index] < self._paragraph_end(here)
+            else run.end()
+        )
 
     def _is_fence(self, here: int, run: re.Match[bytes]) -> bool:
         margin = self._data[max(self._start, here - _WIDEST_MARGIN) : here]
         before = margin.rpartition(b"\n")[2]
-        if _MARGIN.match(before) is None or not (b"\n" in margin or here - self._start == len(before)):
+        if _MARGIN.match(before) is None or not (
+            b"\n" in margin or here - self._start == len(before)
+        ):
             return False
         if run[0].startswith(b"~"):
             return True
         line_stop = self._data.find(b"\n", run.end())
-        return self._data.find(b"`", run.end(), line_stop if line_stop >= 0 else len(self._data)) < 0
+        return (
+            self._data.find(b"`", run.end(), line_stop if line_stop >= 0 else len(self._data)) < 0
+        )
 
     def _after_fence(self, run: re.Match[bytes]) -> int:
         for line in _CLOSE_FENCE.finditer(self._data, run.end()):

@@ -1,4 +1,6 @@
-"""Link setting: how the program that a vault is edited with writes links, as far as its settings say."""
+"""Link setting: how the program that a vault is edited with writes links, as far as its settings
+say.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ _LARGEST = 1 << 20
 
 
 def link_setting(vault: Path) -> Literal["wiki", "markdown"] | None:
-    """What Obsidian's settings in the vault say, which without a word means wikilinks; None where there are none. Blocks on the disk."""
+    """What Obsidian's settings in the vault say, which without a word means wikilinks; None where
+    there are none. Blocks on the disk.
+    """
     settings = vault / ".obsidian"
     if settings.is_symlink() or not settings.is_dir():
         return None

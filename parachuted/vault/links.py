@@ -1,6 +1,8 @@
-"""Links: which files a note names, which files these are, and how to rewrite a target and leave every other byte alone.
+"""Links: which files a note names, which files these are, and how to rewrite a target and leave
+every other byte alone.
 
-A target may be a name alone, a path from the vault, a path from the note's own folder, or the end of a path; case does not matter.
+A target may be a name alone, a path from the vault, a path from the note's own folder, or the end
+of a path; case does not matter.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
 from parachuted.vault.frontmatter import Span
-from parachuted.vault.link_marks import ABROAD_WIKI, LONGEST_LABEL, Form, LinkKind, LinkMark, find_links
+from parachuted.vault.link_marks import (
+    ABROAD_WIKI,
+    LONGEST_LABEL,
+    Form,
+    LinkKind,
+    LinkMark,
+    find_links,
+)
 from parachuted.vault.note import Note
 
 _ESCAPED = re.compile(rb"\\([!-/:-@\[-`{-~])")
@@ -24,9 +33,13 @@ _SUFFIX = ".md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One link to a file. `target` is its path part as it is meant, escapes undone; `span` is where that stands, in bytes; `line` from 1.
+    """One link to a file.
 
-    `form` says how it is written: `wiki`, the same within the quotes of a frontmatter value (`single`, `double`), `bare` or `angle`.
+    `target` is its path part as it is meant, escapes undone; `span` is where that stands, in bytes;
+    `line` from 1.
+
+    `form` says how it is written: `wiki`, the same within the quotes of a frontmatter value
+    (`single`, `double`), `bare` or `angle`.
     """
 
     kind: LinkKind
@@ -39,14 +52,17 @@ class Link:
 
 
 def links_in(note: Note) -> tuple[Link, ...]:
-    """Every link of the note to a file, in order; links to a place in the note itself have no file and are left out. Never raises."""
+    """Every link of the note to a file, in order; links to a place in the note itself have no file
+    and are left out. Never raises.
+    """
     if not note.is_read:
         return ()
     return tuple(_told(find_links(note), note.data))
 
 
 def rewrite_links(note: Note, replace: Callable[[Link], str | None]) -> bytes:
-    """The note with other targets: what `replace` gives (None: as it is) is written as the old target was. All other bytes are the same.
+    """The note with other targets: what `replace` gives (None: as it is) is written as the old
+    target was. All other bytes are the same.
 
     A target that cannot be written in that form (see `written`) stays as it is.
     """
@@ -61,14 +77,21 @@ def rewrite_links(note: Note, replace: Callable[[Link], str | None]) -> bytes:
 
 
 def written(link: Link, target: str, data: bytes) -> bytes | None:
-    """The target as it is to stand in that link's place; None where its form cannot hold it: `[[a#b]]` never means a file `a#b`."""
+    """The target as it is to stand in that link's place; None where its form cannot hold it:
+    `[[a#b]]` never means a file `a#b`.
+    """
     try:
         text = target.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return None
     if link.form in {"bare", "angle"}:
         return _percent(text, link.form, old=data[link.span.start : link.span.stop])
-    if not target or target != target.strip() or _NOT_IN_WIKI.search(text) or ABROAD_WIKI.match(text):
+    if (
+        not target
+        or target != target.strip()
+        or _NOT_IN_WIKI.search(text)
+        or ABROAD_WIKI.match(text)
+    ):
         return None
     if link.form == "single":
         return text.replace(b"'", b"''")
@@ -83,7 +106,10 @@ def _percent(text: bytes, form: Form, *, old: bytes) -> bytes:
         text.decode()
     except UnicodeDecodeError:
         raw = False
-    return b"".join(b"%%%02X" % one if one in unsafe or (one >= 0x80 and not raw) else bytes([one]) for one in text)  # noqa: PLR2004
+    return b"".join(
+        b"%%%02X" % one if one in unsafe or (one >= 0x80 and not raw) else bytes([one])  # noqa: PLR2004
+        for one in text
+    )
 
 
 def _told(found: Iterable[LinkMark], data: bytes) -> Iterator[Link]:
@@ -96,7 +122,15 @@ def _told(found: Iterable[LinkMark], data: bytes) -> Iterator[Link]:
             at = one.span.start
             anchor = None if one.anchor is None else _target(one.anchor, one.form)
             label = None if one.label is None else _text(one.label[:LONGEST_LABEL])
-            yield Link(kind=one.kind, target=target, anchor=anchor, label=label, span=one.span, line=line, form=one.form)
+            yield Link(
+                kind=one.kind,
+                target=target,
+                anchor=anchor,
+                label=label,
+                span=one.span,
+                line=line,
+                form=one.form,
+            )
 
 
 def _target(raw: bytes, form: Form) -> str:
@@ -124,8 +158,14 @@ class LinkNames(Protocol):
 
 
 def name_key(name: str) -> str:
-    """A name, or a path, without what does not matter: letter case, and how accents are put together."""
-    return name.lower() if name.isascii() else unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).lower())
+    """A name, or a path, without what does not matter: letter case, and how accents are put
+    together.
+    """
+    return (
+        name.lower()
+        if name.isascii()
+        else unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).lower())
+    )
 
 
 def resolve(link: Link, source: str, names: LinkNames) -> str | None:
@@ -133,8 +173,14 @@ def resolve(link: Link, source: str, names: LinkNames) -> str | None:
     return resolve_target(link.target, source, names, from_folder=link.form in {"bare", "angle"})
 
 
-def resolve_target(target: str, source: str, names: LinkNames, *, from_folder: bool = False) -> str | None:
-    """The file of that target. `from_folder`: a path is first looked for from the note's own folder, as markdown's own links mean it."""
+def resolve_target(
+    target: str, source: str, names: LinkNames, *, from_folder: bool = False
+) -> str | None:
+    """The file of that target.
+
+    `from_folder`: a path is first looked for from the note's own folder, as markdown's own links
+    mean it.
+    """
     folder = posixpath.dirname(source)
     if target.startswith("/"):
         return _first(_at([target.lstrip("/")], names))
@@ -146,31 +192,48 @@ def resolve_target(target: str, source: str, names: LinkNames, *, from_folder: b
 
 
 def leads_straight(link: Link, source: str, path: str) -> bool:
-    """Whether the link is a path from the note's own folder, as every program that reads markdown understands it."""
+    """Whether the link is a path from the note's own folder, as every program that reads markdown
+    understands it.
+    """
     if link.form not in {"bare", "angle"} or link.target.startswith("/"):
         return False
-    return name_key(_joined(posixpath.dirname(source), link.target)) in {name_key(path), name_key(path.removesuffix(_SUFFIX))}
+    return name_key(_joined(posixpath.dirname(source), link.target)) in {
+        name_key(path),
+        name_key(path.removesuffix(_SUFFIX)),
+    }
 
 
 def spelled(
-    link: Link, *, was: tuple[str, str], now: tuple[str, str], names: LinkNames, data: bytes, whole: bool = False
-) -> str | None:  # fmt: skip
+    link: Link,
+    *,
+    was: tuple[str, str],
+    now: tuple[str, str],
+    names: LinkNames,
+    data: bytes,
+    whole: bool = False,
+) -> str | None:
     """How the link is to be written for its new target, in the manner it is; None: that cannot be.
 
-    `was` and `now` are the note's path and the target's, before and after; `names` the files afterwards; `data` the note. `whole`: never by
-    a name alone, which may be that of another file that `names` does not have.
+    `was` and `now` are the note's path and the target's, before and after; `names` the files
+    afterwards; `data` the note. `whole`: never by a name alone, which may be that of another file
+    that `names` does not have.
     """
     from_folder = link.form in {"bare", "angle"}
     has_suffix = name_key(link.target).endswith(_SUFFIX)
     for path in _manners(link, was, now, whole=whole):
         bare = path.removesuffix(_SUFFIX)
         for text in [path] if has_suffix else [bare, path]:
-            if resolve_target(text, now[0], names, from_folder=from_folder) == now[1] and written(link, text, data) is not None:
+            if (
+                resolve_target(text, now[0], names, from_folder=from_folder) == now[1]
+                and written(link, text, data) is not None
+            ):
                 return text
     return None
 
 
-def _manners(link: Link, was: tuple[str, str], now: tuple[str, str], *, whole: bool) -> Iterator[str]:
+def _manners(
+    link: Link, was: tuple[str, str], now: tuple[str, str], *, whole: bool
+) -> Iterator[str]:
     """The ways to spell the path, the likest to the old one first."""
     target, new = link.target, now[1]
     near = posixpath.relpath(new, posixpath.dirname(now[0]) or ".")
@@ -206,15 +269,25 @@ def _at(places: Iterable[str], names: LinkNames) -> Iterator[str]:
             if names.exists(path):
                 yield path
         for path in _with_suffix(name_key(place)):
-            yield from sorted(found for found in names.by_name(posixpath.basename(path)) if name_key(found) == path)
+            yield from sorted(
+                found
+                for found in names.by_name(posixpath.basename(path))
+                if name_key(found) == path
+            )
 
 
 def _ending(target: str, folder: str, names: LinkNames) -> Iterator[str]:
     """Files whose path ends so: those below the note's folder first, then the shortest path."""
     wanted = name_key(posixpath.normpath(target))
     for path in _with_suffix(wanted):
-        found = [one for one in names.by_name(posixpath.basename(path)) if name_key(one) == path or name_key(one).endswith(f"/{path}")]
+        found = [
+            one
+            for one in names.by_name(posixpath.basename(path))
+            if name_key(one) == path or name_key(one).endswith(f"/{path}")
+        ]
         if found:
             prefix = f"{folder}/" if folder else ""
-            yield min(found, key=lambda one: (not one.startswith(prefix), one.count("/"), len(one), one))
+            yield min(
+                found, key=lambda one: (not one.startswith(prefix), one.count("/"), len(one), one)
+            )
             return

@@ -1,7 +1,9 @@
-"""Meaning: what a note says, part by part, as digests, so that a change that means nothing wakes nobody.
+"""Meaning: what a note says, part by part, as digests, so that a change that means nothing wakes
+nobody.
 
-White space, line ends, a byte order mark and the order of keys and sections are no meaning. What cannot be told apart
-into parts counts as one part, which then concerns everybody: rather one look too many than a change unseen.
+White space, line ends, a byte order mark and the order of keys and sections are no meaning. What
+cannot be told apart into parts counts as one part, which then concerns everybody: rather one look
+too many than a change unseen.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from parachuted.vault.note import Note, YamlValue, parse_note
 
 Meaning = Mapping[str, str]
-"""The digest of each unit in the note's order: sections by heading path (`Projects > A`), keys (`@status`), `(opening text)`."""
+"""The digest of each unit in the note's order: sections by heading path (`Projects > A`), keys
+(`@status`), `(opening text)`.
+"""
 
 OPENING = "(opening text)"
 FRONTMATTER = "(frontmatter)"
@@ -23,13 +27,23 @@ _UNTITLED = "(untitled)"
 
 
 def meaning(data: bytes) -> Meaning:
-    """What a note says. A section's own text ends at its first subsection; of headings of the same path the later ones are numbered."""
+    """What a note says.
+
+    A section's own text ends at its first subsection; of headings of the same path the later ones
+    are numbered.
+    """
     units = unit_texts(parse_note(data))
-    return {WHOLE: _digest(data)} if units is None else {name: _digest(" ".join(text.split()).encode()) for name, text in units.items()}
+    return (
+        {WHOLE: _digest(data)}
+        if units is None
+        else {name: _digest(" ".join(text.split()).encode()) for name, text in units.items()}
+    )
 
 
 def unit_texts(note: Note) -> dict[str, str] | None:
-    """The text of each unit, that of a key as JSON; None where the note cannot be told apart into parts."""
+    """The text of each unit, that of a key as JSON; None where the note cannot be told apart into
+    parts.
+    """
     if not (note.outline.complete and _is_text(note.data)):
         return None
     units: dict[str, str] = {}
@@ -40,7 +54,9 @@ def unit_texts(note: Note) -> dict[str, str] | None:
 
 
 def changed_units(old: Meaning | None, new: Meaning | None) -> tuple[str, ...]:
-    """The names of the units that differ, in the new note's order, then those that are gone; None is a note that is not there."""
+    """The names of the units that differ, in the new note's order, then those that are gone; None
+    is a note that is not there.
+    """
     before, after = old or {}, new or {}
     changed = [unit for unit in after if before.get(unit) != after[unit]]
     return (*changed, *(unit for unit in before if unit not in after))
@@ -56,7 +72,10 @@ def _is_text(data: bytes) -> bool:
 
 def _parts(note: Note) -> Iterator[tuple[str, str]]:
     if note.matter.readable:
-        yield from ((f"@{name}", json.dumps(_canonical(value), sort_keys=True)) for name, value in note.values.items())
+        yield from (
+            (f"@{name}", json.dumps(_canonical(value), sort_keys=True))
+            for name, value in note.values.items()
+        )
     elif note.frontmatter:
         yield FRONTMATTER, note.text(note.frontmatter)
     opening = note.text(note.preamble)
@@ -75,7 +94,9 @@ def _canonical(value: YamlValue) -> YamlValue:
 
 
 def _heading_path(titles: Iterable[str]) -> str:
-    """The titles in a row, with a `#` before what could be taken for a key or for one of our own names."""
+    """The titles in a row, with a `#` before what could be taken for a key or for one of our own
+    names.
+    """
     path = " > ".join(" ".join(title.split()) or _UNTITLED for title in titles)
     return f"#{path}" if path[0] in "#@" or path in OWN_NAMES else path
 

@@ -1,7 +1,8 @@
 """Merge: two changes of one text brought together line by line, or found to clash.
 
-Line ends and a missing last one are part of their lines, so every byte of the result is one of the three texts' bytes. The lines are
-paired by those that occur once in both texts, which stays fast where difflib does not and pairs what a person would pair.
+Line ends and a missing last one are part of their lines, so every byte of the result is one of the
+three texts' bytes. The lines are paired by those that occur once in both texts, which stays fast
+where difflib does not and pairs what a person would pair.
 """
 
 from __future__ import annotations
@@ -23,15 +24,23 @@ _BUDGET = 5_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeResult:
-    """What became of two changes. `clean`: they did not clash. `kept`: the texts of "theirs" that stood where ours clashed with them."""
+    """What became of two changes.
+
+    `clean`: they did not clash. `kept`: the texts of "theirs" that stood where ours clashed with
+    them.
+    """
 
     data: bytes
     clean: bool
     kept: tuple[str, ...] = ()
 
 
-def merge_three(base: bytes, ours: bytes, theirs: bytes, *, prefer: Literal["none", "theirs"] = "none") -> MergeResult:
-    """Both changes of `base` in one text. Where they clash, all of theirs; with `prefer="theirs"`, theirs just in the places that clash.
+def merge_three(
+    base: bytes, ours: bytes, theirs: bytes, *, prefer: Literal["none", "theirs"] = "none"
+) -> MergeResult:
+    """Both changes of `base` in one text.
+
+    Where they clash, all of theirs; with `prefer="theirs"`, theirs just in the places that clash.
 
     Texts that differ in more than 50,000 lines clash as a whole, and so do files that are no texts.
     """
@@ -41,8 +50,12 @@ def merge_three(base: bytes, ours: bytes, theirs: bytes, *, prefer: Literal["non
         return MergeResult(data=theirs, clean=True)
     start, stop = _common_ends(base, ours, theirs)
     middles = [text[start : len(text) - stop] for text in (base, ours, theirs)]
-    if any(b"\0" in text for text in (base, ours, theirs)) or any(middle.count(b"\n") >= MAX_LINES for middle in middles):
-        return MergeResult(data=theirs, clean=False, kept=(_shown(middles[2]),) if prefer == "theirs" else ())
+    if any(b"\0" in text for text in (base, ours, theirs)) or any(
+        middle.count(b"\n") >= MAX_LINES for middle in middles
+    ):
+        return MergeResult(
+            data=theirs, clean=False, kept=(_shown(middles[2]),) if prefer == "theirs" else ()
+        )
     merged, kept = _merge_lines(*map(_lines, middles))
     if kept and prefer == "none":
         return MergeResult(data=theirs, clean=False)
@@ -50,7 +63,9 @@ def merge_three(base: bytes, ours: bytes, theirs: bytes, *, prefer: Literal["non
     return MergeResult(data=data, clean=not kept, kept=tuple(map(_shown, kept)))
 
 
-def _merge_lines(base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes]) -> tuple[bytes, list[bytes]]:
+def _merge_lines(
+    base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes]
+) -> tuple[bytes, list[bytes]]:
     """The merged lines, theirs where both clash, and what theirs has there."""
     parts: list[bytes] = []
     kept: list[bytes] = []
@@ -72,7 +87,9 @@ def _lines(text: bytes) -> list[bytes]:
 
 
 def _common_ends(*texts: bytes) -> tuple[int, int]:
-    """How many bytes all texts have in common at their start and, beyond that, at their end; both are whole lines."""
+    """How many bytes all texts have in common at their start and, beyond that, at their end; both
+    are whole lines.
+    """
     first, *others = texts
     shortest = min(map(len, texts))
     start = min(_agreement(first, other, shortest) for other in others)
@@ -85,7 +102,9 @@ def _common_ends(*texts: bytes) -> tuple[int, int]:
 
 
 def _agreement(a: bytes, b: bytes, limit: int) -> int:
-    """How many of their first `limit` bytes agree; found by halving, as comparing slices is faster than counting."""
+    """How many of their first `limit` bytes agree; found by halving, as comparing slices is faster
+    than counting.
+    """
     low, high = 0, limit
     while low < high:
         middle = (low + high + 1) // 2
@@ -105,7 +124,13 @@ def _agreement_at_end(a: bytes, b: bytes, limit: int) -> int:
 class _Pairing:
     """What Merge3 asks of a matcher: which runs of lines of two texts are the same."""
 
-    def __init__(self, isjunk: object, a: Sequence[bytes], b: Sequence[bytes], autojunk: bool = True) -> None:  # noqa: ARG002, FBT001, FBT002
+    def __init__(
+        self,
+        isjunk: object,  # noqa: ARG002
+        a: Sequence[bytes],
+        b: Sequence[bytes],
+        autojunk: bool = True,  # noqa: ARG002, FBT001, FBT002
+    ) -> None:
         self._a = a
         self._b = b
         self._budget = _BUDGET
@@ -120,13 +145,17 @@ class _Pairing:
                 blocks.append((i, j, 1))
         return [*blocks, (len(self._a), len(self._b), 0)]
 
-    def _pairs(self, i: int, i_stop: int, j: int, j_stop: int, depth: int) -> Iterator[tuple[int, int]]:
+    def _pairs(
+        self, i: int, i_stop: int, j: int, j_stop: int, depth: int
+    ) -> Iterator[tuple[int, int]]:
         a, b = self._a, self._b
         while i < i_stop and j < j_stop and a[i] == b[j]:
             yield i, j
             i, j = i + 1, j + 1
         tail = 0
-        while i < i_stop - tail and j < j_stop - tail and a[i_stop - tail - 1] == b[j_stop - tail - 1]:
+        while (
+            i < i_stop - tail and j < j_stop - tail and a[i_stop - tail - 1] == b[j_stop - tail - 1]
+        ):
             tail += 1
         i_stop, j_stop = i_stop - tail, j_stop - tail
         if i < i_stop and j < j_stop:
@@ -134,7 +163,9 @@ class _Pairing:
         for back in range(tail):
             yield i_stop + back, j_stop + back
 
-    def _inner_pairs(self, i: int, i_stop: int, j: int, j_stop: int, depth: int) -> Iterator[tuple[int, int]]:
+    def _inner_pairs(
+        self, i: int, i_stop: int, j: int, j_stop: int, depth: int
+    ) -> Iterator[tuple[int, int]]:
         anchors = self._anchors(i, i_stop, j, j_stop) if depth < _DEEPEST else []
         if not anchors:
             yield from self._small_pairs(i, i_stop, j, j_stop)
@@ -146,14 +177,22 @@ class _Pairing:
             i, j = i_anchor + 1, j_anchor + 1
 
     def _anchors(self, i: int, i_stop: int, j: int, j_stop: int) -> list[tuple[int, int]]:
-        """Pairs of lines that occur once on each side, as many as stand in the same order on both."""
+        """Pairs of lines that occur once on each side, as many as stand in the same order on
+        both.
+        """
         in_b = {line: place for place, line in enumerate(self._b[j:j_stop], j)}
         counts_a, counts_b = Counter(self._a[i:i_stop]), Counter(self._b[j:j_stop])
-        pairs = [(place, in_b[line]) for place, line in enumerate(self._a[i:i_stop], i) if counts_a[line] == 1 and counts_b.get(line) == 1]
+        pairs = [
+            (place, in_b[line])
+            for place, line in enumerate(self._a[i:i_stop], i)
+            if counts_a[line] == 1 and counts_b.get(line) == 1
+        ]
         return _longest_rising(pairs)
 
     def _small_pairs(self, i: int, i_stop: int, j: int, j_stop: int) -> Iterator[tuple[int, int]]:
-        """Lines that all repeat: what difflib makes of few of them; many are left unpaired rather than waited for."""
+        """Lines that all repeat: what difflib makes of few of them; many are left unpaired rather
+        than waited for.
+        """
         lengths = i_stop - i, j_stop - j
         self._budget -= lengths[0] * lengths[1] * min(lengths)
         if max(lengths) > _SMALL or self._budget < 0:

@@ -1,6 +1,8 @@
-"""Note: a markdown file as byte spans, so that a part of it can be read or changed and all other bytes left alone.
+"""Note: a markdown file as byte spans, so that a part of it can be read or changed and all other
+bytes left alone.
 
-Only the frontmatter is looked for at once; keys, values and sections are read when they are first asked for, and kept.
+Only the frontmatter is looked for at once; keys, values and sections are read when they are first
+asked for, and kept.
 """
 
 from __future__ import annotations
@@ -24,19 +26,32 @@ from parachuted.vault.frontmatter import (
 )
 from parachuted.vault.headings import Heading, Outline, read_outline
 
-__all__ = ["FrontmatterKey", "Note", "NoteProblem", "Section", "Span", "YamlValue", "parse_note", "plain_title"]
+__all__ = [
+    "FrontmatterKey",
+    "Note",
+    "NoteProblem",
+    "Section",
+    "Span",
+    "YamlValue",
+    "parse_note",
+    "plain_title",
+]
 
 _MARKS = re.compile(r"\A\s*#{1,6}\s+")
 _UNREAD = NoteProblem(
-    code="too-large", message=f"the note is larger than {MAX_NOTE_BYTES >> 20} MB; its keys and sections were not looked for"
+    code="too-large",
+    message=f"the note is larger than {MAX_NOTE_BYTES >> 20} MB; its keys and sections were not "
+    "looked for",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A heading and what stands below it; `path` holds the titles from the outermost heading down to this one.
+    """A heading and what stands below it; `path` holds the titles from the outermost heading down
+    to this one.
 
-    `start`, `body_start`, `own_stop` and `stop` are byte offsets: the heading's lines, the text of its own, its subsections.
+    `start`, `body_start`, `own_stop` and `stop` are byte offsets: the heading's lines, the text of
+    its own, its subsections.
     """
 
     level: int
@@ -54,7 +69,9 @@ class Section:
 
     @property
     def body(self) -> Span:
-        """All below the heading up to the next one of the same or a higher level, subsections included."""
+        """All below the heading up to the next one of the same or a higher level, subsections
+        included.
+        """
         return Span(start=self.body_start, stop=self.stop)
 
     @property
@@ -70,7 +87,10 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """What a markdown file holds. `frontmatter` is the text between the two `---` lines, `body` all after them."""
+    """What a markdown file holds.
+
+    `frontmatter` is the text between the two `---` lines, `body` all after them.
+    """
 
     data: bytes
     frontmatter: Span | None
@@ -129,24 +149,34 @@ class Note:
         """What is odd about the file."""
         if not self.is_read:
             return (_UNREAD,)
-        return (*_byte_problems(self.data), *_block_problems(self), *self.matter.problems, *self.outline.problems)
+        return (
+            *_byte_problems(self.data),
+            *_block_problems(self),
+            *self.matter.problems,
+            *self.outline.problems,
+        )
 
     @cached_property
     def title(self) -> str | None:
         """The text of the first level-1 heading."""
-        return next((heading.title for heading in self.outline.headings if heading.level == 1), None)
+        return next(
+            (heading.title for heading in self.outline.headings if heading.level == 1), None
+        )
 
     def section(self, name: str | Sequence[str]) -> Section | None:
         """The section of that name, compared without regard to case and runs of white space.
 
-        A plain name is looked for at level 2, then at any level; it may be written as its heading line ("## Facts"). "A > B", or a sequence
-        of titles, is a heading path: B below A, from the outermost heading or from anywhere. Of several the first in the file counts, of
-        paths the whole ones before the partial ones.
+        A plain name is looked for at level 2, then at any level; it may be written as its heading
+        line ("## Facts"). "A > B", or a sequence of titles, is a heading path: B below A, from the
+        outermost heading or from anywhere. Of several the first in the file counts, of paths the
+        whole ones before the partial ones.
         """
         return next(iter(self.sections_called(name)), None)
 
     def sections_called(self, name: str | Sequence[str]) -> list[Section]:
-        """All that the name may mean, in the order of the file: of plain names those at level 2, of paths the whole ones, if there are."""
+        """All that the name may mean, in the order of the file: of plain names those at level 2, of
+        paths the whole ones, if there are.
+        """
         if not isinstance(name, str):
             return self._at_path(name)
         found = self._named(_normal(name)) or self._named(_normal(plain_title(name)))
@@ -162,7 +192,11 @@ class Note:
 
     def _at_path(self, titles: Sequence[str]) -> list[Section]:
         wanted = tuple(map(_normal, titles))
-        found = [section for section in self.sections if tuple(map(_normal, section.path[-len(wanted) :])) == wanted]
+        found = [
+            section
+            for section in self.sections
+            if tuple(map(_normal, section.path[-len(wanted) :])) == wanted
+        ]
         return [section for section in found if len(section.path) == len(wanted)] or found
 
 
@@ -226,9 +260,15 @@ def _byte_problems(data: bytes) -> Iterator[NoteProblem]:
     if windows and windows == lines:
         yield NoteProblem(code="crlf", message="lines end with CR LF")
     elif windows:
-        yield NoteProblem(code="mixed-line-ends", message=f"{windows} of {lines} lines end with CR LF, the others with LF")
+        yield NoteProblem(
+            code="mixed-line-ends",
+            message=f"{windows} of {lines} lines end with CR LF, the others with LF",
+        )
     if returns > windows:
-        yield NoteProblem(code="lone-cr", message="a CR stands without an LF; it ends a line in the text, not in the frontmatter")
+        yield NoteProblem(
+            code="lone-cr",
+            message="a CR stands without an LF; it ends a line in the text, not in the frontmatter",
+        )
 
 
 def _block_problems(note: Note) -> Iterator[NoteProblem]:
@@ -236,4 +276,7 @@ def _block_problems(note: Note) -> Iterator[NoteProblem]:
         if (block := find_block(note.data)) and block.unterminated:
             yield unterminated_problem()
     elif b"---" in note.data[note.frontmatter.start : note.frontmatter.stop]:
-        yield NoteProblem(code="frontmatter-dashes", message="--- stands inside the frontmatter; the app takes it for the end of it")
+        yield NoteProblem(
+            code="frontmatter-dashes",
+            message="--- stands inside the frontmatter; the app takes it for the end of it",
+        )

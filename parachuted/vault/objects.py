@@ -1,4 +1,6 @@
-"""Objects: contents kept under their own digest, so that any text an agent read or replaced can be had back."""
+"""Objects: contents kept under their own digest, so that any text an agent read or replaced can be
+had back.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _PLACES_ARE_KEPT_S = 90 * 24 * 60 * 60
 
 
 class StoredObject(NamedTuple):
-    """A content that is kept for good: its size in bytes, and when somebody last kept or wanted it, in seconds since 1970."""
+    """A content that is kept for good: its size in bytes, and when somebody last kept or wanted it,
+    in seconds since 1970.
+    """
 
     digest: str
     size: int
@@ -34,7 +38,10 @@ class StoredObject(NamedTuple):
 
 
 class ObjectStore:
-    """Contents by their SHA-256. What was written or replaced is durable, a file each, `ab/cdef…`; what was only seen is not."""
+    """Contents by their SHA-256.
+
+    What was written or replaced is durable, a file each, `ab/cdef…`; what was only seen is not.
+    """
 
     def __init__(self, folder: Path) -> None:
         """`folder` is made when it is missing."""
@@ -51,27 +58,46 @@ class ObjectStore:
         try:
             self._put(self._place(digest), data)
         except OSError as error:
-            raise StorageFailedError(f"a text could not be kept: {error.strerror or os.strerror(errno.EIO)}", errno=error.errno) from error
+            raise StorageFailedError(
+                f"a text could not be kept: {error.strerror or os.strerror(errno.EIO)}",
+                errno=error.errno,
+            ) from error
         return digest
 
     def put_all(self, texts: Iterable[bytes]) -> None:
-        """Keep all of them for good, in less time than one after another. Raises StorageFailedError."""
+        """Keep all of them for good, in less time than one after another.
+
+        Raises StorageFailedError.
+        """
         places = {self._place(digest_of(data)): data for data in texts}
         try:
-            self._put_all({place: data for place, data in places.items() if not self._has(place, data)})
+            self._put_all(
+                {place: data for place, data in places.items() if not self._has(place, data)}
+            )
         except OSError as error:
-            raise StorageFailedError(f"a text could not be kept: {error.strerror or os.strerror(errno.EIO)}", errno=error.errno) from error
+            raise StorageFailedError(
+                f"a text could not be kept: {error.strerror or os.strerror(errno.EIO)}",
+                errno=error.errno,
+            ) from error
 
     def begin(self) -> tuple[Path, int]:
-        """A new file for a content that comes in pieces, and its descriptor for writing. OSError."""
+        """A new file for a content that comes in pieces, and its descriptor for writing.
+
+        OSError.
+        """
         self._make(self._folder / _UNFINISHED)
         path = self._folder / _UNFINISHED / secrets.token_hex(8)
         return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
     def adopt(self, path: Path, digest: str) -> bool:
-        """Keep that file, which is whole and synced, under its digest; False when that content was kept before. OSError."""
+        """Keep that file, which is whole and synced, under its digest; False when that content was
+        kept before. OSError.
+        """
         target = self._place(digest)
-        with contextlib.suppress(OSError), self.opened(digest) as kept:  # which also marks it as wanted now
+        with (
+            contextlib.suppress(OSError),
+            self.opened(digest) as kept,
+        ):  # which also marks it as wanted now
             if digest_of_open(kept) == digest:
                 return False
         self._make(target.parent)
@@ -86,7 +112,10 @@ class ObjectStore:
 
     @contextlib.contextmanager
     def opened(self, digest: str) -> Iterator[int]:
-        """A descriptor of what is kept for good under that digest, for reading. It counts as wanted now. OSError."""
+        """A descriptor of what is kept for good under that digest, for reading.
+
+        It counts as wanted now. OSError.
+        """
         with self._dropping:
             descriptor = os.open(self._place(digest), os.O_RDONLY | os.O_CLOEXEC)
             with contextlib.suppress(OSError):
@@ -97,14 +126,20 @@ class ObjectStore:
             let_go(descriptor)
 
     def drop(self, digest: str) -> None:
-        """Keep that content no longer: it stands in the vault, and is kept again when it is replaced."""
+        """Keep that content no longer: it stands in the vault, and is kept again when it is
+        replaced.
+        """
         with contextlib.suppress(OSError):
             self._place(digest).unlink()
 
     def kept(self) -> Iterator[StoredObject]:
         """All that is kept for good, in no order. OSError."""
         with os.scandir(self._folder) as folders:
-            names = [one.name for one in folders if len(one.name) == _PREFIX and one.is_dir(follow_symlinks=False)]
+            names = [
+                one.name
+                for one in folders
+                if len(one.name) == _PREFIX and one.is_dir(follow_symlinks=False)
+            ]
         for name in names:
             with os.scandir(self._folder / name) as files:
                 for file in files:
@@ -114,7 +149,9 @@ class ObjectStore:
                             yield StoredObject(name + file.name, status.st_size, status.st_mtime)
 
     def drop_if_unused(self, digest: str, since: float) -> bool:
-        """Keep that content no longer, unless somebody has kept or wanted it since that moment; whether it is gone. OSError."""
+        """Keep that content no longer, unless somebody has kept or wanted it since that moment;
+        whether it is gone. OSError.
+        """
         place = self._place(digest)
         with self._dropping:
             try:
@@ -130,18 +167,24 @@ class ObjectStore:
         return sum(file.stat().st_size for file in self._folder.glob("seen.db*"))
 
     def sweep(self) -> None:
-        """Remove what was being written when the program died. Raises OSError. Nobody may be writing."""
+        """Remove what was being written when the program died.
+
+        Raises OSError. Nobody may be writing.
+        """
         with contextlib.suppress(FileNotFoundError):
             for left in (self._folder / _UNFINISHED).iterdir():
                 left.unlink()
 
     def see(self, texts: Iterable[tuple[str, bytes]]) -> None:
-        """Keep contents that were only seen, under their digests, as long as nothing happens to this machine. Raises OSError."""
+        """Keep contents that were only seen, under their digests, as long as nothing happens to
+        this machine. Raises OSError.
+        """
         self._seen.put(texts)
 
     def stood(self, places: Iterable[tuple[str, str]]) -> None:
-        """Remember that texts stood at paths, as pairs of path and digest: edits of those files may be decided on them. Where that cannot
-        be remembered for long, it is as long as this program runs.
+        """Remember that texts stood at paths, as pairs of path and digest: edits of those files may
+        be decided on them. Where that cannot be remembered for long, it is as long as this program
+        runs.
         """
         now = int(time.time())
         with self._placing:
@@ -158,7 +201,9 @@ class ObjectStore:
         return (path, digest) in self._places or self._seen.has_place(os.fsencode(path), digest)
 
     def forget_seen(self, wanted: Iterable[str]) -> None:
-        """Drop what was only seen, but for these digests: the texts that a next difference can begin at; and where texts stood long ago."""
+        """Drop what was only seen, but for these digests: the texts that a next difference can
+        begin at; and where texts stood long ago.
+        """
         self._seen.keep_only(wanted)
         self._seen.forget_places(int(time.time()) - _PLACES_ARE_KEPT_S)
 
@@ -178,7 +223,9 @@ class ObjectStore:
         return self._place(digest).exists() or digest in self._seen
 
     def _has(self, target: Path, data: bytes) -> bool:
-        """Whether it is kept already; if so it is not to be dropped in the moment in which it is wanted again."""
+        """Whether it is kept already; if so it is not to be dropped in the moment in which it is
+        wanted again.
+        """
         with self._dropping:
             if not _holds(target, data):
                 return False
@@ -219,7 +266,10 @@ class ObjectStore:
             temporary.rename(target)
             _sync_folder(target.parent)
         except OSError:
-            for left in (temporary, target):  # a text that may not be durable must not be taken for one that is
+            for left in (
+                temporary,
+                target,
+            ):  # a text that may not be durable must not be taken for one that is
                 with contextlib.suppress(OSError):
                     left.unlink()
             raise

@@ -19,7 +19,8 @@ _PATH_BYTES = 4096
 class VaultPath(str):
     """A vault-relative path with `/` between names; the empty path is the vault itself.
 
-    Names that are not UTF-8 are carried as `os.fsdecode` gives them. Only `parse` makes one from text that came from outside.
+    Names that are not UTF-8 are carried as `os.fsdecode` gives them. Only `parse` makes one from
+    text that came from outside.
     """
 
     __slots__ = ()
@@ -69,25 +70,33 @@ def _refusal_of_names(text: str) -> str | None:
         return "it holds an empty name, `.` or `..`"
     if len(names) - 1 > MOST_FOLDERS:
         return f"it is in more than {MOST_FOLDERS} folders, one in another, which are not watched"
-    if len(os.fsencode(text)) > _PATH_BYTES or any(len(os.fsencode(name)) > NAME_BYTES for name in names):
+    if len(os.fsencode(text)) > _PATH_BYTES or any(
+        len(os.fsencode(name)) > NAME_BYTES for name in names
+    ):
         return "a name is longer than 255 bytes"
     return None
 
 
 def name_refusal(name: str) -> str | None:
-    """Why `name` can be no name in a path of the vault, or None; for names read from a folder, so without `/`."""
+    """Why `name` can be no name in a path of the vault, or None; for names read from a folder, so
+    without `/`.
+    """
     if name.isascii() and name.isprintable() and len(name) <= NAME_BYTES:
         return None
     return refusal(f"x/{name}")
 
 
 def same_name(one: str, other: str) -> bool:
-    """Whether two names are the same to a person: Unicode form aside (macOS stores NFD), letter case kept."""
+    """Whether two names are the same to a person: Unicode form aside (macOS stores NFD), letter
+    case kept.
+    """
     return one == other or unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
 
 
 def printable(path: str) -> str:
-    """`path` as it may be shown or sent: bytes that are not UTF-8, and control characters, as an escape like in a Python string."""
+    """`path` as it may be shown or sent: bytes that are not UTF-8, and control characters, as an
+    escape like in a Python string.
+    """
     if path.isascii() and path.isprintable():
         return str(path)
     return _CONTROL.sub(_escaped, os.fsencode(path).decode("utf-8", "backslashreplace"))

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from parachuted.errors import ConflictError, NotFoundError
-from parachuted.vault.edits import AppendToSection, DeleteKey, Edit, ReplaceSection, SetKey, apply_edit, section_for
+from parachuted.vault.edits import (
+    AppendToSection,
+    DeleteKey,
+    Edit,
+    ReplaceSection,
+    SetKey,
+    apply_edit,
+    section_for,
+)
 from parachuted.vault.merge import merge_three
 from parachuted.vault.note import Note, parse_note
 
 
 def rebase(edit: Edit, base: bytes, current: bytes) -> bytes:
-    """The current text with the edit in it. Raises ConflictError when both changed the same place."""
-    if isinstance(edit, AppendToSection) or _same_place(edit, parse_note(base), parse_note(current)):
+    """The current text with the edit in it.
+
+    Raises ConflictError when both changed the same place.
+    """
+    if isinstance(edit, AppendToSection) or _same_place(
+        edit, parse_note(base), parse_note(current)
+    ):
         return apply_edit(edit, current)
     ours = apply_edit(edit, base)
     merged = merge_three(base, ours, current)
@@ -37,4 +50,6 @@ def _section_bytes(note: Note, edit: ReplaceSection) -> bytes | None:
 
 
 def _key_bytes(note: Note, name: str) -> bytes | None:
-    return next((note.data[key.span.start : key.span.stop] for key in note.keys if key.name == name), None)
+    return next(
+        (note.data[key.span.start : key.span.stop] for key in note.keys if key.name == name), None
+    )

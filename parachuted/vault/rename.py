@@ -1,6 +1,7 @@
 """Rename: the two renames that POSIX lacks, exchange and no-replace, where the kernel has them.
 
-Linux: renameat2(2); macOS: renameatx_np(2). File systems without them (FAT, some FUSE) answer `NotImplementedError`.
+Linux: renameat2(2); macOS: renameatx_np(2). File systems without them (FAT, some FUSE) answer
+`NotImplementedError`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EMLINK, errno.EINVA
 def _system_call() -> Callable[..., int] | None:
     call = getattr(ctypes.CDLL(None, use_errno=True), _CALL, None)
     if call is not None:
-        call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+        call.argtypes = (
+            ctypes.c_int,
+            ctypes.c_char_p,
+            ctypes.c_int,
+            ctypes.c_char_p,
+            ctypes.c_uint,
+        )
         call.restype = ctypes.c_int
     return call
 
@@ -44,12 +51,17 @@ def _rename(source: tuple[int, str], target: tuple[int, str], flags: int) -> Non
 
 
 def exchange(folder: int, one: str, other: str) -> None:
-    """Swap two names in one folder at once. Raises OSError, or NotImplementedError where the file system cannot."""
+    """Swap two names in one folder at once.
+
+    Raises OSError, or NotImplementedError where the file system cannot.
+    """
     _rename((folder, one), (folder, other), _EXCHANGE)
 
 
 def move_to_free_name(source: tuple[int, str], target: tuple[int, str]) -> None:
-    """Rename (folder descriptor, name) to another that must not exist; FileExistsError if it does."""
+    """Rename (folder descriptor, name) to another that must not exist; FileExistsError if it
+    does.
+    """
     try:
         _rename(source, target, _NO_REPLACE)
     except NotImplementedError:
@@ -57,9 +69,13 @@ def move_to_free_name(source: tuple[int, str], target: tuple[int, str]) -> None:
 
 
 def _link_or_look(source: tuple[int, str], target: tuple[int, str]) -> None:
-    """The same by a second name; where a file has one name only, by looking first, which leaves a moment between."""
+    """The same by a second name; where a file has one name only, by looking first, which leaves a
+    moment between.
+    """
     try:
-        os.link(source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0], follow_symlinks=False)
+        os.link(
+            source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0], follow_symlinks=False
+        )
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise

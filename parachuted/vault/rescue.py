@@ -17,9 +17,12 @@ from parachuted.vault.store import Store
 
 
 def rescue(store: Store, now: datetime, *, last_call: bool = False) -> list[str]:
-    """Save late writes as the person's they are; returns what a person should know. Blocks on the disk; call it once a second.
+    """Save late writes as the person's they are; returns what a person should know.
 
-    What cannot be saved now comes again at the next call. `last_call`: there will be none, so nothing is waited for.
+    Blocks on the disk; call it once a second.
+
+    What cannot be saved now comes again at the next call. `last_call`: there will be none, so
+    nothing is waited for.
     """
     said = []
     with store.late_files(last_call=last_call) as arrived:
@@ -36,7 +39,9 @@ def _bring_in(store: Store, path: VaultPath, data: bytes, base: str, now: dateti
     """Merge it with what is there now; where they clash, or nothing can be there, put it beside."""
     author = Author(by="person", causes=(new_id("c", now),))
     try:
-        store.edit(path, ReplaceAll(data=data), author, base=base, sees=lambda _path: True)  # it was saved where the note was then
+        store.edit(
+            path, ReplaceAll(data=data), author, base=base, sees=lambda _path: True
+        )  # it was saved where the note was then
     except NotFoundError:
         names: Iterable[str] = chain([path.name], copy_names(path.name, now))
     except (ConflictError, PathRefusedError):
@@ -46,5 +51,10 @@ def _bring_in(store: Store, path: VaultPath, data: bytes, base: str, now: dateti
     for name in names:
         with contextlib.suppress(ConflictError, PathRefusedError):
             made = store.create(path.folder / name, data, author)
-            return f"what a program wrote into {printable(path)} after it was replaced is kept as {printable(made.path)}"
-    raise StorageFailedError(f"no name is free for what a program wrote into {printable(path)} after it was replaced")
+            return (
+                f"what a program wrote into {printable(path)} after it was replaced is kept as "
+                f"{printable(made.path)}"
+            )
+    raise StorageFailedError(
+        f"no name is free for what a program wrote into {printable(path)} after it was replaced"
+    )

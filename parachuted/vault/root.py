@@ -1,7 +1,8 @@
 """Root: opens files of the vault so that nothing outside it can be reached.
 
-Every folder on the way is opened by descriptor without following links, so a link swapped in between check and use is refused by the
-kernel. Links that end inside the vault are followed by resolving them first.
+Every folder on the way is opened by descriptor without following links, so a link swapped in
+between check and use is refused by the kernel. Links that end inside the vault are followed by
+resolving them first.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def digest_of_open(descriptor: int) -> str:
 
 @contextlib.contextmanager
 def named_errors(path: str) -> Iterator[None]:
-    """Turn what the system refuses inside into an error that names the path: missing, refused, or the disk failed."""
+    """Turn what the system refuses inside into an error that names the path: missing, refused, or
+    the disk failed.
+    """
     try:
         yield
     except OSError as error:
@@ -68,11 +71,15 @@ def named_errors(path: str) -> Iterator[None]:
             raise NotFoundError(f"{shown} is not in the vault") from error
         if error.errno in {errno.ELOOP, errno.ENXIO, errno.ENODEV}:
             raise PathRefusedError(f"{shown} is not a regular file of the vault") from error
-        raise StorageFailedError(f"{shown}: {error.strerror or os.strerror(errno.EIO)}", errno=error.errno) from error
+        raise StorageFailedError(
+            f"{shown}: {error.strerror or os.strerror(errno.EIO)}", errno=error.errno
+        ) from error
 
 
 def let_go(descriptor: int) -> None:
-    """Close a descriptor that nothing was written through: whatever the system says to that, nothing is lost."""
+    """Close a descriptor that nothing was written through: whatever the system says to that,
+    nothing is lost.
+    """
     try:  # noqa: SIM105  suppress costs more than the call, and a scan closes every file
         os.close(descriptor)
     except OSError:
@@ -80,7 +87,9 @@ def let_go(descriptor: int) -> None:
 
 
 def begin_sync(descriptor: int) -> None:
-    """Have the system begin to write what an open file holds, where it can: many begun so are soon synced."""
+    """Have the system begin to write what an open file holds, where it can: many begun so are soon
+    synced.
+    """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -104,7 +113,8 @@ class VaultRoot:
     def straight(self) -> Iterator[None]:
         """Inside, and in this thread, no link is followed on any path: PathRefusedError.
 
-        For who has asked where a path leads and judged that place: a link that is swapped in since must not lead elsewhere.
+        For who has asked where a path leads and judged that place: a link that is swapped in since
+        must not lead elsewhere.
         """
         before, self._way.is_straight = self._way.is_straight, True
         try:
@@ -114,14 +124,20 @@ class VaultRoot:
 
     @contextlib.contextmanager
     def opened_folder(self, path: str, *, create: bool = False) -> Iterator[int]:
-        """A descriptor of the folder `path` (empty: the vault). OSError as the system gives it; links are not followed.
+        """A descriptor of the folder `path` (empty: the vault).
+
+        OSError as the system gives it; links are not followed.
 
         A vault that is not there is ESTALE, so that it is never taken for a note that is not there.
         """
         descriptor = self._open()
         try:
             for name in path.split("/") if path else []:
-                child = _open_or_make(name, descriptor) if create else os.open(name, _FOLDER, dir_fd=descriptor)
+                child = (
+                    _open_or_make(name, descriptor)
+                    if create
+                    else os.open(name, _FOLDER, dir_fd=descriptor)
+                )
                 let_go(descriptor)
                 descriptor = child
             yield descriptor
@@ -130,7 +146,10 @@ class VaultRoot:
 
     @contextlib.contextmanager
     def opened_file(self, path: VaultPath) -> Iterator[int]:
-        """A descriptor of the regular file `path`, for reading. OSError as the system gives it; links are not followed."""
+        """A descriptor of the regular file `path`, for reading.
+
+        OSError as the system gives it; links are not followed.
+        """
         with self.opened_folder(path.folder) as folder:
             descriptor = os.open(path.name, _FILE, dir_fd=folder)
         try:
@@ -141,23 +160,33 @@ class VaultRoot:
             let_go(descriptor)
 
     def resolve(self, path: VaultPath) -> VaultPath:
-        """The path with links inside the vault followed; raises PathRefusedError when one leaves it, or changes all the while."""
+        """The path with links inside the vault followed; raises PathRefusedError when one leaves
+        it, or changes all the while.
+        """
         real = self._followed(path)
         prefix = f"{self.folder}/"
         if not real.startswith(prefix):
             raise PathRefusedError(f"{printable(path)} is a link that leaves the vault")
         found = VaultPath.parse(real.removeprefix(prefix))
         if self._way.is_straight and found != path:
-            raise PathRefusedError(f"{printable(path)} is a link now, so it is not what was asked for")
+            raise PathRefusedError(
+                f"{printable(path)} is a link now, so it is not what was asked for"
+            )
         return found
 
     def size(self, path: VaultPath) -> int:
-        """How many bytes the regular file holds. Raises NotFoundError, PathRefusedError or StorageFailedError."""
+        """How many bytes the regular file holds.
+
+        Raises NotFoundError, PathRefusedError or StorageFailedError.
+        """
         with named_errors(path), self.opened_file(self.resolve(path)) as descriptor:
             return os.fstat(descriptor).st_size
 
     def read(self, path: VaultPath) -> FileContent:
-        """The file's content, read until two looks agree. Raises NotFoundError, PathRefusedError or StorageFailedError."""
+        """The file's content, read until two looks agree.
+
+        Raises NotFoundError, PathRefusedError or StorageFailedError.
+        """
         with named_errors(path):
             try:
                 return self._read(path)
@@ -167,7 +196,10 @@ class VaultRoot:
             return self._read(self.resolve(path))
 
     def read_head(self, path: VaultPath, limit: int) -> tuple[bytes, int]:
-        """At most `limit` bytes of the file's beginning, and its whole size. Links are not followed. Raises as `read` does."""
+        """At most `limit` bytes of the file's beginning, and its whole size.
+
+        Links are not followed. Raises as `read` does.
+        """
         with named_errors(path), self.opened_file(path) as descriptor:
             return os.pread(descriptor, limit, 0), os.fstat(descriptor).st_size
 
@@ -176,7 +208,10 @@ class VaultRoot:
             try:
                 return os.path.realpath(self.folder / path)
             except OSError as error:
-                if error.errno not in {errno.EINVAL, errno.ENOENT}:  # what was a link a moment ago is a folder now, or gone
+                if error.errno not in {
+                    errno.EINVAL,
+                    errno.ENOENT,
+                }:  # what was a link a moment ago is a folder now, or gone
                     raise
         raise PathRefusedError(f"{printable(path)} lies behind a link that is being changed")
 

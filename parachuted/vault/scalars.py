@@ -1,7 +1,8 @@
-"""Scalars: what YAML takes a bare word for, and how a value is written so that every reader takes it for what it is.
+"""Scalars: what YAML takes a bare word for, and how a value is written so that every reader takes
+it for what it is.
 
-Readers of a vault speak YAML 1.1 (PyYAML) and 1.2 (the app), and the app ends the frontmatter at the first `---` anywhere,
-so no text is written with those three characters in a row.
+Readers of a vault speak YAML 1.1 (PyYAML) and 1.2 (the app), and the app ends the frontmatter at
+the first `---` anywhere, so no text is written with those three characters in a row.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _KINDS: dict[str, ScalarKind] = {
     "tag:yaml.org,2002:null": "null",
     "tag:yaml.org,2002:timestamp": "date",
 }
-_NUMBER_12 = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_NUMBER_12 = re.compile(
+    r"0o[0-7]+|0x[0-9a-fA-F]+|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+)
 _RESERVED = frozenset({"y", "Y", "n", "N", "=", "<<"})
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
@@ -40,9 +43,11 @@ def kind_of(word: str) -> ScalarKind:
 
 
 def write_scalar(value: str | float) -> str:
-    """The value as YAML on one line; a text is quoted only where a reader would take it for something else.
+    """The value as YAML on one line; a text is quoted only where a reader would take it for
+    something else.
 
-    Raises EditRefusedError for what no YAML can hold: NUL, lone surrogates, integers of thousands of digits.
+    Raises EditRefusedError for what no YAML can hold: NUL, lone surrogates, integers of thousands
+    of digits.
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -54,7 +59,10 @@ def write_scalar(value: str | float) -> str:
 
 
 def write_key(name: str) -> str:
-    """The name as a key, quoted only where it must be. Raises EditRefusedError for an empty name or one that YAML cannot hold."""
+    """The name as a key, quoted only where it must be.
+
+    Raises EditRefusedError for an empty name or one that YAML cannot hold.
+    """
     if not name:
         raise EditRefusedError("a frontmatter key cannot be empty")
     return name if is_bare(name) else _quote(name)

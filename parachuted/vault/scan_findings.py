@@ -26,10 +26,12 @@ _TICK_NS = 20_000_000
 
 
 class PathDifference(NamedTuple):
-    """One path where the disk and the index differ. (A tuple, for a first scan makes one for every file.)
+    """One path where the disk and the index differ.
 
-    `data` is what was read, unless there was too much of it; `watch` what its frontmatter declares, `problems` what is wrong with that;
-    `origin` what it says of where its text came from.
+    (A tuple, for a first scan makes one for every file.)
+
+    `data` is what was read, unless there was too much of it; `watch` what its frontmatter declares,
+    `problems` what is wrong with that; `origin` what it says of where its text came from.
     """
 
     path: VaultPath
@@ -55,13 +57,28 @@ class ScanFindings:
 
 def is_as_known(old: IndexEntry, status: os.stat_result) -> bool:
     """Whether nothing of a file's status is another than it was."""
-    return old[0] == status.st_mtime_ns and old[2] == status.st_size and old[3] == status.st_ino and old[1] == status.st_ctime_ns
+    return (
+        old[0] == status.st_mtime_ns
+        and old[2] == status.st_size
+        and old[3] == status.st_ino
+        and old[1] == status.st_ctime_ns
+    )
 
 
-def compare(scan: ScanFindings, path: VaultPath, folder: int, status: os.stat_result, old: IndexEntry | None, *, settle_ns: int) -> None:
-    """Read a regular file whose status differs from what is known of it, and add what it is now to `scan`.
+def compare(
+    scan: ScanFindings,
+    path: VaultPath,
+    folder: int,
+    status: os.stat_result,
+    old: IndexEntry | None,
+    *,
+    settle_ns: int,
+) -> None:
+    """Read a regular file whose status differs from what is known of it, and add what it is now to
+    `scan`.
 
-    `settle_ns`: how long it must have been left alone, in nanoseconds; 0: its writer is known to have finished.
+    `settle_ns`: how long it must have been left alone, in nanoseconds; 0: its writer is known to
+    have finished.
     """
     if old is not None and is_as_known(old, status):
         return
@@ -72,7 +89,9 @@ def compare(scan: ScanFindings, path: VaultPath, folder: int, status: os.stat_re
         scan.seen.append(PathDifference(path, old, IndexEntry.of(status, None)))
         return
     try:
-        read = _read(path, folder, status, keep=_KEPT_BYTES - scan.kept_bytes, finished=not settle_ns)
+        read = _read(
+            path, folder, status, keep=_KEPT_BYTES - scan.kept_bytes, finished=not settle_ns
+        )
     except OSError as error:
         if error.errno not in GONE:
             scan.problems[printable(path)] = os.strerror(error.errno or errno.EIO)
@@ -83,7 +102,9 @@ def compare(scan: ScanFindings, path: VaultPath, folder: int, status: os.stat_re
     entry, first, data = read
     if first.startswith(_MATTER):
         watch, problems = declared_watch(first)
-        scan.seen.append(PathDifference(path, old, entry, data, watch, problems, declared_origin(first)))
+        scan.seen.append(
+            PathDifference(path, old, entry, data, watch, problems, declared_origin(first))
+        )
     else:
         scan.seen.append(PathDifference(path, old, entry, data))
     if data is not None:
@@ -93,9 +114,12 @@ def compare(scan: ScanFindings, path: VaultPath, folder: int, status: os.stat_re
 def _read(
     path: VaultPath, folder: int, status: os.stat_result, *, keep: int, finished: bool
 ) -> tuple[IndexEntry, bytes, bytes | None] | None:
-    """Read a note: its entry, its beginning, and all of it when it fits into `keep` bytes. None when it is being written.
+    """Read a note: its entry, its beginning, and all of it when it fits into `keep` bytes.
 
-    `status` is from before the reading, so that whatever is written meanwhile is a difference at the next look.
+    None when it is being written.
+
+    `status` is from before the reading, so that whatever is written meanwhile is a difference at
+    the next look.
     """
     descriptor = os.open(path.name, _FILE, dir_fd=folder)
     try:
@@ -118,6 +142,10 @@ def _read(
         return None
     ctime_ns = status.st_ctime_ns
     if time.time_ns() - ctime_ns < _TICK_NS:
-        ctime_ns = 0  # a second write in the same tick of the clock would not show: to be looked at again
-    entry = IndexEntry(status.st_mtime_ns, ctime_ns, status.st_size, status.st_ino, digest.hexdigest())
+        ctime_ns = (
+            0  # a second write in the same tick of the clock would not show: to be looked at again
+        )
+    entry = IndexEntry(
+        status.st_mtime_ns, ctime_ns, status.st_size, status.st_ino, digest.hexdigest()
+    )
     return entry, first, data if size <= keep else None

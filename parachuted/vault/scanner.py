@@ -1,4 +1,7 @@
-"""Scanner: compares the disk with the index and says what differs. It reads; it never changes the index or the vault."""
+"""Scanner: compares the disk with the index and says what differs.
+
+It reads; it never changes the index or the vault.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,14 @@ from parachuted.vault.walk import VaultWalk
 
 
 class Scanner:
-    """Looks at single paths or walks folders. `settle_s`: how long a file must have been left alone to be read unasked, in seconds."""
+    """Looks at single paths or walks folders.
 
-    def __init__(self, root: VaultRoot, index: VaultIndex, ignore: IgnoreRules, *, settle_s: float = 0.15) -> None:
+    `settle_s`: how long a file must have been left alone to be read unasked, in seconds.
+    """
+
+    def __init__(
+        self, root: VaultRoot, index: VaultIndex, ignore: IgnoreRules, *, settle_s: float = 0.15
+    ) -> None:
         self._root = root
         self._index = index
         self._settle_ns = int(settle_s * 1e9)
@@ -26,7 +34,10 @@ class Scanner:
 
     @property
     def ignore(self) -> IgnoreRules:
-        """What is not looked at. Files that are known already are held against new rules by the next walk over everything."""
+        """What is not looked at.
+
+        Files that are known already are held against new rules by the next walk over everything.
+        """
         return self._ignore
 
     @ignore.setter
@@ -34,23 +45,39 @@ class Scanner:
         self._ignore = ignore
         self._has_new_rules = True
 
-    def walk(self, folder: str = "", *, enter: Callable[[str], None] = lambda _folder: None, finished: bool = False) -> ScanFindings:
-        """Compare a folder and all below it. `enter` is called for each folder before it is listed (to watch it first).
+    def walk(
+        self,
+        folder: str = "",
+        *,
+        enter: Callable[[str], None] = lambda _folder: None,
+        finished: bool = False,
+    ) -> ScanFindings:
+        """Compare a folder and all below it.
+
+        `enter` is called for each folder before it is listed (to watch it first).
 
         `finished`: take also what was written just now as it is.
 
-        A folder that cannot be listed is a problem, and nothing below it is taken as gone. OSError when the vault itself cannot be.
+        A folder that cannot be listed is a problem, and nothing below it is taken as gone. OSError
+        when the vault itself cannot be.
         """
         scan = ScanFindings()
         VaultWalk(
-            root=self._root, index=self._index, ignore=self._ignore, scan=scan, enter=enter, settle_ns=0 if finished else self._settle_ns,
+            root=self._root,
+            index=self._index,
+            ignore=self._ignore,
+            scan=scan,
+            enter=enter,
+            settle_ns=0 if finished else self._settle_ns,
             is_strict=self._has_new_rules,
-        ).below(folder)  # fmt: skip
+        ).below(folder)
         self._has_new_rules = self._has_new_rules and bool(folder)
         return scan
 
     def look(self, paths: Iterable[str], *, finished: bool) -> ScanFindings:
-        """Compare single paths; `finished`: their writers are known to have closed them. Names of folders are walked by the caller.
+        """Compare single paths; `finished`: their writers are known to have closed them.
+
+        Names of folders are walked by the caller.
 
         OSError when the vault itself cannot be read.
         """
@@ -61,7 +88,11 @@ class Scanner:
             folders.setdefault(folder, []).append(name)
         for folder, names in folders.items():
             if (not folder or refusal(folder) is None) and not self.ignored_folder(folder):
-                wanted = [name for name in names if name and name_refusal(name) is None and not self.ignore.file(folder, name)]
+                wanted = [
+                    name
+                    for name in names
+                    if name and name_refusal(name) is None and not self.ignore.file(folder, name)
+                ]
                 self._look(VaultPath(folder), wanted, scan, finished=finished)
         return scan
 
@@ -78,7 +109,9 @@ class Scanner:
                 return True
         return False
 
-    def _look(self, folder: VaultPath, names: list[str], scan: ScanFindings, *, finished: bool) -> None:
+    def _look(
+        self, folder: VaultPath, names: list[str], scan: ScanFindings, *, finished: bool
+    ) -> None:
         try:
             with self._root.opened_folder(folder) as descriptor:
                 for name in names:
@@ -92,7 +125,9 @@ class Scanner:
             for name in names:
                 self._is_gone(folder, name, scan)
 
-    def _look_at(self, folder: VaultPath, name: str, descriptor: int, scan: ScanFindings, *, finished: bool) -> None:
+    def _look_at(
+        self, folder: VaultPath, name: str, descriptor: int, scan: ScanFindings, *, finished: bool
+    ) -> None:
         path = f"{folder}/{name}" if folder else name
         try:
             status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
@@ -103,11 +138,22 @@ class Scanner:
             self._is_gone(folder, name, scan)
             return
         if stat.S_ISREG(status.st_mode):
-            compare(scan, VaultPath(path), descriptor, status, self._index.get(path), settle_ns=0 if finished else self._settle_ns)
+            compare(
+                scan,
+                VaultPath(path),
+                descriptor,
+                status,
+                self._index.get(path),
+                settle_ns=0 if finished else self._settle_ns,
+            )
         else:
             self._is_gone(folder, name, scan)
 
     def _is_gone(self, folder: str, name: str, scan: ScanFindings) -> None:
         old = self._index.entries(folder).get(name)
         if old is not None:
-            scan.seen.append(PathDifference(path=VaultPath(f"{folder}/{name}" if folder else name), old=old, new=None))
+            scan.seen.append(
+                PathDifference(
+                    path=VaultPath(f"{folder}/{name}" if folder else name), old=old, new=None
+                )
+            )

@@ -1,7 +1,8 @@
 """Swap: puts new bytes in place of old ones in one folder.
 
-A name is replaced by exchange: the new file and the old one trade names in one step, then what came out is compared with what should
-have been there. A write is made when its temporary name is gone; what fails before that leaves the rest to `recovery`, which undoes it.
+A name is replaced by exchange: the new file and the old one trade names in one step, then what came
+out is compared with what should have been there. A write is made when its temporary name is gone;
+what fails before that leaves the rest to `recovery`, which undoes it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ def temporary_name() -> str:
 
 @contextlib.contextmanager
 def opened(folder: int, name: str) -> Iterator[int]:
-    """A descriptor of the regular file of that name, for reading. OSError as the system gives it; ENXIO when it is no regular file."""
+    """A descriptor of the regular file of that name, for reading.
+
+    OSError as the system gives it; ENXIO when it is no regular file.
+    """
     descriptor = os.open(name, _FILE, dir_fd=folder)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -46,7 +50,10 @@ def opened(folder: int, name: str) -> Iterator[int]:
 
 
 def digest_at(folder: int, name: str) -> str | None:
-    """The digest of what a name in a folder holds now; None when there is no regular file. OSError when it cannot be read."""
+    """The digest of what a name in a folder holds now; None when there is no regular file.
+
+    OSError when it cannot be read.
+    """
     try:
         with opened(folder, name) as descriptor:
             return digest_of_open(descriptor)
@@ -66,7 +73,9 @@ def is_there(folder: int, name: str) -> bool:
 
 
 def write_temporary(folder: int, name: str, data: bytes, original: int | None = None) -> None:
-    """Write and sync a new file, with the mode, owner and extended attributes of the open file that it will replace."""
+    """Write and sync a new file, with the mode, owner and extended attributes of the open file that
+    it will replace.
+    """
     with _temporary(folder, name, original) as descriptor:
         _write_all(descriptor, data)
 
@@ -105,7 +114,12 @@ def _temporary(folder: int, name: str, original: int | None) -> Iterator[int]:
 
 
 def _new(folder: int, name: str, mode: int) -> int:
-    return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
+    return os.open(
+        name,
+        os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
+        mode,
+        dir_fd=folder,
+    )
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -115,7 +129,8 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def replace(folder: int, name: str, temporary: str, original: int, *, old: str) -> None:
-    """Put the temporary file in place of `name`, which must be the open file `original` and hold the digest `old`.
+    """Put the temporary file in place of `name`, which must be the open file `original` and hold
+    the digest `old`.
 
     Raises MovedBaseError when it is, or holds, something else; OSError when the disk refuses.
     """
@@ -126,11 +141,15 @@ def replace(folder: int, name: str, temporary: str, original: int, *, old: str) 
 
 
 def trade(folder: int, name: str, temporary: str, original: int, *, old: str) -> bool:
-    """The first half of `replace`, not durable yet: whether the old file now has the temporary name, which is still to be removed."""
+    """The first half of `replace`, not durable yet: whether the old file now has the temporary
+    name, which is still to be removed.
+    """
     _expect(folder, name, original, old)
     try:
         exchange(folder, temporary, name)
-    except NotImplementedError:  # here a save between the check and the rename is lost; such a file system has no better
+    except (
+        NotImplementedError
+    ):  # here a save between the check and the rename is lost; such a file system has no better
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         return False
     _expect(folder, temporary, original, old)
@@ -151,7 +170,9 @@ def create(folder: int, name: str, temporary: str) -> None:
 
 
 def remove(folder: int, name: str, temporary: str, original: int, *, old: str) -> None:
-    """Take away the open file `original` of digest `old` by way of the temporary name; raises MovedBaseError when it is another."""
+    """Take away the open file `original` of digest `old` by way of the temporary name; raises
+    MovedBaseError when it is another.
+    """
     _expect(folder, name, original, old)
     move_to_free_name((folder, name), (folder, temporary))
     _expect(folder, temporary, original, old)
@@ -159,7 +180,9 @@ def remove(folder: int, name: str, temporary: str, original: int, *, old: str) -
 
 
 def rename_durably(source: tuple[int, str], target: tuple[int, str]) -> None:
-    """Rename between two folders and sync both; raises MovedBaseError when the target's name is taken."""
+    """Rename between two folders and sync both; raises MovedBaseError when the target's name is
+    taken.
+    """
     try:
         move_to_free_name(source, target)
     except FileExistsError as error:
@@ -194,7 +217,9 @@ def _is_at(folder: int, name: str, descriptor: int) -> bool:
 def _remove_durably(folder: int, temporary: str) -> None:
     os.fsync(folder)
     os.unlink(temporary, dir_fd=folder)
-    with contextlib.suppress(OSError):  # the write stands; a power cut may bring the temporary name back, no more
+    with contextlib.suppress(
+        OSError
+    ):  # the write stands; a power cut may bring the temporary name back, no more
         os.fsync(folder)
 
 

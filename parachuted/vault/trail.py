@@ -1,7 +1,8 @@
-"""Trail: every text that a file is known to have had, who left it, and where the file was then: it is followed through its moves.
+"""Trail: every text that a file is known to have had, who left it, and where the file was then: it
+is followed through its moves.
 
-What our writer wrote is known to the moment. What a person saved in between is known by the text that our next write found, or since it was
-noticed on the disk.
+What our writer wrote is known to the moment. What a person saved in between is known by the text
+that our next write found, or since it was noticed on the disk.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ _Key: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextVersion:
-    """One state of a file: the digest of its text (None: there was no file, or it is no note), who left it, and when, where that is known.
+    """One state of a file: the digest of its text (None: there was no file, or it is no note), who
+    left it, and when, where that is known.
 
-    `path` is where the file was; `source` where it was before, when it came from there. `write` is the number of the write of ours.
+    `path` is where the file was; `source` where it was before, when it came from there. `write` is
+    the number of the write of ours.
     """
 
     path: str
@@ -37,7 +40,10 @@ class TextVersion:
 
 
 def trail_of(history: History, path: str, present: str | None = None) -> list[TextVersion]:
-    """The file's versions, oldest first. `present` is the digest of what is there now, which may be newer than what is known."""
+    """The file's versions, oldest first.
+
+    `present` is the digest of what is there now, which may be newer than what is known.
+    """
     steps = list(_steps_back(history, path))[::-1]
     versions: list[TextVersion] = []
     for step in steps:
@@ -48,8 +54,8 @@ def trail_of(history: History, path: str, present: str | None = None) -> list[Te
 
 
 def place_of(history: History, write: Write) -> str | None:
-    """Where the file is that this write left there, through each move since, of the daemon's or of a person's. None: it was deleted, and
-    another one was moved to its name.
+    """Where the file is that this write left there, through each move since, of the daemon's or of
+    a person's. None: it was deleted, and another one was moved to its name.
     """
     path, now, at = write.path, (write.id, 0), None
     for _ in range(_MOST_MOVES):
@@ -62,22 +68,40 @@ def place_of(history: History, write: Write) -> str | None:
     return path
 
 
-def _left(history: History, path: str, now: _Key, at: datetime | None) -> tuple[_Key, str, datetime | None] | None:
-    """The first move from that path after a moment, where to, and when it was seen. Those seen `at` once are not one after the other."""
+def _left(
+    history: History, path: str, now: _Key, at: datetime | None
+) -> tuple[_Key, str, datetime | None] | None:
+    """The first move from that path after a moment, where to, and when it was seen.
+
+    Those seen `at` once are not one after the other.
+    """
     came = history.move_away(path, now[0])
-    moves: list[tuple[_Key, str, datetime | None]] = [((came.id + 1, 0), came.path, None)] if came is not None else []
-    moves += [((one.write, one.id), one.path, one.at) for one in history.moved_from(path, now[0]) if one.at != at]
+    moves: list[tuple[_Key, str, datetime | None]] = (
+        [((came.id + 1, 0), came.path, None)] if came is not None else []
+    )
+    moves += [
+        ((one.write, one.id), one.path, one.at)
+        for one in history.moved_from(path, now[0])
+        if one.at != at
+    ]
     return min((one for one in moves if one[0] > now), key=lambda one: one[0], default=None)
 
 
 def _is_replaced(history: History, path: str, now: _Key, until: _Key | None) -> bool:
-    """Whether the file was deleted and another one came there by a move. A move alone may have been noticed after the write."""
+    """Whether the file was deleted and another one came there by a move.
+
+    A move alone may have been noticed after the write.
+    """
     is_gone = False
     for key, step in _at(history, path, until):
         if key > now:
             if is_gone and step.source is not None:
                 return True
-            is_gone |= step.what.kind == "deleted" if isinstance(step.what, ObservedWrite) else step.what.after is None
+            is_gone |= (
+                step.what.kind == "deleted"
+                if isinstance(step.what, ObservedWrite)
+                else step.what.after is None
+            )
     return False
 
 
@@ -90,7 +114,9 @@ class _Step:
 
 
 def _steps_back(history: History, path: str) -> Iterator[_Step]:
-    """The newest first; at a move to here the trail goes on at the place that the file came from, before the move."""
+    """The newest first; at a move to here the trail goes on at the place that the file came from,
+    before the move.
+    """
     limit: _Key | None = None
     for _ in range(_MOST_MOVES):
         came: tuple[str, _Key] | None = None
@@ -105,12 +131,20 @@ def _steps_back(history: History, path: str) -> Iterator[_Step]:
 
 
 def _at(history: History, path: str, limit: _Key | None) -> list[tuple[_Key, _Step]]:
-    """What befell that path before a moment, oldest first. The half of a move that says that the file went is told by the one that came."""
+    """What befell that path before a moment, oldest first.
+
+    The half of a move that says that the file went is told by the one that came.
+    """
     steps: list[tuple[_Key, _Step]] = []
     for write in history.writes_of(path):
         other = history.other_half(write) if write.before is None else None
-        steps.append(((write.id, 0), _Step(what=write, source=other.path if other is not None else None)))
-    steps += [((seen.write, seen.id), _Step(what=seen, source=seen.source)) for seen in history.sightings_of(path)]
+        steps.append(
+            ((write.id, 0), _Step(what=write, source=other.path if other is not None else None))
+        )
+    steps += [
+        ((seen.write, seen.id), _Step(what=seen, source=seen.source))
+        for seen in history.sightings_of(path)
+    ]
     return sorted((one for one in steps if limit is None or one[0] < limit), key=lambda one: one[0])
 
 
@@ -118,7 +152,11 @@ def _versions_of(step: _Step, last: TextVersion | None) -> list[TextVersion]:
     what = step.what
     if isinstance(what, ObservedWrite):
         return _seen(what, last)
-    found = [] if last is not None and last.digest == what.before else _unseen(what, last, came=step.source is not None)
+    found = (
+        []
+        if last is not None and last.digest == what.before
+        else _unseen(what, last, came=step.source is not None)
+    )
     if what.before == what.after:
         return found
     kind: Literal["created", "changed", "moved", "deleted"] = "changed"
@@ -129,9 +167,16 @@ def _versions_of(step: _Step, last: TextVersion | None) -> list[TextVersion]:
     elif what.after is None:
         kind = "deleted"
     version = TextVersion(
-        path=what.path, digest=what.after, by=what.author.by, kind=kind, at=what.at, run=what.author.run, causes=what.author.causes,
-        source=step.source, write=what.id,
-    )  # fmt: skip
+        path=what.path,
+        digest=what.after,
+        by=what.author.by,
+        kind=kind,
+        at=what.at,
+        run=what.author.run,
+        causes=what.author.causes,
+        source=step.source,
+        write=what.id,
+    )
     return [*found, version]
 
 
@@ -155,7 +200,11 @@ def _seen(seen: ObservedWrite, last: TextVersion | None) -> list[TextVersion]:
         kind = "moved"
     elif seen.kind in {"created", "deleted"}:
         kind = "created" if seen.kind == "created" else "deleted"
-    return [TextVersion(path=seen.path, digest=seen.digest, by=PERSON, kind=kind, at=seen.at, source=seen.source)]
+    return [
+        TextVersion(
+            path=seen.path, digest=seen.digest, by=PERSON, kind=kind, at=seen.at, source=seen.source
+        )
+    ]
 
 
 def version_named(versions: Sequence[TextVersion], name: str) -> list[TextVersion]:

@@ -18,7 +18,9 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class VaultWalk:
-    """One walk; folders are opened by descriptor, each from the one it is in, so that no swapped link leads outside."""
+    """One walk; folders are opened by descriptor, each from the one it is in, so that no swapped
+    link leads outside.
+    """
 
     def __init__(
         self,
@@ -31,8 +33,18 @@ class VaultWalk:
         settle_ns: int,
         is_strict: bool,
     ) -> None:
-        """What is found goes into `scan`. `is_strict`: the rules of `ignore` are new, so files that are known are held against them too."""
-        self._root, self._index, self._ignore, self._scan, self._enter = root, index, ignore, scan, enter
+        """What is found goes into `scan`.
+
+        `is_strict`: the rules of `ignore` are new, so files that are known are held against them
+        too.
+        """
+        self._root, self._index, self._ignore, self._scan, self._enter = (
+            root,
+            index,
+            ignore,
+            scan,
+            enter,
+        )
         self._settle_ns, self._is_strict = settle_ns, is_strict
 
     def below(self, folder: str) -> None:
@@ -55,14 +67,22 @@ class VaultWalk:
         prefix = f"{folder}/" if folder else ""
         children, here = self._files(folder, prefix, known, descriptor)
         if len(here) < len(known):
-            self._scan.seen += [PathDifference(path=VaultPath(prefix + name), old=known[name], new=None) for name in known.keys() - here]
+            self._scan.seen += [
+                PathDifference(path=VaultPath(prefix + name), old=known[name], new=None)
+                for name in known.keys() - here
+            ]
         for name in set(index.folders(folder)).difference(children):
             self._folder_is_gone(prefix + name)
         for name in children:
             self._child(prefix + name, name, descriptor, depth + 1)
 
-    def _files(self, folder: str, prefix: str, known: Mapping[str, IndexEntry], descriptor: int) -> tuple[list[str], set[str]]:
-        """Compare the files directly in a folder. Names of the folders in it, and of the known files that are still there."""
+    def _files(
+        self, folder: str, prefix: str, known: Mapping[str, IndexEntry], descriptor: int
+    ) -> tuple[list[str], set[str]]:
+        """Compare the files directly in a folder.
+
+        Names of the folders in it, and of the known files that are still there.
+        """
         children, here = [], set()
         is_strict, ignore = self._is_strict, self._ignore
         with os.scandir(descriptor) as entries:
@@ -79,7 +99,11 @@ class VaultWalk:
                         here.add(name)
                     continue
                 old = known.get(name)
-                if (old is not None and is_as_known(old, status) and not (is_strict and ignore.file(folder, name))) or (
+                if (
+                    old is not None
+                    and is_as_known(old, status)
+                    and not (is_strict and ignore.file(folder, name))
+                ) or (
                     self._file(folder, prefix, name, descriptor, status, old) and old is not None
                 ):
                     here.add(name)
@@ -91,7 +115,15 @@ class VaultWalk:
         self._scan.problems[printable(path)] = os.strerror(error.errno or errno.EIO)
         return True
 
-    def _file(self, folder: str, prefix: str, name: str, descriptor: int, status: os.stat_result, old: IndexEntry | None) -> bool:
+    def _file(
+        self,
+        folder: str,
+        prefix: str,
+        name: str,
+        descriptor: int,
+        status: os.stat_result,
+        old: IndexEntry | None,
+    ) -> bool:
         """Compare one file; False when there is no file of ours under that name."""
         if self._ignore.file(folder, name):
             return False
@@ -115,7 +147,9 @@ class VaultWalk:
 
     def _child(self, path: str, name: str, descriptor: int, depth: int) -> None:
         if depth > MOST_FOLDERS or name_refusal(name) is not None:
-            self._scan.problems[printable(path)] = "too deep, or no name for a folder of notes; nothing in it is watched"
+            self._scan.problems[printable(path)] = (
+                "too deep, or no name for a folder of notes; nothing in it is watched"
+            )
             return
         try:
             child = os.open(name, _FOLDER, dir_fd=descriptor)
@@ -134,18 +168,29 @@ class VaultWalk:
         if error.errno in GONE:
             self._folder_is_gone(folder)
         else:
-            self._scan.problems[printable(folder)] = f"the folder cannot be read: {os.strerror(error.errno or errno.EIO)}"
+            self._scan.problems[printable(folder)] = (
+                f"the folder cannot be read: {os.strerror(error.errno or errno.EIO)}"
+            )
 
     def _folder_is_gone(self, folder: str) -> None:
         for place in self._index.below(folder):
             self._scan.gone_folders.append(place)
             known = self._index.entries(place)
-            self._scan.seen += [PathDifference(path=VaultPath(f"{place}/{name}"), old=entry, new=None) for name, entry in known.items()]
+            self._scan.seen += [
+                PathDifference(path=VaultPath(f"{place}/{name}"), old=entry, new=None)
+                for name, entry in known.items()
+            ]
 
     def _link_problem(self, path: str) -> str | None:
-        """What is wrong with a link; None when it leads to something in the vault, which is seen there."""
+        """What is wrong with a link; None when it leads to something in the vault, which is seen
+        there.
+        """
         try:
             target = self._root.resolve(VaultPath(path))
         except PathRefusedError:
             return "a link that leaves the vault; it is passed over"
-        return None if (self._root.folder / target).exists() else "a link that leads nowhere; it is passed over"
+        return (
+            None
+            if (self._root.folder / target).exists()
+            else "a link that leads nowhere; it is passed over"
+        )

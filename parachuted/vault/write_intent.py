@@ -1,7 +1,9 @@
-"""Intent: a write that is about to be made, put to whoever may object to it before a byte is changed.
+"""Intent: a write that is about to be made, put to whoever may object to it before a byte is
+changed.
 
-Nobody is asked while the writer is held: who is asked may take long, and may itself read and write. So a write that was not agreed to yet
-lets go, asks, and begins again; it is made only if what is then to be done is, digest for digest, what was asked about.
+Nobody is asked while the writer is held: who is asked may take long, and may itself read and write.
+So a write that was not agreed to yet lets go, asks, and begins again; it is made only if what is
+then to be done is, digest for digest, what was asked about.
 """
 
 from __future__ import annotations
@@ -31,10 +33,12 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteIntent:
-    """A write that is meant: `base` and `digest` are those of what stands there and of what is to stand there, None where there is no file.
+    """A write that is meant: `base` and `digest` are those of what stands there and of what is to
+    stand there, None where there is no file.
 
-    `source` is where the file is, when it is to be moved to `path`. `texts` finds both contents, and answers None when they are too large
-    to be looked at; nothing is read or compared before somebody wants to know.
+    `source` is where the file is, when it is to be moved to `path`. `texts` finds both contents,
+    and answers None when they are too large to be looked at; nothing is read or compared before
+    somebody wants to know.
     """
 
     path: VaultPath
@@ -48,7 +52,11 @@ class WriteIntent:
     def units(self) -> tuple[str, ...]:
         """The sections that would change, and frontmatter keys as `@key`."""
         texts = self.texts()
-        return (WHOLE,) if texts is None else changed_units(*(None if text is None else meaning(text) for text in texts))
+        return (
+            (WHOLE,)
+            if texts is None
+            else changed_units(*(None if text is None else meaning(text) for text in texts))
+        )
 
     def diff(self) -> str:
         """The change as unified text, in bounds."""
@@ -67,10 +75,15 @@ class WriteIntent:
 
 
 class _AskFirstError(Exception):
-    """Not agreed to yet. Raised through the write's own clearing up, when nothing has been changed."""
+    """Not agreed to yet.
+
+    Raised through the write's own clearing up, when nothing has been changed.
+    """
 
     def __init__(self, intent: WriteIntent) -> None:
-        super().__init__(f"{intent.operation} of {printable(intent.path)} is to be asked about first")
+        super().__init__(
+            f"{intent.operation} of {printable(intent.path)} is to be asked about first"
+        )
         self.intent = intent
 
 
@@ -93,13 +106,18 @@ class WriteConsent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteGuard:
-    """Whom to ask. `ask` raises ActRefusedError; `is_asked` says, at next to no cost, whether anybody wants to be."""
+    """Whom to ask.
+
+    `ask` raises ActRefusedError; `is_asked` says, at next to no cost, whether anybody wants to be.
+    """
 
     ask: Callable[[WriteIntent], None]
     is_asked: Callable[[], bool]
 
     def made(self, write: Callable[[WriteConsent], _Result], path: VaultPath) -> _Result:
-        """Make the write, asking as often as it turns out to be another one than was asked about."""
+        """Make the write, asking as often as it turns out to be another one than was asked
+        about.
+        """
         consent = WriteConsent(is_needed=True)
         for _ in range(_MOST_ASKED):
             try:
@@ -108,14 +126,19 @@ class WriteGuard:
                 wanted = first.intent
             self.ask(wanted)
             consent.give(wanted)
-        raise StorageFailedError(f"{printable(path)} is changed again each time that hooks are asked about it; nothing was written")
+        raise StorageFailedError(
+            f"{printable(path)} is changed again each time that hooks are asked about it; nothing "
+            "was written"
+        )
 
 
 FREELY = WriteConsent(is_needed=False)
 
 
 def kept_texts(objects: ObjectStore, base: str | None, digest: str | None) -> BeforeAndAfter | None:
-    """Both contents as they are kept, or None when one of them is too large to be looked at or is not kept."""
+    """Both contents as they are kept, or None when one of them is too large to be looked at or is
+    not kept.
+    """
     texts = []
     for one in (base, digest):
         text = None if one is None else _kept(objects, one)

@@ -29,7 +29,11 @@ def test_an_agent_that_is_told_nothing_may_nothing():
     assert not agent.sees("Daily/a.md")
     assert not agent.edits("Daily/a.md")
     assert not agent.wants_network
-    assert (agent.bash, agent.allow_user_skills, agent.allow_workspace_skills) == (False, False, False)
+    assert (agent.bash, agent.allow_user_skills, agent.allow_workspace_skills) == (
+        False,
+        False,
+        False,
+    )
 
 
 def test_the_responder_sees_its_project_and_changes_nothing():
@@ -47,7 +51,11 @@ def test_the_admin_changes_what_it_sees():
 
     assert agent.edits("Daily/journals/today.md")
     assert not agent.edits("Work/a.md")
-    assert (agent.bash, agent.network, agent.wants_network) == (("git", "npm"), ("api.telegram.org",), True)
+    assert (agent.bash, agent.network, agent.wants_network) == (
+        ("git", "npm"),
+        ("api.telegram.org",),
+        True,
+    )
 
 
 def test_the_manifests_form_means_the_same():
@@ -91,7 +99,9 @@ def test_the_manifests_form_means_the_same():
 )
 def test_capabilities_and_sandbox_must_both_allow(access, capabilities, reads, writes):
     sandbox = access and {"workspace_access": access}
-    agent = AGENT.validate_python({"paths": ["a/"], "sandbox": sandbox, "capabilities": capabilities})
+    agent = AGENT.validate_python(
+        {"paths": ["a/"], "sandbox": sandbox, "capabilities": capabilities}
+    )
 
     assert (agent.sees("a/b.md"), agent.edits("a/b.md")) == (reads, writes)
 
@@ -111,13 +121,18 @@ def test_the_lane_is_placed_as_paths_are():
 
 
 def test_where_both_lists_speak_both_hold():
-    agent = AgentConfig(paths=("a/**", "b/**"), sandbox=SandboxConfig(workspace_access="ro", allowed_paths=("b/**", "c/**")))
+    agent = AgentConfig(
+        paths=("a/**", "b/**"),
+        sandbox=SandboxConfig(workspace_access="ro", allowed_paths=("b/**", "c/**")),
+    )
 
     assert [path for path in ("a/x", "b/x", "c/x") if agent.sees(path)] == ["b/x"]
 
 
 def test_cwd_is_where_it_works_and_nowhere_until_that_is_known():
-    agent = AGENT.validate_python({"sandbox": {"workspace_access": "rw", "allowed_paths": ["${CWD}"]}, "paths": ["Work/**"]})
+    agent = AGENT.validate_python(
+        {"sandbox": {"workspace_access": "rw", "allowed_paths": ["${CWD}"]}, "paths": ["Work/**"]}
+    )
 
     assert not agent.sees("Work/client-x/a.md")
     assert agent.at("Work/client-x").edits("Work/client-x/a.md")
@@ -151,7 +166,14 @@ def test_words_are_words(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("512m", 512 << 20), ("2g", 2 << 30), ("2GB", 2 << 30), ("64k", 64 << 10), ("1048576", 1 << 20)]
+    ("text", "size"),
+    [
+        ("512m", 512 << 20),
+        ("2g", 2 << 30),
+        ("2GB", 2 << 30),
+        ("64k", 64 << 10),
+        ("1048576", 1 << 20),
+    ],
 )
 def test_sizes_of_memory(text, size):
     assert SandboxConfig(memory=text).memory_bytes == size
@@ -166,7 +188,10 @@ def test_sizes_of_memory(text, size):
         ({"paths": ["${CWD}/../x"]}, "no pattern of paths"),
         ({"paths": [7]}, "should be a valid string"),
         ({"capabilities": ["Computer"]}, "Bash is what there is"),
-        ({"capabilities": ["WebSearch"]}, "WebFetch, with network: true beside it, is what there is"),
+        (
+            {"capabilities": ["WebSearch"]},
+            "WebFetch, with network: true beside it, is what there is",
+        ),
         ({"capabilities": ["fly"]}, "none of read, write"),
         ({"capabilities": "read"}, "should be a list"),
         ({"bash": "git"}, "should be true, false or a list"),

@@ -42,7 +42,9 @@ async def test_what_begins_inside_carries_it_on_for_as_long_as_it_lives():
 
 
 def test_narrowing_only_takes_away():
-    narrow = Authority(reads=paths("Work/**"), writes=paths("Work/**")).narrowed(paths("**/plan.md"), paths("Work/a/**"))
+    narrow = Authority(reads=paths("Work/**"), writes=paths("Work/**")).narrowed(
+        paths("**/plan.md"), paths("Work/a/**")
+    )
 
     assert narrow.reads.sees("Work/plan.md")
     assert not narrow.reads.sees("Work/other.md")
@@ -83,7 +85,9 @@ def test_each_act_without_a_cause_begins_one_and_others_carry_theirs_on():
         ("module", "agent", "web", None, "web"),
     ],
 )
-def test_words_are_a_persons_only_where_a_person_asked_and_no_strangers_text_was_read(asked_by, own, said, read, words):
+def test_words_are_a_persons_only_where_a_person_asked_and_no_strangers_text_was_read(
+    asked_by, own, said, read, words
+):
     authority = Authority(asked_by=asked_by)
     if read is not None:
         authority.taint.read("Inbox/mail.md", read)

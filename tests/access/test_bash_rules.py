@@ -1,4 +1,6 @@
-"""Bash rules: what cannot be shown to run only the programs of the list is refused, and real bash is asked whether that is true."""
+"""Bash rules: what cannot be shown to run only the programs of the list is refused, and real bash
+is asked whether that is true.
+"""
 
 from __future__ import annotations
 
@@ -354,7 +356,9 @@ if
 
 
 def lines(text: str) -> list[str]:
-    """One command a line; a line that begins with spaces, or follows an open quote, belongs to the one before."""
+    """One command a line; a line that begins with spaces, or follows an open quote, belongs to the
+    one before.
+    """
     return [one for one in text.strip("\n").split("\n") if one]
 
 
@@ -414,7 +418,13 @@ MANY_LINES_REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("command", [*lines(RUNS.replace("\\\n  --oneline", "\\@@").replace("first\nsecond", "first")), *MANY_LINES_RUN])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *lines(RUNS.replace("\\\n  --oneline", "\\@@").replace("first\nsecond", "first")),
+        *MANY_LINES_RUN,
+    ],
+)
 def test_what_plainly_runs_only_listed_programs_runs(command):
     assert check_command(command.replace("\\@@", "--oneline"), ALLOWED) is None
 
@@ -428,7 +438,9 @@ def test_whatever_else_is_refused_with_words(command):
 
 
 def test_there_are_two_hundred_of_them():
-    assert len(lines(RUNS)) + len(lines(REFUSED)) + len(MANY_LINES_RUN) + len(MANY_LINES_REFUSED) > 300
+    assert (
+        len(lines(RUNS)) + len(lines(REFUSED)) + len(MANY_LINES_RUN) + len(MANY_LINES_REFUSED) > 300
+    )
 
 
 @pytest.mark.parametrize("command", ["git log", "rm -rf /", ""])
@@ -439,7 +451,22 @@ def test_any_shell_and_no_shell_are_what_they_say(command):
 
 
 @pytest.mark.parametrize(
-    "name", ["eval", "env", "xargs", "sudo", "sh", "bash", "source", "exec", "command", "npx", "timeout", "alias", "."]
+    "name",
+    [
+        "eval",
+        "env",
+        "xargs",
+        "sudo",
+        "sh",
+        "bash",
+        "source",
+        "exec",
+        "command",
+        "npx",
+        "timeout",
+        "alias",
+        ".",
+    ],
 )
 def test_what_runs_whatever_it_is_given_is_refused_though_it_is_listed(name):
     assert check_command(f"{name} git log", (name, "git")) is not None
@@ -475,21 +502,126 @@ def test_the_plainest_ways_of_other_programs_to_run_one(command, runs):
     assert (check_command(command, ("find", "tar", "sort", "rg", "rsync")) is None) == runs
 
 
-_PIECES = st.sampled_from([
-    "git", "npm", "evil", "log", "x", "PATH", "=", "/tmp", ".", "./", "$", "$x", "${x}", "${", "}", "{", "(", ")", "$(", "$((", "`", "'",  # noqa: S108
-    '"', "\\", ";", "&", "&&", "|", "||", "|&", "\n", " ", " ", " ", "\t", "#", "<", ">", "<<", "<<<", "EOF", "\nEOF\n", "<(", ">(", "&>",
-    "2>", "/dev/null", "if ", "then ", "fi", "for ", "in ", "do ", "done", "while ", "! ", "case ", "esac", "eval ", "echo ", "cd ",
-    "[ ", " ]", "*", "?", "[", "]", "~", ",", "a=1 ", "$'", '$"', "-c", "--", "exit", "true", ". ", "env ", "<<'EOF'\n", "$@", "f()",
-    "\u00a0", "[[ ", "x=$(", "time ", "{ ", "; }",
-])  # fmt: skip
+_PIECES = st.sampled_from(
+    [
+        "git",
+        "npm",
+        "evil",
+        "log",
+        "x",
+        "PATH",
+        "=",
+        "/tmp",  # noqa: S108
+        ".",
+        "./",
+        "$",
+        "$x",
+        "${x}",
+        "${",
+        "}",
+        "{",
+        "(",
+        ")",
+        "$(",
+        "$((",
+        "`",
+        "'",
+        '"',
+        "\\",
+        ";",
+        "&",
+        "&&",
+        "|",
+        "||",
+        "|&",
+        "\n",
+        " ",
+        " ",
+        " ",
+        "\t",
+        "#",
+        "<",
+        ">",
+        "<<",
+        "<<<",
+        "EOF",
+        "\nEOF\n",
+        "<(",
+        ">(",
+        "&>",
+        "2>",
+        "/dev/null",
+        "if ",
+        "then ",
+        "fi",
+        "for ",
+        "in ",
+        "do ",
+        "done",
+        "while ",
+        "! ",
+        "case ",
+        "esac",
+        "eval ",
+        "echo ",
+        "cd ",
+        "[ ",
+        " ]",
+        "*",
+        "?",
+        "[",
+        "]",
+        "~",
+        ",",
+        "a=1 ",
+        "$'",
+        '$"',
+        "-c",
+        "--",
+        "exit",
+        "true",
+        ". ",
+        "env ",
+        "<<'EOF'\n",
+        "$@",
+        "f()",
+        "\u00a0",
+        "[[ ",
+        "x=$(",
+        "time ",
+        "{ ",
+        "; }",
+    ]
+)
 _LINES = st.lists(_PIECES, min_size=1, max_size=14).map("".join)
 
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory) -> Path:
-    """A folder of programs that note that they were run. `git` and `npm` are listed; `evil` and the others are not."""
+    """A folder of programs that note that they were run.
+
+    `git` and `npm` are listed; `evil` and the others are not.
+    """
     folder = tmp_path_factory.mktemp("programs")
-    for name in ("git", "npm", "evil", "log", "x", "xgit", "gitx", "EOF", "env", "EOFgit", "a", "in", "PATH", "-c", "tmp", "case", "esac"):
+    for name in (
+        "git",
+        "npm",
+        "evil",
+        "log",
+        "x",
+        "xgit",
+        "gitx",
+        "EOF",
+        "env",
+        "EOFgit",
+        "a",
+        "in",
+        "PATH",
+        "-c",
+        "tmp",
+        "case",
+        "esac",
+    ):
         script = folder / name
         script.write_text(f"#!/bin/sh\necho {name} >> '{folder}/ran.txt'\n")
         script.chmod(0o755)
@@ -497,7 +629,11 @@ def programs(tmp_path_factory) -> Path:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is what is asked")
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=400,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(line=_LINES)
 def test_real_bash_runs_nothing_else_of_what_is_allowed(line, programs, tmp_path):
     if check_command(line, ("git", "npm")) is not None:
@@ -506,18 +642,38 @@ def test_real_bash_runs_nothing_else_of_what_is_allowed(line, programs, tmp_path
     ran.unlink(missing_ok=True)
     shell = shutil.which("bash") or ""
     env = {"PATH": str(programs), "x": "evil"}
-    subprocess.run([shell, "-c", line], cwd=tmp_path, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
+    subprocess.run(
+        [shell, "-c", line],
+        cwd=tmp_path,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=20,
+        check=False,
+    )
 
     assert set(ran.read_text().split() if ran.exists() else []) <= {"git", "npm"}, line
 
 
 @given(text=st.text(max_size=200))
 def test_any_text_is_answered(text):
-    assert check_command(text, ("git",)) is None or "You may run git" in str(check_command(text, ("git",)))
+    assert check_command(text, ("git",)) is None or "You may run git" in str(
+        check_command(text, ("git",))
+    )
 
 
-@given(line=_LINES, program=st.sampled_from(["evil", "rm -rf x", "./git", "../git", "$x", "g*t", "eval git", "PATH=. git"]))
+@given(
+    line=_LINES,
+    program=st.sampled_from(
+        ["evil", "rm -rf x", "./git", "../git", "$x", "g*t", "eval git", "PATH=. git"]
+    ),
+)
 def test_no_beginning_hides_a_program_that_is_not_listed(line, program):
     before = check_command(line, ("git", "npm"))
-    if before is None and not line.rstrip(" \t").endswith(("\\", "#")) and "#" not in line and "<<" not in line:
+    if (
+        before is None
+        and not line.rstrip(" \t").endswith(("\\", "#"))
+        and "#" not in line
+        and "<<" not in line
+    ):
         assert check_command(f"{line}\n{program}", ("git", "npm")) is not None

@@ -1,4 +1,6 @@
-"""EventFilter: what each listener hears of an event: keys of the API, modules, and a person's hooks."""
+"""EventFilter: what each listener hears of an event: keys of the API, modules, and a person's
+hooks.
+"""
 
 from __future__ import annotations
 
@@ -38,23 +40,42 @@ def event(name: str, /, **data: object) -> Event:
 
 
 def declared(name: str, /, **fields: FieldKind) -> EventKind:
-    return EventKind(name=name, tells="A module says so.", fields=fields, publisher=name.partition(".")[0])
+    return EventKind(
+        name=name, tells="A module says so.", fields=fields, publisher=name.partition(".")[0]
+    )
 
 
 ALL = EventFilter.of_key(EVERYTHING)
 PROJECTS = who("*:read", paths=("Projects/**",))
 GARDENER = module("gardener", "Projects/**")
 SUGGESTED = {
-    "id": "s1", "action": "update", "path": "Projects/a.md", "target_module": "vault", "source_agent": "x", "run": "r", "causes": [],
-}  # fmt: skip
+    "id": "s1",
+    "action": "update",
+    "path": "Projects/a.md",
+    "target_module": "vault",
+    "source_agent": "x",
+    "run": "r",
+    "causes": [],
+}
 SEEN = {
     "file.created": {"path": "Projects/a.md", **CHANGE},
     "file.modified": {"path": "Projects/a.md", **CHANGE},
     "file.deleted": {"path": "Projects/a.md", **CHANGE},
     "file.moved": {"path": "Projects/a.md", "from": "Projects/b.md", **CHANGE},
-    "watch.declared": {"watcher": "Projects/a.md", "patterns": ["*"], "problems": [], "unmatched": []},
+    "watch.declared": {
+        "watcher": "Projects/a.md",
+        "patterns": ["*"],
+        "problems": [],
+        "unmatched": [],
+    },
     "watch.removed": {"watcher": "Projects/a.md"},
-    "task.queued": {"task": "t", "watcher": "Projects/a.md", "paths": ["Projects/b.md"], "causes": [], "due": "x"},
+    "task.queued": {
+        "task": "t",
+        "watcher": "Projects/a.md",
+        "paths": ["Projects/b.md"],
+        "causes": [],
+        "due": "x",
+    },
     "task.started": {"task": "t", "watcher": "Projects/a.md", "run": "r", "backend": "offline"},
     "task.finished": {"task": "t", "watcher": "Projects/a.md", "run": "r", "outcome": "changed"},
     "run.finished": {
@@ -65,13 +86,35 @@ SEEN = {
         "paths": ["Projects/a.md"],
         "cost_usd": 0.0,
     },
-    "run.undone": {"run": "r", "runs": [], "paths": ["Projects/a.md"], "kept": {"Projects/b.md": ["x"]}, "undo": "u"},
+    "run.undone": {
+        "run": "r",
+        "runs": [],
+        "paths": ["Projects/a.md"],
+        "kept": {"Projects/b.md": ["x"]},
+        "undo": "u",
+    },
     "suggestion.created": SUGGESTED,
-    "suggestion.resolved": {**SUGGESTED, "status": "approved", "resolved_by": "user", "applied_run": "r"},
+    "suggestion.resolved": {
+        **SUGGESTED,
+        "status": "approved",
+        "resolved_by": "user",
+        "applied_run": "r",
+    },
     "budget.exceeded": {"task": "t", "watcher": "Projects/a.md", "budget": "day", "limit": 1},
 }
 
-NAMES_NO_PATH = {"vault", "session", "daily", "chat", "context", "brain", "tool", "module", "hook", "permission"}
+NAMES_NO_PATH = {
+    "vault",
+    "session",
+    "daily",
+    "chat",
+    "context",
+    "brain",
+    "tool",
+    "module",
+    "hook",
+    "permission",
+}
 
 
 def test_who_may_read_everything_is_told_every_event_as_it_is():
@@ -111,19 +154,41 @@ def test_every_event_of_the_catalogue_is_considered_here():
 
 
 def test_a_file_that_comes_from_elsewhere_is_new_and_one_that_leaves_is_gone():
-    came = event("file.moved", path="Projects/a.md", **{"from": HIDDEN}, **CHANGE).heard_by(PROJECTS)
-    left = event("file.moved", path=HIDDEN, **{"from": "Projects/a.md"}, **CHANGE).heard_by(PROJECTS)
+    came = event("file.moved", path="Projects/a.md", **{"from": HIDDEN}, **CHANGE).heard_by(
+        PROJECTS
+    )
+    left = event("file.moved", path=HIDDEN, **{"from": "Projects/a.md"}, **CHANGE).heard_by(
+        PROJECTS
+    )
 
-    assert (came.id, came.event, dict(came.data)) == (7, "file.created", {"path": "Projects/a.md", **CHANGE})
-    assert (left.id, left.event, dict(left.data)) == (7, "file.deleted", {"path": "Projects/a.md", **CHANGE, "digest": None})
-    assert event("file.moved", path=HIDDEN, **{"from": "Private/b.md"}, **CHANGE).heard_by(PROJECTS) is None
+    assert (came.id, came.event, dict(came.data)) == (
+        7,
+        "file.created",
+        {"path": "Projects/a.md", **CHANGE},
+    )
+    assert (left.id, left.event, dict(left.data)) == (
+        7,
+        "file.deleted",
+        {"path": "Projects/a.md", **CHANGE, "digest": None},
+    )
+    assert (
+        event("file.moved", path=HIDDEN, **{"from": "Private/b.md"}, **CHANGE).heard_by(PROJECTS)
+        is None
+    )
 
 
 def test_what_an_agent_says_may_name_any_note_and_is_left_out():
-    heard = event("run.finished", **{**SEEN["run.finished"], "reason": f"as {HIDDEN} says"}).heard_by(PROJECTS)
+    heard = event(
+        "run.finished", **{**SEEN["run.finished"], "reason": f"as {HIDDEN} says"}
+    ).heard_by(PROJECTS)
 
     assert heard.data["reason"] == ""
-    assert event("run.finished", **{**SEEN["run.finished"], "reason": "why"}).heard_by(ALL).data["reason"] == "why"
+    assert (
+        event("run.finished", **{**SEEN["run.finished"], "reason": "why"})
+        .heard_by(ALL)
+        .data["reason"]
+        == "why"
+    )
 
 
 def test_problems_may_name_any_note_and_are_told_to_who_sees_all_of_the_system():
@@ -135,7 +200,10 @@ def test_problems_may_name_any_note_and_are_told_to_who_sees_all_of_the_system()
 
 
 def test_each_module_is_told_of_by_itself():
-    file, task = event("file.created", **SEEN["file.created"]), event("task.started", **SEEN["task.started"])
+    file, task = (
+        event("file.created", **SEEN["file.created"]),
+        event("task.started", **SEEN["task.started"]),
+    )
 
     assert (file.heard_by(who("vault:read")), task.heard_by(who("vault:read"))) == (file, None)
     assert (file.heard_by(who("curator:read")), task.heard_by(who("curator:read"))) == (None, task)
@@ -173,7 +241,11 @@ def test_the_words_of_a_note_are_for_those_who_may_read_it_by_that_right():
     entry = event("daily.entry.created", entry_id="e", entry_path="Projects/a.md", content=CANARY)
 
     assert entry.heard_by(PROJECTS) is entry
-    assert entry.heard_by(who("daily:read", "curator:read")).data == {"entry_id": "e", "entry_path": "Projects/a.md", "content": ""}
+    assert entry.heard_by(who("daily:read", "curator:read")).data == {
+        "entry_id": "e",
+        "entry_path": "Projects/a.md",
+        "content": "",
+    }
     assert entry.heard_by(who("daily:read", "vault:read")) is entry
     assert entry.heard_by(module("brain", "Brain/**")) is None
     assert entry.heard_by(module("brain", "Projects/**")) is entry
@@ -184,7 +256,10 @@ def test_what_an_undoing_kept_is_told_by_path_to_those_who_may_read_these_notes(
 
     assert undone.heard_by(PROJECTS) is undone
     assert undone.heard_by(who("curator:read")).data["kept"] == {"Projects/b.md": []}
-    assert event("run.undone", **{**SEEN["run.undone"], "kept": {HIDDEN: [CANARY]}}).heard_by(GARDENER) is None
+    assert (
+        event("run.undone", **{**SEEN["run.undone"], "kept": {HIDDEN: [CANARY]}}).heard_by(GARDENER)
+        is None
+    )
 
 
 def test_which_other_runs_were_undone_is_told_to_those_who_see_them_all():
@@ -197,13 +272,41 @@ def test_which_other_runs_were_undone_is_told_to_those_who_see_them_all():
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        ("tool.after", {"tool_name": "read_note", "tool_input": {"path": HIDDEN}, "tool_use_id": "u", "tool_response": {"text": CANARY}}),
-        ("permission.requested", {"id": "p", "run": "r", "session": None, "agent": "a", "kind": "read", "what": HIDDEN, "why": CANARY}),
-        ("hook.failed", {"hook": "on-file.py", "event": "file.created", "error": f"stderr: {CANARY}"}),
+        (
+            "tool.after",
+            {
+                "tool_name": "read_note",
+                "tool_input": {"path": HIDDEN},
+                "tool_use_id": "u",
+                "tool_response": {"text": CANARY},
+            },
+        ),
+        (
+            "permission.requested",
+            {
+                "id": "p",
+                "run": "r",
+                "session": None,
+                "agent": "a",
+                "kind": "read",
+                "what": HIDDEN,
+                "why": CANARY,
+            },
+        ),
+        (
+            "hook.failed",
+            {"hook": "on-file.py", "event": "file.created", "error": f"stderr: {CANARY}"},
+        ),
         ("vault.problem", {"subject": HIDDEN, "problem": CANARY}),
-        ("daily.reflection.completed", {"date": "2026-01-01", "agent": "a", "output_path": HIDDEN, "status": "completed"}),
+        (
+            "daily.reflection.completed",
+            {"date": "2026-01-01", "agent": "a", "output_path": HIDDEN, "status": "completed"},
+        ),
         ("session.start", {"session_id": "s", "module": "chat", "working_directory": "Private"}),
-        ("run.undone", {"run": "r", "runs": ["r"], "paths": [], "kept": {HIDDEN: [CANARY]}, "undo": "u"}),
+        (
+            "run.undone",
+            {"run": "r", "runs": ["r"], "paths": [], "kept": {HIDDEN: [CANARY]}, "undo": "u"},
+        ),
     ],
 )
 def test_a_module_hears_nothing_of_what_it_may_not_read(name, data):
@@ -214,20 +317,36 @@ def test_a_module_hears_nothing_of_what_it_may_not_read(name, data):
 
 
 def test_a_key_without_the_right_to_read_notes_hears_no_words_that_may_quote_them():
-    call = event("tool.after", tool_name="read_note", tool_input={"path": HIDDEN}, tool_use_id="u", tool_response=CANARY, duration_ms=1)
+    call = event(
+        "tool.after",
+        tool_name="read_note",
+        tool_input={"path": HIDDEN},
+        tool_use_id="u",
+        tool_response=CANARY,
+        duration_ms=1,
+    )
     heard = call.heard_by(who("curator:read"))
 
-    assert heard.data == {"tool_name": "read_note", "tool_input": {}, "tool_use_id": "u", "tool_response": "", "duration_ms": 1}
+    assert heard.data == {
+        "tool_name": "read_note",
+        "tool_input": {},
+        "tool_use_id": "u",
+        "tool_response": "",
+        "duration_ms": 1,
+    }
     assert call.heard_by(who("curator:read", "vault:read")) is call
 
 
-def test_a_module_hears_its_own_events_as_it_published_them_and_others_without_words_that_quote_any_note():
+def test_a_module_hears_its_own_events_as_it_published_them_and_others_without_words_that_quote_any_note():  # noqa: E501
     came = declared("telegram.message.came", chat=ID, text=FieldKind.MESSAGE)
     told = happened(came, {"chat": "7", "text": CANARY})
 
     assert told.heard_by(module("telegram")) is told
     assert told.heard_by(GARDENER).data == {"chat": "7", "text": ""}
-    assert happened(declared("hook.words", text=FieldKind.FREE), {"text": CANARY}).heard_by(GARDENER) is None
+    assert (
+        happened(declared("hook.words", text=FieldKind.FREE), {"text": CANARY}).heard_by(GARDENER)
+        is None
+    )
     assert event("hook.failed", hook="h", event="e", error=CANARY).heard_by(module("hook")) is None
 
 
@@ -235,8 +354,15 @@ def test_modules_are_told_of_each_other_and_of_no_code():
     enabled = event("module.enabled", name="brain", version="1.0.0", hash="sha256:5")
 
     assert enabled.heard_by(GARDENER) is enabled
-    assert event("file.created", path="Modules/x/module.py", **CHANGE).heard_by(module("gardener", "**")) is None
-    left = event("file.moved", path="Modules/x/a.md", **{"from": "Projects/a.md"}, **CHANGE).heard_by(GARDENER)
+    assert (
+        event("file.created", path="Modules/x/module.py", **CHANGE).heard_by(
+            module("gardener", "**")
+        )
+        is None
+    )
+    left = event(
+        "file.moved", path="Modules/x/a.md", **{"from": "Projects/a.md"}, **CHANGE
+    ).heard_by(GARDENER)
     assert (left.event, left.data["path"]) == ("file.deleted", "Projects/a.md")
 
 
@@ -248,7 +374,16 @@ def test_a_program_of_the_person_s_own_hears_everything_as_it_is():
 
 @pytest.mark.parametrize(
     "value",
-    [{"x": HIDDEN}, [HIDDEN], [["Projects/a.md", HIDDEN]], f"Projects/../{HIDDEN}", "", {HIDDEN: 1}, 7, ["Projects/a.md", None]],
+    [
+        {"x": HIDDEN},
+        [HIDDEN],
+        [["Projects/a.md", HIDDEN]],
+        f"Projects/../{HIDDEN}",
+        "",
+        {HIDDEN: 1},
+        7,
+        ["Projects/a.md", None],
+    ],
 )
 @pytest.mark.parametrize("field", ["path", "paths"])
 def test_a_path_in_disguise_is_heard_by_nobody_who_sees_some_paths(field, value):
@@ -262,14 +397,26 @@ def canaries() -> st.SearchStrategy[object]:
     """The canary, as deep in lists and mappings as it may be hidden."""
     leaf = st.sampled_from([CANARY, HIDDEN, f"Projects/../{HIDDEN}", f"/{HIDDEN}", f"r-1 {HIDDEN}"])
     return st.recursive(
-        leaf, lambda inner: st.one_of(st.lists(inner, min_size=1, max_size=3), st.dictionaries(leaf, inner, min_size=1, max_size=2))
+        leaf,
+        lambda inner: st.one_of(
+            st.lists(inner, min_size=1, max_size=3),
+            st.dictionaries(leaf, inner, min_size=1, max_size=2),
+        ),
     )
 
 
 PLAIN = {
-    PATH: "Projects/a.md", FieldKind.PATHS: ["Projects/a.md"], TEXT: "seen", FieldKind.TEXTS: {"Projects/a.md": ["seen"]},
-    FieldKind.FREE: "free", FieldKind.MESSAGE: "message", ID: "x1", FieldKind.IDS: ["x1"], FieldKind.NUMBER: 1, FieldKind.FLAG: True,
-}  # fmt: skip
+    PATH: "Projects/a.md",
+    FieldKind.PATHS: ["Projects/a.md"],
+    TEXT: "seen",
+    FieldKind.TEXTS: {"Projects/a.md": ["seen"]},
+    FieldKind.FREE: "free",
+    FieldKind.MESSAGE: "message",
+    ID: "x1",
+    FieldKind.IDS: ["x1"],
+    FieldKind.NUMBER: 1,
+    FieldKind.FLAG: True,
+}
 
 
 def listeners() -> Iterator[EventFilter]:
@@ -291,12 +438,20 @@ def test_a_canary_in_any_field_of_any_event_reaches_nobody_who_sees_some_paths(n
         assert heard is None or "Private" not in str(heard.data)
 
 
-@pytest.mark.parametrize("name", [name for name, kind in FACTS.items() if TEXT in kind.fields.values()])
+@pytest.mark.parametrize(
+    "name", [name for name, kind in FACTS.items() if TEXT in kind.fields.values()]
+)
 def test_the_text_of_a_note_reaches_nobody_who_does_not_see_each_note_that_is_named(name):
     kind = FACTS[name]
     paths = [field for field, of in kind.fields.items() if of in PATH_KINDS]
     for hidden in paths:
-        hides = {PATH: HIDDEN, FieldKind.PATHS: ["Projects/a.md", HIDDEN], FieldKind.TEXTS: {HIDDEN: []}}[kind.fields[hidden]]
-        values = {field: CANARY if of is TEXT else PLAIN[of] for field, of in kind.fields.items()} | {hidden: hides}
+        hides = {
+            PATH: HIDDEN,
+            FieldKind.PATHS: ["Projects/a.md", HIDDEN],
+            FieldKind.TEXTS: {HIDDEN: []},
+        }[kind.fields[hidden]]
+        values = {
+            field: CANARY if of is TEXT else PLAIN[of] for field, of in kind.fields.items()
+        } | {hidden: hides}
         for listener in listeners():
             assert event(name, **values).heard_by(listener) is None

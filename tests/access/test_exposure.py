@@ -12,7 +12,9 @@ from parachuted.keys import EVERYWHERE
 
 def of(*, private: int = 0, strangers: int = 0, calls: tuple[str, ...] = (), **said: object):
     config = AgentConfig(**said)
-    grant = build_grant(config, agent="a", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="cli")
+    grant = build_grant(
+        config, agent="a", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="cli"
+    )
     return exposure(grant, private_files=private, untrusted_files=strangers, calls=calls)
 
 
@@ -37,7 +39,10 @@ def test_each_is_told_by_how_it_comes_about():
     found = of(private=3, strangers=2, calls=("send_message",), network=("x.org", "y.org"))
 
     assert found.private == "3 notes"
-    assert found.untrusted == "2 notes of strangers; what x.org, y.org answers; what the tools send_message answer"
+    assert (
+        found.untrusted
+        == "2 notes of strangers; what x.org, y.org answers; what the tools send_message answer"
+    )
     assert found.outward == "the network (x.org, y.org); the tools send_message"
 
 

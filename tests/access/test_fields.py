@@ -10,15 +10,40 @@ GOOD = {
     FieldKind.PATH: ["Daily/today.md", "a", "Über/ü.md"],
     FieldKind.PATHS: [[], ["a.md", "b/c.md"], ("a.md",)],
     FieldKind.TEXTS: [{}, {"a.md": ["one", "two"]}, {"a.md": []}],
-    FieldKind.ID: ["r-20260106-1", "module:daily", "sha256:55", "2026-01-06T12:00:02+00:00", "daily.entry.created"],
+    FieldKind.ID: [
+        "r-20260106-1",
+        "module:daily",
+        "sha256:55",
+        "2026-01-06T12:00:02+00:00",
+        "daily.entry.created",
+    ],
     FieldKind.IDS: [[], ["c1", "c2"]],
     FieldKind.NUMBER: [0, -1, 0.5],
     FieldKind.FLAG: [True, False],
 }
 BAD = {
-    FieldKind.PATH: ["", "/etc/passwd", "../a", "a/../b", "a//b", "a/", "a\\..\\b", "a\0", 7, ["a.md"], {"a.md": 1}],
+    FieldKind.PATH: [
+        "",
+        "/etc/passwd",
+        "../a",
+        "a/../b",
+        "a//b",
+        "a/",
+        "a\\..\\b",
+        "a\0",
+        7,
+        ["a.md"],
+        {"a.md": 1},
+    ],
     FieldKind.PATHS: ["a.md", {"a.md": 1}, [["a.md"]], ["a.md", 1], ["../a.md"]],
-    FieldKind.TEXTS: [["a.md"], {"a.md": "words"}, {"a.md": [["words"]]}, {"a.md": {"b.md": []}}, {"../a.md": []}, {1: []}],
+    FieldKind.TEXTS: [
+        ["a.md"],
+        {"a.md": "words"},
+        {"a.md": [["words"]]},
+        {"a.md": {"b.md": []}},
+        {"../a.md": []},
+        {1: []},
+    ],
     FieldKind.ID: ["", "two words", "Private/diary.md", "a\\b", "x" * 201, "a\nb", 7, ["x"], {}],
     FieldKind.IDS: ["c1", ["two words"], [["c1"]], {"c1": 1}],
     FieldKind.NUMBER: ["1", True, [1]],
@@ -26,12 +51,16 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("kind", "value"), [(kind, value) for kind, values in GOOD.items() for value in [*values, None]])
+@pytest.mark.parametrize(
+    ("kind", "value"), [(kind, value) for kind, values in GOOD.items() for value in [*values, None]]
+)
 def test_what_a_field_holds_fits(kind, value):
     assert fits(kind, value)
 
 
-@pytest.mark.parametrize(("kind", "value"), [(kind, value) for kind, values in BAD.items() for value in values])
+@pytest.mark.parametrize(
+    ("kind", "value"), [(kind, value) for kind, values in BAD.items() for value in values]
+)
 def test_nothing_else_does(kind, value):
     assert not fits(kind, value)
     if kind in PATH_KINDS:
@@ -52,7 +81,14 @@ def test_paths_are_found_in_each_kind_that_holds_them():
 
 
 def test_what_is_left_out_leaves_its_type():
-    assert [without_words(value) for value in ("words", ["x"], ("x",), {"a": 1}, 7, None)] == ["", [], [], {}, None, None]
+    assert [without_words(value) for value in ("words", ["x"], ("x",), {"a": 1}, 7, None)] == [
+        "",
+        [],
+        [],
+        {},
+        None,
+        None,
+    ]
 
 
 def test_each_kind_is_explained_where_a_value_is_refused():

@@ -13,19 +13,37 @@ GARDEN = AccessGrant(alternatives=(((PathGlob("Projects/garden/**"),),),))
 
 @pytest.fixture
 def root(vault, tmp_path):
-    """A vault with a note in scope, one beyond it, a program's settings, and links to each and to what is outside."""
-    for name in ("Projects/garden/AGENTS.md", "Projects/kitchen/AGENTS.md", ".parachute/keys.md", "Daily/.agents/one.md"):
+    """A vault with a note in scope, one beyond it, a program's settings, and links to each and to
+    what is outside.
+    """
+    for name in (
+        "Projects/garden/AGENTS.md",
+        "Projects/kitchen/AGENTS.md",
+        ".parachute/keys.md",
+        "Daily/.agents/one.md",
+    ):
         (vault / name).parent.mkdir(parents=True, exist_ok=True)
         (vault / name).write_text(name)
     (tmp_path / "outside.md").write_text("secret")
     for name, target in (
-        ("in", "AGENTS.md"), ("beyond", "../kitchen/AGENTS.md"), ("hidden", "../../.parachute/keys.md"), ("out", tmp_path / "outside.md"),
-    ):  # fmt: skip
+        ("in", "AGENTS.md"),
+        ("beyond", "../kitchen/AGENTS.md"),
+        ("hidden", "../../.parachute/keys.md"),
+        ("out", tmp_path / "outside.md"),
+    ):
         (vault / f"Projects/garden/{name}.md").symlink_to(target)
     return VaultRoot(vault)
 
 
-@pytest.mark.parametrize("path", [".parachute/keys.md", "\u200b.parachute/keys.md", "PARACH~1/keys.md", "\uff0eparachute/keys.md"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".parachute/keys.md",
+        "\u200b.parachute/keys.md",
+        "PARACH~1/keys.md",
+        "\uff0eparachute/keys.md",
+    ],
+)
 def test_what_programs_keep_does_not_exist_however_a_lenient_disk_spells_it(root, path):
     sight = AccessFilter(root, EVERYWHERE)
 
@@ -34,9 +52,18 @@ def test_what_programs_keep_does_not_exist_however_a_lenient_disk_spells_it(root
 
 
 def test_a_link_within_reach_leads_to_its_file(root):
-    assert AccessFilter(root, GARDEN).find(VaultPath("Projects/garden/in.md")) == "Projects/garden/AGENTS.md"
-    assert AccessFilter(root, EVERYWHERE).find(VaultPath("Projects/garden/beyond.md")) == "Projects/kitchen/AGENTS.md"
-    assert AccessFilter(root, EVERYWHERE).find(VaultPath("Daily/.agents/one.md")) == "Daily/.agents/one.md"
+    assert (
+        AccessFilter(root, GARDEN).find(VaultPath("Projects/garden/in.md"))
+        == "Projects/garden/AGENTS.md"
+    )
+    assert (
+        AccessFilter(root, EVERYWHERE).find(VaultPath("Projects/garden/beyond.md"))
+        == "Projects/kitchen/AGENTS.md"
+    )
+    assert (
+        AccessFilter(root, EVERYWHERE).find(VaultPath("Daily/.agents/one.md"))
+        == "Daily/.agents/one.md"
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,6 +86,13 @@ def test_all_that_is_not_for_the_caller_is_missing_in_the_same_words(root, path)
 def test_folders_are_entered_on_the_way_to_what_is_seen(root):
     sight = AccessFilter(root, GARDEN)
 
-    assert [sight.enters(folder) for folder in ("", "Projects", "Projects/garden", "Projects/kitchen", ".git")] == [
-        True, True, True, False, False,
-    ]  # fmt: skip
+    assert [
+        sight.enters(folder)
+        for folder in ("", "Projects", "Projects/garden", "Projects/kitchen", ".git")
+    ] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]

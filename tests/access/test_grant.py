@@ -1,4 +1,6 @@
-"""Agent grant: what a run may do, asked path by path; how one is built is tested beside granting.py."""
+"""Agent grant: what a run may do, asked path by path; how one is built is tested beside
+granting.py.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from parachuted.keys import EVERYWHERE
 ALL = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, lane=exactly(["log.md"]))
 
 
-@pytest.mark.parametrize("path", [".parachute/x", "a/.git/config", "Modules/x.py", "MODULES", ".claude", ".mcp.json"])
+@pytest.mark.parametrize(
+    "path", [".parachute/x", "a/.git/config", "Modules/x.py", "MODULES", ".claude", ".mcp.json"]
+)
 def test_no_grant_reaches_control_files_however_wide(path):
     assert not ALL.may_read(path)
     assert not ALL.may_enter(path)
@@ -32,4 +36,6 @@ def test_a_lane_is_no_way_to_write_what_was_not_granted():
 
 def test_only_the_clis_own_tools_need_a_container():
     assert not ALL.needs_container
-    assert Grant(agent="a", reads=NOTHING, writes=NOTHING, lane=NOTHING, native=("Bash",)).needs_container
+    assert Grant(
+        agent="a", reads=NOTHING, writes=NOTHING, lane=NOTHING, native=("Bash",)
+    ).needs_container

@@ -1,4 +1,6 @@
-"""Granting: one function for every way of starting an agent, and no way to get more by any of them."""
+"""Granting: one function for every way of starting an agent, and no way to get more by any of
+them.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,41 @@ from pydantic import TypeAdapter
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
 from parachuted.access.authority import Entry
 from parachuted.access.grant import Grant
-from parachuted.access.granting import ENTRIES, EXPLICIT, MAINTENANCE, PRESENT, build_grant, curator_grant, may_begin, narrowing_of
+from parachuted.access.granting import (
+    ENTRIES,
+    EXPLICIT,
+    MAINTENANCE,
+    PRESENT,
+    build_grant,
+    curator_grant,
+    may_begin,
+    narrowing_of,
+)
 from parachuted.access.patterns import NOTHING, grant_of
 from parachuted.agents.sandbox.options import container_options
 from parachuted.agents.sandbox.sandbox_spec import ContainerShape, Image, SandboxSlot
 from parachuted.keys import EVERYWHERE, AccessGrant
 
 CONFIG = TypeAdapter(AgentConfig)
-ADMIN = {"paths": ["Brain/**", "Daily/**"], "capabilities": ["read", "write"], "bash": ["git", "npm"], "network": ["api.telegram.org"]}
+ADMIN = {
+    "paths": ["Brain/**", "Daily/**"],
+    "capabilities": ["read", "write"],
+    "bash": ["git", "npm"],
+    "network": ["api.telegram.org"],
+}
 
 
-def granted(said: dict[str, object] | AgentConfig, *, entry: Entry = "module", reads: AccessGrant = EVERYWHERE, **more) -> Grant:
+def granted(
+    said: dict[str, object] | AgentConfig,
+    *,
+    entry: Entry = "module",
+    reads: AccessGrant = EVERYWHERE,
+    **more,
+) -> Grant:
     config = said if isinstance(said, AgentConfig) else CONFIG.validate_python(said)
-    return build_grant(config, agent="work/helper", bounds_read=reads, bounds_write=reads, entry=entry, **more)
+    return build_grant(
+        config, agent="work/helper", bounds_read=reads, bounds_write=reads, entry=entry, **more
+    )
 
 
 def narrowed(said: dict[str, object], told: dict[str, object]) -> Grant:
@@ -32,7 +56,9 @@ def narrowed(said: dict[str, object], told: dict[str, object]) -> Grant:
 
 
 def may(grant: Grant, path: str, *, tainted: bool = False) -> str:
-    return ("r" if grant.may_read(path) else "") + ("w" if grant.may_write(path, tainted=tainted) else "")
+    return ("r" if grant.may_read(path) else "") + (
+        "w" if grant.may_write(path, tainted=tainted) else ""
+    )
 
 
 def test_every_way_of_starting_an_agent_is_known_here():
@@ -41,7 +67,14 @@ def test_every_way_of_starting_an_agent_is_known_here():
 
 
 @pytest.mark.parametrize(
-    "said", [ADMIN, MAINTENANCE, {}, {"paths": ["~/Work/"], "lane": ["a.md"]}, {"paths": ["a/"], "capabilities": ["Bash"]}]
+    "said",
+    [
+        ADMIN,
+        MAINTENANCE,
+        {},
+        {"paths": ["~/Work/"], "lane": ["a.md"]},
+        {"paths": ["a/"], "capabilities": ["Bash"]},
+    ],
 )
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_whichever_way_it_begins_an_agent_may_the_same(said, entry):
@@ -55,12 +88,20 @@ def test_whichever_way_it_begins_an_agent_may_the_same(said, entry):
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_whichever_way_it_begins_its_container_is_the_same_to_the_last_option(entry, tmp_path):
-    slot = SandboxSlot(id="s", **{name: tmp_path / name for name in ("work", "home", "sockets", "outside")})
+    slot = SandboxSlot(
+        id="s", **{name: tmp_path / name for name in ("work", "home", "sockets", "outside")}
+    )
 
     def options(way: Entry) -> dict[str, object]:
         grant = granted({**ADMIN, "sandbox": {"workspace_access": "rw", "memory": "1g"}}, entry=way)
-        shape = ContainerShape(config=grant.sandbox, is_writable=grant.sandbox.workspace_access == "rw", cli=tmp_path / "cli")
-        return container_options(shape, slot, Image(name="i", kind="built"), user=(1000, 1000), daemon="d")
+        shape = ContainerShape(
+            config=grant.sandbox,
+            is_writable=grant.sandbox.workspace_access == "rw",
+            cli=tmp_path / "cli",
+        )
+        return container_options(
+            shape, slot, Image(name="i", kind="built"), user=(1000, 1000), daemon="d"
+        )
 
     assert options(entry) == options("module")
     assert options(entry)["HostConfig"]["NetworkMode"] == "none"
@@ -99,9 +140,17 @@ def test_the_admin_has_a_shell_for_two_programs_and_one_host():
         ({"network": ["a.org"], "capabilities": ["WebFetch"]}, ("WebFetch",), ("a.org",)),
         ({"network": True, "capabilities": ["Read"]}, (), "none"),
         ({"capabilities": ["WebFetch"]}, (), "none"),
-        ({"paths": ["~/W/"], "capabilities": ["Read"], "network": True}, ("Read", "Glob", "Grep"), "none"),
+        (
+            {"paths": ["~/W/"], "capabilities": ["Read"], "network": True},
+            ("Read", "Glob", "Grep"),
+            "none",
+        ),
         ({"sandbox": {"network": "bridge"}}, ("WebFetch",), "bridge"),
-        ({"sandbox": {"network": ["a.org", "b.org"]}, "network": ["b.org", "c.org"]}, ("WebFetch",), ("b.org",)),
+        (
+            {"sandbox": {"network": ["a.org", "b.org"]}, "network": ["b.org", "c.org"]},
+            ("WebFetch",),
+            ("b.org",),
+        ),
         ({"sandbox": {"network": ["a.org"]}, "network": ["c.org"]}, (), "none"),
         ({"sandbox": {"memory": "1g"}, "network": ["c.org"]}, ("WebFetch",), ("c.org",)),
         ({"bash": []}, (), "none"),
@@ -126,7 +175,13 @@ def test_the_clis_own_tools_are_given_only_where_ours_do_not_reach(said, native,
     ],
 )
 def test_control_files_are_beyond_every_grant_whatever_it_names(path):
-    everything = granted({"paths": ["**", ".parachute/**", "Modules/**", ".claude/**"], "capabilities": ["read", "write"], "lane": ["**"]})
+    everything = granted(
+        {
+            "paths": ["**", ".parachute/**", "Modules/**", ".claude/**"],
+            "capabilities": ["read", "write"],
+            "lane": ["**"],
+        }
+    )
 
     assert may(everything, path) == ""
     assert not everything.may_enter(path)
@@ -140,7 +195,9 @@ def test_a_suggestion_is_read_and_never_written():
 
 
 def test_after_a_strangers_text_only_the_lane_is_left():
-    grant = granted({"paths": ["Work/**"], "capabilities": ["write"], "lane": ["Work/log.md", "Elsewhere/**"]})
+    grant = granted(
+        {"paths": ["Work/**"], "capabilities": ["write"], "lane": ["Work/log.md", "Elsewhere/**"]}
+    )
 
     assert may(grant, "Work/a.md") == may(grant, "Work/log.md") == "rw"
     assert may(grant, "Work/a.md", tainted=True) == "r"
@@ -151,14 +208,25 @@ def test_after_a_strangers_text_only_the_lane_is_left():
 
 def test_an_agent_reaches_no_further_than_its_module():
     grant = build_grant(
-        CONFIG.validate_python(ADMIN), agent="a", bounds_read=grant_of(["Daily/**"]), bounds_write=grant_of(["Daily/x/**"]), entry="cli"
-    )  # fmt: skip
+        CONFIG.validate_python(ADMIN),
+        agent="a",
+        bounds_read=grant_of(["Daily/**"]),
+        bounds_write=grant_of(["Daily/x/**"]),
+        entry="cli",
+    )
 
-    assert [may(grant, path) for path in ("Daily/a.md", "Daily/x/a.md", "Brain/a.md")] == ["r", "rw", ""]
+    assert [may(grant, path) for path in ("Daily/a.md", "Daily/x/a.md", "Brain/a.md")] == [
+        "r",
+        "rw",
+        "",
+    ]
 
 
 def test_where_it_works_is_what_the_folder_means():
-    said = {"sandbox": {"workspace_access": "rw", "allowed_paths": ["${CWD}"]}, "lane": ["${CWD}/log.md"]}
+    said = {
+        "sandbox": {"workspace_access": "rw", "allowed_paths": ["${CWD}"]},
+        "lane": ["${CWD}/log.md"],
+    }
 
     assert may(granted(said, folder="Work/x"), "Work/x/a.md") == "rw"
     assert may(granted(said, folder="Work/x"), "Work/x/log.md", tainted=True) == "rw"
@@ -180,7 +248,10 @@ def test_interfaces_are_those_that_it_names_and_a_person_left():
     ("told", "expected"),
     [
         ({}, granted(ADMIN)),
-        ({"paths": ["Daily/"]}, {"reads": ("Daily/a.md",), "native": ("Read", "Glob", "Grep", "Write", "Edit", "Bash")}),
+        (
+            {"paths": ["Daily/"]},
+            {"reads": ("Daily/a.md",), "native": ("Read", "Glob", "Grep", "Write", "Edit", "Bash")},
+        ),
         ({"bash": False}, {"bash": False, "native": (), "network": "none"}),
         ({"bash": ["git", "rm"]}, {"bash": ("git",)}),
         ({"bash": True}, {"bash": ("git", "npm")}),
@@ -189,7 +260,10 @@ def test_interfaces_are_those_that_it_names_and_a_person_left():
         ({"sandbox": {"network": "none"}}, {"network": "none", "bash": ("git", "npm")}),
         ({"capabilities": ["read"]}, {"bash": False, "writes": ()}),
         ({"capabilities": ["read", "Bash"]}, {"bash": ("git", "npm"), "writes": ()}),
-        ({"sandbox": {"workspace_access": "ro"}}, {"writes": (), "native": ("Read", "Glob", "Grep", "Bash")}),
+        (
+            {"sandbox": {"workspace_access": "ro"}},
+            {"writes": (), "native": ("Read", "Glob", "Grep", "Bash")},
+        ),
         ({"sandbox": {"workspace_access": "none"}}, {"reads": (), "native": ("Bash",)}),
     ],
 )
@@ -207,14 +281,21 @@ def test_a_persons_words_only_take_away_and_what_they_do_not_speak_of_stays(told
         return
     for name, value in expected.items():
         if name in {"reads", "writes"}:
-            files = [path for path in ("Brain/a.md", "Daily/a.md") if (grant.may_read if name == "reads" else grant.may_write)(path)]
+            files = [
+                path
+                for path in ("Brain/a.md", "Daily/a.md")
+                if (grant.may_read if name == "reads" else grant.may_write)(path)
+            ]
             assert tuple(files) == value
         else:
             assert getattr(grant, name) == value
 
 
 def test_a_person_can_give_it_a_smaller_box_and_no_larger_one():
-    said = {"bash": True, "sandbox": {"workspace_access": "rw", "memory": "1g", "cpus": 2, "pids_limit": 100}}
+    said = {
+        "bash": True,
+        "sandbox": {"workspace_access": "rw", "memory": "1g", "cpus": 2, "pids_limit": 100},
+    }
 
     small = narrowed(said, {"sandbox": {"memory": "512m", "cpus": 8}}).sandbox
 
@@ -233,7 +314,9 @@ def test_folders_beside_the_vault_can_be_taken_away():
 def test_a_curator_reads_what_it_was_woken_for_and_writes_its_own_note():
     grant = curator_grant(own="Why?.md", watched=["Projects/a.md", "Why?.md"])
 
-    assert [may(grant, path) for path in ("Why?.md", "Projects/a.md", "Whys.md", "Projects/b.md")] == ["rw", "r", "", ""]
+    assert [
+        may(grant, path) for path in ("Why?.md", "Projects/a.md", "Whys.md", "Projects/b.md")
+    ] == ["rw", "r", "", ""]
     assert may(grant, "Why?.md", tainted=True) == "rw"
     assert (grant.native, grant.bash, grant.network, grant.asks) == ((), False, "none", False)
 
@@ -241,26 +324,40 @@ def test_a_curator_reads_what_it_was_woken_for_and_writes_its_own_note():
 def test_maintenance_has_the_papers_limits_and_no_network():
     grant = granted(MAINTENANCE, entry="maintenance")
 
-    assert [may(grant, path) for path in ("Chat/a.md", "Daily/a.md", "Brain/a.md", "Projects/a.md", ".parachute/x")] == ["rw"] * 3 + [
+    assert [
+        may(grant, path)
+        for path in ("Chat/a.md", "Daily/a.md", "Brain/a.md", "Projects/a.md", ".parachute/x")
+    ] == ["rw"] * 3 + [
         "",
         "",
     ]
-    assert (grant.bash, grant.network, grant.sandbox.memory, grant.sandbox.cpus) == (True, "none", "1g", 2.0)
+    assert (grant.bash, grant.network, grant.sandbox.memory, grant.sandbox.cpus) == (
+        True,
+        "none",
+        "1g",
+        2.0,
+    )
     assert "Bash" in grant.native
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_what_only_a_person_begins_begins_no_other_way(entry):
-    assert (may_begin(MAINTENANCE, entry) is None) == (entry in {"chat", "maintenance", "cli", "http"})
+    assert (may_begin(MAINTENANCE, entry) is None) == (
+        entry in {"chat", "maintenance", "cli", "http"}
+    )
     assert may_begin(AgentConfig(), entry) is None
 
 
-_PATTERNS = st.lists(st.sampled_from(["**", "a/**", "a/b.md", "*/b.md", "c/**", "~/W/", "${CWD}/x"]), max_size=3)
+_PATTERNS = st.lists(
+    st.sampled_from(["**", "a/**", "a/b.md", "*/b.md", "c/**", "~/W/", "${CWD}/x"]), max_size=3
+)
 _CONFIGS = st.builds(
     dict,
     paths=_PATTERNS,
     lane=_PATTERNS,
-    capabilities=st.one_of(st.none(), st.lists(st.sampled_from(["read", "write", "Bash", "WebFetch"]))),
+    capabilities=st.one_of(
+        st.none(), st.lists(st.sampled_from(["read", "write", "Bash", "WebFetch"]))
+    ),
     bash=st.sampled_from([True, False, ["git"], ["git", "npm"]]),
     network=st.sampled_from([True, False, ["x.org"], ["x.org", "y.org"]]),
     sandbox=st.one_of(
@@ -277,7 +374,11 @@ _CONFIGS = st.builds(
 
 
 def _reach(network: object) -> set[str]:
-    return {"none": set(), "bridge": {"x.org", "y.org"}}.get(network, set(network)) if isinstance(network, str) else set(network)
+    return (
+        {"none": set(), "bridge": {"x.org", "y.org"}}.get(network, set(network))
+        if isinstance(network, str)
+        else set(network)
+    )
 
 
 def _programs(bash: object) -> set[str]:

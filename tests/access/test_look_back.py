@@ -1,4 +1,6 @@
-"""Look back: in a vault that an earlier version knew, notes that say that they are a stranger's are found once."""
+"""Look back: in a vault that an earlier version knew, notes that say that they are a stranger's are
+found once.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,10 @@ import pytest
 from parachuted.access.origin import Taint
 
 
-@pytest.mark.parametrize(("origin", "marks"), [("you", False), ("agent", False), ("bot", True), ("imported", True), ("web", True)])
+@pytest.mark.parametrize(
+    ("origin", "marks"),
+    [("you", False), ("agent", False), ("bot", True), ("imported", True), ("web", True)],
+)
 def test_only_strangers_texts_mark_a_run(origin, marks):
     taint = Taint()
     taint.read("a.md", origin)
@@ -18,7 +21,12 @@ def test_only_strangers_texts_mark_a_run(origin, marks):
 def test_a_mark_only_grows_and_names_the_first_stranger():
     taint = Taint()
     assert taint.origin == "agent"
-    for source, origin in (("a.md", "you"), ("the prompt", "bot"), ("b.md", "web"), ("the prompt", "web")):
+    for source, origin in (
+        ("a.md", "you"),
+        ("the prompt", "bot"),
+        ("b.md", "web"),
+        ("the prompt", "web"),
+    ):
         taint.read(source, origin)
 
     assert taint.origin == "bot"

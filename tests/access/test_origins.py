@@ -1,4 +1,6 @@
-"""Origins: where texts came from is known through moves, copies, edits and restarts, and trust is never gained by what a text says."""
+"""Origins: where texts came from is known through moves, copies, edits and restarts, and trust is
+never gained by what a text says.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +48,17 @@ def test_the_setting_names_other_folders(state: StateStore):
 @pytest.mark.parametrize(
     ("says", "origin"),
     [
-        ("web", "web"), (" Bot ", "bot"), ("[imported]", "imported"), ("you", "you"), ("agent", "you"), ("Ethiopia", "you"), ("7", "you"),
-        ("{a: b}", "you"), ("null", "you"),
+        ("web", "web"),
+        (" Bot ", "bot"),
+        ("[imported]", "imported"),
+        ("you", "you"),
+        ("agent", "you"),
+        ("Ethiopia", "you"),
+        ("7", "you"),
+        ("{a: b}", "you"),
+        ("null", "you"),
     ],
-)  # fmt: skip
+)
 def test_a_note_can_say_that_it_is_a_strangers(origins: Origins, says: str, origin: str):
     assert origins.of_text("Daily/a.md", f"---\norigin: {says}\n---\n".encode()) == origin
 
@@ -61,7 +70,12 @@ def test_a_note_cannot_say_that_it_is_trusted(origins: Origins):
 
 
 @pytest.mark.parametrize(
-    "text", [b"---\norigin: web\n", b"---\n" + b"a: b\n" * 50_000 + b"origin: web\n---\n", b"\xff\xfe---\norigin: web"]
+    "text",
+    [
+        b"---\norigin: web\n",
+        b"---\n" + b"a: b\n" * 50_000 + b"origin: web\n---\n",
+        b"\xff\xfe---\norigin: web",
+    ],
 )
 def test_frontmatter_that_cannot_be_read_harms_nobody(origins: Origins, text: bytes):
     assert origins.of_text("Daily/a.md", text) in {"you", "web"}
@@ -143,7 +157,9 @@ def test_what_is_kept_of_one_path_is_bounded(origins: Origins, state: StateStore
     assert len(row["digests"]) == 50
 
 
-def test_a_kill_between_the_write_and_its_record_leaves_no_strangers_text_trusted(origins: Origins, state: StateStore):
+def test_a_kill_between_the_write_and_its_record_leaves_no_strangers_text_trusted(
+    origins: Origins, state: StateStore
+):
     writing = origins.writing("Daily/a.md", "web")
     writing.__enter__()
 
@@ -174,19 +190,38 @@ def entry(text: bytes) -> IndexEntry:
     return IndexEntry(mtime_ns=1, ctime_ns=1, size=len(text), inode=1, digest=digest_of(text))
 
 
-def saw(path: str, new: bytes | None, old: bytes | None = None, *, source: str | None = None, origin: object = None) -> Change:
+def saw(
+    path: str,
+    new: bytes | None,
+    old: bytes | None = None,
+    *,
+    source: str | None = None,
+    origin: object = None,
+) -> Change:
     return Change(
-        kind="modified", path=VaultPath(path), old=entry(old) if old is not None else None, new=entry(new) if new is not None else None,
-        author=PERSON, source=VaultPath(source) if source else None, data=new, origin=origin,
-    )  # fmt: skip
+        kind="modified",
+        path=VaultPath(path),
+        old=entry(old) if old is not None else None,
+        new=entry(new) if new is not None else None,
+        author=PERSON,
+        source=VaultPath(source) if source else None,
+        data=new,
+        origin=origin,
+    )
 
 
-def test_a_text_that_is_moved_out_of_a_strangers_folder_stays_a_strangers_also_when_it_was_edited_on_the_way(origins: Origins):
+def test_a_text_that_is_moved_out_of_a_strangers_folder_stays_a_strangers_also_when_it_was_edited_on_the_way(  # noqa: E501
+    origins: Origins,
+):
     origins.notice([saw("Inbox/a.md", MAIL)])
     origins.notice([saw("Work/a.md", MAIL, MAIL, source="Inbox/a.md")])
     origins.notice([saw("Work/b.md", MAIL + b"more", MAIL, source="Inbox/b.md")])
 
-    assert origins.of_text("Work/a.md", MAIL) == origins.of_text("Work/a.md", b"---\norigin: you\n---\nedited") == "imported"
+    assert (
+        origins.of_text("Work/a.md", MAIL)
+        == origins.of_text("Work/a.md", b"---\norigin: you\n---\nedited")
+        == "imported"
+    )
     assert origins.of("Work/a.md") == origins.of("Work/b.md") == "imported"
     assert origins.of_text("Work/copy.md", MAIL + b"more") == "imported"
 
@@ -195,12 +230,19 @@ def test_a_copy_stays_a_strangers_when_it_is_edited_and_when_its_source_is_gone(
     origins.notice([saw("Inbox/a.md", MAIL), saw("Work/copy.md", MAIL)])
     assert origins.of_text("Work/copy.md", MAIL + b"mine") == "imported"
 
-    origins.notice([saw("Inbox/b.md", b"Another mail, that is longer.\n"), saw("Inbox/b.md", None, b"Another mail, that is longer.\n")])
+    origins.notice(
+        [
+            saw("Inbox/b.md", b"Another mail, that is longer.\n"),
+            saw("Inbox/b.md", None, b"Another mail, that is longer.\n"),
+        ]
+    )
     origins.notice([saw("Work/b.md", b"Another mail, that is longer.\n")])
     assert origins.of("Work/b.md") == "imported"
 
 
-def test_what_lay_among_strangers_before_a_restart_is_known_by_what_the_index_holds(state: StateStore):
+def test_what_lay_among_strangers_before_a_restart_is_known_by_what_the_index_holds(
+    state: StateStore,
+):
     index = VaultIndex()
     index.set(VaultPath("Inbox/a.md"), entry(MAIL))
     origins = Origins(state, index=index)
@@ -215,7 +257,9 @@ def test_two_notes_with_a_mere_title_are_not_one_anothers(origins: Origins):
 
 
 @pytest.mark.parametrize("declared", ["web", ["imported"], " Bot "])
-def test_what_a_note_once_said_of_itself_stays_true_when_the_key_is_gone(origins: Origins, declared: object):
+def test_what_a_note_once_said_of_itself_stays_true_when_the_key_is_gone(
+    origins: Origins, declared: object
+):
     origins.notice([saw("Work/a.md", b"---\norigin: x\n---\nText\n", origin=declared)])
     origins.notice([saw("Work/a.md", b"Text\n", b"---\norigin: x\n---\nText\n")])
     assert origins.of_text("Work/a.md", b"Text\n") in {"web", "imported", "bot"}
@@ -228,21 +272,29 @@ def test_a_person_can_trust_what_was_moved_and_the_trust_moves_on(origins: Origi
     assert origins.of_text("Work/a.md", MAIL) == "you"
 
     origins.notice([saw("Work/a.md", MAIL), saw("Later/a.md", MAIL, MAIL, source="Work/a.md")])
-    assert origins.of_text("Later/a.md", MAIL) == origins.of_text("Later/a.md", MAIL + b"mine") == "you"
+    assert (
+        origins.of_text("Later/a.md", MAIL)
+        == origins.of_text("Later/a.md", MAIL + b"mine")
+        == "you"
+    )
     trusted = b"---\norigin: web\n---\nText\n"
     origins.trust("Work/b.md", digest_of(trusted))
     origins.notice([saw("Later/b.md", trusted, trusted, source="Work/b.md", origin="web")])
     assert origins.of_text("Later/b.md", trusted) == "you"
 
 
-def test_an_earlier_text_of_a_note_that_is_trusted_now_is_a_strangers_when_it_is_brought_back(origins: Origins):
+def test_an_earlier_text_of_a_note_that_is_trusted_now_is_a_strangers_when_it_is_brought_back(
+    origins: Origins,
+):
     origins.wrote("Work/a.md", digest_of(MAIL), "web")
     origins.trust("Work/a.md", digest_of(b"Cleaned.\n"))
     assert origins.of_text("Work/a.md", b"Cleaned.\n") == "you"
     assert origins.of_text("Work/a.md", MAIL) == "web"
 
 
-def test_what_was_seen_is_taken_in_twice_as_once_and_costs_nothing_where_nobody_is_a_stranger(origins: Origins, state: StateStore):
+def test_what_was_seen_is_taken_in_twice_as_once_and_costs_nothing_where_nobody_is_a_stranger(
+    origins: Origins, state: StateStore
+):
     seen = [
         saw("Inbox/a.md", MAIL),
         saw("Work/a.md", MAIL, MAIL, source="Inbox/a.md"),
@@ -255,13 +307,19 @@ def test_what_was_seen_is_taken_in_twice_as_once_and_costs_nothing_where_nobody_
     assert set(before) == {"Work/a.md"}
 
 
-def test_what_is_kept_of_texts_that_are_gone_is_bounded(origins: Origins, monkeypatch: pytest.MonkeyPatch, state: StateStore):
+def test_what_is_kept_of_texts_that_are_gone_is_bounded(
+    origins: Origins, monkeypatch: pytest.MonkeyPatch, state: StateStore
+):
     monkeypatch.setattr("parachuted.access.origins._MOST_LEFT", 3)
     for number in range(9):
         text = b"A long enough text of a stranger %d\n" % number
         origins.notice([saw(f"Inbox/{number}.md", text)])
         origins.notice([saw(f"Inbox/{number}.md", None, text)])
-    assert [key for key, _ in state.table("origins").items()] == ["Inbox/6.md", "Inbox/7.md", "Inbox/8.md"]
+    assert [key for key, _ in state.table("origins").items()] == [
+        "Inbox/6.md",
+        "Inbox/7.md",
+        "Inbox/8.md",
+    ]
     assert origins.recorded() == {}
 
 

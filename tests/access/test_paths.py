@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from parachuted.access.paths import is_approval, is_code, is_control, is_hidden
 
 
-@pytest.mark.parametrize(("path", "code"), [("Modules/a", True), ("MODULES", True), ("Suggestions/a.md", False), ("a/Modules/b", False)])
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [("Modules/a", True), ("MODULES", True), ("Suggestions/a.md", False), ("a/Modules/b", False)],
+)
 def test_code_lies_in_the_folder_of_modules_alone(path, code):
     assert is_code(path) == code
 
@@ -20,7 +23,17 @@ def test_names_with_a_dot_before_them_are_hidden_and_nobodys_to_write(path):
 
 
 @pytest.mark.parametrize(
-    "path", ["Modules/a", "mODULES/a", "Modules", "Modules /a", "Mod\u200bules/a", "Suggestions/a.md", "suggestions", "Daily/.agents/x.md"]
+    "path",
+    [
+        "Modules/a",
+        "mODULES/a",
+        "Modules",
+        "Modules /a",
+        "Mod\u200bules/a",
+        "Suggestions/a.md",
+        "suggestions",
+        "Daily/.agents/x.md",
+    ],
 )
 def test_what_rules_agents_and_modules_is_nobodys_to_write(path):
     assert (is_hidden(path), is_control(path)) == (False, True)
@@ -45,15 +58,30 @@ def test_other_names_are_notes(path):
     assert (is_hidden(path), is_control(path)) == (False, False)
 
 
-@pytest.mark.parametrize("path", [".agents/x.md", "Daily/.agents/x.md", ".AGENTS/x.md", ".agents./x.md"])
+@pytest.mark.parametrize(
+    "path", [".agents/x.md", "Daily/.agents/x.md", ".AGENTS/x.md", ".agents./x.md"]
+)
 def test_the_folder_of_agents_is_read_and_not_written(path):
     assert (is_hidden(path), is_control(path)) == (False, True)
 
 
 SPELLINGS = (
-    "{}.", "{} ", "{} . .", "{}\ufe0f", "{}\u034f", "{}\u3164", "\u115f{}", "\u200b{}", "{}\u2060", "\ufeff{}", "{}\U000e0041", "{}\u2024",
-    "{}::$INDEX_ALLOCATION", "{}:$I30:$INDEX_ALLOCATION", "{}\\x",
-)  # fmt: skip
+    "{}.",
+    "{} ",
+    "{} . .",
+    "{}\ufe0f",
+    "{}\u034f",
+    "{}\u3164",
+    "\u115f{}",
+    "\u200b{}",
+    "{}\u2060",
+    "\ufeff{}",
+    "{}\U000e0041",
+    "{}\u2024",
+    "{}::$INDEX_ALLOCATION",
+    "{}:$I30:$INDEX_ALLOCATION",
+    "{}\\x",
+)
 
 
 @pytest.mark.parametrize("spelled", SPELLINGS)
@@ -71,7 +99,16 @@ def test_a_folder_of_programs_is_one_however_a_lenient_disk_spells_it(spelled, b
 
 
 @pytest.mark.parametrize(
-    "path", ["SUGGES~1/x.md", "suggES~12", "SU1A2B~1/x.md", "GIT~1/config", "a/GI7EB3~1/hooks", "MCP~1.JSO", "CLAUDE~1"]
+    "path",
+    [
+        "SUGGES~1/x.md",
+        "suggES~12",
+        "SU1A2B~1/x.md",
+        "GIT~1/config",
+        "a/GI7EB3~1/hooks",
+        "MCP~1.JSO",
+        "CLAUDE~1",
+    ],
 )
 def test_the_short_names_of_older_programs_are_known(path):
     assert is_control(path)

@@ -21,7 +21,11 @@ def test_a_note_with_wild_letters_in_its_name_is_itself_alone(name):
 def test_only_folders_on_the_way_are_entered():
     grant = exactly(["Work/client/a.md"])
 
-    assert [folder for folder in ("", "Work", "Work/client", "Work/other", "Wor") if grant.enters(folder)] == ["", "Work", "Work/client"]
+    assert [
+        folder
+        for folder in ("", "Work", "Work/client", "Work/other", "Wor")
+        if grant.enters(folder)
+    ] == ["", "Work", "Work/client"]
 
 
 def test_one_file_covers_itself_and_no_pattern():

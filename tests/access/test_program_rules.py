@@ -1,4 +1,6 @@
-"""Program rules: a table of them is in test_bash_rules.py; here, that options are known in all their spellings."""
+"""Program rules: a table of them is in test_bash_rules.py; here, that options are known in all
+their spellings.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,15 @@ def test_an_option_is_itself_however_it_is_written(given):
 
 
 @pytest.mark.parametrize(
-    "given", [word("--onto"), word("main"), word("-i"), word("x"), word("a", sure=False), word("--format=", sure=False)]
+    "given",
+    [
+        word("--onto"),
+        word("main"),
+        word("-i"),
+        word("x"),
+        word("a", sure=False),
+        word("--format=", sure=False),
+    ],
 )
 def test_other_options_are_others(given):
     check_program("git", [word("rebase"), given])

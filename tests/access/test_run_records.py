@@ -1,4 +1,6 @@
-"""Runs as a key sees them whose paths are limited: what it may not read is neither named nor quoted, nor taken back."""
+"""Runs as a key sees them whose paths are limited: what it may not read is neither named nor
+quoted, nor taken back.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ UNDO = ("curator:write", "vault:write")
 
 
 async def ran(life: Life) -> str:
-    """The id of the run of the note in Projects, which a change in Private led to, and which one in Other followed."""
+    """The id of the run of the note in Projects, which a change in Private led to, and which one in
+    Other followed.
+    """
     save(life.vault / "Private/b/AGENTS.md", note("Diary", focus="- the secret is out"))
     await life.settled()
     (run,) = [run for run in (await get(life, "/api/runs"))["runs"] if run["watcher"] == WATCHER]
@@ -37,7 +41,8 @@ async def test_what_a_run_reviewed_beyond_its_reader_s_paths_is_not_told(live: L
         run = await ran(life)
         key = key_of(life, "curator:read,write", paths=["Projects/**"])
         told = {
-            path: (await call(life, "GET", path, headers=key)) for path in (f"/api/runs/{run}", "/api/runs", f"/api/why?path={WATCHER}")
+            path: (await call(life, "GET", path, headers=key))
+            for path in (f"/api/runs/{run}", "/api/runs", f"/api/why?path={WATCHER}")
         }
         whole = await get(life, f"/api/runs/{run}")
 
@@ -45,20 +50,33 @@ async def test_what_a_run_reviewed_beyond_its_reader_s_paths_is_not_told(live: L
     for path, (status, answer) in told.items():
         assert status == 200, path
         runs = (
-            {"run": answer} if "id" in answer else answer["runs"] if isinstance(answer["runs"], dict) else dict(enumerate(answer["runs"]))
+            {"run": answer}
+            if "id" in answer
+            else answer["runs"]
+            if isinstance(answer["runs"], dict)
+            else dict(enumerate(answer["runs"]))
         )
         assert runs, path
-        assert "Private" not in json.dumps([{**one, "wrote": []} for one in runs.values()]), path  # what it wrote is in a note that is seen
+        assert "Private" not in json.dumps([{**one, "wrote": []} for one in runs.values()]), (
+            path
+        )  # what it wrote is in a note that is seen
     alone = told[f"/api/runs/{run}"][1]
     assert (alone["id"], alone["reviewed"], alone["steps"], alone["reason"]) == (run, [], [], "")
 
 
-async def test_a_run_whose_consequences_a_key_may_not_see_is_not_taken_back_by_it(live: Live, vault):
+async def test_a_run_whose_consequences_a_key_may_not_see_is_not_taken_back_by_it(
+    live: Live, vault
+):
     prepare(vault)
     async with live() as life:
         run = await ran(life)
         before = (vault / "Other/c/AGENTS.md").read_text()
-        status, _ = await call(life, "POST", f"/api/runs/{run}/undo", headers=key_of(life, *UNDO, paths=["Projects/**"]))
+        status, _ = await call(
+            life,
+            "POST",
+            f"/api/runs/{run}/undo",
+            headers=key_of(life, *UNDO, paths=["Projects/**"]),
+        )
         assert (status, (vault / "Other/c/AGENTS.md").read_text()) == (403, before)
         both = key_of(life, *UNDO, paths=["Projects/**", "Other/**"])
         assert (await call(life, "POST", f"/api/runs/{run}/undo", headers=both))[0] == 200
@@ -88,15 +106,30 @@ async def test_the_doctor_tells_of_notes_that_are_seen(live: Live, vault):
 
 
 RUN: dict[str, object] = {
-    "id": "r", "watcher": "Shop/w.md", "causes": [{"id": "c", "path": "Shop/a.md", "files": 2}], "reason": "x", "steps": [1],
-    "reviewed": [{"path": "Shop/a.md", "units": ["U"], "diff": "d", "source": None}], "reviewed_count": 1, "prompt_digest": "p",
-    "wrote": [{"path": "Shop/w.md", "diff": "d"}], "quotes": ["Shop/a.md", "Shop/w.md"], "cost_usd": 1.0, "input_tokens": 1,
-    "output_tokens": 1, "parents": ["before"], "undone": None,
-}  # fmt: skip
+    "id": "r",
+    "watcher": "Shop/w.md",
+    "causes": [{"id": "c", "path": "Shop/a.md", "files": 2}],
+    "reason": "x",
+    "steps": [1],
+    "reviewed": [{"path": "Shop/a.md", "units": ["U"], "diff": "d", "source": None}],
+    "reviewed_count": 1,
+    "prompt_digest": "p",
+    "wrote": [{"path": "Shop/w.md", "diff": "d"}],
+    "quotes": ["Shop/a.md", "Shop/w.md"],
+    "cost_usd": 1.0,
+    "input_tokens": 1,
+    "output_tokens": 1,
+    "parents": ["before"],
+    "undone": None,
+}
 
 
 def of(*patterns: str) -> AccessGrant:
-    return AccessGrant(alternatives=((tuple(map(PathGlob, patterns)),),)) if patterns else AccessGrant(alternatives=())
+    return (
+        AccessGrant(alternatives=((tuple(map(PathGlob, patterns)),),))
+        if patterns
+        else AccessGrant(alternatives=())
+    )
 
 
 def access(folder, sight: AccessGrant, reading: AccessGrant) -> RunAccess:
@@ -104,7 +137,9 @@ def access(folder, sight: AccessGrant, reading: AccessGrant) -> RunAccess:
 
 
 def test_who_sees_and_reads_all_is_told_the_document_as_it_is(tmp_path):
-    everything = Identity(kind="loopback", id="l", name="l", scopes=EVERYTHING).grant("curator", "read")
+    everything = Identity(kind="loopback", id="l", name="l", scopes=EVERYTHING).grant(
+        "curator", "read"
+    )
     assert access(tmp_path, everything, everything).shown(RUN) is RUN
 
 
@@ -123,9 +158,17 @@ def test_who_sees_and_reads_all_is_told_the_document_as_it_is(tmp_path):
         (of("Shop/**"), EVERYWHERE, "Shop/a.md", False),
     ],
 )
-def test_words_are_for_who_may_read_all_that_they_may_repeat(tmp_path, sight, reading, quotes, has_words):
+def test_words_are_for_who_may_read_all_that_they_may_repeat(
+    tmp_path, sight, reading, quotes, has_words
+):
     shown = access(tmp_path, sight, reading).shown({**RUN, "quotes": quotes})
-    words = (shown["reason"], shown["steps"], shown["prompt_digest"], shown["reviewed"][0]["diff"], shown["wrote"][0]["diff"])
+    words = (
+        shown["reason"],
+        shown["steps"],
+        shown["prompt_digest"],
+        shown["reviewed"][0]["diff"],
+        shown["wrote"][0]["diff"],
+    )
     assert words == (("x", [1], "p", "d", "d") if has_words else ("", [], "", "", ""))
     assert shown["reviewed"][0]["units"] == (["U"] if has_words else [])
 
@@ -137,8 +180,15 @@ def test_a_run_without_a_list_quotes_anything(tmp_path):
 
 
 def test_runs_that_are_not_seen_are_not_named_by_those_that_are(tmp_path):
-    known = {"before": {**RUN, "watcher": "Private/w.md", "wrote": []}, "shop's": {**RUN, "wrote": []}}
-    run = {**RUN, "parents": ["before", "shop's", "gone"], "undone": {"at": "now", "with": "before", "run": "shop's"}}
+    known = {
+        "before": {**RUN, "watcher": "Private/w.md", "wrote": []},
+        "shop's": {**RUN, "wrote": []},
+    }
+    run = {
+        **RUN,
+        "parents": ["before", "shop's", "gone"],
+        "undone": {"at": "now", "with": "before", "run": "shop's"},
+    }
     shown = access(tmp_path, of("Shop/**"), EVERYWHERE).shown(run, known.get)
     assert (shown["parents"], shown["undone"]) == (["shop's"], {"at": "now", "run": "shop's"})
     assert "files" not in shown["causes"][0]
@@ -148,11 +198,18 @@ def test_where_a_reviewed_note_was_before_is_told_to_who_sees_that_place(tmp_pat
     item = {"path": "Shop/a.md", "units": [], "diff": "", "source": "Private/x.md"}
     run = {**RUN, "reviewed": [item]}
     assert access(tmp_path, of("Shop/**"), EVERYWHERE).shown(run)["reviewed"][0]["source"] is None
-    assert access(tmp_path, of("Shop/**", "Private/**"), EVERYWHERE).shown(run)["reviewed"][0]["source"] == "Private/x.md"
+    assert (
+        access(tmp_path, of("Shop/**", "Private/**"), EVERYWHERE).shown(run)["reviewed"][0][
+            "source"
+        ]
+        == "Private/x.md"
+    )
 
 
 def test_a_plan_counts_the_runs_that_it_tells_of(tmp_path):
-    """What follows from a run that is not seen is not told either: its depth would tell how many lie between."""
+    """What follows from a run that is not seen is not told either: its depth would tell how many
+    lie between.
+    """
     runs = [
         {"watcher": "Shop/w.md", "because": "Shop/a.md", "depth": 1, "patterns": []},
         {"watcher": "Private/w.md", "because": "Shop/w.md", "depth": 2, "patterns": []},

@@ -1,4 +1,7 @@
-"""Run watch: what a run tells and asks is a value that no one changes on the way. How it is used is tested beside `modules/access.py`."""
+"""Run watch: what a run tells and asks is a value that no one changes on the way.
+
+How it is used is tested beside `modules/access.py`.
+"""
 
 from __future__ import annotations
 

@@ -23,20 +23,26 @@ def test_what_a_session_has_read_it_has_read_when_it_is_resumed_after_a_restart_
     SessionTaints(state, lambda: NOON).recall("s-1", resumed)
     SessionTaints(state, lambda: NOON).recall("s-2", other)
     SessionTaints(state, lambda: NOON).recall("never heard of", other)
-    owners = [SessionTaints(state, lambda: NOON).owner(one) for one in ("s-1", "s-2", "never heard of")]
+    owners = [
+        SessionTaints(state, lambda: NOON).owner(one) for one in ("s-1", "s-2", "never heard of")
+    ]
     state.close()
     assert owners == ["bot/a", "bot/a", None]
     assert resumed.sources == {"Inbox/mail.md": "imported"}
     assert not other
 
 
-def test_sessions_that_nobody_went_on_with_for_months_go_and_one_in_use_stays_however_many_there_are(tmp_path: Path):
+def test_sessions_that_nobody_went_on_with_for_months_go_and_one_in_use_stays_however_many_there_are(  # noqa: E501
+    tmp_path: Path,
+):
     now = [NOON]
     state = open_state(tmp_path / "journal")
     taints = SessionTaints(state, lambda: now[0])
     taint = Taint()
     taint.read("Inbox/mail.md", "imported")
-    state.table("session_taint").put("before", {"agent": "bot/a", "sources": {"x": "web"}})  # as an earlier version kept it
+    state.table("session_taint").put(
+        "before", {"agent": "bot/a", "sources": {"x": "web"}}
+    )  # as an earlier version kept it
     with state.batch():
         for number in range(1001):
             taints.keep(f"s-{number}", taint, agent="bot/a")

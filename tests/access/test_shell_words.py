@@ -1,4 +1,7 @@
-"""Shell words: what a line of shell comes to, word by word. That nothing hides from it is tested beside bash_rules.py."""
+"""Shell words: what a line of shell comes to, word by word.
+
+That nothing hides from it is tested beside bash_rules.py.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ def walked(line: str) -> tuple[list[list[str | None]], list[tuple[str, bool]], l
     def variable(name: str, follows: bool) -> None:  # noqa: FBT001  the seam's shape
         variables.append((name, follows))
 
-    Shell(line, command=command, variable=variable, target=lambda word: targets.append(word.begins)).walk()
+    Shell(
+        line, command=command, variable=variable, target=lambda word: targets.append(word.begins)
+    ).walk()
     return commands, variables, targets
 
 
@@ -44,7 +49,9 @@ def test_words_are_what_bash_makes_of_them(line, words):
 
 
 def test_every_command_of_a_line_is_asked_for_the_inner_ones_first():
-    commands, variables, targets = walked("a $(b | c) && x=1 d > out <in & e; for f in 1 2; do g; done")
+    commands, variables, targets = walked(
+        "a $(b | c) && x=1 d > out <in & e; for f in 1 2; do g; done"
+    )
 
     assert [words[0] for words in commands] == ["b", "c", "a", "d", "e", "g"]
     assert variables == [("x", True), ("f", False)]
@@ -56,7 +63,19 @@ def test_texts_after_a_line_are_no_commands():
 
 
 @pytest.mark.parametrize(
-    "line", ["a `b`", "a $((1))", "f() { a; }", "case a in b) c;; esac", "a ${b:-c}", "a '", 'a "', "a )", "( a", "a \\"]
+    "line",
+    [
+        "a `b`",
+        "a $((1))",
+        "f() { a; }",
+        "case a in b) c;; esac",
+        "a ${b:-c}",
+        "a '",
+        'a "',
+        "a )",
+        "( a",
+        "a \\",
+    ],
 )
 def test_what_is_not_followed_is_refused(line):
     with pytest.raises(ShellRefusedError):

@@ -1,4 +1,6 @@
-"""What the tests of agents share: a job with tools, the two backends that can be scripted, and a look at what still runs."""
+"""What the tests of agents share: a job with tools, the two backends that can be scripted, and a
+look at what still runs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import Backend, ClaudeSettings, Job, RunLimits, RunResult, Step, Tool, ToolResult, make_backend
+from parachuted.agents import (
+    Backend,
+    ClaudeSettings,
+    Job,
+    RunLimits,
+    RunResult,
+    Step,
+    Tool,
+    ToolResult,
+    make_backend,
+)
 from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
 from parachuted.agents.heavy import load_heavy
 from parachuted.agents.sandbox.sandboxes import Sandboxes
@@ -36,7 +48,12 @@ class Desk:
             answer = self.answers.get(name)
             return await answer(arguments) if answer else ToolResult(text=f"{name} did it")
 
-        schema = {"type": "object", "properties": dict.fromkeys(required, TEXT), "required": list(required), "additionalProperties": False}
+        schema = {
+            "type": "object",
+            "properties": dict.fromkeys(required, TEXT),
+            "required": list(required),
+            "additionalProperties": False,
+        }
         return Tool(name=name, description=f"{name}s", schema=schema, call=call)
 
 
@@ -50,13 +67,19 @@ def job(desk: Desk) -> Callable[..., Job]:
     """Makes a job; keywords override its parts, those of its limits too."""
 
     def make(**parts: object) -> Job:
-        limits = {name: parts.pop(name, usual) for name, usual in (("timeout_s", 30.0), ("max_turns", 10), ("max_cost_usd", 0.5))}
+        limits = {
+            name: parts.pop(name, usual)
+            for name, usual in (("timeout_s", 30.0), ("max_turns", 10), ("max_cost_usd", 0.5))
+        }
         usual = {
             "id": "run-1",
             "watcher": "AGENTS.md",
             "system_prompt": "You tend notes.",
             "prompt": "Something changed.",
-            "tools": (desk.tool("read_context", "file_path"), desk.tool("update_context", "file_path", "section", "content")),
+            "tools": (
+                desk.tool("read_context", "file_path"),
+                desk.tool("update_context", "file_path", "section", "content"),
+            ),
             "changes": (),
             "at": datetime(2026, 11, 21, 12, 0, tzinfo=UTC),
         }
@@ -96,8 +119,13 @@ def run() -> Callable[[Backend, Job], Awaitable[Outcome]]:
 
 @pytest.fixture
 async def boxes(engine: Mapping[str, str], tmp_path: Path) -> AsyncIterator[Sandboxes]:
-    """Containers for one test, none of which is left after it. None is started ahead, so that a test pays for those alone that it uses."""
-    boxes = Sandboxes(folder=tmp_path / "slots", env=engine, label=f"tests-{tmp_path.name}", is_pooled=False)
+    """Containers for one test, none of which is left after it.
+
+    None is started ahead, so that a test pays for those alone that it uses.
+    """
+    boxes = Sandboxes(
+        folder=tmp_path / "slots", env=engine, label=f"tests-{tmp_path.name}", is_pooled=False
+    )
     if (await boxes.status()).image is None:
         async for _line in boxes.build(offline=True):
             pass
@@ -107,17 +135,37 @@ async def boxes(engine: Mapping[str, str], tmp_path: Path) -> AsyncIterator[Sand
 
 
 class Claude:
-    """The real CLI, its scripted model with the gateway before it, and the folder that only it uses."""
+    """The real CLI, its scripted model with the gateway before it, and the folder that only it
+    uses.
+    """
 
-    def __init__(self, api: ScriptedMessages, folder: Path, env: Mapping[str, str], boxes: Sandboxes | None = None) -> None:
+    def __init__(
+        self,
+        api: ScriptedMessages,
+        folder: Path,
+        env: Mapping[str, str],
+        boxes: Sandboxes | None = None,
+    ) -> None:
         self.api = api
         self.folder = folder
         self.gateway = Gateway(
-            env=env, vault=folder, user_home=folder, base_url=api.url, ledger=UsageStore(folder.with_suffix(".db"), time.time),
-            limits=MoneyLimits(usd_per_cause=50.0, usd_per_hour=50.0, usd_per_day=50.0), clock=lambda: datetime.now(UTC),
-        )  # fmt: skip
+            env=env,
+            vault=folder,
+            user_home=folder,
+            base_url=api.url,
+            ledger=UsageStore(folder.with_suffix(".db"), time.time),
+            limits=MoneyLimits(usd_per_cause=50.0, usd_per_hour=50.0, usd_per_day=50.0),
+            clock=lambda: datetime.now(UTC),
+        )
         self.settings = ClaudeSettings(
-            model=HAIKU, folder=folder, user_home=folder, env=env, credential=None, base_url=api.url, gateway=self.gateway, sandboxes=boxes
+            model=HAIKU,
+            folder=folder,
+            user_home=folder,
+            env=env,
+            credential=None,
+            base_url=api.url,
+            gateway=self.gateway,
+            sandboxes=boxes,
         )
         self.backend = make_backend("claude", self.settings)
 
@@ -127,7 +175,11 @@ class Claude:
 
     def left_over(self) -> set[int]:
         """The processes that live in its folder."""
-        return {int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit() and self._owns(Path(entry.path))}
+        return {
+            int(entry.name)
+            for entry in os.scandir("/proc")
+            if entry.name.isdigit() and self._owns(Path(entry.path))
+        }
 
     async def is_gone(self, within_s: float) -> bool:
         deadline = time.monotonic() + within_s
@@ -137,7 +189,9 @@ class Claude:
 
     def _owns(self, process: Path) -> bool:
         try:
-            return f"HOME={self.folder}/home".encode() in (process / "environ").read_bytes().split(b"\0")
+            return f"HOME={self.folder}/home".encode() in (process / "environ").read_bytes().split(
+                b"\0"
+            )
         except OSError:
             return False
 
@@ -152,14 +206,20 @@ async def claude(tmp_path: Path) -> AsyncIterator[Claude]:
 
 
 @pytest.fixture(params=["claude", "scripted"])
-async def scripted(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Callable[..., Backend]]:
+async def scripted(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[Callable[..., Backend]]:
     """Makes a backend that takes the given turns; a number is a wait in seconds."""
     async with AsyncExitStack() as stack:
 
         def make_claude(turns: Sequence[Sequence[Block] | float], cost_usd: float) -> Backend:
             usage = {"input_tokens": round(cost_usd * 1e6), "output_tokens": 0}
             for turn in turns:
-                api.add(Delay(seconds=turn, then=[say("late")]) if isinstance(turn, float) else Reply(blocks=tuple(turn), usage=usage))
+                api.add(
+                    Delay(seconds=turn, then=[say("late")])
+                    if isinstance(turn, float)
+                    else Reply(blocks=tuple(turn), usage=usage)
+                )
             api.add([say("that is all")])
             return it.backend
 

@@ -61,7 +61,9 @@ async def test_ending_a_run_ends_its_work_and_tells_who_waits_why():
 async def test_a_run_of_somebody_who_may_ask_for_it_no_longer_ends_and_others_go_on():
     at_work, allowed = ActiveRuns(), {"phone"}
     async with asyncio.TaskGroup() as group:
-        mine = group.create_task(outcome(at_work.hold(working("r-1", may_go_on=lambda: "phone" in allowed), endless())))
+        mine = group.create_task(
+            outcome(at_work.hold(working("r-1", may_go_on=lambda: "phone" in allowed), endless()))
+        )
         other = group.create_task(outcome(at_work.hold(working("r-2"), endless())))
         await asyncio.sleep(0)
         at_work.recheck()
@@ -121,11 +123,19 @@ async def test_what_is_ended_while_a_run_is_put_together_does_not_begin():
 
     asked = at_work.moment
     at_work.end("you said so", lambda one: one.module == "bot")
-    assert await outcome(at_work.hold(working("r-1", module="bot"), work(), since=asked)) == "you said so"
+    assert (
+        await outcome(at_work.hold(working("r-1", module="bot"), work(), since=asked))
+        == "you said so"
+    )
     assert began == []
     assert await outcome(at_work.hold(working("r-2"), work(), since=asked)) == "done"
-    assert await outcome(at_work.hold(working("r-3", module="bot"), work(), since=at_work.moment)) == "done"
-    assert "no longer" in await outcome(at_work.hold(working("r-4", may_go_on=lambda: False), work(), since=at_work.moment))
+    assert (
+        await outcome(at_work.hold(working("r-3", module="bot"), work(), since=at_work.moment))
+        == "done"
+    )
+    assert "no longer" in await outcome(
+        at_work.hold(working("r-4", may_go_on=lambda: False), work(), since=at_work.moment)
+    )
     for _ in range(200):
         at_work.end("others", lambda _one: False)
     assert "while it began" in await outcome(at_work.hold(working("r-5"), work(), since=asked))

@@ -1,4 +1,6 @@
-"""Which backend is chosen, that the heavy one waits for its first run, and what holds of every backend that has a model."""
+"""Which backend is chosen, that the heavy one waits for its first run, and what holds of every
+backend that has a model.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents import ClaudeSettings, Credential, OfflineBackend, RunResult, TextStep, ToolCallStep, choose_backend, make_backend
+from parachuted.agents import (
+    ClaudeSettings,
+    Credential,
+    OfflineBackend,
+    RunResult,
+    TextStep,
+    ToolCallStep,
+    choose_backend,
+    make_backend,
+)
 from parachuted.testing import say, use
 
 KEY = Credential(kind="api_key", where="from the environment variable ANTHROPIC_API_KEY")
@@ -23,32 +34,48 @@ LOGIN = Credential(kind="login_file", where="from your login file", home=Path("/
         ("auto", KEY, None, "claude", "ANTHROPIC_API_KEY"),
         ("auto", LOGIN, None, "claude", "your login file"),
         ("auto", None, "http://localhost:1", "claude", "http://localhost:1"),
-        ("auto", KEY, "http://localhost:1", "claude", "with the key from the environment variable ANTHROPIC_API_KEY"),
+        (
+            "auto",
+            KEY,
+            "http://localhost:1",
+            "claude",
+            "with the key from the environment variable ANTHROPIC_API_KEY",
+        ),
         ("claude", None, None, "claude", "no login was found"),
         ("claude", KEY, None, "claude", "ANTHROPIC_API_KEY"),
         ("offline", KEY, "http://localhost:1", "offline", "agent.backend"),
     ],
 )
-def test_the_backend_is_chosen_by_name_then_by_what_was_found(name, credential, base_url, chosen, because):
+def test_the_backend_is_chosen_by_name_then_by_what_was_found(
+    name, credential, base_url, chosen, because
+):
     backend, reason = choose_backend(name, credential, base_url)
 
     assert (backend, because in reason) == (chosen, True)
 
 
 @pytest.mark.parametrize(
-    ("name", "credential", "chosen"), [("auto", KEY, "offline"), ("claude", None, "claude"), ("auto", None, "offline")]
+    ("name", "credential", "chosen"),
+    [("auto", KEY, "offline"), ("claude", None, "claude"), ("auto", None, "offline")],
 )
-def test_without_the_agent_sdk_only_who_asks_for_claude_gets_it_and_hears_what_is_missing(monkeypatch, name, credential, chosen):
+def test_without_the_agent_sdk_only_who_asks_for_claude_gets_it_and_hears_what_is_missing(
+    monkeypatch, name, credential, chosen
+):
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
 
     backend, reason = choose_backend(name, credential, None)
 
     assert backend == chosen
-    assert ("pip install 'parachuted[claude]'" in reason) == (name == "claude" or credential is not None)
+    assert ("pip install 'parachuted[claude]'" in reason) == (
+        name == "claude" or credential is not None
+    )
 
 
 def test_a_password_in_the_address_is_not_shown():
-    assert choose_backend("auto", None, "http://me:hush@host:1/a@b")[1] == "claude, with the model server at http://host:1/a@b"
+    assert (
+        choose_backend("auto", None, "http://me:hush@host:1/a@b")[1]
+        == "claude, with the model server at http://host:1/a@b"
+    )
 
 
 def test_a_login_is_not_told_to_go_to_another_server():
@@ -56,7 +83,9 @@ def test_a_login_is_not_told_to_go_to_another_server():
 
 
 def test_the_backend_that_is_made_has_the_name_that_was_chosen(tmp_path):
-    settings = ClaudeSettings(model="m", folder=tmp_path, user_home=tmp_path, env={}, credential=None, base_url=None)
+    settings = ClaudeSettings(
+        model="m", folder=tmp_path, user_home=tmp_path, env={}, credential=None, base_url=None
+    )
 
     assert isinstance(make_backend("offline", settings), OfflineBackend)
     assert make_backend("claude", settings).name == "claude"
@@ -69,20 +98,31 @@ from pathlib import Path
 from parachuted.agents import ClaudeSettings, make_backend
 make_backend("claude", ClaudeSettings(model="m", folder=Path("x"), user_home=Path("x"), env={}, credential=None, base_url=None))
 print([name for name in ("claude_agent_sdk", "mcp", "jsonschema", "docker", "aiohttp") if name in sys.modules])
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+"""  # noqa: E501
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
 
     assert done.stdout == "[]\n"
 
 
-async def test_what_is_said_called_and_finished_comes_in_order_and_a_tool_error_shows(scripted, job, run, desk):
-    backend = scripted([say("let me look"), use("read_context", file_path="a.md")], [use("read_context", file_path=7), use("rm", path="/")])
+async def test_what_is_said_called_and_finished_comes_in_order_and_a_tool_error_shows(
+    scripted, job, run, desk
+):
+    backend = scripted(
+        [say("let me look"), use("read_context", file_path="a.md")],
+        [use("read_context", file_path=7), use("rm", path="/")],
+    )
     outcome = await run(backend, job())
 
     assert outcome.error is None
     assert outcome.steps[0] == TextStep(text="let me look")
     calls = [step for step in outcome.steps if isinstance(step, ToolCallStep)]
-    assert [(call.tool, call.result.is_error) for call in calls] == [("read_context", False), ("read_context", True), ("rm", True)]
+    assert [(call.tool, call.result.is_error) for call in calls] == [
+        ("read_context", False),
+        ("read_context", True),
+        ("rm", True),
+    ]
     assert calls[0].result.text == "read_context did it"
     assert "7 is not of type 'string'" in calls[1].result.text
     assert desk.calls == [("read_context", {"file_path": "a.md"})]
@@ -98,9 +138,16 @@ async def test_a_run_is_ended_after_its_turns_and_its_account_comes_first(script
     assert len(desk.calls) == 2
 
 
-async def test_a_run_is_ended_when_its_money_is_spent_and_its_account_comes_first(scripted, job, run):
+async def test_a_run_is_ended_when_its_money_is_spent_and_its_account_comes_first(
+    scripted, job, run
+):
     outcome = await run(
-        scripted([use("read_context", file_path="a.md")], [use("read_context", file_path="b.md")], cost_usd=0.2), job(max_cost_usd=0.15)
+        scripted(
+            [use("read_context", file_path="a.md")],
+            [use("read_context", file_path="b.md")],
+            cost_usd=0.2,
+        ),
+        job(max_cost_usd=0.15),
     )
 
     assert "$0.15" in str(outcome.error)
@@ -116,9 +163,14 @@ async def test_a_run_is_ended_when_its_time_is_up(scripted, job, run):
 
 async def test_runs_that_begin_at_once_share_one_backend_and_do_not_meet(claude, job, run):
     claude.api.add(*[lambda request: [say("for " + request.body["system"][-1]["text"])]] * 2)
-    outcomes = await asyncio.gather(*(run(claude.backend, job(system_prompt=name)) for name in ("one", "two")))
+    outcomes = await asyncio.gather(
+        *(run(claude.backend, job(system_prompt=name)) for name in ("one", "two"))
+    )
 
-    assert [outcome.steps[0] for outcome in outcomes] == [TextStep(text="for one"), TextStep(text="for two")]
+    assert [outcome.steps[0] for outcome in outcomes] == [
+        TextStep(text="for one"),
+        TextStep(text="for two"),
+    ]
 
 
 async def test_a_run_ends_with_the_task_that_reads_it(scripted, job, run):

@@ -12,7 +12,10 @@ from parachuted.errors import NotFoundError
 
 @pytest.fixture
 def tools(desk):
-    return (desk.tool("read_context", "file_path"), desk.tool("update_context", "file_path", "section", "content"))
+    return (
+        desk.tool("read_context", "file_path"),
+        desk.tool("update_context", "file_path", "section", "content"),
+    )
 
 
 def deep(levels):
@@ -31,18 +34,30 @@ def deep(levels):
         ("read_context", None, "not NoneType"),
         ("read_context", {}, "'file_path' is a required property"),
         ("read_context", {"file_path": 7}, "file_path: 7 is not of type 'string'"),
-        ("read_context", {"file_path": "a.md", "as": "root"}, "Additional properties are not allowed ('as' was unexpected)"),
+        (
+            "read_context",
+            {"file_path": "a.md", "as": "root"},
+            "Additional properties are not allowed ('as' was unexpected)",
+        ),
         ("read_context", {"file_path": ["x" * 100_000]}, "…"),
         ("read_context", {"file_path": deep(100_000)}, "nested deeper than 20 levels"),
         ("read_context", {"file_path": [7] * 600_000}, "longer than 500,000 characters"),
-        ("update_context", {"file_path": "a.md", "section": "Facts", "content": "x" * 10_000_000}, "longer than 500,000 characters"),
+        (
+            "update_context",
+            {"file_path": "a.md", "section": "Facts", "content": "x" * 10_000_000},
+            "longer than 500,000 characters",
+        ),
         ("update_context", {"k" * 10_000_000: 1}, "longer than 500,000 characters"),
     ],
 )
-async def test_a_call_that_does_not_fit_is_answered_with_a_sentence(tools, desk, name, arguments, says):
+async def test_a_call_that_does_not_fit_is_answered_with_a_sentence(
+    tools, desk, name, arguments, says
+):
     result = await call_tool(tools, name, arguments)
 
-    assert (result.is_error, says in result.text, len(result.text) < 1000) == (True, True, True), result.text[:500]
+    assert (result.is_error, says in result.text, len(result.text) < 1000) == (True, True, True), (
+        result.text[:500]
+    )
     assert desk.calls == []
 
 
@@ -59,7 +74,9 @@ async def test_a_named_error_of_a_tool_is_told_to_the_agent(tools, desk):
 
     desk.answers["read_context"] = fail
 
-    assert await call_tool(tools, "read_context", {"file_path": "a.md"}) == ToolResult(text="no such note", is_error=True)
+    assert await call_tool(tools, "read_context", {"file_path": "a.md"}) == ToolResult(
+        text="no such note", is_error=True
+    )
 
 
 async def test_a_mistake_in_a_tool_is_not_hidden(tools, desk):
@@ -73,15 +90,22 @@ async def test_a_mistake_in_a_tool_is_not_hidden(tools, desk):
 
 
 ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    st.none() | st.booleans() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
 
 
 @given(name=st.sampled_from(["read_context", "update_context"]) | st.text(), arguments=ANYTHING)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 async def test_only_calls_that_fit_are_ever_done(tools, desk, name, arguments):
     desk.calls.clear()
     result = await call_tool(tools, name, arguments)
 
     assert result.is_error is not bool(desk.calls)
-    assert all(isinstance(value, str) for _, given_arguments in desk.calls for value in given_arguments.values())
+    assert all(
+        isinstance(value, str)
+        for _, given_arguments in desk.calls
+        for value in given_arguments.values()
+    )

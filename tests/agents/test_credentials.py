@@ -33,10 +33,21 @@ def test_the_places_are_tried_in_order(homes):
     vault, user = homes
     put(vault, LOGIN)
     put(user, LOGIN)
-    env = {"ANTHROPIC_AUTH_TOKEN": SECRET, "ANTHROPIC_API_KEY": SECRET, "CLAUDE_CODE_OAUTH_TOKEN": SECRET}
+    env = {
+        "ANTHROPIC_AUTH_TOKEN": SECRET,
+        "ANTHROPIC_API_KEY": SECRET,
+        "CLAUDE_CODE_OAUTH_TOKEN": SECRET,
+    }
 
     kinds = []
-    for gone in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", vault / FILE, user / FILE, None):
+    for gone in (
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_API_KEY",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        vault / FILE,
+        user / FILE,
+        None,
+    ):
         found = find_credential(env, vault, user)
         kinds.append((found.kind, found.home) if found else None)
         if isinstance(gone, str):
@@ -44,7 +55,14 @@ def test_the_places_are_tried_in_order(homes):
         elif gone:
             gone.unlink()
 
-    assert kinds == [("auth_token", None), ("api_key", None), ("oauth_token", None), ("login_file", vault), ("login_file", user), None]
+    assert kinds == [
+        ("auth_token", None),
+        ("api_key", None),
+        ("oauth_token", None),
+        ("login_file", vault),
+        ("login_file", user),
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +88,9 @@ def test_a_login_file_that_cannot_be_used_is_a_finding(homes, login, says):
     assert find_credential({}, *homes) is None
 
 
-@pytest.mark.parametrize("oauth", [{"refreshToken": SECRET, "expiresAt": EARLIER}, {}, {"expiresAt": "soon"}])
+@pytest.mark.parametrize(
+    "oauth", [{"refreshToken": SECRET, "expiresAt": EARLIER}, {}, {"expiresAt": "soon"}]
+)
 def test_a_login_that_is_old_but_can_be_renewed_or_names_no_end_is_used(homes, oauth):
     put(homes[1], {"claudeAiOauth": {"accessToken": SECRET, **oauth}})
 
@@ -82,14 +102,22 @@ def test_a_pipe_or_a_folder_in_the_files_place_does_not_hold_us(homes):
     (homes[1] / FILE).mkdir()
 
     findings = describe_credentials({}, *homes)
-    assert ["cannot be read" in finding.why for finding in findings] == [False, False, False, True, True]
+    assert ["cannot be read" in finding.why for finding in findings] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_every_place_is_told_of_and_no_secret(homes):
     vault, user = homes
     put(vault, LOGIN)
     put(user, f"{SECRET} is no JSON")
-    findings = describe_credentials({"ANTHROPIC_API_KEY": SECRET, "CLAUDE_CODE_OAUTH_TOKEN": " "}, vault, user)
+    findings = describe_credentials(
+        {"ANTHROPIC_API_KEY": SECRET, "CLAUDE_CODE_OAUTH_TOKEN": " "}, vault, user
+    )
 
     assert [(finding.found, finding.why) for finding in findings] == [
         (False, "not set"),
@@ -99,11 +127,17 @@ def test_every_place_is_told_of_and_no_secret(homes):
         (False, "it cannot be read: it is not JSON"),
     ]
     assert SECRET not in repr(findings)
-    assert findings[3].credential == Credential(kind="login_file", where=f"from {findings[3].place}", home=vault)
+    assert findings[3].credential == Credential(
+        kind="login_file", where=f"from {findings[3].place}", home=vault
+    )
 
 
 def test_where_there_is_nothing_it_says_so(homes):
-    assert [finding.why for finding in describe_credentials({}, *homes)] == [*["not set"] * 3, "there is none", "there is none"]
+    assert [finding.why for finding in describe_credentials({}, *homes)] == [
+        *["not set"] * 3,
+        "there is none",
+        "there is none",
+    ]
 
 
 def test_what_systemd_hands_a_service_is_found_after_the_environment_and_before_the_home(tmp_path):
@@ -117,6 +151,12 @@ def test_what_systemd_hands_a_service_is_found_after_the_environment_and_before_
         file.chmod(0o400)
     found = find_login_environment({"CREDENTIALS_DIRECTORY": str(handed), "PATH": "/bin"}, home)
 
-    assert (found["ANTHROPIC_API_KEY"], found["CLAUDE_CODE_OAUTH_TOKEN"], found["PATH"]) == ("handed", "kept", "/bin")
-    assert find_login_environment({"ANTHROPIC_API_KEY": "mine"}, home)["ANTHROPIC_API_KEY"] == "mine"
+    assert (found["ANTHROPIC_API_KEY"], found["CLAUDE_CODE_OAUTH_TOKEN"], found["PATH"]) == (
+        "handed",
+        "kept",
+        "/bin",
+    )
+    assert (
+        find_login_environment({"ANTHROPIC_API_KEY": "mine"}, home)["ANTHROPIC_API_KEY"] == "mine"
+    )
     assert find_login_environment({}, tmp_path) == {}

@@ -61,7 +61,10 @@ def test_a_title_in_the_frontmatter_comes_first():
     assert extract_note("a.md", "---\ntitle: The Garden\n---\n# Another\n").title == "The Garden"
 
 
-@pytest.mark.parametrize("line", ["#a" * 50_000 + " x", "![[" * 20_000, "a " * 50_000 + ":", "<" * 100_000, "> [!" * 20_000])
+@pytest.mark.parametrize(
+    "line",
+    ["#a" * 50_000 + " x", "![[" * 20_000, "a " * 50_000 + ":", "<" * 100_000, "> [!" * 20_000],
+)
 def test_no_line_takes_long(line):
     began = time.monotonic()
     extract_note("a.md", f"# T\n{line}\n")

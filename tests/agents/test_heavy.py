@@ -26,7 +26,8 @@ def test_runs_that_begin_at_once_all_get_a_whole_module():
         "async def ask(wait_s):\n"
         "    await asyncio.sleep(wait_s)\n"
         "    return (await load_heavy('jsonschema')).Draft202012Validator\n"
-        "async def ask_all(): await asyncio.gather(*(ask(number / 1000) for number in range(200)))\n"
+        "async def ask_all(): await asyncio.gather(*(ask(number / 1000) for number in "
+        "range(200)))\n"
         "asyncio.run(ask_all())\n"
     )
 
@@ -50,7 +51,9 @@ def test_what_is_expected_is_there_in_a_moment_and_nobody_waits():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-async def test_without_the_agent_sdk_a_run_of_the_claude_backend_could_not_begin_and_says_what_to_install(monkeypatch):
+async def test_without_the_agent_sdk_a_run_of_the_claude_backend_could_not_begin_and_says_what_to_install(  # noqa: E501
+    monkeypatch,
+):
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
 
     with pytest.raises(AgentUnavailableError, match="pip install 'parachuted"):

@@ -82,7 +82,12 @@ def test_a_link_is_written_as_the_vault_writes_them_where_it_can_be(path, title,
 
 
 @pytest.mark.parametrize(
-    ("texts", "style"), [([], "markdown"), (["see [[A]]", "[b](b.md)", "[[C]]"], "wiki"), (["[b](b.md) [[A]]"], "markdown")]
+    ("texts", "style"),
+    [
+        ([], "markdown"),
+        (["see [[A]]", "[b](b.md)", "[[C]]"], "wiki"),
+        (["[b](b.md) [[A]]"], "markdown"),
+    ],
 )
 def test_links_are_written_as_most_are(texts, style):
     assert link_style(texts) == style

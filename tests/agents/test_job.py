@@ -6,7 +6,16 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from parachuted.agents import ChangedNote, Job, RunLimits, RunResult, TextStep, Tool, ToolCallStep, ToolResult
+from parachuted.agents import (
+    ChangedNote,
+    Job,
+    RunLimits,
+    RunResult,
+    TextStep,
+    Tool,
+    ToolCallStep,
+    ToolResult,
+)
 
 
 def test_a_job_and_its_steps_cannot_be_changed_by_who_reads_them(job):
@@ -15,5 +24,14 @@ def test_a_job_and_its_steps_cannot_be_changed_by_who_reads_them(job):
 
     assert all(
         kind.__slots__ == tuple(field.name for field in fields(kind))
-        for kind in (ToolCallStep, ChangedNote, RunResult, Job, RunLimits, TextStep, Tool, ToolResult)
+        for kind in (
+            ToolCallStep,
+            ChangedNote,
+            RunResult,
+            Job,
+            RunLimits,
+            TextStep,
+            Tool,
+            ToolResult,
+        )
     )

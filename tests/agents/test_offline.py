@@ -1,4 +1,6 @@
-"""The offline backend: the same vault and the same job give the same bytes, and nothing new means no write."""
+"""The offline backend: the same vault and the same job give the same bytes, and nothing new means
+no write.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.agents import ChangedNote, OfflineBackend, RunResult, TextStep, Tool, ToolCallStep, ToolResult
+from parachuted.agents import (
+    ChangedNote,
+    OfflineBackend,
+    RunResult,
+    TextStep,
+    Tool,
+    ToolCallStep,
+    ToolResult,
+)
 from parachuted.agents.digest import BEGIN, find_generated
 from parachuted.agents.part_changes import PartChanges
 from parachuted.errors import AgentFailedError
@@ -19,8 +29,11 @@ from parachuted.vault import parse_note
 ROOT = "# My vault\n\n> All of it.\n\n## Facts\n- mine\n\n## History\n"
 GARDEN = "# Garden\n\n> Something to eat\n\n## Current Focus\n- Sow beans\n"
 CHANGE = ChangedNote(
-    path="P/garden/AGENTS.md", kind="modified", title="Garden", news=(PartChanges(label="Current Focus", items=("Sow beans",)),)
-)  # fmt: skip
+    path="P/garden/AGENTS.md",
+    kind="modified",
+    title="Garden",
+    news=(PartChanges(label="Current Focus", items=("Sow beans",)),),
+)
 
 
 class Shelf:
@@ -36,20 +49,35 @@ class Shelf:
             "update_context": (self.update, ["file_path", "section", "content"]),
             "no_change": (self.no_change, ["reason"]),
         }
-        schema = {name: {"type": "object", "required": required} for name, (_, required) in made.items()}
-        return tuple(Tool(name=name, description=name, schema=schema[name], call=call) for name, (call, _) in made.items())
+        schema = {
+            name: {"type": "object", "required": required} for name, (_, required) in made.items()
+        }
+        return tuple(
+            Tool(name=name, description=name, schema=schema[name], call=call)
+            for name, (call, _) in made.items()
+        )
 
     async def list_files(self, _arguments):
         level = {"AGENTS.md": "self"}
         return ToolResult(
             text=json.dumps(
-                [{"path": path, "level": level.get(path, "watched"), "title": None, "description": None} for path in self.notes]
+                [
+                    {
+                        "path": path,
+                        "level": level.get(path, "watched"),
+                        "title": None,
+                        "description": None,
+                    }
+                    for path in self.notes
+                ]
             )
         )
 
     async def read(self, arguments):
         text = self.notes.get(arguments["file_path"])
-        return ToolResult(text="there is no such note" if text is None else text, is_error=text is None)
+        return ToolResult(
+            text="there is no such note" if text is None else text, is_error=text is None
+        )
 
     async def update(self, arguments):
         path, name, content = arguments["file_path"], arguments["section"], arguments["content"]
@@ -59,7 +87,11 @@ class Shelf:
             self.notes[path] += f"\n## {name}\n{content}\n"
         else:
             start = section.body.stop if name == "History" else section.body.start
-            self.notes[path] = note.data[:start].decode() + f"{content}\n" + note.data[section.body.stop :].decode()
+            self.notes[path] = (
+                note.data[:start].decode()
+                + f"{content}\n"
+                + note.data[section.body.stop :].decode()
+            )
         return ToolResult(text="done")
 
     async def no_change(self, _arguments):
@@ -68,7 +100,9 @@ class Shelf:
 
 @pytest.fixture
 def shelf():
-    return Shelf({"AGENTS.md": ROOT, "P/garden/AGENTS.md": GARDEN, "P/house/AGENTS.md": "# House\n"})
+    return Shelf(
+        {"AGENTS.md": ROOT, "P/garden/AGENTS.md": GARDEN, "P/house/AGENTS.md": "# House\n"}
+    )
 
 
 @pytest.fixture
@@ -80,7 +114,11 @@ def offline(job, run, shelf):
 
 
 def called(outcome):
-    return [(step.tool, step.arguments.get("section")) for step in outcome.steps if isinstance(step, ToolCallStep)]
+    return [
+        (step.tool, step.arguments.get("section"))
+        for step in outcome.steps
+        if isinstance(step, ToolCallStep)
+    ]
 
 
 async def test_a_change_is_told_in_the_digest_and_in_the_history(shelf, offline):
@@ -88,9 +126,15 @@ async def test_a_change_is_told_in_the_digest_and_in_the_history(shelf, offline)
 
     note = parse_note(shelf.notes["AGENTS.md"].encode())
     assert find_generated(note).inside == (
-        BEGIN, "- [Garden](P/garden/AGENTS.md) — Something to eat", "  - Sow beans", "- [House](P/house/AGENTS.md)"
-    )  # fmt: skip
-    assert note.text(note.section("History").own).strip() == "- 2026-11-21: [Garden](P/garden/AGENTS.md): Current Focus: Sow beans"
+        BEGIN,
+        "- [Garden](P/garden/AGENTS.md) — Something to eat",
+        "  - Sow beans",
+        "- [House](P/house/AGENTS.md)",
+    )
+    assert (
+        note.text(note.section("History").own).strip()
+        == "- 2026-11-21: [Garden](P/garden/AGENTS.md): Current Focus: Sow beans"
+    )
     assert shelf.notes["AGENTS.md"].startswith(ROOT)
     assert called(outcome)[-2:] == [("update_context", "Watching"), ("update_context", "History")]
     assert outcome.account == RunResult(cost_usd=0.0, input_tokens=0, output_tokens=0, turns=6)
@@ -117,9 +161,13 @@ async def test_nothing_new_is_not_written(shelf, offline):
 
 async def test_a_change_that_the_digest_does_not_show_is_only_history(shelf, offline):
     await offline(CHANGE)
-    outcome = await offline(ChangedNote(path="P/house/AGENTS.md", kind="modified", units=("Facts",)))
+    outcome = await offline(
+        ChangedNote(path="P/house/AGENTS.md", kind="modified", units=("Facts",))
+    )
 
-    assert [call for call in called(outcome) if call[0] == "update_context"] == [("update_context", "History")]
+    assert [call for call in called(outcome) if call[0] == "update_context"] == [
+        ("update_context", "History")
+    ]
 
 
 async def test_a_section_of_that_name_that_a_person_wrote_is_left_alone(shelf, offline):
@@ -127,7 +175,9 @@ async def test_a_section_of_that_name_that_a_person_wrote_is_left_alone(shelf, o
     outcome = await offline(CHANGE)
 
     assert "## Watching\nThe birds.\n" in shelf.notes["AGENTS.md"]
-    assert any(isinstance(step, TextStep) and "left as it is" in step.text for step in outcome.steps)
+    assert any(
+        isinstance(step, TextStep) and "left as it is" in step.text for step in outcome.steps
+    )
     assert called(outcome)[-1] == ("update_context", "History")
 
 
@@ -167,12 +217,17 @@ async def test_no_more_is_read_than_is_shown(shelf, offline):
     assert "- and 102 more\n" in shelf.notes["AGENTS.md"]
 
 
-@pytest.mark.parametrize("listing", ["{}", "7", "[1, null, {}]", '[{"path": 7}]', '[{"path": "AGENTS.md", "level": "self"}]'])
+@pytest.mark.parametrize(
+    "listing",
+    ["{}", "7", "[1, null, {}]", '[{"path": 7}]', '[{"path": "AGENTS.md", "level": "self"}]'],
+)
 async def test_a_listing_with_nothing_in_it_is_no_failure(shelf, job, run, listing):
     async def tell(_arguments):
         return ToolResult(text=listing)
 
-    tools = [replace(it, call=tell) if it.name == "list_context_files" else it for it in shelf.tools()]
+    tools = [
+        replace(it, call=tell) if it.name == "list_context_files" else it for it in shelf.tools()
+    ]
     outcome = await run(OfflineBackend(), job(tools=tuple(tools)))
 
     assert outcome.error is None
@@ -184,12 +239,16 @@ async def test_a_section_that_is_switched_off_is_not_written(shelf, offline):
     outcome = await offline(CHANGE)
 
     assert "Watching" not in shelf.notes["AGENTS.md"]
-    assert [call for call in called(outcome) if call[0] == "update_context"] == [("update_context", "History")]
+    assert [call for call in called(outcome) if call[0] == "update_context"] == [
+        ("update_context", "History")
+    ]
 
 
 async def test_an_edit_in_the_section_is_moved_below_it(shelf, offline):
     await offline(CHANGE)
-    shelf.notes["AGENTS.md"] = shelf.notes["AGENTS.md"].replace("- [House]", "- call the roofer!\n- [House]")
+    shelf.notes["AGENTS.md"] = shelf.notes["AGENTS.md"].replace(
+        "- [House]", "- call the roofer!\n- [House]"
+    )
     await offline()
 
     note = parse_note(shelf.notes["AGENTS.md"].encode())
@@ -205,7 +264,9 @@ async def test_a_save_between_reading_and_writing_has_it_decided_again(shelf, jo
             return ToolResult(text="a person changed this section meanwhile", is_error=True)
         return await shelf.update(arguments)
 
-    tools = [replace(it, call=refuse_once) if it.name == "update_context" else it for it in shelf.tools()]
+    tools = [
+        replace(it, call=refuse_once) if it.name == "update_context" else it for it in shelf.tools()
+    ]
     outcome = await run(OfflineBackend(), job(tools=tuple(tools)))
 
     assert outcome.error is None
@@ -235,9 +296,14 @@ async def test_days_are_those_of_the_place_where_it_runs(shelf, offline, monkeyp
 
 async def test_a_listing_with_a_remark_behind_it_is_read(shelf, job, run):
     async def tell(_arguments):
-        return ToolResult(text='[{"path": "P/house/AGENTS.md", "level": "watched"}]\n(3 more are watched than one run may read)')
+        return ToolResult(
+            text='[{"path": "P/house/AGENTS.md", "level": "watched"}]\n(3 more are watched than '
+            "one run may read)"
+        )
 
-    tools = [replace(it, call=tell) if it.name == "list_context_files" else it for it in shelf.tools()]
+    tools = [
+        replace(it, call=tell) if it.name == "list_context_files" else it for it in shelf.tools()
+    ]
     outcome = await run(OfflineBackend(), job(tools=tuple(tools), watched=4))
 
     assert outcome.error is None

@@ -1,4 +1,6 @@
-"""Own socket: it stands where it was asked for, whatever stood there before, and leaves nothing open when it cannot."""
+"""Own socket: it stands where it was asked for, whatever stood there before, and leaves nothing
+open when it cannot.
+"""
 
 import os
 import socket
@@ -9,7 +11,9 @@ import pytest
 from parachuted.agents.own_socket import listen_in
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only through /proc can a socket have a long name")
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").is_dir(), reason="only through /proc can a socket have a long name"
+)
 def test_anybody_who_sees_the_folder_reaches_it_however_long_its_name_is(tmp_path):
     folder = tmp_path / ("long" * 30)
     folder.mkdir()

@@ -33,22 +33,38 @@ def news(before: str, after: str) -> dict[str, list[str]]:
 
 
 def test_a_key_is_told_with_its_value_and_a_list_with_what_came_and_went():
-    after = BEFORE.replace("lead", "customer").replace("[a, b]", "[a, c]").replace("---\n# Acme", "due: 2026-03-01\n---\n# Acme")
+    after = (
+        BEFORE.replace("lead", "customer")
+        .replace("[a, b]", "[a, c]")
+        .replace("---\n# Acme", "due: 2026-03-01\n---\n# Acme")
+    )
 
-    assert news(BEFORE, after) == {"status": ["customer (was lead)"], "tags": ["added c; removed b"], "due": ["2026-03-01"]}
+    assert news(BEFORE, after) == {
+        "status": ["customer (was lead)"],
+        "tags": ["added c; removed b"],
+        "due": ["2026-03-01"],
+    }
     assert news(after, BEFORE)["due"] == ["removed (was 2026-03-01)"]
 
 
 def test_tasks_are_told_with_their_boxes():
-    after = BEFORE.replace("[ ] Buy seeds", "[x] Buy seeds ✅ 2026-11-21").replace("[x] Call", "[ ] Call") + "- [ ] See [[Bob]]\n"
+    after = (
+        BEFORE.replace("[ ] Buy seeds", "[x] Buy seeds ✅ 2026-11-21").replace(
+            "[x] Call", "[ ] Call"
+        )
+        + "- [ ] See [[Bob]]\n"
+    )
 
     assert news(BEFORE, after) == {
-        "Current Focus": ["closed [x] Buy seeds", "opened [ ] Call Bob"], "Decisions": ["opened [ ] See Bob"]
-    }  # fmt: skip
+        "Current Focus": ["closed [x] Buy seeds", "opened [ ] Call Bob"],
+        "Decisions": ["opened [ ] See Bob"],
+    }
 
 
 def test_what_was_decided_stands_below_its_heading():
-    assert news(BEFORE, BEFORE + "- We build with bricks.\n") == {"Decisions": ["We build with bricks."]}
+    assert news(BEFORE, BEFORE + "- We build with bricks.\n") == {
+        "Decisions": ["We build with bricks."]
+    }
 
 
 def test_a_line_that_changed_is_told_with_what_it_was():
@@ -58,13 +74,18 @@ def test_a_line_that_changed_is_told_with_what_it_was():
 
 
 def test_what_grows_at_the_end_of_a_long_line_is_told_alone():
-    long = "Once upon a time there lived a smith who made anvils, and rockets too, for whoever came by and asked for one."
+    long = (
+        "Once upon a time there lived a smith who made anvils, and rockets too, for whoever "
+        "came by and asked for one."
+    )
 
     assert news(f"# Acme\n{long}\n", f"# Acme\n{long} Then he died.\n") == {"": ["… Then he died."]}
 
 
 def test_a_change_that_shows_in_no_line_is_told_as_one():
-    assert news("# Acme\n## Code\n```\na\n```\n", "# Acme\n## Code\n```\nb\n```\n") == {"Code": ["changed"]}
+    assert news("# Acme\n## Code\n```\na\n```\n", "# Acme\n## Code\n```\nb\n```\n") == {
+        "Code": ["changed"]
+    }
 
 
 def test_a_stamp_that_a_plugin_keeps_is_told_only_where_nothing_else_changed():

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents.permission import Answer, PendingPermission, PermissionRequest, PermissionRequests
+from parachuted.agents.permission import (
+    Answer,
+    PendingPermission,
+    PermissionRequest,
+    PermissionRequests,
+)
 from parachuted.errors import NotFoundError
 from parachuted.events import Bus
 from parachuted.events.bus import Event
@@ -23,7 +28,9 @@ def now() -> datetime:
 
 
 class Desk:
-    """A person who hears questions, and answers each with the next of some answers; with None, not at all."""
+    """A person who hears questions, and answers each with the next of some answers; with None, not
+    at all.
+    """
 
     def __init__(self, *answers: Answer | None, wait_s: float = 30, never=None) -> None:
         self.bus = Bus(now)
@@ -34,11 +41,20 @@ class Desk:
 
     def _hear(self, event: Event) -> None:
         self.events.append(event)
-        if event.event == "permission.requested" and self._answers and (answer := self._answers.pop(0)) is not None:
+        if (
+            event.event == "permission.requested"
+            and self._answers
+            and (answer := self._answers.pop(0)) is not None
+        ):
             self.permissions.answer(str(event.data["id"]), answer)
 
     async def ask(
-        self, wish: PermissionRequest = DIARY, *, run: str = "r1", session: str | None = "s1", agent: str = "work/helper"
+        self,
+        wish: PermissionRequest = DIARY,
+        *,
+        run: str = "r1",
+        session: str | None = "s1",
+        agent: str = "work/helper",
     ) -> bool:
         async with asyncio.timeout(10):
             return await self.permissions.ask(run=run, session=session, agent=agent, wish=wish)
@@ -60,10 +76,21 @@ async def test_a_wish_is_told_to_whoever_listens_and_once_means_once():
     assert not await desk.ask()
 
     first, second = desk.told("permission.requested")
-    assert (first.data["agent"], first.data["kind"], first.data["what"]) == ("work/helper", "read", "Diary/2026.md")
-    assert (first.data["why"], first.data["run"], first.data["session"]) == ("the plan says it is there", "r1", "s1")
+    assert (first.data["agent"], first.data["kind"], first.data["what"]) == (
+        "work/helper",
+        "read",
+        "Diary/2026.md",
+    )
+    assert (first.data["why"], first.data["run"], first.data["session"]) == (
+        "the plan says it is there",
+        "r1",
+        "s1",
+    )
     assert first.data["until"] == "2026-11-22T09:00:00.020000Z"
-    assert [event.data["answer"] for event in desk.told("permission.answered")] == ["once", "unanswered"]
+    assert [event.data["answer"] for event in desk.told("permission.answered")] == [
+        "once",
+        "unanswered",
+    ]
     assert first.data["id"] != second.data["id"]
 
 
@@ -76,10 +103,13 @@ async def test_unanswered_is_denied_and_nothing_waits_any_more():
         desk.permissions.answer(str(desk.events[0].data["id"]), "once")
 
 
-async def test_after_one_unanswered_question_a_run_waits_for_nobody_again_and_the_next_run_may_ask():
+async def test_after_one_unanswered_question_a_run_waits_for_nobody_again_and_the_next_run_may_ask():  # noqa: E501
     desk = Desk(None, None, "once", wait_s=0.02)
 
-    assert [await desk.ask(), await desk.ask(PermissionRequest(kind="bash", what="make"))] == [False, False]
+    assert [await desk.ask(), await desk.ask(PermissionRequest(kind="bash", what="make"))] == [
+        False,
+        False,
+    ]
     assert [event.data["what"] for event in desk.told("permission.requested")] == [DIARY.what]
     desk.permissions.end_run("r1")
     assert not await desk.ask(run="r2")
@@ -153,7 +183,15 @@ async def test_the_same_question_asked_twice_at_once_is_one():
 
 async def test_an_agent_that_asks_and_asks_is_denied_unheard():
     desk = Desk(*["once"] * 20, wait_s=0.02)
-    assert sum([await desk.ask(PermissionRequest(kind="read", what=f"Diary/{number}.md")) for number in range(100)]) == 20
+    assert (
+        sum(
+            [
+                await desk.ask(PermissionRequest(kind="read", what=f"Diary/{number}.md"))
+                for number in range(100)
+            ]
+        )
+        == 20
+    )
 
     assert len(desk.told("permission.requested")) == 20
     assert not await desk.ask(run="r2", session="s2")
@@ -203,7 +241,9 @@ async def test_what_an_agent_says_of_its_wish_is_cut_and_shown_safely():
     assert len(str(told.data["why"])) == 500
 
 
-async def test_the_oldest_denials_make_room_for_newer_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_the_oldest_denials_make_room_for_newer_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("parachuted.agents.permission._MOST_DENIED", 2)
     state = open_state(tmp_path / "state.journal")
     for number in range(2):

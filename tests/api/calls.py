@@ -16,18 +16,33 @@ from tests.stories.life import Life
 
 async def call(life: Life, method: str, path: str, **options: object) -> tuple[int, object]:
     """The status and the JSON of the answer."""
-    async with aiohttp.ClientSession() as session, session.request(method, life.url + path, **options) as answer:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, life.url + path, **options) as answer,
+    ):
         return answer.status, await answer.json()
 
 
-ELSEWHERE = {"X-Forwarded-For": "192.0.2.7"}  # what a proxy passes on is never taken for this machine's own
+ELSEWHERE = {
+    "X-Forwarded-For": "192.0.2.7"
+}  # what a proxy passes on is never taken for this machine's own
 
 
-def key_of(life: Life, *scopes: str, paths: Sequence[str] = (), expires: datetime | None = None, local: bool = False) -> dict[str, str]:
-    """The headers of a new key that may `vault:read,write` and so on; from elsewhere, unless `local`."""
+def key_of(
+    life: Life,
+    *scopes: str,
+    paths: Sequence[str] = (),
+    expires: datetime | None = None,
+    local: bool = False,
+) -> dict[str, str]:
+    """The headers of a new key that may `vault:read,write` and so on; from elsewhere, unless
+    `local`.
+    """
     file = KeyFile(life.daemon._home)
     name = f"a test's {len(file.load().keys) or ''}".rstrip()
-    made = mint(name, [parse_words(one, paths) for one in scopes], now=life.daemon.clock(), expires=expires)
+    made = mint(
+        name, [parse_words(one, paths) for one in scopes], now=life.daemon.clock(), expires=expires
+    )
     file.add(made.key)
     return {"Authorization": f"Bearer {made.secret}", **({} if local else ELSEWHERE)}
 
@@ -87,5 +102,10 @@ async def messages(answer: aiohttp.ClientResponse) -> AsyncIterator[Message]:
             fields[name] = value
             continue
         data = json.loads(fields["data"]) if "data" in fields else None
-        yield Message(id=fields.get("id", ""), event=fields.get("event", ""), data=data, comment=fields.get("", ""))
+        yield Message(
+            id=fields.get("id", ""),
+            event=fields.get("event", ""),
+            data=data,
+            comment=fields.get("", ""),
+        )
         fields = {}

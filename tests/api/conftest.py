@@ -20,9 +20,19 @@ def _described(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     event_of, undescribed = middleware.event_of, set[str]()
 
     def checked(
-        request: web.Request, reached: Reached | None, caller: AuditCaller, call: ApiCall | None, *, status: int, **more: object
+        request: web.Request,
+        reached: Reached | None,
+        caller: AuditCaller,
+        call: ApiCall | None,
+        *,
+        status: int,
+        **more: object,
     ) -> AuditEvent:
-        if call is not None and call.route.recorded_as == "api_call" and status not in {*call.route.answers, *errors_of(call.route), GONE}:
+        if (
+            call is not None
+            and call.route.recorded_as == "api_call"
+            and status not in {*call.route.answers, *errors_of(call.route), GONE}
+        ):
             undescribed.add(f"{call.route.method} {call.route.path} answered {status}")
         return event_of(request, reached, caller, call, status=status, **more)
 

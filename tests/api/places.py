@@ -14,12 +14,16 @@ from tests.stories.life import Life
 
 INSIDE = "Projects/garden/AGENTS.md"
 USUAL = {"section": "Facts", "content": "x"}
-PATHLIKE = re.compile(r"path|folder|file|root|^to$|^from$|watcher|source|target|directory|contexts", re.IGNORECASE)
+PATHLIKE = re.compile(
+    r"path|folder|file|root|^to$|^from$|watcher|source|target|directory|contexts", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A call, and the one place in it where a value is put: `path NAME`, `query NAME` or `body NAME`."""
+    """A call, and the one place in it where a value is put: `path NAME`, `query NAME` or `body
+    NAME`.
+    """
 
     method: str
     path: str
@@ -33,14 +37,20 @@ class Place:
         return f"{self.method} {self.path} {self.where}"
 
     def target(self, value: str, *, raw: bool) -> str:
-        """The target with the value in its place: as it is spelled when `raw`, else encoded, but for slashes in a path."""
+        """The target with the value in its place: as it is spelled when `raw`, else encoded, but
+        for slashes in a path.
+        """
         kind, _, name = self.where.partition(" ")
         path = self.path
         if kind == "path":
             path = path.replace(f"{{{name}}}", value if raw else quote(value, safe="/"))
         path = re.sub(r"\{path\}", INSIDE, path)
         path = re.sub(r"\{\w+\}", "none", path)
-        asked = [one for one in self.call.get("parameters", []) if one["required"] and one["in"] == "query"]
+        asked = [
+            one
+            for one in self.call.get("parameters", [])
+            if one["required"] and one["in"] == "query"
+        ]
         query = {one["name"]: sample(self.whole, one["schema"], "x") for one in asked}
         if kind == "query":
             query[name] = value
@@ -53,20 +63,38 @@ class Place:
             return None
         kind, _, name = self.where.partition(" ")
         properties = followed(self.whole, said["schema"]).get("properties", {})
-        made = {**sample(self.whole, said["schema"], INSIDE), **{one: text for one, text in USUAL.items() if one in properties}}
+        made = {
+            **sample(self.whole, said["schema"], INSIDE),
+            **{one: text for one, text in USUAL.items() if one in properties},
+        }
         if kind == "body":
             made[name] = sample(self.whole, properties[name], value, force=True)
         return made
 
     async def tried(
-        self, session: aiohttp.ClientSession, life: Life, value: str, headers: dict[str, str], *, raw: bool = False
+        self,
+        session: aiohttp.ClientSession,
+        life: Life,
+        value: str,
+        headers: dict[str, str],
+        *,
+        raw: bool = False,
     ) -> tuple[int, bytes]:
         """The status and the body of the answer, without what is asked for by an endless stream."""
         body = self.body(value)
-        sent = {"json": body} if body is not None else {"data": b"# x\n"} if self.method in {"PUT", "POST", "PATCH"} else {}
+        sent = (
+            {"json": body}
+            if body is not None
+            else {"data": b"# x\n"}
+            if self.method in {"PUT", "POST", "PATCH"}
+            else {}
+        )
         url = URL(life.url + self.target(value, raw=raw), encoded=True)
         async with session.request(self.method, url, headers=headers, **sent) as answer:
-            return answer.status, b"" if answer.content_type == "text/event-stream" else await answer.read()
+            return (
+                answer.status,
+                b"" if answer.content_type == "text/event-stream" else await answer.read(),
+            )
 
 
 def followed(whole: dict, schema: dict) -> dict:
@@ -81,7 +109,9 @@ def sample(whole: dict, schema: dict, value: str, *, force: bool = False, name: 
     schema = followed(whole, schema)
     if "enum" in schema or "const" in schema:
         return schema.get("const", schema.get("enum", [None])[0])
-    ways = [way for way in schema.get("anyOf", schema.get("oneOf", [])) if way.get("type") != "null"]
+    ways = [
+        way for way in schema.get("anyOf", schema.get("oneOf", [])) if way.get("type") != "null"
+    ]
     if ways:
         return sample(whole, ways[0], value, force=force, name=name)
     kind = schema.get("type")
@@ -89,14 +119,18 @@ def sample(whole: dict, schema: dict, value: str, *, force: bool = False, name: 
         return [sample(whole, schema.get("items", {}), value, force=force, name=name)]
     if kind == "object":
         said = schema.get("properties", {})
-        return {one: sample(whole, said[one], value, name=one) for one in schema.get("required", [])}
+        return {
+            one: sample(whole, said[one], value, name=one) for one in schema.get("required", [])
+        }
     if kind == "string" or kind is None:
         return value if force or PATHLIKE.search(name) else "x"
     return {"integer": schema.get("minimum", 1), "number": 1, "boolean": False}[str(kind)]
 
 
 def places(document: dict) -> Iterator[Place]:
-    """Every place of every call: names in paths, texts in queries, texts and lists of them in bodies."""
+    """Every place of every call: names in paths, texts in queries, texts and lists of them in
+    bodies.
+    """
     for path, calls in document["paths"].items():
         for method, call in calls.items():
             names = [
@@ -107,12 +141,21 @@ def places(document: dict) -> Iterator[Place]:
             said = call.get("requestBody", {}).get("content", {}).get("application/json")
             if said is not None:
                 properties = followed(document, said["schema"]).get("properties", {})
-                names += [f"body {name}" for name, schema in properties.items() if holds_text(document, schema)]
+                names += [
+                    f"body {name}"
+                    for name, schema in properties.items()
+                    if holds_text(document, schema)
+                ]
             for where in names:
                 yield Place(
-                    method=method.upper(), path=path, module=call["x-module"], capability=call["x-capability"], where=where, call=call,
+                    method=method.upper(),
+                    path=path,
+                    module=call["x-module"],
+                    capability=call["x-capability"],
+                    where=where,
+                    call=call,
                     whole=document,
-                )  # fmt: skip
+                )
 
 
 def holds_text(whole: dict, schema: dict) -> bool:
@@ -120,6 +163,10 @@ def holds_text(whole: dict, schema: dict) -> bool:
     schema = followed(whole, schema)
     if "enum" in schema or "const" in schema:
         return False
-    inner = [*schema.get("anyOf", []), *schema.get("oneOf", []), *([schema["items"]] if "items" in schema else [])]
+    inner = [
+        *schema.get("anyOf", []),
+        *schema.get("oneOf", []),
+        *([schema["items"]] if "items" in schema else []),
+    ]
     inner += list(schema.get("properties", {}).values())
     return schema.get("type") == "string" or any(holds_text(whole, one) for one in inner)

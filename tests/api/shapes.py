@@ -1,4 +1,6 @@
-"""Shapes: answers held against what their routes declare, strictly: no field missing, none too many, no number as a text."""
+"""Shapes: answers held against what their routes declare, strictly: no field missing, none too
+many, no number as a text.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,23 @@ def declared(life: Life, method: str, path: str) -> Route:
     """The route of that name."""
     app: web.Application = make_app(life.daemon._api_parts())
     return next(
-        route.handler.__self__ for route in app.router.routes() if (route.method, route.resource.canonical) == (method, path)
-    )  # fmt: skip
+        route.handler.__self__
+        for route in app.router.routes()
+        if (route.method, route.resource.canonical) == (method, path)
+    )
 
 
-async def answer_of(life: Life, method: str, path: str, *, name: str = "", status: int = 200, **options: object) -> dict:
-    """The JSON of a call, which has that status and the shape declared for it. `name`: the route's path, where it holds names."""
-    async with aiohttp.ClientSession() as session, session.request(method, life.url + path, **options) as answer:
+async def answer_of(
+    life: Life, method: str, path: str, *, name: str = "", status: int = 200, **options: object
+) -> dict:
+    """The JSON of a call, which has that status and the shape declared for it.
+
+    `name`: the route's path, where it holds names.
+    """
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, life.url + path, **options) as answer,
+    ):
         data = await answer.read()
         assert answer.status == status, data
         assert answer.content_type == "application/json"

@@ -1,4 +1,6 @@
-"""A real browser on pages of strangers: from another origin, and under a name that was made to lead here. They change and read nothing."""
+"""A real browser on pages of strangers: from another origin, and under a name that was made to lead
+here. They change and read nothing.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,37 @@ from aiohttp import web
 from tests.api.calls import get
 from tests.stories.life import Life, Live, save
 
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+CHROMIUM = next(
+    (
+        path
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (path := shutil.which(name))
+    ),
+    None,
+)
 FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"),
-    *("--disable-component-update", "--disable-dev-shm-usage", "--host-resolver-rules=MAP *.test 127.0.0.1"),
+    *(
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--disable-sync",
+        "--no-first-run",
+    ),
+    *(
+        "--disable-component-update",
+        "--disable-dev-shm-usage",
+        "--host-resolver-rules=MAP *.test 127.0.0.1",
+    ),
 )
 CANARY = "canary 8f1b"
 PAGE = Path(__file__).with_name("stranger.html").read_text("utf-8")
 
 
 class Strangers:
-    """A web server with a page under every name; `rebound.test` is one whose name leads to the daemon by now, but for the page itself."""
+    """A web server with a page under every name; `rebound.test` is one whose name leads to the
+    daemon by now, but for the page itself.
+    """
 
     def __init__(self) -> None:
         self.daemon = ""
@@ -39,7 +61,9 @@ class Strangers:
         self.finished = asyncio.Event()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """The page, what it tells, or, for the rebound name, whatever the daemon says to the same request."""
+        """The page, what it tells, or, for the rebound name, whatever the daemon says to the same
+        request.
+        """
         name = request.host.partition(":")[0]
         if request.path == "/page":
             return web.Response(text=self._page(name), content_type="text/html")
@@ -48,25 +72,44 @@ class Strangers:
             if len(self.told) == 3:
                 self.finished.set()
             return web.Response()
-        return await self._passed_on(request) if name == "rebound.test" else web.Response(status=404)
+        return (
+            await self._passed_on(request) if name == "rebound.test" else web.Response(status=404)
+        )
 
     def _page(self, name: str) -> str:
         following = {"evil.test": "rebound.test", "rebound.test": "friend.test"}.get(name)
-        page = PAGE.replace("DAEMON", json.dumps(f"http://{name}:{self.port}" if name == "rebound.test" else self.daemon))
+        page = PAGE.replace(
+            "DAEMON",
+            json.dumps(f"http://{name}:{self.port}" if name == "rebound.test" else self.daemon),
+        )
         calls = self.calls if name != "friend.test" else [("GET", "/api/health")]
-        page = page.replace("CALLS", json.dumps(calls)).replace("OWN", json.dumps(name == "friend.test"))
-        return page.replace("NEXT", json.dumps(f"http://{following}:{self.port}/page" if following else ""))
+        page = page.replace("CALLS", json.dumps(calls)).replace(
+            "OWN", json.dumps(name == "friend.test")
+        )
+        return page.replace(
+            "NEXT", json.dumps(f"http://{following}:{self.port}/page" if following else "")
+        )
 
     async def _passed_on(self, request: web.Request) -> web.Response:
         if request.headers.get("Upgrade"):
             return web.Response(status=403)
-        headers = {name: value for name, value in request.headers.items() if name not in {"Content-Length", "Transfer-Encoding"}}
+        headers = {
+            name: value
+            for name, value in request.headers.items()
+            if name not in {"Content-Length", "Transfer-Encoding"}
+        }
         async with aiohttp.ClientSession(auto_decompress=False) as session:
             body = await request.read()
             async with session.request(
-                request.method, self.daemon + request.raw_path, headers=headers, data=body or None, allow_redirects=False
+                request.method,
+                self.daemon + request.raw_path,
+                headers=headers,
+                data=body or None,
+                allow_redirects=False,
             ) as answer:
-                return web.Response(status=answer.status, body=await answer.read(), content_type=answer.content_type)
+                return web.Response(
+                    status=answer.status, body=await answer.read(), content_type=answer.content_type
+                )
 
 
 @contextlib.asynccontextmanager
@@ -87,9 +130,15 @@ async def strangers() -> AsyncIterator[Strangers]:
 @contextlib.asynccontextmanager
 async def browser(profile: Path, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
-        CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *arguments, start_new_session=True, env={**os.environ, "HOME": str(profile)},
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+        CHROMIUM,
+        *FLAGS,
+        f"--user-data-dir={profile}",
+        *arguments,
+        start_new_session=True,
+        env={**os.environ, "HOME": str(profile)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
     try:
         yield process
     finally:
@@ -106,8 +155,13 @@ def contents(vault: Path) -> dict[str, bytes]:
 async def calls_of(life: Life) -> list[tuple[str, str]]:
     """Every call of the API, names in paths filled in."""
     document = await get(life, "/api/openapi.json")
-    found = [(method.upper(), path) for path, calls in document["paths"].items() for method in calls]
-    return [(method, path.replace("{path}", "note.md").replace("{", "").replace("}", "")) for method, path in found]
+    found = [
+        (method.upper(), path) for path, calls in document["paths"].items() for method in calls
+    ]
+    return [
+        (method, path.replace("{path}", "note.md").replace("{", "").replace("}", ""))
+        for method, path in found
+    ]
 
 
 async def heard_since(life: Life, moment: datetime) -> list[dict]:
@@ -117,19 +171,32 @@ async def heard_since(life: Life, moment: datetime) -> list[dict]:
         while True:
             async with session.get(life.url + "/api/audit", params=more) as answer:
                 page = await answer.json()
-            found += [event for event in page["events"] if event["target_endpoint"] != "GET /api/audit"]
+            found += [
+                event for event in page["events"] if event["target_endpoint"] != "GET /api/audit"
+            ]
             if not page["cursor"]:
                 return found
             more["cursor"] = page["cursor"]
 
 
 def answered(told: dict[str, str]) -> dict[str, str]:
-    """What was tried and came to anything but a refusal, or to an answer that says no more than that it is one."""
+    """What was tried and came to anything but a refusal, or to an answer that says no more than
+    that it is one.
+    """
     kept = {}
     for tried, said in told.items():
         words = said.removeprefix("403 ").removeprefix("loaded ")
-        is_refusal = words.startswith("{") and set(json.loads(words)) == {"error", "message", "detail", "request_id"}
-        is_opaque = (tried.startswith("no-cors") and said == "0 ") or said.startswith("sent") or (tried == "frame" and said == "loaded ")
+        is_refusal = words.startswith("{") and set(json.loads(words)) == {
+            "error",
+            "message",
+            "detail",
+            "request_id",
+        }
+        is_opaque = (
+            (tried.startswith("no-cors") and said == "0 ")
+            or said.startswith("sent")
+            or (tried == "frame" and said == "loaded ")
+        )
         if said != "refused" and not is_refusal and not is_opaque:
             kept[tried] = said
     return kept
@@ -138,10 +205,21 @@ def answered(told: dict[str, str]) -> dict[str, str]:
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 async def test_pages_of_strangers_change_and_read_nothing(live: Live, vault: Path, tmp_path: Path):
     save(vault / "note.md", f"# Note\n\n{CANARY}\n")
-    async with strangers() as served, live(api__cors_origins=f"http://friend.test:{served.port}") as life:
+    async with (
+        strangers() as served,
+        live(api__cors_origins=f"http://friend.test:{served.port}") as life,
+    ):
         served.daemon, served.calls = life.url, await calls_of(life)
-        before, keys, since = contents(vault), await get(life, "/api/auth/keys"), life.daemon.clock()
-        async with browser(tmp_path / "profile", "--remote-debugging-port=0", f"http://evil.test:{served.port}/page"):
+        before, keys, since = (
+            contents(vault),
+            await get(life, "/api/auth/keys"),
+            life.daemon.clock(),
+        )
+        async with browser(
+            tmp_path / "profile",
+            "--remote-debugging-port=0",
+            f"http://evil.test:{served.port}/page",
+        ):
             await asyncio.wait_for(served.finished.wait(), 40)
 
         assert contents(vault) == before
@@ -157,7 +235,12 @@ async def test_pages_of_strangers_change_and_read_nothing(live: Live, vault: Pat
     assert {"keyed GET /api/health", "EventSource"} >= set(friend)
     assert len(heard) > 5 * len(served.calls), "the pages did not reach the daemon"
     done = {event["target_endpoint"] for event in heard if event["success"]}
-    assert done <= {"GET /api/health", "GET /api/events", "OPTIONS (no such call)", "GET /api/auth/keys"}  # a friend's, and our own
+    assert done <= {
+        "GET /api/health",
+        "GET /api/events",
+        "OPTIONS (no such call)",
+        "GET /api/auth/keys",
+    }  # a friend's, and our own
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
@@ -165,9 +248,15 @@ async def test_the_page_to_read_the_api_shows_every_call_in_a_browser(live: Live
     async with live() as life:
         calls = await calls_of(life)
         url = f"{life.url}/api/docs#getSearch"
-        async with browser(tmp_path / "profile", "--dump-dom", "--virtual-time-budget=4000", url) as process:
+        async with browser(
+            tmp_path / "profile", "--dump-dom", "--virtual-time-budget=4000", url
+        ) as process:
             page = (await asyncio.wait_for(process.stdout.read(), 30)).decode()
 
     assert page.count('<details id="') == len(calls)
-    assert page.count('<span class="method post">POST</span>') == sum(method == "POST" for method, _ in calls)
-    assert f"curl '{url.partition('/api/')[0]}/api/search?q=a*'" in page  # the call that the address names is open
+    assert page.count('<span class="method post">POST</span>') == sum(
+        method == "POST" for method, _ in calls
+    )
+    assert (
+        f"curl '{url.partition('/api/')[0]}/api/search?q=a*'" in page
+    )  # the call that the address names is open

@@ -1,4 +1,6 @@
-"""Every route x every kind of key x every spelling of a path, made from the declarations: nothing is served beyond a key's scope."""
+"""Every route x every kind of key x every spelling of a path, made from the declarations: nothing
+is served beyond a key's scope.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,69 @@ from tests.stories.life import Life, Live, save
 SECRET = b"canary 5d2e"
 OUTSIDE, MISSING = "Private/diary.md", "Private/other.md"
 SPELLINGS = (
-    *("{p}", "%50rivate/diary.md", "Private%2Fdiary.md", "Private//diary.md", "./{p}", "Projects/../{p}", "Projects/garden/../../{p}"),
-    *("Projects/%2e%2e/{p}", "Projects/..%2f{p}", "Projects/..%5c{p}", "Projects\\..\\{p}", "private/diary.md", "PRIVATE/DIARY.MD"),
-    *("{p}/", "{p};x=1", "{p}%00", "{p}%00.md", "{p}%0a", "%252e%252e/{p}", "Projects/%c0%ae%c0%ae/{p}", "Projects/%c0%af../{p}", "/{p}"),
-    *("%2f{p}", "Projects/link.md", "Projects/folder/diary.md", "Projects/garden/../folder/diary.md", "Projects/hard.md/../link.md"),
-    *("{p}?x=1", "{p}%20", "%20{p}", "{p}.", "{p}::$DATA", "file:{p}", "~/{p}", "Projects/garden/AGENTS.md/../../../{p}"),
-    *("%E2%80%A4%E2%80%A4/{p}", "%EF%BC%B0rivate/diary.md", "Private%E2%88%95diary.md", "{p}%E2%80%8B", "Private", "Private/", "P*", "**"),
+    *(
+        "{p}",
+        "%50rivate/diary.md",
+        "Private%2Fdiary.md",
+        "Private//diary.md",
+        "./{p}",
+        "Projects/../{p}",
+        "Projects/garden/../../{p}",
+    ),
+    *(
+        "Projects/%2e%2e/{p}",
+        "Projects/..%2f{p}",
+        "Projects/..%5c{p}",
+        "Projects\\..\\{p}",
+        "private/diary.md",
+        "PRIVATE/DIARY.MD",
+    ),
+    *(
+        "{p}/",
+        "{p};x=1",
+        "{p}%00",
+        "{p}%00.md",
+        "{p}%0a",
+        "%252e%252e/{p}",
+        "Projects/%c0%ae%c0%ae/{p}",
+        "Projects/%c0%af../{p}",
+        "/{p}",
+    ),
+    *(
+        "%2f{p}",
+        "Projects/link.md",
+        "Projects/folder/diary.md",
+        "Projects/garden/../folder/diary.md",
+        "Projects/hard.md/../link.md",
+    ),
+    *(
+        "{p}?x=1",
+        "{p}%20",
+        "%20{p}",
+        "{p}.",
+        "{p}::$DATA",
+        "file:{p}",
+        "~/{p}",
+        "Projects/garden/AGENTS.md/../../../{p}",
+    ),
+    *(
+        "%E2%80%A4%E2%80%A4/{p}",
+        "%EF%BC%B0rivate/diary.md",
+        "Private%E2%88%95diary.md",
+        "{p}%E2%80%8B",
+        "Private",
+        "Private/",
+        "P*",
+        "**",
+    ),
 )
 TEXTS = ("content", "label", "q", "value", "name")  # places where anything may be said, a path too
 OVERRIDES = (
     *({name: "GET"} for name in ("X-HTTP-Method-Override", "X-Method-Override", "X-HTTP-Method")),
-    *({name: "/api/health"} for name in ("X-Original-URL", "X-Rewrite-URL", "X-Forwarded-Path", "X-Forwarded-Prefix")),
+    *(
+        {name: "/api/health"}
+        for name in ("X-Original-URL", "X-Rewrite-URL", "X-Forwarded-Path", "X-Forwarded-Prefix")
+    ),
     *({"X-Forwarded-For": value} for value in ("127.0.0.1", "::1", "localhost")),
     *({"Forwarded": "for=127.0.0.1"}, {"X-Real-IP": "127.0.0.1"}, {"Via": "1.1 localhost"}),
 )
@@ -46,14 +100,25 @@ def routes_of(life: Life) -> list[Route]:
 
 def filled(route: Route, path: str, name: str = "none") -> str:
     """The route's path with a file's in the place of its names."""
-    return re.sub(r"\{(\w+)(:(?:[^{}]|\{[^{}]*\})*)?\}", lambda found: path if "." in (found[2] or "") else name, route.path)
+    return re.sub(
+        r"\{(\w+)(:(?:[^{}]|\{[^{}]*\})*)?\}",
+        lambda found: path if "." in (found[2] or "") else name,
+        route.path,
+    )
 
 
 def others(route: Route) -> list[str]:
-    """Scopes that are not what the route asks for: its module with the other capabilities, other modules with all."""
+    """Scopes that are not what the route asks for: its module with the other capabilities, other
+    modules with all.
+    """
     rest = [one for one in CAPABILITIES if one != route.capability]
-    modules = [module for module in ("vault", "curator", "system", "telegram") if module != route.module]
-    return [f"{route.module}:{','.join(rest)}", *(f"{module}:read,write,admin" for module in modules)]
+    modules = [
+        module for module in ("vault", "curator", "system", "telegram") if module != route.module
+    ]
+    return [
+        f"{route.module}:{','.join(rest)}",
+        *(f"{module}:read,write,admin" for module in modules),
+    ]
 
 
 @pytest.fixture
@@ -62,27 +127,42 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
         yield one
 
 
-async def status_of(session: aiohttp.ClientSession, life: Life, method: str, path: str, **options: object) -> tuple[int, bytes]:
+async def status_of(
+    session: aiohttp.ClientSession, life: Life, method: str, path: str, **options: object
+) -> tuple[int, bytes]:
     async with session.request(method, URL(life.url + path, encoded=True), **options) as answer:
         is_stream = answer.content_type == "text/event-stream"
         return answer.status, b"" if is_stream else await answer.read()
 
 
-async def test_no_key_and_no_other_scope_opens_a_route(live: Live, vault: Path, session: aiohttp.ClientSession):
+async def test_no_key_and_no_other_scope_opens_a_route(
+    live: Live, vault: Path, session: aiohttp.ClientSession
+):
     fill(vault)
     async with live() as life:
         routes = routes_of(life)
-        wrong = {words: key_of(life, words) for words in {words for route in routes for words in others(route)}}
+        wrong = {
+            words: key_of(life, words)
+            for words in {words for route in routes for words in others(route)}
+        }
         life.daemon._door.look()
         before = contents(vault)
         opened, tried = [], 0
         for route in routes:
             if route.capability is None:
                 continue
-            tries = [(401, ELSEWHERE), (401, {"Authorization": "Bearer ", **ELSEWHERE}), *((403, wrong[words]) for words in others(route))]
+            tries = [
+                (401, ELSEWHERE),
+                (401, {"Authorization": "Bearer ", **ELSEWHERE}),
+                *((403, wrong[words]) for words in others(route)),
+            ]
             tries += [(401, {**ELSEWHERE, **override}) for override in OVERRIDES]
-            for (expected, headers), method in itertools.product(tries, [route.method, *(["HEAD"] if route.method == "GET" else [])]):
-                status, body = await status_of(session, life, method, filled(route, INSIDE), headers=headers, data=b"{}")
+            for (expected, headers), method in itertools.product(
+                tries, [route.method, *(["HEAD"] if route.method == "GET" else [])]
+            ):
+                status, body = await status_of(
+                    session, life, method, filled(route, INSIDE), headers=headers, data=b"{}"
+                )
                 tried += 1
                 if status != expected and not (method == "HEAD" and status == 405):
                     opened.append((method, route.path, headers, status, body[:80]))
@@ -92,39 +172,94 @@ async def test_no_key_and_no_other_scope_opens_a_route(live: Live, vault: Path, 
 
 
 BEYOND = {
-    "GET /api/agents/audit", "POST /api/agents/stop", "GET /api/sandbox/explain", "POST /api/sandbox/build", "POST /api/maintenance",
-    "GET /api/audit", "GET /api/audit/verify", "GET /api/auth/settings", "PUT /api/auth/settings",
-    "GET /api/hooks", "GET /api/hooks/errors", "GET /api/hooks/runs", "POST /api/hooks/approve", "POST /api/hooks/test",
-    "GET /api/hooks/runs/{id}", "POST /api/hooks/runs/{id}/replay",
-    "GET /api/modules", "POST /api/modules/install", "GET /api/modules/{name}", "DELETE /api/modules/{name}",
+    "GET /api/agents/audit",
+    "POST /api/agents/stop",
+    "GET /api/sandbox/explain",
+    "POST /api/sandbox/build",
+    "POST /api/maintenance",
+    "GET /api/audit",
+    "GET /api/audit/verify",
+    "GET /api/auth/settings",
+    "PUT /api/auth/settings",
+    "GET /api/hooks",
+    "GET /api/hooks/errors",
+    "GET /api/hooks/runs",
+    "POST /api/hooks/approve",
+    "POST /api/hooks/test",
+    "GET /api/hooks/runs/{id}",
+    "POST /api/hooks/runs/{id}/replay",
+    "GET /api/modules",
+    "POST /api/modules/install",
+    "GET /api/modules/{name}",
+    "DELETE /api/modules/{name}",
     "GET /api/modules/{name}/diff",
-    "POST /api/modules/{name}/approve", "POST /api/modules/{name}/enable", "POST /api/modules/{name}/disable",
-    "POST /api/modules/{name}/restart", "GET /api/modules/{name}/prompt", "PUT /api/modules/{name}/prompt",
-    "POST /api/pause", "POST /api/resume", "POST /api/scan", "POST /api/scheduler/reload", "POST /api/permissions/forget",
-    "GET /api/usage", "GET /api/migration/scan", "POST /api/migration/all", "POST /api/migration/session/{id}",
+    "POST /api/modules/{name}/approve",
+    "POST /api/modules/{name}/enable",
+    "POST /api/modules/{name}/disable",
+    "POST /api/modules/{name}/restart",
+    "GET /api/modules/{name}/prompt",
+    "PUT /api/modules/{name}/prompt",
+    "POST /api/pause",
+    "POST /api/resume",
+    "POST /api/scan",
+    "POST /api/scheduler/reload",
+    "POST /api/permissions/forget",
+    "GET /api/usage",
+    "GET /api/migration/scan",
+    "POST /api/migration/all",
+    "POST /api/migration/session/{id}",
     "GET /api/auth/logins",
-    "GET /supervisor/status", "POST /supervisor/server/start", "POST /supervisor/server/stop", "POST /supervisor/server/restart",
-}  # fmt: skip
-NO_NOTES = {"GET /api/docs", "GET /api/openapi.json", "GET /api/models", "GET /supervisor/models", "GET /api/scheduler", "GET /api/sandbox"}
+    "GET /supervisor/status",
+    "POST /supervisor/server/start",
+    "POST /supervisor/server/stop",
+    "POST /supervisor/server/restart",
+}
+NO_NOTES = {
+    "GET /api/docs",
+    "GET /api/openapi.json",
+    "GET /api/models",
+    "GET /supervisor/models",
+    "GET /api/scheduler",
+    "GET /api/sandbox",
+}
 
 
 async def test_what_reaches_beyond_paths_is_refused_to_a_key_for_some_whatever_it_may_do_there(
     live: Live, vault: Path, home: Path, session: aiohttp.ClientSession
-):  # fmt: skip
+):
     """`**` is a path too: a key that names paths is one for notes."""
     fill(vault)
     async with live() as life:
-        reach = {f"{route.method} {re.sub(r':[^}]*', '', route.path)}": route for route in routes_of(life)}
+        reach = {
+            f"{route.method} {re.sub(r':[^}]*', '', route.path)}": route
+            for route in routes_of(life)
+        }
         keys = [key_of(life, "*:read,write,admin", paths=[path]) for path in ("Projects/**", "**")]
         life.daemon._door.look()
         before, settings = contents(vault), contents(home)
-        said = {name: [await status_of(session, life, route.method, filled(route, INSIDE), headers=key, data=b"{}") for key in keys]
-                for name, route in reach.items() if route.reach == "beyond"}  # fmt: skip
+        said = {
+            name: [
+                await status_of(
+                    session, life, route.method, filled(route, INSIDE), headers=key, data=b"{}"
+                )
+                for key in keys
+            ]
+            for name, route in reach.items()
+            if route.reach == "beyond"
+        }
 
         assert {name for name, route in reach.items() if route.reach == "beyond"} == BEYOND
         assert {name for name, route in reach.items() if route.reach == "nothing"} == NO_NOTES
-        assert [route.path for route in reach.values() if route.capability is None and route.reach == "beyond"] == []
-        assert {name: answers for name, answers in said.items() if any(status != 403 for status, _ in answers)} == {}
+        assert [
+            route.path
+            for route in reach.values()
+            if route.capability is None and route.reach == "beyond"
+        ] == []
+        assert {
+            name: answers
+            for name, answers in said.items()
+            if any(status != 403 for status, _ in answers)
+        } == {}
         assert contents(vault) == before
         assert {path: text for path, text in contents(home).items() if path.endswith(".yaml")} == {
             path: text for path, text in settings.items() if path.endswith(".yaml")
@@ -138,7 +273,11 @@ def contents(vault: Path) -> dict[str, bytes]:
 
 def fill(vault: Path) -> None:
     save(vault / INSIDE, "# Garden\n\n## Facts\n\n[[diary]]\n")
-    save(vault / OUTSIDE, f"---\nwatch:\n  - Projects/*\n---\n# Diary\n\n## Facts\n\n{SECRET.decode()}\n\n[[AGENTS]]\n")
+    save(
+        vault / OUTSIDE,
+        "---\nwatch:\n  - Projects/*\n---\n# Diary\n\n## "
+        f"Facts\n\n{SECRET.decode()}\n\n[[AGENTS]]\n",
+    )
     (vault / "Projects/link.md").symlink_to(vault / OUTSIDE)
     (vault / "Projects/folder").symlink_to(vault / "Private")
     (vault / "Projects/hard.md").symlink_to("/etc/hostname")
@@ -146,7 +285,10 @@ def fill(vault: Path) -> None:
 
 def keys_for(life: Life, kinds: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, str]]:
     """A key for each module and capability that is limited to the projects."""
-    return {(module, one): key_of(life, f"{module}:{one}", paths=["Projects/**"]) for module, one in sorted(set(kinds))}
+    return {
+        (module, one): key_of(life, f"{module}:{one}", paths=["Projects/**"])
+        for module, one in sorted(set(kinds))
+    }
 
 
 async def kept(place: Place, vault: Path) -> None:
@@ -162,11 +304,18 @@ def said(body: bytes) -> bytes:
 
 
 async def test_a_key_limited_to_some_paths_gets_no_byte_of_others_however_they_are_spelled(
-    live: Live, vault: Path, session: aiohttp.ClientSession, torture: bool  # noqa: FBT001
-):  # fmt: skip
+    live: Live,
+    vault: Path,
+    session: aiohttp.ClientSession,
+    torture: bool,  # noqa: FBT001
+):
     fill(vault)
     async with live() as life:
-        found = [place for place in places(await get(life, "/api/openapi.json")) if place.capability is not None]
+        found = [
+            place
+            for place in places(await get(life, "/api/openapi.json"))
+            if place.capability is not None
+        ]
         keys = keys_for(life, [(place.module, place.capability) for place in found])
         life.daemon.worker.pause()  # the diary watches the projects
         private, following = {OUTSIDE: (vault / OUTSIDE).read_bytes()}, itertools.cycle(SPELLINGS)
@@ -175,7 +324,9 @@ async def test_a_key_limited_to_some_paths_gets_no_byte_of_others_however_they_a
             for spelling in SPELLINGS if torture else itertools.islice(following, 9):
                 await kept(place, vault)
                 value, is_raw = spelling.replace("{p}", OUTSIDE), place.where.startswith("path ")
-                status, body = await place.tried(session, life, value, keys[place.module, place.capability], raw=is_raw)
+                status, body = await place.tried(
+                    session, life, value, keys[place.module, place.capability], raw=is_raw
+                )
                 answers[status] += 1
                 if SECRET in body or status >= 500:
                     told.append((str(place), value, status, body[:200]))
@@ -185,10 +336,16 @@ async def test_a_key_limited_to_some_paths_gets_no_byte_of_others_however_they_a
         assert answers[200] > 20, answers
 
 
-async def test_what_is_there_beyond_a_key_and_what_is_not_are_not_told_apart(live: Live, vault: Path, session: aiohttp.ClientSession):
+async def test_what_is_there_beyond_a_key_and_what_is_not_are_not_told_apart(
+    live: Live, vault: Path, session: aiohttp.ClientSession
+):
     fill(vault)
     async with live() as life:
-        found = [place for place in places(await get(life, "/api/openapi.json")) if place.capability is not None]
+        found = [
+            place
+            for place in places(await get(life, "/api/openapi.json"))
+            if place.capability is not None
+        ]
         keys = keys_for(life, [(place.module, place.capability) for place in found])
         life.daemon.worker.pause()
         differing = []
@@ -196,22 +353,43 @@ async def test_what_is_there_beyond_a_key_and_what_is_not_are_not_told_apart(liv
             both = []
             for value in (OUTSIDE, MISSING):
                 await kept(place, vault)
-                status, body = await place.tried(session, life, value, keys[place.module, place.capability])
-                both.append((status, said(body).replace(value.encode(), b"").replace(value.encode().replace(b"/", b"%2F"), b"")))
+                status, body = await place.tried(
+                    session, life, value, keys[place.module, place.capability]
+                )
+                both.append(
+                    (
+                        status,
+                        said(body)
+                        .replace(value.encode(), b"")
+                        .replace(value.encode().replace(b"/", b"%2F"), b""),
+                    )
+                )
             if both[0] != both[1] and place.where.partition(" ")[2] not in TEXTS:
                 differing.append((str(place), *both))
         assert not differing, "\n".join(map(str, differing))
 
 
-async def test_no_listing_names_what_is_beyond_a_key(live: Live, vault: Path, session: aiohttp.ClientSession):
+async def test_no_listing_names_what_is_beyond_a_key(
+    live: Live, vault: Path, session: aiohttp.ClientSession
+):
     fill(vault)
     async with live() as life:
         await life.settled()
-        routes = [route for route in routes_of(life) if route.method == "GET" and route.capability and route.path != "/api/events"]
+        routes = [
+            route
+            for route in routes_of(life)
+            if route.method == "GET" and route.capability and route.path != "/api/events"
+        ]
         keys = keys_for(life, [(route.module, route.capability) for route in routes])
         naming = []
         for route in routes:
-            status, body = await status_of(session, life, "GET", filled(route, INSIDE), headers=keys[route.module, route.capability])
+            status, body = await status_of(
+                session,
+                life,
+                "GET",
+                filled(route, INSIDE),
+                headers=keys[route.module, route.capability],
+            )
             if b"Private" in body or b"Diary" in body or SECRET in body:
                 naming.append((route.path, status, body))
         assert not naming, "\n".join(map(str, naming))

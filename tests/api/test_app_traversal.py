@@ -1,4 +1,6 @@
-"""Every place in a call where a path can stand x ways out of the vault: nothing outside is read, changed, or told to be there."""
+"""Every place in a call where a path can stand x ways out of the vault: nothing outside is read,
+changed, or told to be there.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,59 @@ from tests.stories.life import Live, save
 
 SECRET = b"canary 77aa"
 WAYS = (
-    *("../{f}", "../../{f}", "Projects/../../{f}", "./../{f}", "{a}", "/{a}", "//{a}", "file://{a}", "~/{f}", "~root/{f}", "..\\{f}"),
-    *("..%2f{f}", "%2e%2e/{f}", "%2e%2e%2f{f}", "%252e%252e%252f{f}", "..%5c{f}", "..%00/{f}", "../{f}%00", "../{f}%00.md", "..;/{f}"),
-    *("Projects%2F..%2F..%2F{f}", "%2F{a}", "out%2F{f}", "Projects%2fout%2f{f}", ".git%2Fconfig", "%2F..%2F{f}"),
-    *("....//{f}", "..%c0%af{f}", "%c0%ae%c0%ae/{f}", "%e0%80%ae%e0%80%ae/{f}", "..%ef%bc%8f{f}", "%E2%80%A5/{f}", ".%2e/{f}", "..%0a/{f}"),
-    *("out/{f}", "out.md", "Projects/out/{f}", "Projects/../out.md", "loop/loop/{f}", ".git/config", ".parachute/x", ".env", "a/.env"),
+    *(
+        "../{f}",
+        "../../{f}",
+        "Projects/../../{f}",
+        "./../{f}",
+        "{a}",
+        "/{a}",
+        "//{a}",
+        "file://{a}",
+        "~/{f}",
+        "~root/{f}",
+        "..\\{f}",
+    ),
+    *(
+        "..%2f{f}",
+        "%2e%2e/{f}",
+        "%2e%2e%2f{f}",
+        "%252e%252e%252f{f}",
+        "..%5c{f}",
+        "..%00/{f}",
+        "../{f}%00",
+        "../{f}%00.md",
+        "..;/{f}",
+    ),
+    *(
+        "Projects%2F..%2F..%2F{f}",
+        "%2F{a}",
+        "out%2F{f}",
+        "Projects%2fout%2f{f}",
+        ".git%2Fconfig",
+        "%2F..%2F{f}",
+    ),
+    *(
+        "....//{f}",
+        "..%c0%af{f}",
+        "%c0%ae%c0%ae/{f}",
+        "%e0%80%ae%e0%80%ae/{f}",
+        "..%ef%bc%8f{f}",
+        "%E2%80%A5/{f}",
+        ".%2e/{f}",
+        "..%0a/{f}",
+    ),
+    *(
+        "out/{f}",
+        "out.md",
+        "Projects/out/{f}",
+        "Projects/../out.md",
+        "loop/loop/{f}",
+        ".git/config",
+        ".parachute/x",
+        ".env",
+        "a/.env",
+    ),
     *(
         "Projects/garden/AGENTS.md/../../../../{f}",
         "../vault/../{f}",
@@ -32,7 +82,19 @@ WAYS = (
         "/etc/passwd",
         "${HOME}/{f}",
     ),
-    *("C:\\{f}", "\\\\?\\{a}", "CON", "{f}:stream", "..", ".", "/", "", "*", "../*", "%2e%2e%2f%2e%2e%2f{f}"),
+    *(
+        "C:\\{f}",
+        "\\\\?\\{a}",
+        "CON",
+        "{f}:stream",
+        "..",
+        ".",
+        "/",
+        "",
+        "*",
+        "../*",
+        "%2e%2e%2f%2e%2e%2f{f}",
+    ),
 )
 
 
@@ -44,7 +106,9 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 
 @pytest.fixture
 def vault() -> Iterator[Path]:
-    """An empty vault at a short path: an answer that cuts a long value off would show it beside what was sent."""
+    """An empty vault at a short path: an answer that cuts a long value off would show it beside
+    what was sent.
+    """
     with TemporaryDirectory(prefix="pd-") as folder:
         made = Path(folder).resolve() / "vault"
         made.mkdir()
@@ -74,7 +138,8 @@ def around(vault: Path) -> dict[str, bytes]:
     kept = (
         path
         for path in files
-        if not path.is_relative_to(vault.parent / "home") and (not path.is_relative_to(vault) or ".git" in path.parts)
+        if not path.is_relative_to(vault.parent / "home")
+        and (not path.is_relative_to(vault) or ".git" in path.parts)
     )
     return {str(path): path.read_bytes() for path in kept}
 
@@ -85,24 +150,44 @@ def spelled(way: str, outside: Path) -> str:
 
 def said(body: bytes, *values: str) -> bytes:
     """An answer without the value that was sent, and without what differs each time."""
-    body = re.sub(rb'"request_id":"[^"]*"|"(id|key|timestamp|modified|lastModified|server_time|added_at|created_at)":[^,}]*', b"", body)
+    body = re.sub(
+        rb'"request_id":"[^"]*"|"(id|key|timestamp|modified|lastModified|server_time|added_at|created_at)":[^,}]*',
+        b"",
+        body,
+    )
     for value in values:
         body = body.replace(value.encode(), b"").replace(Path(value).name.encode(), b"")
     return body
 
 
-async def test_no_way_leads_out_of_the_vault(live: Live, vault: Path, outside: Path, session: aiohttp.ClientSession, torture: bool):  # noqa: FBT001
+async def test_no_way_leads_out_of_the_vault(
+    live: Live,
+    vault: Path,
+    outside: Path,
+    session: aiohttp.ClientSession,
+    torture: bool,  # noqa: FBT001
+):
     async with live() as life:
         life.daemon.worker.pause()
-        found, following, before = list(places(await get(life, "/api/openapi.json"))), itertools.cycle(WAYS), around(vault)
+        found, following, before = (
+            list(places(await get(life, "/api/openapi.json"))),
+            itertools.cycle(WAYS),
+            around(vault),
+        )
         told = []
         for place in found:
             for way in WAYS if torture else itertools.islice(following, 11):
                 if not (vault / INSIDE).is_file():
                     save(vault / INSIDE, "# Garden\n\n## Facts\n")
-                status, body = await place.tried(session, life, spelled(way, outside), {}, raw=is_spelled(place, way))
+                status, body = await place.tried(
+                    session, life, spelled(way, outside), {}, raw=is_spelled(place, way)
+                )
                 asked = spelled(way, outside)
-                for sent in (asked, repr(asked)[1:-1], unquote(asked)):  # a sentence may say what was wrong
+                for sent in (
+                    asked,
+                    repr(asked)[1:-1],
+                    unquote(asked),
+                ):  # a sentence may say what was wrong
                     body = body.replace(json.dumps(sent)[1:-1].encode(), b"")
                 is_telling = status >= 400 and str(vault.parent).encode() in body
                 if SECRET in body or b"root:" in body or is_telling or status >= 500:
@@ -115,16 +200,28 @@ def is_spelled(place: Place, way: str) -> bool:
     return place.where.startswith("path ") and not set(way) & set(" \\*$\n")
 
 
-async def test_whether_something_is_outside_is_not_told(live: Live, vault: Path, outside: Path, session: aiohttp.ClientSession):
-    pairs = (("../outside.md", "../missing.md"), ("out/outside.md", "out/missing.md"), (str(outside), str(outside.with_name("missing.md"))))
+async def test_whether_something_is_outside_is_not_told(
+    live: Live, vault: Path, outside: Path, session: aiohttp.ClientSession
+):
+    pairs = (
+        ("../outside.md", "../missing.md"),
+        ("out/outside.md", "out/missing.md"),
+        (str(outside), str(outside.with_name("missing.md"))),
+    )
     async with live() as life:
         life.daemon.worker.pause()
         differing = []
         for place in places(await get(life, "/api/openapi.json")):
-            if place.where.partition(" ")[2] in {"content", "label", "q", "value", "name"} or place.path.endswith(
-                ("/remove", "/auth/keys")
-            ):
-                continue  # texts that are no paths; what was added before is told when it is taken away, or added again
+            if place.where.partition(" ")[2] in {
+                "content",
+                "label",
+                "q",
+                "value",
+                "name",
+            } or place.path.endswith(("/remove", "/auth/keys")):
+                # texts that are no paths; what was added before is told when it is taken away, or
+                # added again
+                continue
             for pair in pairs:
                 if not (vault / INSIDE).is_file():
                     save(vault / INSIDE, "# Garden\n\n## Facts\n")

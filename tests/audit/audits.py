@@ -23,9 +23,14 @@ QUICK = AuditBatching(gather_s=0.005, retry_s=0.02)
 def event(endpoint: str = "GET /api/health", at: datetime = NOON, **more: object) -> AuditEvent:
     """An event like most."""
     fields = {
-        "timestamp": at, "event_type": "api_call", "source_type": "local", "source_id": "this machine", "target_module": "system",
-        "target_endpoint": endpoint, **more,
-    }  # fmt: skip
+        "timestamp": at,
+        "event_type": "api_call",
+        "source_type": "local",
+        "source_id": "this machine",
+        "target_module": "system",
+        "target_endpoint": endpoint,
+        **more,
+    }
     return AuditEvent(**fields)
 
 
@@ -45,7 +50,9 @@ class Book:
 
     def open(self, *, keep_days: int = 0, pace: AuditBatching = QUICK, **more: object) -> AuditLog:
         """Begin to write."""
-        log = AuditLog(self.folder, self.head, lambda: self.now, keep_days=keep_days, pace=pace, **more)
+        log = AuditLog(
+            self.folder, self.head, lambda: self.now, keep_days=keep_days, pace=pace, **more
+        )
         self.logs.append(log)
         log.start()
         return log
@@ -61,8 +68,9 @@ class Book:
         """Days with lines, the last of them the 22nd."""
         events = [
             event(f"GET /{day}/{number}", NOON.replace(day=22 - days + 1 + day, minute=number % 60))
-            for day in range(days) for number in range(lines)
-        ]  # fmt: skip
+            for day in range(days)
+            for number in range(lines)
+        ]
         self.write(*events)
 
     def file(self, day: str = "2026-11-22") -> Path:

@@ -15,18 +15,53 @@ from tests.audit.audits import NOON, event
 HOSTILE = st.one_of(
     st.text(st.characters(), max_size=400),
     st.sampled_from(
-        ["\r\n", "\u2028", "\x1b[2J", "\0", "\ud800", "\udcff", '"}\n{"seq":1', "x" * 1_000_000, ',"hash":"' + "0" * 64 + '"}', "\\"]
+        [
+            "\r\n",
+            "\u2028",
+            "\x1b[2J",
+            "\0",
+            "\ud800",
+            "\udcff",
+            '"}\n{"seq":1',
+            "x" * 1_000_000,
+            ',"hash":"' + "0" * 64 + '"}',
+            "\\",
+        ]
     ),
 )
 
 
-@given(st.lists(HOSTILE, min_size=3, max_size=40), st.none() | HOSTILE, st.floats(), st.booleans(), st.none() | st.integers(100, 599))
+@given(
+    st.lists(HOSTILE, min_size=3, max_size=40),
+    st.none() | HOSTILE,
+    st.floats(),
+    st.booleans(),
+    st.none() | st.integers(100, 599),
+)
 def test_whatever_an_event_holds_it_is_one_sound_line(texts, maybe, took, success, status):
     who, module, endpoint = texts[:3]
     happened = AuditEvent(
-        NOON, "api_call", "api_key", who, module, endpoint, texts, took, success, maybe, maybe, status, texts, texts, texts, maybe,
-        before=maybe, after=maybe, write=3, details={"kept": who, "count": 3, "late": True},
-    )  # fmt: skip
+        NOON,
+        "api_call",
+        "api_key",
+        who,
+        module,
+        endpoint,
+        texts,
+        took,
+        success,
+        maybe,
+        maybe,
+        status,
+        texts,
+        texts,
+        texts,
+        maybe,
+        before=maybe,
+        after=maybe,
+        write=3,
+        details={"kept": who, "count": 3, "late": True},
+    )
 
     line, link = line_of(happened, START)
 
@@ -41,21 +76,46 @@ def test_whatever_an_event_holds_it_is_one_sound_line(texts, maybe, took, succes
 
 def test_a_line_holds_what_the_event_does():
     happened = event(
-        "GET /api/notes/{path}", duration_ms=1.23456, success=False, error="there is no such note", request_id="abc", status=404,
-        paths=["日記/a b.md"], names=["id=7"], causes=["c-1"], run="r-1", before="b", after="a",
+        "GET /api/notes/{path}",
+        duration_ms=1.23456,
+        success=False,
+        error="there is no such note",
+        request_id="abc",
+        status=404,
+        paths=["日記/a b.md"],
+        names=["id=7"],
+        causes=["c-1"],
+        run="r-1",
+        before="b",
+        after="a",
         para_ids_involved=["para:daily:x7y8z9abcdef"],
-    )  # fmt: skip
+    )
 
     told = read_line(line_of(happened, ChainPosition(41, "f" * 64))[0][:-1]).document
 
     assert told == {
-        "seq": 42, "timestamp": "2026-11-22T12:00:00.000000Z", "event_type": "api_call", "source_type": "local",
+        "seq": 42,
+        "timestamp": "2026-11-22T12:00:00.000000Z",
+        "event_type": "api_call",
+        "source_type": "local",
         "source_id": "this machine",
-        "target_module": "system", "target_endpoint": "GET /api/notes/{path}", "para_ids_involved": ["para:daily:x7y8z9abcdef"],
-        "duration_ms": 1.235, "success": False, "error": "there is no such note", "status": 404, "request_id": "abc",
-        "run": "r-1", "before": "b",
-        "after": "a", "paths": ["日記/a b.md"], "names": ["id=7"], "causes": ["c-1"], "prev": "f" * 64, "hash": told["hash"],
-    }  # fmt: skip
+        "target_module": "system",
+        "target_endpoint": "GET /api/notes/{path}",
+        "para_ids_involved": ["para:daily:x7y8z9abcdef"],
+        "duration_ms": 1.235,
+        "success": False,
+        "error": "there is no such note",
+        "status": 404,
+        "request_id": "abc",
+        "run": "r-1",
+        "before": "b",
+        "after": "a",
+        "paths": ["日記/a b.md"],
+        "names": ["id=7"],
+        "causes": ["c-1"],
+        "prev": "f" * 64,
+        "hash": told["hash"],
+    }
 
 
 def test_the_hash_is_of_the_line_without_it_as_anyone_can_check():
@@ -68,11 +128,16 @@ def test_the_hash_is_of_the_line_without_it_as_anyone_can_check():
 def test_times_are_in_utc_whatever_zone_the_clock_has():
     there = datetime(2026, 11, 23, 1, 30, tzinfo=timezone(timedelta(hours=2)))
 
-    assert read_line(line_of(event(at=there), START)[0][:-1]).document["timestamp"] == "2026-11-22T23:30:00.000000Z"
+    assert (
+        read_line(line_of(event(at=there), START)[0][:-1]).document["timestamp"]
+        == "2026-11-22T23:30:00.000000Z"
+    )
 
 
 def test_more_paths_than_are_told_are_counted():
-    told = read_line(line_of(event(paths=[f"{number}.md" for number in range(50)]), START)[0][:-1]).document
+    told = read_line(
+        line_of(event(paths=[f"{number}.md" for number in range(50)]), START)[0][:-1]
+    ).document
 
     assert (len(told["paths"]), told["paths_count"]) == (20, 50)
 
@@ -80,12 +145,19 @@ def test_more_paths_than_are_told_are_counted():
 @pytest.mark.parametrize(
     "raw",
     [
-        b"", b"{}", b"null", b"[" * 100_000, b'{"seq":1,"prev":"","hash":"x"}', b"\xff\xfe",
+        b"",
+        b"{}",
+        b"null",
+        b"[" * 100_000,
+        b'{"seq":1,"prev":"","hash":"x"}',
+        b"\xff\xfe",
         b'{"seq":true,"prev":"a","hash":"' + b"0" * 64 + b'"}',
-        b'{"seq":"1","prev":"a","hash":"' + b"0" * 64 + b'"}', b'{"seq":-1,"prev":"a","hash":"' + b"0" * 64 + b'"}',
-        b'{"a":' + b"[" * 100_000 + b',"hash":"' + b"0" * 64 + b'"}', b"x" * (MOST_LINE_BYTES + 1),
+        b'{"seq":"1","prev":"a","hash":"' + b"0" * 64 + b'"}',
+        b'{"seq":-1,"prev":"a","hash":"' + b"0" * 64 + b'"}',
+        b'{"a":' + b"[" * 100_000 + b',"hash":"' + b"0" * 64 + b'"}',
+        b"x" * (MOST_LINE_BYTES + 1),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_line_is_none(raw):
     assert read_line(raw) is None
 

@@ -4,9 +4,17 @@ from parachuted.audit.events import CALLER, AuditEvent, NullAuditRecorder
 from tests.audit.audits import event
 
 SPECIFIED = (
-    "timestamp", "event_type", "source_type", "source_id", "target_module", "target_endpoint", "para_ids_involved", "duration_ms",
-    "success", "error",
-)  # fmt: skip
+    "timestamp",
+    "event_type",
+    "source_type",
+    "source_id",
+    "target_module",
+    "target_endpoint",
+    "para_ids_involved",
+    "duration_ms",
+    "success",
+    "error",
+)
 
 
 def test_an_event_begins_with_the_fields_of_the_specification_in_their_order():

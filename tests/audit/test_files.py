@@ -7,7 +7,14 @@ import stat
 import pytest
 
 from parachuted.audit.chain import START, ChainPosition
-from parachuted.audit.files import AuditFolder, ChainHead, ChainHeadFile, end_of_lines, machine_name, make_machine_name
+from parachuted.audit.files import (
+    AuditFolder,
+    ChainHead,
+    ChainHeadFile,
+    end_of_lines,
+    machine_name,
+    make_machine_name,
+)
 from parachuted.audit.reader import AuditReader
 from parachuted.vault import VaultRoot
 from tests.audit.audits import Book, event
@@ -33,7 +40,9 @@ def test_a_file_that_a_sync_program_opened_to_all_is_closed_again(book):
     assert stat.S_IMODE(book.file().stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("place", [".parachute", ".parachute/audit", f".parachute/audit/{DAY}.jsonl"])
+@pytest.mark.parametrize(
+    "place", [".parachute", ".parachute/audit", f".parachute/audit/{DAY}.jsonl"]
+)
 def test_no_link_is_followed(book, tmp_path, place):
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -68,7 +77,9 @@ def test_a_pipe_in_a_files_place_holds_nobody_up(book):
         book.folder.append(DAY, b"one\n", durably=False)
 
 
-@pytest.mark.parametrize("other", ["a file in its place", "a line more", "a line less", "a link in its place", "nothing"])
+@pytest.mark.parametrize(
+    "other", ["a file in its place", "a line more", "a line less", "a link in its place", "nothing"]
+)
 def test_a_file_that_was_changed_between_two_writes_is_looked_at_anew(book, tmp_path, other):
     book.folder.append(DAY, b"one\n", durably=False)
     book.folder.append(DAY, b"two\n", durably=False)
@@ -114,7 +125,11 @@ def test_each_torn_end_has_a_name_of_its_own_and_goes_with_its_day(book):
             file.write(part)
         book.folder.set_torn_aside(DAY)
 
-    assert sorted(os.listdir(book.file().parent)) == [f"{DAY}.jsonl", f"{DAY}.torn-1", f"{DAY}.torn-2"]  # noqa: PTH208
+    assert sorted(os.listdir(book.file().parent)) == [  # noqa: PTH208
+        f"{DAY}.jsonl",
+        f"{DAY}.torn-1",
+        f"{DAY}.torn-2",
+    ]
     book.folder.remove(DAY)
     assert list(book.file().parent.iterdir()) == []
 
@@ -146,7 +161,13 @@ def test_a_full_disk_leaves_no_part_of_what_did_not_fit(book, monkeypatch):
 
 def test_the_last_end_is_found_however_far_back(tmp_path):
     path = tmp_path / "file"
-    for text, end in ((b"", 0), (b"abc", 0), (b"a\nb", 2), (b"a\n" + b"x" * 200_000, 2), (b"a\n", 2)):
+    for text, end in (
+        (b"", 0),
+        (b"abc", 0),
+        (b"a\nb", 2),
+        (b"a\n" + b"x" * 200_000, 2),
+        (b"a\n", 2),
+    ):
         path.write_bytes(text)
         with path.open("rb") as file:
             assert end_of_lines(file.fileno(), len(text)) == end
@@ -156,13 +177,22 @@ def test_the_head_says_what_it_was_told_and_never_grows(tmp_path):
     head = ChainHeadFile(tmp_path / "head")
     assert head.read() is None
 
-    for standing in (ChainHead(), ChainHead(sure=ChainPosition(10**18, "f" * 64), begun=ChainPosition(10**18 + 1, "e" * 64), write=10**15)):
+    for standing in (
+        ChainHead(),
+        ChainHead(
+            sure=ChainPosition(10**18, "f" * 64),
+            begun=ChainPosition(10**18 + 1, "e" * 64),
+            write=10**15,
+        ),
+    ):
         head.write(standing)
         assert head.read() == standing
         assert (tmp_path / "head").stat().st_size == 512
 
 
-@pytest.mark.parametrize("text", ["", "null", "[]", "{", '{"sure": [], "begun": [], "write": 0}', "\0" * 512])
+@pytest.mark.parametrize(
+    "text", ["", "null", "[]", "{", '{"sure": [], "begun": [], "write": 0}', "\0" * 512]
+)
 def test_a_garbled_head_is_none(tmp_path, text):
     (tmp_path / "head").write_text(text)
 
@@ -182,7 +212,11 @@ def test_two_machines_have_a_file_each_and_earlier_ones_go_on_with_who_wrote_the
     book.write(event("GET /after"))
 
     names = sorted(file.name for file in (book.vault / ".parachute/audit").iterdir())
-    assert names == ["2026-11-21.laptop-1.jsonl", "2026-11-21.laptop-1.torn-1", "2026-11-22.laptop-1.jsonl"]
+    assert names == [
+        "2026-11-21.laptop-1.jsonl",
+        "2026-11-21.laptop-1.torn-1",
+        "2026-11-22.laptop-1.jsonl",
+    ]
     assert book.verdict().findings == []
     assert AuditReader(book.folder).last_link().seq == ends.seq + 1
 
@@ -202,7 +236,10 @@ def test_files_without_a_machines_name_that_this_machine_did_not_write_are_left_
     other.write(event("GET /there"))
     other.write(event("GET /again"))
 
-    assert sorted(file.name for file in (book.vault / ".parachute/audit").iterdir()) == ["2026-11-22.desktop-2.jsonl", "2026-11-22.jsonl"]
+    assert sorted(file.name for file in (book.vault / ".parachute/audit").iterdir()) == [
+        "2026-11-22.desktop-2.jsonl",
+        "2026-11-22.jsonl",
+    ]
     assert (book.verdict().findings, other.verdict().findings) == ([], [])
 
 

@@ -11,10 +11,31 @@ def seen(book: Book) -> list[dict[str, object]]:
 
 def test_the_picture_shows_who_called_whom_how_often_and_how_slowly(book):
     book.write(
-        *(event("GET /api/notes/{path}", target_module="vault", duration_ms=10.0) for _ in range(47)),
-        event("PATCH /api/notes/{path}", target_module="vault", duration_ms=230.0, success=False, error="409"),
-        event("agents.offline", event_type="agent_start", source_type="agent", source_id="curator", target_module="agents"),
-        event("agents.offline: changed", event_type="agent_end", source_type="agent", source_id="curator", target_module="agents"),
+        *(
+            event("GET /api/notes/{path}", target_module="vault", duration_ms=10.0)
+            for _ in range(47)
+        ),
+        event(
+            "PATCH /api/notes/{path}",
+            target_module="vault",
+            duration_ms=230.0,
+            success=False,
+            error="409",
+        ),
+        event(
+            "agents.offline",
+            event_type="agent_start",
+            source_type="agent",
+            source_id="curator",
+            target_module="agents",
+        ),
+        event(
+            "agents.offline: changed",
+            event_type="agent_end",
+            source_type="agent",
+            source_id="curator",
+            target_module="agents",
+        ),
         event(
             "curator.read_context",
             event_type="mcp_call",
@@ -41,7 +62,11 @@ def test_the_picture_shows_who_called_whom_how_often_and_how_slowly(book):
 
 
 def test_nothing_is_a_picture_too():
-    assert draw(graph_of([]), "the last day") == ["System activity, the last day", "", "Nothing happened."]
+    assert draw(graph_of([]), "the last day") == [
+        "System activity, the last day",
+        "",
+        "Nothing happened.",
+    ]
 
 
 def test_more_than_is_counted_is_said(book):
@@ -60,20 +85,33 @@ def test_the_document_holds_what_the_picture_shows(book):
     assert document_of(graph_of(seen(book))) == {
         "edges": [
             {
-                "source": "this machine", "module": "system", "count": 2, "failed": 1, "mean_ms": 2.0, "slowest_ms": 3.0, "slowest": "b",
+                "source": "this machine",
+                "module": "system",
+                "count": 2,
+                "failed": 1,
+                "mean_ms": 2.0,
+                "slowest_ms": 3.0,
+                "slowest": "b",
             }
         ],
         "partial": False,
-    }  # fmt: skip
+    }
 
 
 def test_a_stream_counts_but_lasts_as_long_as_it_is_read_so_it_is_in_no_mean(book):
-    book.write(event("GET /api/notes", duration_ms=2.0), event("GET /api/events", duration_ms=3_600_000.0))
+    book.write(
+        event("GET /api/notes", duration_ms=2.0), event("GET /api/events", duration_ms=3_600_000.0)
+    )
     (edge,) = document_of(graph_of(seen(book)))["edges"]
     book.write(event("GET /api/events", source_id="cli", duration_ms=5.0))
     alone = document_of(graph_of(seen(book)))["edges"][0]
 
-    assert (edge["count"], edge["mean_ms"], edge["slowest_ms"], edge["slowest"]) == (2, 2.0, 2.0, "GET /api/notes")
+    assert (edge["count"], edge["mean_ms"], edge["slowest_ms"], edge["slowest"]) == (
+        2,
+        2.0,
+        2.0,
+        "GET /api/notes",
+    )
     assert (alone["count"], alone["mean_ms"], alone["slowest"]) == (1, 0.0, "")
 
 
@@ -89,5 +127,11 @@ def test_a_source_is_named_as_a_person_knows_it():
     ]
 
     assert [source_name({"source_type": kind, "source_id": name}) for kind, name in names] == [
-        "this machine", "this machine (cli)", "the app", "api key phone", "a person", "agent curator", "nobody",
-    ]  # fmt: skip
+        "this machine",
+        "this machine (cli)",
+        "the app",
+        "api key phone",
+        "a person",
+        "agent curator",
+        "nobody",
+    ]

@@ -1,4 +1,6 @@
-"""The audit's life: batches, days, refusing disks, kills; each run of it ends with a look whether it holds."""
+"""The audit's life: batches, days, refusing disks, kills; each run of it ends with a look whether
+it holds.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,12 @@ def endpoints(book: Book, day: str = "2026-11-22") -> list[str]:
 
 
 def told(book: Book, endpoint: str) -> list[str]:
-    return [str(line["error"]) for day in book.folder.days() for line in book.lines(day) if line["target_endpoint"] == endpoint]
+    return [
+        str(line["error"])
+        for day in book.folder.days()
+        for line in book.lines(day)
+        if line["target_endpoint"] == endpoint
+    ]
 
 
 def test_what_is_recorded_stands_in_the_days_file_soon_after(book):
@@ -105,7 +112,9 @@ def test_many_threads_record_and_none_is_lost(book):
         thread.join()
     log.close()
 
-    assert sorted(endpoints(book)) == sorted(f"{name}/{number}" for name in range(8) for number in range(300))
+    assert sorted(endpoints(book)) == sorted(
+        f"{name}/{number}" for name in range(8) for number in range(300)
+    )
     assert book.verdict().holds
 
 
@@ -131,8 +140,12 @@ def test_what_is_too_much_is_counted_and_the_count_is_told(book):
     link.unlink()
     book.until(lambda: log.trouble is None)
 
-    assert sorted(endpoints(book)) == sorted(["audit.dropped", *(f"GET /{number}" for number in range(10))])
-    assert told(book, "audit.dropped") == ["15 events dropped, since more came than could be written"]
+    assert sorted(endpoints(book)) == sorted(
+        ["audit.dropped", *(f"GET /{number}" for number in range(10))]
+    )
+    assert told(book, "audit.dropped") == [
+        "15 events dropped, since more came than could be written"
+    ]
     assert book.verdict().holds
 
 
@@ -169,7 +182,10 @@ def test_while_the_disk_refuses_nothing_may_be_changed_and_it_recovers_by_itself
     for name in ("one", "two"):
         log.record(event(name))
     book.until(lambda: log.trouble is not None)
-    assert log.refusal == f"the vault is read-only, since the audit cannot be written: {os.strerror(number)}"
+    assert (
+        log.refusal
+        == f"the vault is read-only, since the audit cannot be written: {os.strerror(number)}"
+    )
     assert book.verdict().holds
 
     full.number = None
@@ -210,7 +226,10 @@ def test_a_line_that_a_kill_cut_is_set_aside_and_the_next_begins_its_own(book):
     verdict = book.verdict()
     assert verdict.holds
     assert verdict.notes == [
-        "2026-11-22, seq 2: a line that was cut short, as by a kill, stood at the end of 2026-11-22.jsonl; set aside as 2026-11-22.torn-1"
+        (
+            "2026-11-22, seq 2: a line that was cut short, as by a kill, stood at the end of "
+            "2026-11-22.jsonl; set aside as 2026-11-22.torn-1"
+        )
     ]
 
 
@@ -261,8 +280,12 @@ def test_days_older_than_are_kept_are_removed_and_the_rest_still_holds(book):
     assert book.folder.days() == ["2026-11-20", "2026-11-21", "2026-11-22", "2026-11-24"]
     verdict = book.verdict()
     assert verdict.holds, verdict.findings
-    assert told(book, "audit.removed") == ["files of 2 days, 2026-11-18 to 2026-11-19, are older than 4 days and are removed"]
-    removed = next(line for line in book.lines("2026-11-24") if line["target_endpoint"] == "audit.removed")
+    assert told(book, "audit.removed") == [
+        "files of 2 days, 2026-11-18 to 2026-11-19, are older than 4 days and are removed"
+    ]
+    removed = next(
+        line for line in book.lines("2026-11-24") if line["target_endpoint"] == "audit.removed"
+    )
     assert removed["details"]["hash"] == book.lines("2026-11-20")[0]["prev"]
 
 
@@ -295,7 +318,9 @@ def test_when_all_was_too_old_the_chain_still_holds(book):
     assert book.verdict().holds
 
 
-def test_a_day_that_only_looks_old_since_the_clock_was_wrong_is_kept_as_long_as_what_was_before_it(book):
+def test_a_day_that_only_looks_old_since_the_clock_was_wrong_is_kept_as_long_as_what_was_before_it(
+    book,
+):
     book.write(event("one"), event("at boot", NOON.replace(year=1970)), event("two"))
     book.write(event("three"), keep_days=90)
 
@@ -332,9 +357,13 @@ for number in range(10_000_000):
 """
 
 
-def test_however_often_it_is_killed_while_it_writes_all_lines_parse_and_the_chain_holds(book, torture):
+def test_however_often_it_is_killed_while_it_writes_all_lines_parse_and_the_chain_holds(
+    book, torture
+):
     for number in range(200 if torture else 8):
-        child = subprocess.Popen([sys.executable, "-c", KILLED, book.vault, book.home], cwd=ROOT, stdout=subprocess.PIPE)
+        child = subprocess.Popen(
+            [sys.executable, "-c", KILLED, book.vault, book.home], cwd=ROOT, stdout=subprocess.PIPE
+        )
         assert child.stdout.readline() == b"ready\n"
         size = book.file().stat().st_size if book.file().exists() else 0
         book.until(lambda: book.file().exists() and book.file().stat().st_size > size + 20_000)  # noqa: B023  waited for at once

@@ -64,7 +64,14 @@ def test_events_are_chosen_by_each_field(book):
 
 def test_days_that_overlap_after_a_clock_was_set_are_woven(book):
     tomorrow, today = NOON + timedelta(days=1), NOON
-    book.write(event(at=today), event(at=tomorrow), event(at=tomorrow), event(at=today), event(at=today), event(at=tomorrow))
+    book.write(
+        event(at=today),
+        event(at=tomorrow),
+        event(at=tomorrow),
+        event(at=today),
+        event(at=today),
+        event(at=tomorrow),
+    )
 
     assert seqs(book) == [6, 5, 4, 3, 2, 1]
     assert book.verdict().holds
@@ -80,7 +87,14 @@ def test_what_is_no_line_is_passed_over(book):
     book.fill(days=1, lines=4)
     lines = book.raw()
     book.file().write_bytes(
-        lines[0] + b"garbage\n\n" + lines[1] + b"\0" * 300_000 + b"\n" + lines[2] + b"x" * MOST_LINE_BYTES + lines[3][:9]
+        lines[0]
+        + b"garbage\n\n"
+        + lines[1]
+        + b"\0" * 300_000
+        + b"\n"
+        + lines[2]
+        + b"x" * MOST_LINE_BYTES
+        + lines[3][:9]
     )
 
     assert seqs(book) == [3, 2, 1] or seqs(book) == [2, 1]
@@ -88,18 +102,35 @@ def test_what_is_no_line_is_passed_over(book):
 
 def test_a_file_of_foreign_json_is_told_in_our_shape_or_not_at_all(book):
     body = {
-        "seq": 5, "timestamp": "\ud800", "event_type": "api_call", "source_type": "x",
-        "source_id": "", "target_module": "", "target_endpoint": "",
-        "para_ids_involved": [1, "\udcff", {}], "duration_ms": 1e300, "success": True, "error": 7, "status": 10**30, "paths": "no",
-        "details": {"a": {"b": [1] * 1000}, "n": 10**40}, "prev": "", "hash": "0" * 64,
-    }  # fmt: skip
+        "seq": 5,
+        "timestamp": "\ud800",
+        "event_type": "api_call",
+        "source_type": "x",
+        "source_id": "",
+        "target_module": "",
+        "target_endpoint": "",
+        "para_ids_involved": [1, "\udcff", {}],
+        "duration_ms": 1e300,
+        "success": True,
+        "error": 7,
+        "status": 10**30,
+        "paths": "no",
+        "details": {"a": {"b": [1] * 1000}, "n": 10**40},
+        "prev": "",
+        "hash": "0" * 64,
+    }
     raw = json.dumps(body, separators=(",", ":")).encode()
     book.file().parent.mkdir(parents=True)
     book.file().write_bytes(raw + b"\n" + raw.replace(b'"success":true', b'"success":1') + b"\n")
 
     (event_,) = book.reader.page(AuditFilter(), limit=10).events
 
-    assert (event_["duration_ms"], event_["status"], event_["error"], event_["paths"]) == (0.0, None, None, [])
+    assert (event_["duration_ms"], event_["status"], event_["error"], event_["paths"]) == (
+        0.0,
+        None,
+        None,
+        [],
+    )
     assert event_["para_ids_involved"] == ["\\udcff"]
     json.dumps(event_).encode()
     assert str(event_).encode()
@@ -151,7 +182,9 @@ def test_a_moment_may_be_said_in_several_ways(text, moment):
     assert moment_of(text, NOON) == moment
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "24", "999999w", "0001-01-01T00:00:00+10:00", "٢٤h", "24h\n"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "24", "999999w", "0001-01-01T00:00:00+10:00", "٢٤h", "24h\n"]
+)
 def test_what_is_no_moment_is_refused(text):
     with pytest.raises(ValueError, match="is no moment"):
         moment_of(text, NOON)

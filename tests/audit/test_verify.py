@@ -1,4 +1,6 @@
-"""The table of what may be done to the files, and what is found of it; and what is known of and is no harm."""
+"""The table of what may be done to the files, and what is found of it; and what is known of and is
+no harm.
+"""
 
 from __future__ import annotations
 
@@ -28,28 +30,85 @@ def rehashed(lines: list[bytes], before: ChainPosition = START) -> list[bytes]:
 
 
 TAMPERING = {
-    "a word is another": (MIDDLE, lambda lines: [lines[0], lines[1].replace(b"/1/1", b"/1/9"), *lines[2:]],
-        "21.jsonl:2 (seq 6) is not as it was"),
+    "a word is another": (
+        MIDDLE,
+        lambda lines: [lines[0], lines[1].replace(b"/1/1", b"/1/9"), *lines[2:]],
+        "21.jsonl:2 (seq 6) is not as it was",
+    ),
     "a first line is gone": (MIDDLE, lambda lines: lines[1:], "seq 5 is missing"),
-    "a line in the middle is gone": (MIDDLE, lambda lines: [lines[0], *lines[2:]], "seq 6 is missing"),
+    "a line in the middle is gone": (
+        MIDDLE,
+        lambda lines: [lines[0], *lines[2:]],
+        "seq 6 is missing",
+    ),
     "the last line of a day is gone": (MIDDLE, lambda lines: lines[:-1], "seq 8 is missing"),
     "the last line of all is gone": (LAST, lambda lines: lines[:-1], "the end: seq 12 is missing"),
-    "the last lines of all are gone": (LAST, lambda lines: lines[:1], "the end: seq 10 to 12 are missing"),
+    "the last lines of all are gone": (
+        LAST,
+        lambda lines: lines[:1],
+        "the end: seq 10 to 12 are missing",
+    ),
     "the last file is empty": (LAST, lambda _lines: [], "the end: seq 9 to 12 are missing"),
-    "two lines changed places": (MIDDLE, lambda lines: [lines[1], lines[0], *lines[2:]], "out of its order"),
+    "two lines changed places": (
+        MIDDLE,
+        lambda lines: [lines[1], lines[0], *lines[2:]],
+        "out of its order",
+    ),
     "a line stands twice": (MIDDLE, lambda lines: [lines[0], *lines], "21.jsonl:2"),
-    "a line was put in": (MIDDLE, lambda lines: [lines[0], *rehashed(lines[:1], ChainPosition(5, "0" * 64)), *lines[1:]], "21.jsonl:2"),
-    "a word was put in": (MIDDLE, lambda lines: [lines[0], b"hello\n", *lines[1:]], "21.jsonl:2 is no line of the audit"),
-    "an empty line was put in": (MIDDLE, lambda lines: [lines[0], b"\n", *lines[1:]], "21.jsonl:2 is no line of the audit"),
-    "the middle is cut within a line": (MIDDLE, lambda lines: [*lines[:3], lines[3][:40]], "21.jsonl ends within a line"),
-    "the end is cut within a line": (LAST, lambda lines: [*lines[:3], lines[3][:40]], "the end: seq 12 is missing"),
-    "a line was added": (LAST, lambda lines: [*lines, line_of(event(), ChainPosition(12, json.loads(lines[-1])["hash"]))[0]],
-        "seq 13 to 13 were not written"),
-    "a day was written anew": (MIDDLE, lambda lines: rehashed(lines, ChainPosition(4, "0" * 64)), "does not follow"),
-    "the last day was written anew": (LAST, lambda lines: rehashed(lines, ChainPosition(8, "0" * 64)), "is not the line that this machine wrote"),
-    "bytes without an end were added": (LAST, lambda lines: [*lines, b"x"], "ends within a line, though nothing was being written"),
-    "it is all zeros": (MIDDLE, lambda lines: [b"\0" * sum(map(len, lines))], "21.jsonl ends within a line"),
-}  # fmt: skip
+    "a line was put in": (
+        MIDDLE,
+        lambda lines: [lines[0], *rehashed(lines[:1], ChainPosition(5, "0" * 64)), *lines[1:]],
+        "21.jsonl:2",
+    ),
+    "a word was put in": (
+        MIDDLE,
+        lambda lines: [lines[0], b"hello\n", *lines[1:]],
+        "21.jsonl:2 is no line of the audit",
+    ),
+    "an empty line was put in": (
+        MIDDLE,
+        lambda lines: [lines[0], b"\n", *lines[1:]],
+        "21.jsonl:2 is no line of the audit",
+    ),
+    "the middle is cut within a line": (
+        MIDDLE,
+        lambda lines: [*lines[:3], lines[3][:40]],
+        "21.jsonl ends within a line",
+    ),
+    "the end is cut within a line": (
+        LAST,
+        lambda lines: [*lines[:3], lines[3][:40]],
+        "the end: seq 12 is missing",
+    ),
+    "a line was added": (
+        LAST,
+        lambda lines: [
+            *lines,
+            line_of(event(), ChainPosition(12, json.loads(lines[-1])["hash"]))[0],
+        ],
+        "seq 13 to 13 were not written",
+    ),
+    "a day was written anew": (
+        MIDDLE,
+        lambda lines: rehashed(lines, ChainPosition(4, "0" * 64)),
+        "does not follow",
+    ),
+    "the last day was written anew": (
+        LAST,
+        lambda lines: rehashed(lines, ChainPosition(8, "0" * 64)),
+        "is not the line that this machine wrote",
+    ),
+    "bytes without an end were added": (
+        LAST,
+        lambda lines: [*lines, b"x"],
+        "ends within a line, though nothing was being written",
+    ),
+    "it is all zeros": (
+        MIDDLE,
+        lambda lines: [b"\0" * sum(map(len, lines))],
+        "21.jsonl ends within a line",
+    ),
+}
 
 
 def test_what_was_written_holds(book):
@@ -57,7 +116,13 @@ def test_what_was_written_holds(book):
 
     verdict = book.verdict()
 
-    assert (verdict.holds, verdict.lines, verdict.days, verdict.findings, verdict.notes) == (True, 12, 3, [], [])
+    assert (verdict.holds, verdict.lines, verdict.days, verdict.findings, verdict.notes) == (
+        True,
+        12,
+        3,
+        [],
+        [],
+    )
     assert verdict.last.seq == 12
 
 
@@ -74,7 +139,12 @@ def test_what_was_done_to_the_lines_is_found_and_where(book, name):
 
 
 @pytest.mark.parametrize(
-    ("day", "finding"), [("2026-11-20", "seq 1 to 4 are missing"), (MIDDLE, "seq 5 to 8 are missing"), (LAST, "seq 9 to 12")]
+    ("day", "finding"),
+    [
+        ("2026-11-20", "seq 1 to 4 are missing"),
+        (MIDDLE, "seq 5 to 8 are missing"),
+        (LAST, "seq 9 to 12"),
+    ],
 )
 def test_a_day_that_is_gone_is_found(book, day, finding):
     book.fill()
@@ -88,7 +158,9 @@ def test_all_days_gone_are_found(book):
     for day in book.folder.days():
         book.folder.remove(day)
 
-    assert book.verdict().findings == ["the end: seq 1 to 12 are missing, which this machine knows were written"]
+    assert book.verdict().findings == [
+        "the end: seq 1 to 12 are missing, which this machine knows were written"
+    ]
 
 
 def test_a_day_with_another_days_lines_is_found(book):
@@ -113,7 +185,9 @@ def test_what_was_done_is_still_found_after_the_daemon_went_on(book):
     findings = book.verdict().findings
 
     assert any("seq 11 to 12 are missing" in found for found in findings)
-    assert any("the files end with seq 10, but seq 12 was written last" in found for found in findings)
+    assert any(
+        "the files end with seq 10, but seq 12 was written last" in found for found in findings
+    )
 
 
 def test_lines_that_were_added_are_still_found_after_the_daemon_went_on(book):
@@ -121,13 +195,18 @@ def test_lines_that_were_added_are_still_found_after_the_daemon_went_on(book):
     changed(book, LAST, TAMPERING["a line was added"][1])
     book.write(event("GET /later"))
 
-    assert any("the files end with seq 13, but seq 12 was written last" in found for found in book.verdict().findings)
+    assert any(
+        "the files end with seq 13, but seq 12 was written last" in found
+        for found in book.verdict().findings
+    )
 
 
 def test_a_kill_within_the_writing_of_a_batch_is_known_and_no_harm(book):
     book.fill()
     known = book.head.read()
-    book.head.write(ChainHead(sure=ChainPosition(10, str(book.lines()[1]["hash"])), begun=known.begun))
+    book.head.write(
+        ChainHead(sure=ChainPosition(10, str(book.lines()[1]["hash"])), begun=known.begun)
+    )
     changed(book, LAST, lambda lines: [*lines[:2], lines[2][:100]])
 
     verdict = book.verdict()
@@ -135,18 +214,25 @@ def test_a_kill_within_the_writing_of_a_batch_is_known_and_no_harm(book):
     assert verdict.holds
     assert verdict.notes == [
         "the daemon was ended while it wrote seq 11 to 12, as by a kill",
-        "2026-11-22.jsonl ends within a line, which the daemon was writing; it is set aside at the next start",
+        (
+            "2026-11-22.jsonl ends within a line, which the daemon was writing; it is set aside at "
+            "the next start"
+        ),
     ]
 
 
-def test_without_the_state_folder_the_chain_is_held_and_its_end_is_told_to_be_unknown(book, tmp_path):
+def test_without_the_state_folder_the_chain_is_held_and_its_end_is_told_to_be_unknown(
+    book, tmp_path
+):
     book.fill()
     book.head = ChainHeadFile(tmp_path / "none")
 
     verdict = book.verdict()
 
     assert verdict.holds
-    assert verdict.notes == ["the state folder does not say where the chain ends, so a cut at its end could not be found"]
+    assert verdict.notes == [
+        "the state folder does not say where the chain ends, so a cut at its end could not be found"
+    ]
 
 
 def test_an_audit_that_nobody_began_holds(book):

@@ -69,9 +69,10 @@ def test_each_write_of_ours_is_told_with_its_run_its_causes_and_both_digests(des
         ("vault.ReplaceAll", made.after, replaced.after),
         ("vault.Delete", replaced.after, None),
     ]
-    assert {(one.event_type, one.source_type, one.source_id, one.run, one.causes) for one in desk.kept.events} == {
-        ("write", "agent", "curator", "r-1", ("c-1",))
-    }
+    assert {
+        (one.event_type, one.source_type, one.source_id, one.run, one.causes)
+        for one in desk.kept.events
+    } == {("write", "agent", "curator", "r-1", ("c-1",))}
     assert [one.write for one in desk.kept.events] == [1, 2, 3]
 
 
@@ -91,8 +92,9 @@ def test_a_write_on_behalf_of_a_caller_is_told_as_the_callers(desk):
     thread.join()
 
     assert [(one.source_type, one.source_id, one.request_id) for one in desk.kept.events] == [
-        ("api_key", "phone", "abc123"), ("person", "person", None),
-    ]  # fmt: skip
+        ("api_key", "phone", "abc123"),
+        ("person", "person", None),
+    ]
 
 
 def test_a_write_that_failed_is_none(desk):
@@ -106,9 +108,20 @@ def test_a_write_that_failed_is_none(desk):
 def test_what_a_person_did_on_the_disk_is_told(desk):
     desk.audit.noticed(change(PERSON, "c" * 64))
     desk.audit.noticed(change(PERSON, None, "deleted"))
-    desk.audit.noticed(Change("moved", NOTE, entry("b" * 64), entry("d" * 64), PERSON, source=VaultPath("old\udcff.md")))
+    desk.audit.noticed(
+        Change(
+            "moved",
+            NOTE,
+            entry("b" * 64),
+            entry("d" * 64),
+            PERSON,
+            source=VaultPath("old\udcff.md"),
+        )
+    )
 
-    assert [(one.target_endpoint, one.source_type, one.before, one.after) for one in desk.kept.events] == [
+    assert [
+        (one.target_endpoint, one.source_type, one.before, one.after) for one in desk.kept.events
+    ] == [
         ("vault.modified", "person", "b" * 64, "c" * 64),
         ("vault.deleted", "person", "b" * 64, None),
         ("vault.moved", "person", "b" * 64, "d" * 64),
@@ -131,15 +144,21 @@ def test_a_picture_that_we_wrote_is_not_told_again_though_nobody_reads_its_diges
     desk.audit.noticed(Change("deleted", NOTE, entry(None), None, PERSONS))
 
     assert [(one.target_endpoint, one.paths) for one in desk.kept.events[1:]] == [
-        ("vault.created", ["other.png"]), ("vault.deleted", ["Projects/a.md"]),
-    ]  # fmt: skip
+        ("vault.created", ["other.png"]),
+        ("vault.deleted", ["Projects/a.md"]),
+    ]
 
 
 def test_writes_that_could_not_be_told_before_a_kill_are_told_at_the_next_start(desk):
     for text in (b"one\n", b"two\n", b"three\n"):
-        desk.store.replace(NOTE, text, AGENT) if text != b"one\n" else desk.store.create(NOTE, text, AGENT)
+        desk.store.replace(NOTE, text, AGENT) if text != b"one\n" else desk.store.create(
+            NOTE, text, AGENT
+        )
     desk.kept.events.clear()
 
     assert desk.audit.catch_up(desk.history, 1) == 2
-    assert [(one.write, one.details) for one in desk.kept.events] == [(2, {"late": True}), (3, {"late": True})]
+    assert [(one.write, one.details) for one in desk.kept.events] == [
+        (2, {"late": True}),
+        (3, {"late": True}),
+    ]
     assert desk.audit.catch_up(desk.history, desk.history.last_write()) == 0

@@ -1,4 +1,6 @@
-"""Desk: a reconciler with all that it needs and a vault in memory, whose changes are handed to it one look at a time."""
+"""Desk: a reconciler with all that it needs and a vault in memory, whose changes are handed to it
+one look at a time.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ from parachuted.bubbling import PendingChange, PendingChanges, Reconciler, Watch
 from parachuted.events import Bus, Change, Event
 from parachuted.state import JournalDisk, open_state
 from parachuted.tasks import Causes, Queue, QuietWindow, Task
-from parachuted.vault import Author, IndexEntry, ObjectStore, VaultIndex, VaultPath, VaultRoot, declared_watch, digest_of
+from parachuted.vault import (
+    Author,
+    IndexEntry,
+    ObjectStore,
+    VaultIndex,
+    VaultPath,
+    VaultRoot,
+    declared_watch,
+    digest_of,
+)
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
@@ -40,13 +51,23 @@ class Desk:
         self.state = open_state(self.folder / "state.journal", disk=self.disk)
         self.watches = WatchRegistry(self.state, self.index, self.clock)
         self.reviews, self.causes = PendingChanges(self.state), Causes(self.state)
-        self.queue = Queue(self.state, self.causes, QuietWindow(quiet_s=2.0, longest_s=60.0), self.watches)
+        self.queue = Queue(
+            self.state, self.causes, QuietWindow(quiet_s=2.0, longest_s=60.0), self.watches
+        )
         bus = Bus(self.clock)
         bus.listen(self.events.append)
         self.reconciler = Reconciler(
-            root=VaultRoot(self.vault), objects=self.objects, index=self.index, state=self.state, watches=self.watches,
-            reviews=self.reviews, causes=self.causes, queue=self.queue, bus=bus, clock=self.clock,
-        )  # fmt: skip
+            root=VaultRoot(self.vault),
+            objects=self.objects,
+            index=self.index,
+            state=self.state,
+            watches=self.watches,
+            reviews=self.reviews,
+            causes=self.causes,
+            queue=self.queue,
+            bus=bus,
+            clock=self.clock,
+        )
 
     def clock(self) -> datetime:
         return self.now
@@ -66,8 +87,12 @@ class Desk:
         """A person, with the cause that the next look is."""
         return Author(by="person", causes=(f"c{next(self._causes)}",))
 
-    def change(self, name: str, text: str | None, *, by: Author | None = None, source: str | None = None) -> Change:
-        """What a look finds at a path; text None: nothing any more; `source`: where it was before."""
+    def change(
+        self, name: str, text: str | None, *, by: Author | None = None, source: str | None = None
+    ) -> Change:
+        """What a look finds at a path; text None: nothing any more; `source`: where it was
+        before.
+        """
         path = VaultPath(_path(name))
         old = self.index.get(_path(source) if source else path)
         author = by or self.person()
@@ -80,9 +105,15 @@ class Desk:
         number = next(self._numbers)
         new = IndexEntry(number, number, len(data), number, digest_of(data))
         return Change(
-            kind="moved" if source else "modified" if old else "created", path=path, old=old, new=new, author=author,
-            source=VaultPath(_path(source)) if source else None, data=data, watch=declared_watch(data)[0],
-        )  # fmt: skip
+            kind="moved" if source else "modified" if old else "created",
+            path=path,
+            old=old,
+            new=new,
+            author=author,
+            source=VaultPath(_path(source)) if source else None,
+            data=data,
+            watch=declared_watch(data)[0],
+        )
 
     async def look(self, *changes: Change) -> None:
         """Take changes in as the keeper does."""
@@ -93,7 +124,9 @@ class Desk:
             self.index.set(change.path, change.new)
         tell()
 
-    async def save(self, name: str, text: str | None, *, by: Author | None = None, source: str | None = None) -> Author:
+    async def save(
+        self, name: str, text: str | None, *, by: Author | None = None, source: str | None = None
+    ) -> Author:
         """One change, and its look."""
         change = self.change(name, text, by=by, source=source)
         await self.look(change)
@@ -104,7 +137,10 @@ class Desk:
         task = self.queue.queued(_path(watcher))
         assert task is not None, f"there is no task for {watcher}"
         running = self.queue.begin(task, f"r{next(self._numbers)}", task.causes)
-        self._looked[running.id] = [self.reviews.look_at(one, self.digest(one.path)) for one in self.reviews.of(_path(watcher))]
+        self._looked[running.id] = [
+            self.reviews.look_at(one, self.digest(one.path))
+            for one in self.reviews.of(_path(watcher))
+        ]
         return running
 
     def finish(self, task: Task) -> None:

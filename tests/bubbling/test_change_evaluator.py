@@ -53,17 +53,47 @@ def entry(text: bytes) -> IndexEntry:
     return IndexEntry(1, 1, len(text), 1, digest_of(text))
 
 
-def change(old: bytes | None, new: bytes | None, *, source: str | None = None, data: bytes | None = None) -> Change:
-    kind = "moved" if source else "created" if old is None else "deleted" if new is None else "modified"
+def change(
+    old: bytes | None, new: bytes | None, *, source: str | None = None, data: bytes | None = None
+) -> Change:
+    kind = (
+        "moved"
+        if source
+        else "created"
+        if old is None
+        else "deleted"
+        if new is None
+        else "modified"
+    )
     return Change(
-        kind=kind, path=VaultPath("a.md"), old=None if old is None else entry(old), new=None if new is None else entry(new),
-        author=Author(by="person", causes=("c1",)), source=VaultPath(source) if source else None, data=data,
-    )  # fmt: skip
+        kind=kind,
+        path=VaultPath("a.md"),
+        old=None if old is None else entry(old),
+        new=None if new is None else entry(new),
+        author=Author(by="person", causes=("c1",)),
+        source=VaultPath(source) if source else None,
+        data=data,
+    )
 
 
-def weigh(scales: ChangeEvaluator, one: Change, *, path: str = "a.md", source: str | None = None, match: WatchMatch = W) -> Evaluation:
+def weigh(
+    scales: ChangeEvaluator,
+    one: Change,
+    *,
+    path: str = "a.md",
+    source: str | None = None,
+    match: WatchMatch = W,
+) -> Evaluation:
     (weighed,) = scales.weigh(
-        [WatchedChange(change=one, path=VaultPath(path), match=match, source=VaultPath(source) if source else None)], FRESH
+        [
+            WatchedChange(
+                change=one,
+                path=VaultPath(path),
+                match=match,
+                source=VaultPath(source) if source else None,
+            )
+        ],
+        FRESH,
     )
     return weighed
 
@@ -77,7 +107,9 @@ def test_a_first_difference_begins_at_the_text_before(scales: ChangeEvaluator):
 
 
 @pytest.mark.parametrize(("old", "new"), [(None, B), (A, None)])
-def test_what_comes_and_what_goes_is_a_difference(scales: ChangeEvaluator, old: bytes | None, new: bytes | None):
+def test_what_comes_and_what_goes_is_a_difference(
+    scales: ChangeEvaluator, old: bytes | None, new: bytes | None
+):
     assert weigh(scales, change(old, new)).wakes
 
 
@@ -87,7 +119,9 @@ def test_what_means_nothing_is_none(scales: ChangeEvaluator):
     assert (weighed.review, weighed.wakes) == (None, False)
 
 
-def test_a_difference_that_is_open_is_compared_with_what_was_seen(scales: ChangeEvaluator, reviews: PendingChanges):
+def test_a_difference_that_is_open_is_compared_with_what_was_seen(
+    scales: ChangeEvaluator, reviews: PendingChanges
+):
     known = replace(FRESH, watcher="w.md", path="a.md", base=digest_of(A))
     reviews.open(known)
 
@@ -112,18 +146,27 @@ def test_a_text_that_is_not_kept_may_mean_anything(scales: ChangeEvaluator):
     assert weigh(scales, change(A, lost)).wakes
 
 
-def test_a_moved_file_goes_on_from_where_it_was_seen_last(scales: ChangeEvaluator, reviews: PendingChanges):
-    reviews.look_at(replace(FRESH, watcher="w.md", path="old.md", base=digest_of(A), asked=True), digest_of(B))
+def test_a_moved_file_goes_on_from_where_it_was_seen_last(
+    scales: ChangeEvaluator, reviews: PendingChanges
+):
+    reviews.look_at(
+        replace(FRESH, watcher="w.md", path="old.md", base=digest_of(A), asked=True), digest_of(B)
+    )
     weighed = weigh(scales, change(B, B, source="old.md"), source="old.md")
 
-    assert weighed.review == replace(FRESH, watcher="w.md", path="a.md", base=digest_of(A), source="old.md", asked=True)
+    assert weighed.review == replace(
+        FRESH, watcher="w.md", path="a.md", base=digest_of(A), source="old.md", asked=True
+    )
     assert weighed.wakes
 
 
 def test_a_moved_file_that_holds_nothing_of_interest_is_no_difference(scales: ChangeEvaluator):
     empty = b"\n"
 
-    assert weigh(scales, change(empty, empty, source="old.md", data=empty), source="old.md").review is None
+    assert (
+        weigh(scales, change(empty, empty, source="old.md", data=empty), source="old.md").review
+        is None
+    )
 
 
 def test_of_a_move_who_watched_one_place_only_sees_a_file_come_or_go(scales: ChangeEvaluator):
@@ -134,23 +177,37 @@ def test_of_a_move_who_watched_one_place_only_sees_a_file_come_or_go(scales: Cha
     assert (went.review.base, went.review.path) == (digest_of(A), "old.md")
 
 
-def test_a_text_is_read_and_parsed_once_for_all_who_watch_it(scales: ChangeEvaluator, objects: Reading):
+def test_a_text_is_read_and_parsed_once_for_all_who_watch_it(
+    scales: ChangeEvaluator, objects: Reading
+):
     one = change(A, B)
     scales.weigh(
-        [WatchedChange(change=one, path=one.path, match=WatchMatch(watcher=f"w{number}.md", patterns=())) for number in range(100)], FRESH
+        [
+            WatchedChange(
+                change=one, path=one.path, match=WatchMatch(watcher=f"w{number}.md", patterns=())
+            )
+            for number in range(100)
+        ],
+        FRESH,
     )
 
     assert objects.reads == 2
 
 
-def test_the_new_text_is_kept_for_the_next_difference(scales: ChangeEvaluator, objects: ObjectStore, tmp_path: Path):
+def test_the_new_text_is_kept_for_the_next_difference(
+    scales: ChangeEvaluator, objects: ObjectStore, tmp_path: Path
+):
     at_hand, on_disk, newer = b"# At hand\n", b"# On disk\n", b"# Newer\n"
     weigh(scales, change(A, at_hand, data=at_hand))
     (tmp_path / "a.md").write_bytes(on_disk)
     weigh(scales, change(A, on_disk))
     weigh(scales, change(A, newer))
 
-    assert [objects.get(digest_of(text)) for text in (at_hand, on_disk, newer)] == [at_hand, on_disk, None]
+    assert [objects.get(digest_of(text)) for text in (at_hand, on_disk, newer)] == [
+        at_hand,
+        on_disk,
+        None,
+    ]
 
 
 def test_a_text_too_large_to_keep_is_not_kept(scales: ChangeEvaluator, objects: ObjectStore):

@@ -55,7 +55,12 @@ def test_who_watches_two_others_comes_after_both_though_it_is_nearer():
 
 
 def test_the_depth_is_the_shortest_way():
-    steps = {step.watcher: step for step in reachable("note", lookup({"note": ["root", "project"], "project": ["root"]})).steps}
+    steps = {
+        step.watcher: step
+        for step in reachable(
+            "note", lookup({"note": ["root", "project"], "project": ["root"]})
+        ).steps
+    }
 
     assert steps["root"] == CascadeStep(watcher="root", depth=1, via="note")
 
@@ -74,7 +79,10 @@ def test_the_changed_note_is_not_woken_by_its_own_change():
 def test_a_note_that_seems_to_watch_itself_is_woken_by_others_only():
     steps = reachable("a", lookup({"a": ["a", "b"], "b": ["a", "b"]})).steps
 
-    assert steps == (CascadeStep(watcher="b", depth=1, via="a"), CascadeStep(watcher="a", depth=2, via="b"))
+    assert steps == (
+        CascadeStep(watcher="b", depth=1, via="a"),
+        CascadeStep(watcher="a", depth=2, via="b"),
+    )
 
 
 def test_those_that_need_not_wait_for_each_other_come_nearest_first_then_by_name():
@@ -87,7 +95,9 @@ def test_of_several_ways_of_the_same_length_the_first_by_name_is_told():
     names = [f"{number:02}" for number in range(50)]
     edges = {"note": names[::-1]} | {name: ["root"] for name in names}
 
-    assert reachable("note", lookup(edges)).steps[-1] == CascadeStep(watcher="root", depth=2, via="00")
+    assert reachable("note", lookup(edges)).steps[-1] == CascadeStep(
+        watcher="root", depth=2, via="00"
+    )
 
 
 def test_loops_that_the_change_does_not_reach_are_not_reported():
@@ -165,7 +175,9 @@ def test_upstream_comes_before_downstream_wherever_there_is_no_loop(edges, start
 
     for place, later in enumerate(order):
         for earlier in order[:place]:
-            assert earlier not in reached_from(edges, later) or later in reached_from(edges, earlier)
+            assert earlier not in reached_from(edges, later) or later in reached_from(
+                edges, earlier
+            )
 
 
 @settings(max_examples=100, deadline=None)
@@ -177,7 +189,9 @@ def test_each_step_is_one_further_than_the_one_that_woke_it(edges, start):
     for step in steps:
         assert step.watcher in edges[step.via]
         assert step.depth == 1 + depth[step.via]
-        assert step.watcher == start or all(depth[step.watcher] <= 1 + depth[node] for node in depth if step.watcher in edges[node])
+        assert step.watcher == start or all(
+            depth[step.watcher] <= 1 + depth[node] for node in depth if step.watcher in edges[node]
+        )
 
 
 @settings(max_examples=100, deadline=None)
@@ -185,7 +199,10 @@ def test_each_step_is_one_further_than_the_one_that_woke_it(edges, start):
 def test_loops_are_the_sets_that_lead_to_one_another(edges, start):
     cascade = reachable(start, lookup(edges))
 
-    together = {frozenset(n for n in NODES if n in reached_from(edges, m) and m in reached_from(edges, n)) for m in watchers(cascade)}
+    together = {
+        frozenset(n for n in NODES if n in reached_from(edges, m) and m in reached_from(edges, n))
+        for m in watchers(cascade)
+    }
     assert {frozenset(loop) for loop in cascade.loops} == together - {frozenset()}
     assert len(cascade.loops) == len(together - {frozenset()})
 
@@ -213,5 +230,7 @@ def test_of_some_watchers_those_wait_who_are_downstream_of_another(edges, some):
     reach = WatchGraph.of(NODES, lookup(edges))
     found = reach.blockers(some)
 
-    assert set(found) == {lower for lower in some if any(reach.blocks(upper, lower) for upper in some)}
+    assert set(found) == {
+        lower for lower in some if any(reach.blocks(upper, lower) for upper in some)
+    }
     assert all(upper in some and reach.blocks(upper, lower) for lower, upper in found.items())

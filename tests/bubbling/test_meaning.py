@@ -14,7 +14,15 @@ def match_for(*texts):
     return match
 
 
-UNITS = ("@status", "(opening text)", "Atlas", "Atlas > Facts", "Atlas > Facts > Sources", "Atlas > Facts (2)", "Atlas > Facts and figures")
+UNITS = (
+    "@status",
+    "(opening text)",
+    "Atlas",
+    "Atlas > Facts",
+    "Atlas > Facts > Sources",
+    "Atlas > Facts (2)",
+    "Atlas > Facts and figures",
+)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +38,16 @@ UNITS = ("@status", "(opening text)", "Atlas", "Atlas > Facts", "Atlas > Facts >
         (["x#Facts > Sources"], ["Atlas > Facts > Sources"]),
         (["x/AGENTS.md## Sources"], ["Atlas > Facts > Sources"]),
         (["x#Atlas > Sources"], []),
-        (["x#Atlas"], ["Atlas", "Atlas > Facts", "Atlas > Facts > Sources", "Atlas > Facts (2)", "Atlas > Facts and figures"]),
+        (
+            ["x#Atlas"],
+            [
+                "Atlas",
+                "Atlas > Facts",
+                "Atlas > Facts > Sources",
+                "Atlas > Facts (2)",
+                "Atlas > Facts and figures",
+            ],
+        ),
         (["x#Sources", "x@status"], ["@status", "Atlas > Facts > Sources"]),
         (["x#Sources", "x"], UNITS),
         (["x", "!x#Atlas", "!x@status"], ["(opening text)"]),
@@ -49,7 +66,10 @@ def test_a_change_that_cannot_be_placed_matters_to_everybody(unit):
 
 
 def test_keys_and_headings_are_found_in_any_case_and_composition():
-    assert matters(("@Status", "Cafe\u0301"), match_for("x@status", "x#CAFÉ")) == ("@Status", "Cafe\u0301")
+    assert matters(("@Status", "Cafe\u0301"), match_for("x@status", "x#CAFÉ")) == (
+        "@Status",
+        "Cafe\u0301",
+    )
 
 
 def test_a_section_below_an_untitled_heading_is_found():
@@ -62,5 +82,7 @@ def test_titles_that_hold_signs_of_ours_are_found_by_name():
     units = tuple(meaning(b"# @home\n# (whole note)\n# a > b\n# Phase (2)\n"))
 
     for title, unit in zip(["@home", "(whole note)", "a > b", "Phase (2)"], units, strict=True):
-        match = WatchMatch(watcher="AGENTS.md", patterns=(), narrowings=(PatternPart(mark="#", name=title),))
+        match = WatchMatch(
+            watcher="AGENTS.md", patterns=(), narrowings=(PatternPart(mark="#", name=title),)
+        )
         assert matters(units, match) == (unit,)

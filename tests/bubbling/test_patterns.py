@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parachuted.bubbling.patterns import MAX_PATTERNS, PatternPart, SegmentGlob, parse_declaration, parse_pattern
+from parachuted.bubbling.patterns import (
+    MAX_PATTERNS,
+    PatternPart,
+    SegmentGlob,
+    parse_declaration,
+    parse_pattern,
+)
 
 ROOT = "AGENTS.md"
 DEEP, ONE = SegmentGlob("**"), SegmentGlob("*")
@@ -60,13 +66,28 @@ def test_the_root_note_can_name_its_own_folder():
 
 
 @pytest.mark.parametrize(
-    "text", ["Projects", "Projects/*", "../", "a/notes.md/", "v1.2", "release-2.0", "**", ".obsidian", "a.verylongsuffix", "*.*"]
+    "text",
+    [
+        "Projects",
+        "Projects/*",
+        "../",
+        "a/notes.md/",
+        "v1.2",
+        "release-2.0",
+        "**",
+        ".obsidian",
+        "a.verylongsuffix",
+        "*.*",
+    ],
 )
 def test_a_pattern_without_a_file_suffix_means_the_folders_context_file(text):
     assert parse_pattern(text, "x/AGENTS.md").context
 
 
-@pytest.mark.parametrize("text", ["notes.md", "*.md", "**/x.md", "./a/photo.JPG", "a/?.txt", "Projects/*/AGENTS.md", "x.mp3"])
+@pytest.mark.parametrize(
+    "text",
+    ["notes.md", "*.md", "**/x.md", "./a/photo.JPG", "a/?.txt", "Projects/*/AGENTS.md", "x.mp3"],
+)
 def test_a_pattern_with_a_file_suffix_means_notes(text):
     assert not parse_pattern(text, "x/AGENTS.md").context
 
@@ -102,18 +123,30 @@ def test_names_are_compared_composed_however_they_are_written():
 def test_an_exclamation_mark_excludes():
     pattern = parse_pattern("! Archive/*", ROOT)
 
-    assert (pattern.excludes, pattern.segments, pattern.text) == (True, ("Archive", ONE), "! Archive/*")
+    assert (pattern.excludes, pattern.segments, pattern.text) == (
+        True,
+        ("Archive", ONE),
+        "! Archive/*",
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "where", "narrowing"),
     [
         ("Projects/*#Facts", ("Projects", ONE), PatternPart(mark="#", name="Facts")),
-        ("Projects/*#Current Focus", ("Projects", ONE), PatternPart(mark="#", name="Current Focus")),
+        (
+            "Projects/*#Current Focus",
+            ("Projects", ONE),
+            PatternPart(mark="#", name="Current Focus"),
+        ),
         ("Projects/*@status", ("Projects", ONE), PatternPart(mark="@", name="status")),
         ("../@status", ("Projects",), PatternPart(mark="@", name="status")),
         ("./#What now?", ("Projects", "a"), PatternPart(mark="#", name="What now?")),
-        ("x.md#Pros/Cons of C# and a.md", ("x.md",), PatternPart(mark="#", name="Pros/Cons of C# and a.md")),
+        (
+            "x.md#Pros/Cons of C# and a.md",
+            ("x.md",),
+            PatternPart(mark="#", name="Pros/Cons of C# and a.md"),
+        ),
         ("x.md@due date", ("x.md",), PatternPart(mark="@", name="due date")),
         ("C#.md#Facts", ("C#.md",), PatternPart(mark="#", name="Facts")),
         ("C#.md@status", ("C#.md",), PatternPart(mark="@", name="status")),
@@ -206,7 +239,9 @@ def test_a_declaration_keeps_what_can_be_read_and_reports_the_rest():
 
 
 def test_a_single_string_is_one_pattern():
-    assert [pattern.text for pattern in parse_declaration(ROOT, "Projects/*").patterns] == ["Projects/*"]
+    assert [pattern.text for pattern in parse_declaration(ROOT, "Projects/*").patterns] == [
+        "Projects/*"
+    ]
 
 
 @pytest.mark.parametrize("rubbish", [True, 5, 1.5, {"a": "b"}, {"Projects/*"}])
@@ -227,7 +262,9 @@ def test_a_note_has_two_hundred_patterns_and_the_rest_is_reported():
     declaration = parse_declaration(ROOT, [f"Projects/{number}" for number in range(10_000)])
 
     assert len(declaration.patterns) == MAX_PATTERNS
-    assert declaration.problems == ("Only the first 200 patterns of a note count; 9,800 more are ignored.",)
+    assert declaration.problems == (
+        "Only the first 200 patterns of a note count; 9,800 more are ignored.",
+    )
 
 
 def test_a_problem_shows_a_hostile_pattern_short_and_clean():
@@ -238,13 +275,19 @@ def test_a_problem_shows_a_hostile_pattern_short_and_clean():
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.text(alphabet="ab.*?/~!#@{}[]\\ é\x00", max_size=24), st.sampled_from([ROOT, "a/AGENTS.md", "a/b/c.md"]))
+@given(
+    st.text(alphabet="ab.*?/~!#@{}[]\\ é\x00", max_size=24),
+    st.sampled_from([ROOT, "a/AGENTS.md", "a/b/c.md"]),
+)
 def test_any_text_is_a_pattern_inside_the_vault_or_a_sentence(text, watcher):
     declaration = parse_declaration(watcher, text)
 
     assert len(declaration.patterns) + len(declaration.problems) == 1
     for pattern in declaration.patterns:
-        names = [segment.text if isinstance(segment, SegmentGlob) else segment for segment in pattern.segments]
+        names = [
+            segment.text if isinstance(segment, SegmentGlob) else segment
+            for segment in pattern.segments
+        ]
         assert not {"", ".", ".."} & set(names)
         assert not any("/" in name or "\x00" in name for name in names)
         assert pattern.context or names

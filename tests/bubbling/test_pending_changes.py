@@ -92,7 +92,9 @@ def test_after_a_failure_the_difference_is_open_as_it_was(reviews: PendingChange
 
 
 @pytest.mark.parametrize("how", ["saw", "give_up"])
-def test_what_is_watched_no_more_when_the_agent_is_done_is_not_opened_again(reviews: PendingChanges, how: str):
+def test_what_is_watched_no_more_when_the_agent_is_done_is_not_opened_again(
+    reviews: PendingChanges, how: str
+):
     reviews.open(REVIEW)
     looked = reviews.look_at(REVIEW, "d1")
     reviews.close_all("w")
@@ -139,7 +141,9 @@ def test_every_text_that_is_still_needed_is_named(reviews: PendingChanges):
     assert reviews.digests() == {"d1", "d2", "d3"}
 
 
-def test_a_batch_that_is_undone_leaves_the_reviews_as_they_were(reviews: PendingChanges, state: StateStore):
+def test_a_batch_that_is_undone_leaves_the_reviews_as_they_were(
+    reviews: PendingChanges, state: StateStore
+):
     reviews.open(REVIEW)
 
     def fail() -> None:

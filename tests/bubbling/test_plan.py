@@ -40,11 +40,20 @@ def test_each_watcher_is_named_once_with_its_distance_and_the_reason(watches: Wa
     assert plan.most_cost_usd == 0.75
 
 
-def test_rings_are_told_and_the_note_itself_only_counts_where_one_leads_back_to_it(watches: WatchRegistry):
+def test_rings_are_told_and_the_note_itself_only_counts_where_one_leads_back_to_it(
+    watches: WatchRegistry,
+):
     watches.declare("a/AGENTS.md", ("b",))
     watches.declare("b/AGENTS.md", ("a",))
 
-    assert [run.watcher for run in plan_for("a/AGENTS.md", watches, most_cost_usd=1).runs] == ["b/AGENTS.md", "a/AGENTS.md"]
-    assert [set(ring) for ring in plan_for("a/AGENTS.md", watches, most_cost_usd=1).loops] == [{"a/AGENTS.md", "b/AGENTS.md"}]
+    assert [run.watcher for run in plan_for("a/AGENTS.md", watches, most_cost_usd=1).runs] == [
+        "b/AGENTS.md",
+        "a/AGENTS.md",
+    ]
+    assert [set(ring) for ring in plan_for("a/AGENTS.md", watches, most_cost_usd=1).loops] == [
+        {"a/AGENTS.md", "b/AGENTS.md"}
+    ]
     watches.declare("a/AGENTS.md", ("a",))
-    assert [run.watcher for run in plan_for("a/AGENTS.md", watches, most_cost_usd=1).runs] == ["b/AGENTS.md"]
+    assert [run.watcher for run in plan_for("a/AGENTS.md", watches, most_cost_usd=1).runs] == [
+        "b/AGENTS.md"
+    ]

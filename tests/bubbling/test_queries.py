@@ -12,13 +12,19 @@ from parachuted.search import KeyFilter
 from parachuted.state import open_state
 
 
-@pytest.mark.parametrize("text", ["Projects/*", "Re: hello.md", "Notes/a:b.md", "*:x", "./tag:x", "10:30.md", "People/@kevin"])
+@pytest.mark.parametrize(
+    "text",
+    ["Projects/*", "Re: hello.md", "Notes/a:b.md", "*:x", "./tag:x", "10:30.md", "People/@kevin"],
+)
 def test_what_names_a_place_is_no_query(text):
     assert not is_query(text)
 
 
 def test_terms_are_conditions_that_all_must_hold():
-    query, rest = parse_query_terms('tag:#book/novel folder:Books status:open due:lt:2026-12-01 by:"Frank Herbert" rating:* @status')
+    query, rest = parse_query_terms(
+        'tag:#book/novel folder:Books status:open due:lt:2026-12-01 by:"Frank Herbert" rating:* '
+        "@status"
+    )
 
     assert (query.asked.tag, query.asked.folder, rest) == ("book/novel", "Books", "@status")
     assert query.asked.filters == (
@@ -32,10 +38,22 @@ def test_terms_are_conditions_that_all_must_hold():
 def test_a_pattern_can_be_narrowed_and_can_leave_out():
     pattern = parse_pattern("!tag:book #Decisions", "W.md")
 
-    assert (pattern.excludes, pattern.narrowing, pattern.query.text) == (True, PatternPart(mark="#", name="Decisions"), "tag:book")
+    assert (pattern.excludes, pattern.narrowing, pattern.query.text) == (
+        True,
+        PatternPart(mark="#", name="Decisions"),
+        "tag:book",
+    )
 
 
-@pytest.mark.parametrize("text", ["tag:a and more", "tag:a tag:b", "status:in progress", " ".join(f"k{number}:v" for number in range(20))])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tag:a and more",
+        "tag:a tag:b",
+        "status:in progress",
+        " ".join(f"k{number}:v" for number in range(20)),
+    ],
+)
 def test_what_cannot_be_asked_is_refused(text):
     with pytest.raises(ValueError, match=r"condition|one `tag:`"):
         parse_pattern(text, "W.md")

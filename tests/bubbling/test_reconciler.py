@@ -1,4 +1,6 @@
-"""Reconciler: which change opens which difference and wakes whom, with which causes, and what a refused disk leaves."""
+"""Reconciler: which change opens which difference and wakes whom, with which causes, and what a
+refused disk leaves.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,11 @@ async def test_a_change_wakes_who_watches_and_is_told(desk: Desk):
 
     assert desk.waiting() == ["w"]
     (told,) = desk.told("task.queued")
-    assert (told["watcher"], told["paths"], told["causes"]) == ("w.md", ["a.md"], list(author.causes))
+    assert (told["watcher"], told["paths"], told["causes"]) == (
+        "w.md",
+        ["a.md"],
+        list(author.causes),
+    )
     (review,) = desk.reviews.of("w.md")
     assert desk.objects.get(review.base or "") == A.encode()
     cause = desk.causes.get(author.causes[0])
@@ -68,7 +74,13 @@ async def test_a_file_that_is_gone_wakes_too(desk: Desk):
         A.rstrip("\n"),
         "# A\n\n## Plan\n\n- none\n\n## Facts\n\n- one\n",
     ],
-    ids=["blank lines", "line ends", "byte order mark", "no last line end", "sections in another order"],
+    ids=[
+        "blank lines",
+        "line ends",
+        "byte order mark",
+        "no last line end",
+        "sections in another order",
+    ],
 )
 async def test_what_means_nothing_wakes_nobody(desk: Desk, text: str):
     desk.begin_with(a=A, w=watching("a.md"))
@@ -103,7 +115,12 @@ async def test_nobody_is_woken_by_a_change_of_its_own_note(desk: Desk):
         ("a.md@status", f"---\nstatus: off\n---\n{A}", True),
     ],
 )
-async def test_a_pattern_may_narrow_to_a_section_or_a_key(desk: Desk, pattern: str, text: str, wakes: bool):  # noqa: FBT001
+async def test_a_pattern_may_narrow_to_a_section_or_a_key(
+    desk: Desk,
+    pattern: str,
+    text: str,
+    wakes: bool,  # noqa: FBT001
+):
     before = f"---\nstatus: on\n---\n{A}" if "@" in pattern else A
     desk.begin_with(a=before, w=watching(pattern))
     await desk.save("a", text)
@@ -222,7 +239,11 @@ async def test_a_task_tells_the_run_that_it_follows_from(desk: Desk):
 
     waiting = desk.queue.queued("v.md")
     assert waiting is not None
-    assert (waiting.parents, waiting.causes, waiting.due_at) == ((task.run,), author.causes, desk.now)
+    assert (waiting.parents, waiting.causes, waiting.due_at) == (
+        (task.run,),
+        author.causes,
+        desk.now,
+    )
 
 
 async def test_a_change_whose_cause_is_not_known_any_more_wakes_once(desk: Desk):
@@ -272,7 +293,11 @@ async def test_a_moved_note_is_one_difference_from_where_it_was(desk: Desk):
     await desk.save("b", A, source="a")
 
     (review,) = desk.reviews.of("w.md")
-    assert (review.path, review.source, desk.objects.get(review.base or "")) == ("b.md", "a.md", A.encode())
+    assert (review.path, review.source, desk.objects.get(review.base or "")) == (
+        "b.md",
+        "a.md",
+        A.encode(),
+    )
     assert desk.waiting() == ["w"]
 
 
@@ -293,7 +318,11 @@ async def test_a_note_that_was_edited_and_then_moved_differs_from_what_was_seen(
     await desk.save("b", B, source="a")
 
     (review,) = desk.reviews.of("w.md")
-    assert (review.path, review.source, desk.objects.get(review.base or "")) == ("b.md", "a.md", A.encode())
+    assert (review.path, review.source, desk.objects.get(review.base or "")) == (
+        "b.md",
+        "a.md",
+        A.encode(),
+    )
 
 
 async def test_a_note_moved_out_of_sight_is_gone_and_one_moved_into_sight_is_new(desk: Desk):
@@ -302,7 +331,10 @@ async def test_a_note_moved_out_of_sight_is_gone_and_one_moved_into_sight_is_new
     await desk.save("in_b", A, source="out_b")
 
     reviews = desk.reviews.of("w.md")
-    assert [(review.path, review.base is None, review.source) for review in reviews] == [("in/a.md", False, None), ("in/b.md", True, None)]
+    assert [(review.path, review.base is None, review.source) for review in reviews] == [
+        ("in/a.md", False, None),
+        ("in/b.md", True, None),
+    ]
 
 
 async def test_a_note_moved_to_where_another_was_deleted_is_two_differences(desk: Desk):
@@ -333,7 +365,9 @@ async def test_a_watcher_is_known_as_soon_as_it_is_saved(desk: Desk):
     await desk.look(desk.change("w", watching("a.md")), desk.change("a", B))
 
     assert desk.waiting() == ["w"]
-    assert desk.told("watch.declared") == [{"watcher": "w.md", "patterns": ["a.md"], "problems": [], "unmatched": []}]
+    assert desk.told("watch.declared") == [
+        {"watcher": "w.md", "patterns": ["a.md"], "problems": [], "unmatched": []}
+    ]
 
 
 async def test_what_is_there_when_a_watcher_begins_to_watch_counts_as_seen(desk: Desk):
@@ -343,8 +377,12 @@ async def test_what_is_there_when_a_watcher_begins_to_watch_counts_as_seen(desk:
     assert desk.waiting() == []
 
 
-@pytest.mark.parametrize("text", [None, "# W\n", watching("b.md")], ids=["deleted", "watches nothing", "watches another"])
-async def test_a_watcher_that_stops_watching_forgets_what_it_has_not_seen(desk: Desk, text: str | None):
+@pytest.mark.parametrize(
+    "text", [None, "# W\n", watching("b.md")], ids=["deleted", "watches nothing", "watches another"]
+)
+async def test_a_watcher_that_stops_watching_forgets_what_it_has_not_seen(
+    desk: Desk, text: str | None
+):
     desk.begin_with(a=A, w=watching("a.md"))
     await desk.save("a", B)
     await desk.save("w", text)
@@ -438,7 +476,9 @@ async def test_what_is_asked_for_while_an_agent_looks_is_looked_at_again(desk: D
     desk.finish(task)
 
     assert desk.waiting() == ["w"]
-    assert [(review.asked, review.base) for review in desk.reviews.of("w.md")] == [(True, desk.digest("a.md"))]
+    assert [(review.asked, review.base) for review in desk.reviews.of("w.md")] == [
+        (True, desk.digest("a.md"))
+    ]
 
 
 async def test_nobody_can_be_asked_to_look_at_what_nobody_watches(desk: Desk):
@@ -489,12 +529,18 @@ async def test_a_refused_disk_leaves_all_as_it_was_and_the_next_look_does_it_all
             await desk.look(*changes)
         except StorageFailedError:
             await desk.look(*changes)
-        reviews, tasks = [desk.reviews.of(watcher) for watcher in desk.reviews.watchers()], desk.queue.all()
+        reviews, tasks = (
+            [desk.reviews.of(watcher) for watcher in desk.reviews.watchers()],
+            desk.queue.all(),
+        )
 
         assert desk.waiting() == ["v", "w", "x"]
         desk.state.close()
         desk.open()
-        assert ([desk.reviews.of(watcher) for watcher in desk.reviews.watchers()], desk.queue.all()) == (reviews, tasks)
+        assert (
+            [desk.reviews.of(watcher) for watcher in desk.reviews.watchers()],
+            desk.queue.all(),
+        ) == (reviews, tasks)
         assert len(desk.watches) == 3
         if not refused:
             break
@@ -530,7 +576,9 @@ async def test_random_changes_leave_open_what_differs_from_what_was_seen(tmp_pat
 # Speed.
 
 
-async def test_a_change_that_wakes_a_thousand_is_queued_within_a_second_and_holds_nobody(desk: Desk):
+async def test_a_change_that_wakes_a_thousand_is_queued_within_a_second_and_holds_nobody(
+    desk: Desk,
+):
     desk.begin_with(a=A, **{f"w{number}": watching("a.md") for number in range(1000)})
     longest, over = 0.0, False
 

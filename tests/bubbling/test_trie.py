@@ -27,15 +27,25 @@ class FakeTree:
     def folders(self, folder):
         self.listed_folders.add(folder)
         inside = f"{folder}/" if folder else ""
-        return {path[len(inside) :].split("/")[0] for path in self.paths if path.startswith(inside) and "/" in path[len(inside) :]}
+        return {
+            path[len(inside) :].split("/")[0]
+            for path in self.paths
+            if path.startswith(inside) and "/" in path[len(inside) :]
+        }
 
     def files(self, folder):
         self.listed_files.add(folder)
-        return [path.rpartition("/")[2] for path in sorted(self.paths) if path.rpartition("/")[0] == folder]
+        return [
+            path.rpartition("/")[2]
+            for path in sorted(self.paths)
+            if path.rpartition("/")[0] == folder
+        ]
 
     def is_context(self, path):
         folder, _, name = path.rpartition("/")
-        return name == "AGENTS.md" or (name == "CLAUDE.md" and posixpath.join(folder, "AGENTS.md") not in self.paths)
+        return name == "AGENTS.md" or (
+            name == "CLAUDE.md" and posixpath.join(folder, "AGENTS.md") not in self.paths
+        )
 
 
 VAULT = FakeTree(
@@ -75,8 +85,21 @@ def watchers(trie, path, *, context=True):
         (ROOT, "Projects/*", ["Projects/a/AGENTS.md", "Projects/b/CLAUDE.md"]),
         (ROOT, "Projects", ["Projects/AGENTS.md"]),
         (ROOT, "Projects/b", ["Projects/b/CLAUDE.md"]),
-        (ROOT, "Projects/**", ["Projects/a/AGENTS.md", "Projects/a/deep/AGENTS.md", "Projects/b/CLAUDE.md"]),
-        (ROOT, "**", ["Projects/AGENTS.md", "Projects/a/AGENTS.md", "Projects/a/deep/AGENTS.md", "Projects/b/CLAUDE.md"]),
+        (
+            ROOT,
+            "Projects/**",
+            ["Projects/a/AGENTS.md", "Projects/a/deep/AGENTS.md", "Projects/b/CLAUDE.md"],
+        ),
+        (
+            ROOT,
+            "**",
+            [
+                "Projects/AGENTS.md",
+                "Projects/a/AGENTS.md",
+                "Projects/a/deep/AGENTS.md",
+                "Projects/b/CLAUDE.md",
+            ],
+        ),
         (ROOT, "**/a", ["Projects/a/AGENTS.md"]),
         (ROOT, "**/plan.md", ["Areas/x/plan.md", "Projects/a/deep/plan.md", "Projects/a/plan.md"]),
         (ROOT, "**/note.md", ["note.md"]),
@@ -116,17 +139,26 @@ def test_a_folder_pattern_does_not_watch_a_note_that_is_not_the_context_file():
 
 
 def test_a_watcher_never_watches_itself():
-    assert watchers(watching(("a/AGENTS.md", "**", "./", "**/*.md", "a/AGENTS.md")), "a/AGENTS.md") == []
+    assert (
+        watchers(watching(("a/AGENTS.md", "**", "./", "**/*.md", "a/AGENTS.md")), "a/AGENTS.md")
+        == []
+    )
 
 
 def test_a_watcher_comes_once_with_all_its_patterns():
-    (match,) = watching((ROOT, "Projects/*", "**", "Areas", "**/AGENTS.md")).watchers_of("Projects/a/AGENTS.md", is_context_file=True)
+    (match,) = watching((ROOT, "Projects/*", "**", "Areas", "**/AGENTS.md")).watchers_of(
+        "Projects/a/AGENTS.md", is_context_file=True
+    )
 
     assert [pattern.text for pattern in match.patterns] == ["**", "**/AGENTS.md", "Projects/*"]
 
 
 def test_watchers_are_named_in_order():
-    assert watchers(watching(("c.md", "x"), ("a.md", "x"), ("b.md", "**")), "x/AGENTS.md") == ["a.md", "b.md", "c.md"]
+    assert watchers(watching(("c.md", "x"), ("a.md", "x"), ("b.md", "**")), "x/AGENTS.md") == [
+        "a.md",
+        "b.md",
+        "c.md",
+    ]
 
 
 def test_an_exclusion_takes_paths_out_wherever_it_stands_in_the_list():
@@ -154,7 +186,9 @@ def test_a_match_tells_the_sections_and_keys_that_count():
 
 
 def test_a_pattern_for_the_whole_note_outweighs_narrowed_ones():
-    (match,) = watching((ROOT, "Projects/*#Facts", "Projects/a")).watchers_of("Projects/a/AGENTS.md", is_context_file=True)
+    (match,) = watching((ROOT, "Projects/*#Facts", "Projects/a")).watchers_of(
+        "Projects/a/AGENTS.md", is_context_file=True
+    )
 
     assert match.narrowings == ()
 
@@ -177,7 +211,10 @@ def test_a_declaration_replaces_the_one_before():
 
 
 def test_a_removed_watcher_watches_nothing_and_leaves_nothing_behind():
-    trie = watching((ROOT, "Projects/*", "Projects/*#Facts", "!**/p*-?.md", "**/p*-?.md", "a/b/c.md"), ("note.md", "Projects/*"))
+    trie = watching(
+        (ROOT, "Projects/*", "Projects/*#Facts", "!**/p*-?.md", "**/p*-?.md", "a/b/c.md"),
+        ("note.md", "Projects/*"),
+    )
     trie.remove(ROOT)
     trie.remove("unknown.md")
 
@@ -193,7 +230,11 @@ def test_names_match_composed_or_decomposed_and_are_given_as_they_are():
 
     assert watched(ROOT, "Café/*.md", tree=FakeTree(decomposed)) == [decomposed]
     assert watchers(watching((ROOT, "Café/Über.md")), decomposed, context=False) == [ROOT]
-    assert watchers(watching((ROOT, unicodedata.normalize("NFD", "Café/?ber.md"))), "Café/Über.md", context=False) == [ROOT]
+    assert watchers(
+        watching((ROOT, unicodedata.normalize("NFD", "Café/?ber.md"))),
+        "Café/Über.md",
+        context=False,
+    ) == [ROOT]
 
 
 def test_names_that_are_not_text_match_wildcards():
@@ -205,14 +246,21 @@ def test_names_that_are_not_text_match_wildcards():
 def test_braces_brackets_and_marks_in_names_are_literal():
     tree = FakeTree("a/[x].md", "a/x.md", "a/{x,y}.md", "a/C#.md", "a/.md")
 
-    assert watched(ROOT, "a/[x].md", "a/{x,y}.md", "a/C#.md", tree=tree) == ["a/C#.md", "a/[x].md", "a/{x,y}.md"]
+    assert watched(ROOT, "a/[x].md", "a/{x,y}.md", "a/C#.md", tree=tree) == [
+        "a/C#.md",
+        "a/[x].md",
+        "a/{x,y}.md",
+    ]
     assert watched(ROOT, "a/[*].md", tree=tree) == ["a/[x].md"]
     assert watched(ROOT, "a/[??.md", tree=tree) == ["a/[x].md"]
     assert watched(ROOT, "a/[?].md", tree=tree) == ["a/[x].md"]
 
 
 def test_the_fixed_ends_of_a_wildcard_do_not_overlap():
-    assert watched(ROOT, "ab*ba.md", tree=FakeTree("aba.md", "abba.md", "abxba.md")) == ["abba.md", "abxba.md"]
+    assert watched(ROOT, "ab*ba.md", tree=FakeTree("aba.md", "abba.md", "abxba.md")) == [
+        "abba.md",
+        "abxba.md",
+    ]
 
 
 def test_only_folders_that_a_pattern_can_reach_are_looked_into():
@@ -226,11 +274,16 @@ def test_only_folders_that_a_pattern_can_reach_are_looked_into():
 def test_a_hostile_wildcard_is_answered_at_once():
     stars = "a*" * 400 + "b.md"
 
-    assert watchers(watching((ROOT, stars), ("x.md", "*?" * 120 + ".md")), "a" * 250, context=False) == []
+    assert (
+        watchers(watching((ROOT, stars), ("x.md", "*?" * 120 + ".md")), "a" * 250, context=False)
+        == []
+    )
 
 
 def lines_run(call):
-    """How many lines of the trie's file a call runs: a measure of work that no other load on the machine changes."""
+    """How many lines of the trie's file a call runs: a measure of work that no other load on the
+    machine changes.
+    """
     count = 0
 
     def trace(frame, event, _argument):
@@ -250,7 +303,13 @@ def lines_run(call):
 def varied_declarations(size):
     for number in range(size):
         name = f"{number:05}"
-        texts = [f"Projects/p{name}/*", f"Areas/*/x{name}.md", f"**/name{name}.md", "./..", "!**/Archive/*"]
+        texts = [
+            f"Projects/p{name}/*",
+            f"Areas/*/x{name}.md",
+            f"**/name{name}.md",
+            "./..",
+            "!**/Archive/*",
+        ]
         wild = [f"Daily/{name}-*.md", f"**/*-{name}.md", f"Projects/p{name}?"]
         yield parse_declaration(f"Areas/a{name}/b/AGENTS.md", [*texts, *wild])
 
@@ -259,17 +318,33 @@ def lookup_lines(size):
     trie = WatchTrie()
     for declaration in varied_declarations(size):
         trie.add(declaration)
-    found = ["Projects/p00007/x/AGENTS.md", "Areas/a/x00007.md", "a/b/c/name00007.md", "Daily/00007-x.md", "a/b-00007.md"]
-    return [lines_run(lambda path=path: trie.watchers_of(path, is_context_file=True)) for path in [*found, "Nothing/of/it.md"]]
+    found = [
+        "Projects/p00007/x/AGENTS.md",
+        "Areas/a/x00007.md",
+        "a/b/c/name00007.md",
+        "Daily/00007-x.md",
+        "a/b-00007.md",
+    ]
+    return [
+        lines_run(lambda path=path: trie.watchers_of(path, is_context_file=True))
+        for path in [*found, "Nothing/of/it.md"]
+    ]
 
 
 def test_a_lookup_does_no_more_after_many_declarations_came_and_went():
     trie = watching((ROOT, "Projects/p*-x.md", "**/?.md"))
     path = "Projects/p-x.md"
-    trie.watchers_of(path, is_context_file=False)  # what is compiled at its first use is compiled now
+    trie.watchers_of(
+        path, is_context_file=False
+    )  # what is compiled at its first use is compiled now
     before = lines_run(lambda: trie.watchers_of(path, is_context_file=False))
     for number in range(100):
-        trie.add(parse_declaration(f"{number}.md", [f"Projects/{'p' * number}{number}*{number}.md", f"**/?{'x' * number}.md"]))
+        trie.add(
+            parse_declaration(
+                f"{number}.md",
+                [f"Projects/{'p' * number}{number}*{number}.md", f"**/?{'x' * number}.md"],
+            )
+        )
     for number in range(100):
         trie.remove(f"{number}.md")
 
@@ -288,17 +363,25 @@ LAST = [*GLOBS, *FILES, "", "*.md", "?.md", "a*.md", "*.txt", "AGENTS.*", "*S.md
 
 @st.composite
 def paths(draw):
-    return "/".join([*draw(st.lists(st.sampled_from(NAMES), max_size=3)), draw(st.sampled_from(FILES))])
+    return "/".join(
+        [*draw(st.lists(st.sampled_from(NAMES), max_size=3)), draw(st.sampled_from(FILES))]
+    )
 
 
 @st.composite
 def pattern_texts(draw):
     start = draw(st.sampled_from(["", "", "", "./", "../", "../../"]))
     middle = draw(st.lists(st.sampled_from(GLOBS), max_size=3))
-    return draw(st.sampled_from(["", "", "", "!"])) + start + "/".join([*middle, draw(st.sampled_from(LAST))])
+    return (
+        draw(st.sampled_from(["", "", "", "!"]))
+        + start
+        + "/".join([*middle, draw(st.sampled_from(LAST))])
+    )
 
 
-declarations = st.builds(parse_declaration, paths(), st.lists(pattern_texts(), min_size=1, max_size=4))
+declarations = st.builds(
+    parse_declaration, paths(), st.lists(pattern_texts(), min_size=1, max_size=4)
+)
 
 
 def reference_watches(declaration, path, is_context):
@@ -308,8 +391,12 @@ def reference_watches(declaration, path, is_context):
     texts = [pattern.text for pattern in declaration.patterns]
     wanted = [text for text in texts if text[0] != "!"]
     unwanted = [text[1:] for text in texts if text[0] == "!"]
-    fits = [reference_fits(text, declaration.watcher, path, is_context=is_context) for text in wanted]
-    return any(fits) and not any(reference_fits(text, declaration.watcher, path, is_context=is_context) for text in unwanted)
+    fits = [
+        reference_fits(text, declaration.watcher, path, is_context=is_context) for text in wanted
+    ]
+    return any(fits) and not any(
+        reference_fits(text, declaration.watcher, path, is_context=is_context) for text in unwanted
+    )
 
 
 def reference_fits(text, watcher, path, *, is_context):
@@ -319,7 +406,11 @@ def reference_fits(text, watcher, path, *, is_context):
         return False
     if text.startswith("."):
         text = f"{posixpath.dirname(watcher)}/{text}".removeprefix("/")
-    globs = [glob for glob in posixpath.normpath(unicodedata.normalize("NFC", text)).split("/") if glob != "."]
+    globs = [
+        glob
+        for glob in posixpath.normpath(unicodedata.normalize("NFC", text)).split("/")
+        if glob != "."
+    ]
     names = path.split("/")
     return along(globs, names if names_notes else names[:-1])
 
@@ -333,7 +424,11 @@ def along(globs, names):
         return True
     if not names:
         return False
-    return along(globs, names[1:]) if globs[0] == "**" else same(globs[0], names[0]) and along(globs[1:], names[1:])
+    return (
+        along(globs, names[1:])
+        if globs[0] == "**"
+        else same(globs[0], names[0]) and along(globs[1:], names[1:])
+    )
 
 
 def same(glob, name):
@@ -352,8 +447,12 @@ def test_paths_and_watchers_are_two_views_of_the_same_rules(declaration, vault):
     trie.add(declaration)
     found = paths_of(declaration, tree)
 
-    assert found == sorted(path for path in tree.paths if reference_watches(declaration, path, tree.is_context(path)))
-    assert found == sorted(path for path in tree.paths if trie.watchers_of(path, tree.is_context(path)))
+    assert found == sorted(
+        path for path in tree.paths if reference_watches(declaration, path, tree.is_context(path))
+    )
+    assert found == sorted(
+        path for path in tree.paths if trie.watchers_of(path, tree.is_context(path))
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -362,12 +461,20 @@ def test_declarations_that_come_and_go_leave_what_the_rest_declares(known, data)
     trie = WatchTrie()
     for declaration in known:
         trie.add(declaration)
-    gone = data.draw(st.sets(st.sampled_from([declaration.watcher for declaration in known]))) if known else set()
+    gone = (
+        data.draw(st.sets(st.sampled_from([declaration.watcher for declaration in known])))
+        if known
+        else set()
+    )
     for watcher in sorted(gone):
         trie.remove(watcher)
-    left = {declaration.watcher: declaration for declaration in known if declaration.watcher not in gone}
+    left = {
+        declaration.watcher: declaration for declaration in known if declaration.watcher not in gone
+    }
     path, is_context = data.draw(paths()), data.draw(st.booleans())
 
     assert watchers(trie, path, context=is_context) == sorted(
-        watcher for watcher, declaration in left.items() if reference_watches(declaration, path, is_context)
+        watcher
+        for watcher, declaration in left.items()
+        if reference_watches(declaration, path, is_context)
     )

@@ -8,7 +8,13 @@ from parachuted.bubbling.patterns import parse_declaration
 from parachuted.bubbling.unmatched import unmatched
 from parachuted.vault import IndexEntry, VaultIndex
 
-FILES = ("Projects/garden/AGENTS.md", "Projects/shed/notes.md", "People/Ann.md", "Daily/2026.md", "W.md")
+FILES = (
+    "Projects/garden/AGENTS.md",
+    "Projects/shed/notes.md",
+    "People/Ann.md",
+    "Daily/2026.md",
+    "W.md",
+)
 
 
 @pytest.fixture
@@ -19,7 +25,10 @@ def tree() -> VaultIndex:
     return index
 
 
-@pytest.mark.parametrize("pattern", ["Projects/*", "Projects/garden", "People/*.md", "**/*.md", "./Daily/*.md", "!Projects/garden"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["Projects/*", "Projects/garden", "People/*.md", "**/*.md", "./Daily/*.md", "!Projects/garden"],
+)
 def test_a_pattern_that_matches_is_not_told(tree: VaultIndex, pattern: str):
     assert list(unmatched(parse_declaration("W.md", ["People/*.md", pattern]), tree)) == []
 
@@ -29,18 +38,29 @@ def test_a_pattern_that_matches_is_not_told(tree: VaultIndex, pattern: str):
     [
         ("Projcts/*", "matches nothing: there is no folder Projcts; did you mean Projects?"),
         ("projects/garden", "matches nothing: there is no folder projects; did you mean Projects?"),
-        ("Projects/shed", 'the folder Projects/shed has no AGENTS.md or CLAUDE.md; for its notes write "Projects/shed/*.md"'),
+        (
+            "Projects/shed",
+            (
+                "the folder Projects/shed has no AGENTS.md or CLAUDE.md; for its notes write "
+                '"Projects/shed/*.md"'
+            ),
+        ),
         ("People/*", 'no such folder has an AGENTS.md or CLAUDE.md; for notes write "People/*.md"'),
         ("People/Ann", 'there is no folder People/Ann; for the note write "People/Ann.md"'),
         ("People/An.md", "there is no file People/An.md; did you mean People/Ann.md?"),
         ("Zebra/x.md", "there is no folder Zebra"),
         ("People/Z*.md", "there is no such file"),
         ("W.md", "matches nothing"),
-        ("!Projects/attic", '"!Projects/attic" leaves nothing out: there is no folder Projects/attic'),
+        (
+            "!Projects/attic",
+            '"!Projects/attic" leaves nothing out: there is no folder Projects/attic',
+        ),
         ("./", "the folder of the vault has no AGENTS.md or CLAUDE.md"),
     ],
 )
-def test_a_pattern_that_matches_nothing_is_told_with_what_may_have_been_meant(tree: VaultIndex, pattern: str, says: str):
+def test_a_pattern_that_matches_nothing_is_told_with_what_may_have_been_meant(
+    tree: VaultIndex, pattern: str, says: str
+):
     (told,) = unmatched(parse_declaration("W.md", [pattern]), tree)
 
     assert pattern in told

@@ -22,7 +22,14 @@ ENTRY = IndexEntry(0, 0, 1, 1, "d")
 @pytest.fixture
 def index() -> VaultIndex:
     index = VaultIndex()
-    for path in ("AGENTS.md", "a/AGENTS.md", "a/plan.md", "b/CLAUDE.md", "c/AGENTS.md", "c/CLAUDE.md"):
+    for path in (
+        "AGENTS.md",
+        "a/AGENTS.md",
+        "a/plan.md",
+        "b/CLAUDE.md",
+        "c/AGENTS.md",
+        "c/CLAUDE.md",
+    ):
         index.set(path, ENTRY)
     return index
 
@@ -37,7 +44,11 @@ def state(tmp_path: Path) -> Iterator[StateStore]:
 @pytest.fixture
 def watches(state: StateStore, index: VaultIndex) -> WatchRegistry:
     seconds = itertools.count()
-    return WatchRegistry(state, index, lambda: datetime(2026, 1, 5, 12, 0, tzinfo=UTC) + timedelta(seconds=next(seconds)))
+    return WatchRegistry(
+        state,
+        index,
+        lambda: datetime(2026, 1, 5, 12, 0, tzinfo=UTC) + timedelta(seconds=next(seconds)),
+    )
 
 
 def test_what_a_note_declares_is_known_both_ways(watches: WatchRegistry):
@@ -61,7 +72,9 @@ def test_a_file_that_is_not_there_yet_has_its_watchers(watches: WatchRegistry):
 
 
 @pytest.mark.parametrize("again", [("a", "b"), ("b", "a"), ("a", "b", "a")])
-def test_the_same_patterns_in_any_order_are_nothing_new(watches: WatchRegistry, again: tuple[str, ...]):
+def test_the_same_patterns_in_any_order_are_nothing_new(
+    watches: WatchRegistry, again: tuple[str, ...]
+):
     watches.declare("AGENTS.md", ("a", "b"))
 
     assert watches.declare("AGENTS.md", again) is None
@@ -74,10 +87,16 @@ def test_a_note_that_declares_nothing_is_no_watcher(watches: WatchRegistry):
 
     assert declared is not None
     assert declared.now is None
-    assert (len(watches), watches.of("a/AGENTS.md"), list(watches.downstream("b/CLAUDE.md"))) == (0, None, [])
+    assert (len(watches), watches.of("a/AGENTS.md"), list(watches.downstream("b/CLAUDE.md"))) == (
+        0,
+        None,
+        [],
+    )
 
 
-def test_a_restart_knows_it_without_reading_a_note(watches: WatchRegistry, state: StateStore, index: VaultIndex, tmp_path: Path):
+def test_a_restart_knows_it_without_reading_a_note(
+    watches: WatchRegistry, state: StateStore, index: VaultIndex, tmp_path: Path
+):
     watches.declare("AGENTS.md", ("a", "../x", "c#Facts"))
     watches.declare("AGENTS.md", ("b", "a", "c#Facts"))
     watches.declare("a/AGENTS.md", ("b",))
@@ -85,7 +104,9 @@ def test_a_restart_knows_it_without_reading_a_note(watches: WatchRegistry, state
 
     again = WatchRegistry(open_state(tmp_path / "state.journal"), index, lambda: datetime.now(UTC))
 
-    assert [(one.watcher, set(one.patterns)) for one in again.all()] == [(one.watcher, set(one.patterns)) for one in watches.all()]
+    assert [(one.watcher, set(one.patterns)) for one in again.all()] == [
+        (one.watcher, set(one.patterns)) for one in watches.all()
+    ]
     assert again.since("AGENTS.md") == watches.since("AGENTS.md")
     assert again.declare("AGENTS.md", ("b", "a", "c#Facts")) is None
 
@@ -142,7 +163,9 @@ async def test_the_order_is_prepared_while_declarations_go_on_changing(watches: 
 
 
 async def test_hundreds_of_watchers_of_everything_do_not_hold_the_loop(watches: WatchRegistry):
-    """Where everybody watches everybody there are edges by the million: seconds of work, which others must not have to wait for."""
+    """Where everybody watches everybody there are edges by the million: seconds of work, which
+    others must not have to wait for.
+    """
     for number in range(300):
         watches.declare(f"n{number}/AGENTS.md", ("*",))
     longest, over = 0.0, False
@@ -162,7 +185,9 @@ async def test_hundreds_of_watchers_of_everything_do_not_hold_the_loop(watches: 
     assert longest < 0.5  # 0.1 s is the goal; a loaded machine has its own moments
 
 
-def test_a_batch_that_is_undone_leaves_the_watches_as_they_were(watches: WatchRegistry, state: StateStore):
+def test_a_batch_that_is_undone_leaves_the_watches_as_they_were(
+    watches: WatchRegistry, state: StateStore
+):
     watches.declare("AGENTS.md", ("a",))
 
     def fail() -> None:
@@ -177,7 +202,9 @@ def test_a_batch_that_is_undone_leaves_the_watches_as_they_were(watches: WatchRe
     assert watches.declare("AGENTS.md", ("b",)) is not None
 
 
-def test_a_vault_may_change_while_it_is_asked_what_a_note_watches(watches: WatchRegistry, index: VaultIndex):
+def test_a_vault_may_change_while_it_is_asked_what_a_note_watches(
+    watches: WatchRegistry, index: VaultIndex
+):
     """What a thread asks while the loop takes in changes."""
     watches.declare("AGENTS.md", ("**",))
     folders = index.folders

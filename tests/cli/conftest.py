@@ -1,4 +1,6 @@
-"""The command: typed as a person types it, against a daemon in a process of its own, in a home and a vault of this test."""
+"""The command: typed as a person types it, against a daemon in a process of its own, in a home and
+a vault of this test.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,16 @@ def typed(home: Path, vault: Path, tmp_path: Path) -> Iterator[Typed]:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
-    """One daemon for a file of tests that leave it as it is, on a vault made from the template, with one run done."""
+    """One daemon for a file of tests that leave it as it is, on a vault made from the template,
+    with one run done.
+    """
     folder = tmp_path_factory.mktemp("running")
-    typed = Typed(home=folder / "home", vault=folder / "vault", folder=folder, environ={"PARACHUTE_BUBBLE_QUIET_S": "0.05"})
+    typed = Typed(
+        home=folder / "home",
+        vault=folder / "vault",
+        folder=folder,
+        environ={"PARACHUTE_BUBBLE_QUIET_S": "0.05"},
+    )
     typed.does("init", str(typed.vault))
     typed.does("start", "--port", "0")
     typed.save("Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out")

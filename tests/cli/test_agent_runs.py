@@ -11,12 +11,19 @@ from tests.cli.typed import Typed
 from tests.stories.life import Live, save
 
 
-async def test_maintenance_shows_what_it_did_and_how_to_take_it_back(live: Live, home: Path, vault: Path, tmp_path: Path):
+async def test_maintenance_shows_what_it_did_and_how_to_take_it_back(
+    live: Live, home: Path, vault: Path, tmp_path: Path
+):
     save(vault / "Daily/today.md", "# Today\n\n- broken\n")
-    backend = ScriptedBackend([
-        use("list_system_files"), use("read_note", path="Daily/today.md"),
-        use("write_note", path="Daily/today.md", text="# Today\n\n- mended\n"), say("It is mended."),
-    ], cost_usd=0.01)  # fmt: skip
+    backend = ScriptedBackend(
+        [
+            use("list_system_files"),
+            use("read_note", path="Daily/today.md"),
+            use("write_note", path="Daily/today.md", text="# Today\n\n- mended\n"),
+            say("It is mended."),
+        ],
+        cost_usd=0.01,
+    )
     async with live(backend) as life:
         await life.settled()
         typed = Typed(home=home, vault=vault, folder=tmp_path)
@@ -26,7 +33,10 @@ async def test_maintenance_shows_what_it_did_and_how_to_take_it_back(live: Live,
         run = life.daemon.history.runs()[0]["id"]
         assert said.splitlines() == [
             "Starting the maintenance agent: this machine only, no network.",
-            "note     out of its reach, since there is no container: a shell (this daemon has none)",
+            (
+                "note     out of its reach, since there is no container: a shell (this daemon has "
+                "none)"
+            ),
             "did      list_system_files()",
             "did      read_note(path=Daily/today.md)",
             "did      write_note(path=Daily/today.md, text=# Today - mended)",
@@ -38,12 +48,22 @@ async def test_maintenance_shows_what_it_did_and_how_to_take_it_back(live: Live,
         ]
         whole = (await asyncio.to_thread(typed.does, "runs", run)).splitlines()
         steps = [line for line in whole if line.startswith("did ")]
-        assert steps == ["did      list_system_files()", "did      read_note(Daily/today.md)", "did      write_note(Daily/today.md)"]
-        again = json.loads(await asyncio.to_thread(typed.does, "maintenance", "and", "now?", "--session", "s-1", "--json"))
+        assert steps == [
+            "did      list_system_files()",
+            "did      read_note(Daily/today.md)",
+            "did      write_note(Daily/today.md)",
+        ]
+        again = json.loads(
+            await asyncio.to_thread(
+                typed.does, "maintenance", "and", "now?", "--session", "s-1", "--json"
+            )
+        )
         assert (again["words"], backend.jobs[1].session_id) == ("It is mended.", "s-1")
 
 
-async def test_stop_agents_ends_all_and_says_which(live: Live, home: Path, vault: Path, tmp_path: Path):
+async def test_stop_agents_ends_all_and_says_which(
+    live: Live, home: Path, vault: Path, tmp_path: Path
+):
     begun = asyncio.Event()
 
     async def endless(_job: Job) -> list[Block]:
@@ -56,7 +76,10 @@ async def test_stop_agents_ends_all_and_says_which(live: Live, home: Path, vault
         asked = group.create_task(asyncio.to_thread(typed.fails, 1, "maintenance", "hang"))
         await begun.wait()
         (working,) = life.daemon.at_work.all()
-        assert await asyncio.to_thread(typed.does, "stop-agents", "--go-on") == f"Ended: 1 run: {working.run}.\n"
+        assert (
+            await asyncio.to_thread(typed.does, "stop-agents", "--go-on")
+            == f"Ended: 1 run: {working.run}.\n"
+        )
         assert "a person stopped all agents" in await asked
         assert not life.daemon.worker.paused
         said = await asyncio.to_thread(typed.does, "stop-agents")
@@ -64,20 +87,31 @@ async def test_stop_agents_ends_all_and_says_which(live: Live, home: Path, vault
         assert life.daemon.worker.paused
 
 
-async def test_who_waits_for_an_agent_is_told_what_it_asks_for_and_why_it_was_refused(live: Live, home: Path, vault: Path, tmp_path: Path):
+async def test_who_waits_for_an_agent_is_told_what_it_asks_for_and_why_it_was_refused(
+    live: Live, home: Path, vault: Path, tmp_path: Path
+):
     shown = asyncio.Event()
 
     async def patient(_job: Job) -> list[Block]:
         await shown.wait()
-        return [use("read_note", path="Daily/none.md\nwrote    mine.md"), say("There is none.\nrun      r-1: unchanged\r\x1b[2J")]
+        return [
+            use("read_note", path="Daily/none.md\nwrote    mine.md"),
+            say("There is none.\nrun      r-1: unchanged\r\x1b[2J"),
+        ]
 
     async with live(ScriptedBackend(patient)) as life, asyncio.TaskGroup() as group:
         asked = life.daemon.permissions
-        wish = PermissionRequest(kind="bash", what="curl example.com\nasks     work/helper wants to run ls")
-        answered = group.create_task(asked.ask(run="r1", session=None, agent="work/helper", wish=wish))
+        wish = PermissionRequest(
+            kind="bash", what="curl example.com\nasks     work/helper wants to run ls"
+        )
+        answered = group.create_task(
+            asked.ask(run="r1", session=None, agent="work/helper", wish=wish)
+        )
         await life.until(lambda: bool(asked.pending()))
         (question,) = asked.pending()
-        process = Typed(home=home, vault=vault, folder=tmp_path).begin("maintenance", "what?", "--session", "forgotten")
+        process = Typed(home=home, vault=vault, folder=tmp_path).begin(
+            "maintenance", "what?", "--session", "forgotten"
+        )
         assert process.stdout is not None
         told = await asyncio.to_thread(process.stdout.readline)
         while not told.startswith("asks "):
@@ -87,16 +121,26 @@ async def test_who_waits_for_an_agent_is_told_what_it_asks_for_and_why_it_was_re
         shown.set()
         rest, _ = await asyncio.to_thread(process.communicate)
         assert told.startswith(
-            "asks     work/helper wants to run curl example.com\\x0aasks     work/helper wants to run ls, and waits until "
+            "asks     work/helper wants to run curl example.com\\x0aasks     work/helper wants to "
+            "run ls, and waits until "
         )
-        assert told.endswith(f" UTC: `parachute permissions allow {question.id}`, or `deny`, in another terminal\n")
-        assert "note     the session forgotten is not known here any more; a new one was begun" in rest
+        assert told.endswith(
+            f" UTC: `parachute permissions allow {question.id}`, or `deny`, in another terminal\n"
+        )
+        assert (
+            "note     the session forgotten is not known here any more; a new one was begun" in rest
+        )
         assert "did      read_note(path=Daily/none.md wrote mine.md): refused, " in rest
         assert "  | There is none.\n  | run      r-1: unchanged\\x0d\\x1b[2J\n" in rest
-        assert not [line for line in rest.splitlines() if line.startswith(("wrote ", "run      r-1"))]
+        assert not [
+            line for line in rest.splitlines() if line.startswith(("wrote ", "run      r-1"))
+        ]
         assert not await answered
 
 
 def test_without_a_model_or_words_the_sentence_says_what_to_do(running: Typed):
-    assert "the maintenance agent needs a model, and there is none; see `parachute auth status`" in running.fails(1, "maintenance", "x")
+    assert (
+        "the maintenance agent needs a model, and there is none; see `parachute auth status`"
+        in running.fails(1, "maintenance", "x")
+    )
     assert "there is nothing to ask" in running.fails(1, "maintenance", " ")

@@ -8,7 +8,9 @@ from tests.cli.typed import Typed
 from tests.stories.life import Live, note, save
 
 
-async def test_agents_are_listed_audited_explained_and_a_note_is_trusted(live: Live, home, vault, tmp_path):
+async def test_agents_are_listed_audited_explained_and_a_note_is_trusted(
+    live: Live, home, vault, tmp_path
+):
     typed = Typed(home=home, vault=vault, folder=tmp_path)
     save(vault / "Work/AGENTS.md", note("Work", watch=["Work/*.md"]))
     save(vault / "Work/plan.md", "# Plan\n")
@@ -21,11 +23,25 @@ async def test_agents_are_listed_audited_explained_and_a_note_is_trusted(live: L
         await life.settled()
         listed = (await does("agents", "list")).splitlines()
         assert [line.split()[0] for line in listed[1:3]] == ["curator", "maintenance"]
-        assert "No agent has private data, strangers' text and a way out at once." in await does("agents", "audit")
+        assert "No agent has private data, strangers' text and a way out at once." in await does(
+            "agents", "audit"
+        )
         explained = await does("sandbox", "explain", "curator")
-        for part in ("runs here  yes", "writes     1 file:", "Work/AGENTS.md", "Work/plan.md", "network    no", "container  none"):
+        for part in (
+            "runs here  yes",
+            "writes     1 file:",
+            "Work/AGENTS.md",
+            "Work/plan.md",
+            "network    no",
+            "container  none",
+        ):
             assert part in explained
         told = await asyncio.to_thread(typed.fails, 1, "sandbox", "explain", "nobody")
         assert "there is no agent" in told
-        assert await does("agents", "trust", "Inbox/mail.md") == "Inbox/mail.md is trusted now, as it is; it counted as imported.\n"
-        assert await does("agents", "trust", "Work/plan.md") == "Work/plan.md was trusted already.\n"
+        assert (
+            await does("agents", "trust", "Inbox/mail.md")
+            == "Inbox/mail.md is trusted now, as it is; it counted as imported.\n"
+        )
+        assert (
+            await does("agents", "trust", "Work/plan.md") == "Work/plan.md was trusted already.\n"
+        )

@@ -19,20 +19,39 @@ def line_of(typed: Typed, text: str) -> int:
 
 
 def test_every_listing_is_a_table_and_with_json_a_document(running: Typed):
-    listings = [("status",), ("watches",), ("tasks",), ("runs",), ("bubble", "plan", GARDEN), ("why", "AGENTS.md"), ("doctor",)]
-    listings += [("runs", running.json("runs")["runs"][0]["id"]), ("vault",), ("config",), ("auth", "status")]
+    listings = [
+        ("status",),
+        ("watches",),
+        ("tasks",),
+        ("runs",),
+        ("bubble", "plan", GARDEN),
+        ("why", "AGENTS.md"),
+        ("doctor",),
+    ]
+    listings += [
+        ("runs", running.json("runs")["runs"][0]["id"]),
+        ("vault",),
+        ("config",),
+        ("auth", "status"),
+    ]
     for words in listings:
         assert len(running.does(*words)) > 10
         assert isinstance(json.loads(running.does(*words, "--json")), (dict, list))
 
 
 def test_watches_tells_who_watches_what(running: Typed):
-    assert re.search(r"^AGENTS\.md +Projects/\*, Areas/\* +\d", running.does("watches"), re.MULTILINE)
+    assert re.search(
+        r"^AGENTS\.md +Projects/\*, Areas/\* +\d", running.does("watches"), re.MULTILINE
+    )
 
 
 def test_runs_tells_what_was_done_and_one_run_what_was_written(running: Typed):
     (run,) = running.json("runs")["runs"]
-    assert re.search(rf"^{run['id']} .* AGENTS\.md +changed +\$0\.0000 ", running.does("runs", "-n", "1"), re.MULTILINE)
+    assert re.search(
+        rf"^{run['id']} .* AGENTS\.md +changed +\$0\.0000 ",
+        running.does("runs", "-n", "1"),
+        re.MULTILINE,
+    )
     whole = running.does("runs", run["id"])
     assert f"reviewed {GARDEN}: modified" in whole
     assert "+  - Plant the tomatoes out" in whole
@@ -53,16 +72,26 @@ def test_plan_and_why_take_a_path_in_the_vault_or_on_the_disk(running: Typed, tm
     ]
     for spelling, cwd in spellings:
         assert "curator" in running.does("why", f"{spelling}:{number}", cwd=cwd), spelling
-    assert running.does("bubble", "plan", "AGENTS.md", cwd=vault / "Projects/garden").startswith(f"A change of {GARDEN} ")
-    assert running.does("bubble", "plan", GARDEN, cwd=vault / "Projects/garden").startswith(f"A change of {GARDEN} ")
-    assert running.does("bubble", "plan", "Welcome.md") == "A change of Welcome.md wakes nobody and costs nothing.\n"
+    assert running.does("bubble", "plan", "AGENTS.md", cwd=vault / "Projects/garden").startswith(
+        f"A change of {GARDEN} "
+    )
+    assert running.does("bubble", "plan", GARDEN, cwd=vault / "Projects/garden").startswith(
+        f"A change of {GARDEN} "
+    )
+    assert (
+        running.does("bubble", "plan", "Welcome.md")
+        == "A change of Welcome.md wakes nobody and costs nothing.\n"
+    )
     assert "is not in the vault" in running.fails(1, "why", "/etc/passwd")
     assert "is not in the vault" in running.fails(1, "why", "../../x")
 
 
 def test_why_tells_who_wrote_each_line_and_how_to_take_it_back(running: Typed):
     (run,) = running.json("runs")["runs"]
-    whole, one = running.does("why", "AGENTS.md"), running.does("why", f"AGENTS.md:{line_of(running, 'Plant the tomatoes')}")
+    whole, one = (
+        running.does("why", "AGENTS.md"),
+        running.does("why", f"AGENTS.md:{line_of(running, 'Plant the tomatoes')}"),
+    )
 
     assert re.search(r"^ +1  you  ", whole, re.MULTILINE)
     assert f"parachute undo {run['id']}" in one
@@ -76,8 +105,14 @@ def test_why_tells_who_wrote_each_line_and_how_to_take_it_back(running: Typed):
 
 
 def test_what_is_not_there_is_said_in_a_sentence(running: Typed):
-    assert running.fails(1, "runs", "r-none") == "parachute: there is no run r-none; `parachute runs` lists them\n"
-    assert running.fails(1, "undo", "r-none") == "parachute: there is no run r-none; `parachute runs` lists them\n"
+    assert (
+        running.fails(1, "runs", "r-none")
+        == "parachute: there is no run r-none; `parachute runs` lists them\n"
+    )
+    assert (
+        running.fails(1, "undo", "r-none")
+        == "parachute: there is no run r-none; `parachute runs` lists them\n"
+    )
     assert running.fails(1, "undo", "../..").startswith("parachute: ")
     assert "nothing watches" in running.fails(1, "bubble", "run", "README.md")
     assert "\x1b" not in running.fails(1, "runs", "\x1b[31m")
@@ -106,7 +141,11 @@ def test_pausing_holds_runs_back_until_they_may_begin_again(typed: Typed):
     typed.until(lambda: typed.json("runs")["runs"] and not typed.json("tasks")["tasks"])
     run = typed.json("runs")["runs"][0]["id"]
 
-    shown = [typed.does("why", "AGENTS.md"), typed.does("why", garden.removeprefix("new/")), typed.does("runs", run)]
+    shown = [
+        typed.does("why", "AGENTS.md"),
+        typed.does("why", garden.removeprefix("new/")),
+        typed.does("runs", run),
+    ]
     assert "\\x1b[31mred\\x07 tomatoes" in shown[1]
     assert "\\u202e" in shown[1]
     assert not {"\x1b", "\x07", "\u202e"} & set("".join(shown))
@@ -119,7 +158,9 @@ def test_pausing_holds_runs_back_until_they_may_begin_again(typed: Typed):
     typed.does("stop")
 
 
-def test_an_undone_migration_says_what_stayed_and_why_does_not_advise_to_undo_it_again(typed: Typed):
+def test_an_undone_migration_says_what_stayed_and_why_does_not_advise_to_undo_it_again(
+    typed: Typed,
+):
     old = typed.vault / "Chat/contexts/attic.md"
     old.parent.mkdir(parents=True)
     old.write_text("# Attic\n", "utf-8")
@@ -132,7 +173,10 @@ def test_an_undone_migration_says_what_stayed_and_why_does_not_advise_to_undo_it
     after = typed.does("why", "Projects/attic/AGENTS.md")
 
     assert before.endswith(f"  take it back with: parachute undo {run}\n")
-    assert "Kept in Projects/attic/AGENTS.md, which was written to later:\n  the new file has been edited since\n" in undone
+    assert (
+        "Kept in Projects/attic/AGENTS.md, which was written to later:\n  the new file has been "
+        "edited since\n" in undone
+    )
     assert "prompt sha256" not in before + after
     assert "parachute undo" not in after
     assert "  taken back 2" in after
@@ -157,8 +201,24 @@ def test_the_doctor_names_each_note_with_its_reason_and_each_problem_with_what_t
 @pytest.mark.parametrize(
     "words",
     [
-        *(("status",), ("status", "--json"), ("watches",), ("tasks",), ("runs",), ("runs", "x"), ("bubble", "plan", "x")),
-        *(("bubble", "run", "x"), ("why", "x:1"), ("undo", "x"), ("doctor",), ("pause",), ("resume",), ("stop",)),
+        *(
+            ("status",),
+            ("status", "--json"),
+            ("watches",),
+            ("tasks",),
+            ("runs",),
+            ("runs", "x"),
+            ("bubble", "plan", "x"),
+        ),
+        *(
+            ("bubble", "run", "x"),
+            ("why", "x:1"),
+            ("undo", "x"),
+            ("doctor",),
+            ("pause",),
+            ("resume",),
+            ("stop",),
+        ),
     ],
 )
 def test_without_a_daemon_the_code_is_three(typed: Typed, words):

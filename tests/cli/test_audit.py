@@ -25,7 +25,12 @@ def test_it_can_be_narrowed(running: Typed):
     writes = running.json("audit", "--type", "write", "--source", "agent", "-n", "2")["events"]
     assert [event["target_module"] for event in writes] == ["vault", "vault"]
     assert writes[0]["seq"] < writes[1]["seq"]
-    assert running.json("audit", "--path", "Projects/garden", "--type", "write", "--since", "1d")["count"] == 1
+    assert (
+        running.json("audit", "--path", "Projects/garden", "--type", "write", "--since", "1d")[
+            "count"
+        ]
+        == 1
+    )
     assert running.does("audit", "--module", "nothing") == "Nothing was done.\n"
     assert "is no moment" in running.fails(1, "audit", "--since", "yesterday")
 
@@ -69,9 +74,17 @@ def test_what_stands_in_the_files_moves_no_cursor(typed: Typed):
     folder.mkdir(parents=True)
     typed.does("vault", "set", str(typed.vault))
     event = {
-        "seq": 1, "timestamp": "2026-11-22T12:00:00.000000Z", "event_type": "api_call", "source_type": "\x1b[2J", "source_id": "\u202e",
-        "target_module": "\x07", "target_endpoint": "\r\x9b", "success": True, "prev": "0" * 64, "hash": "0" * 64,
-    }  # fmt: skip
+        "seq": 1,
+        "timestamp": "2026-11-22T12:00:00.000000Z",
+        "event_type": "api_call",
+        "source_type": "\x1b[2J",
+        "source_id": "\u202e",
+        "target_module": "\x07",
+        "target_endpoint": "\r\x9b",
+        "success": True,
+        "prev": "0" * 64,
+        "hash": "0" * 64,
+    }
     (folder / "2026-11-22.jsonl").write_text(json.dumps(event, separators=(",", ":")) + "\n")
 
     for words in (["audit"], ["audit", "graph", "--since", "2026-01-01"]):

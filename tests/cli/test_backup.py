@@ -32,13 +32,18 @@ def edit(typed: Typed, old: str, new: str) -> str:
     """Save the garden's note, and wait for the run that follows; its name."""
     before = len(typed.json("runs")["runs"])
     typed.save("Projects/garden/AGENTS.md", old, new)
-    typed.until(lambda: len(typed.json("runs")["runs"]) > before and not typed.json("tasks")["tasks"])
+    typed.until(
+        lambda: len(typed.json("runs")["runs"]) > before and not typed.json("tasks")["tasks"]
+    )
     return str(typed.json("runs")["runs"][0]["id"])
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes | str]]:
     return {
-        str(path.relative_to(folder)): (stat.S_IMODE(path.lstat().st_mode), os.readlink(path) if path.is_symlink() else path.read_bytes())  # noqa: PTH115
+        str(path.relative_to(folder)): (
+            stat.S_IMODE(path.lstat().st_mode),
+            os.readlink(path) if path.is_symlink() else path.read_bytes(),  # noqa: PTH115
+        )
         for path in folder.rglob("*")
         if (path.is_file() or path.is_symlink()) and ".parachute" not in path.parts
     }
@@ -61,7 +66,9 @@ def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(typed: Typed, tmp_pa
         nonlocal writes
         while not done.is_set():
             (typed.vault / f"note-{writes % 50}.md").write_text(f"# {writes}\n")
-            asked = urllib.request.Request(f"{api}/api/notes/note-api-{writes % 50}.md", f"# {writes}\n".encode(), method="PUT")  # noqa: S310
+            asked = urllib.request.Request(  # noqa: S310
+                f"{api}/api/notes/note-api-{writes % 50}.md", f"# {writes}\n".encode(), method="PUT"
+            )
             urllib.request.urlopen(asked, timeout=10).close()  # noqa: S310
             writes += 1
             done.wait(0.01)
@@ -88,7 +95,9 @@ def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(typed: Typed, tmp_pa
     }
     assert contents(typed.home)["keys.yaml"] == home["keys.yaml"]
     for database in typed.home.rglob("*.db"):
-        assert sqlite3.connect(database).execute("PRAGMA integrity_check").fetchone() == ("ok",), database
+        assert sqlite3.connect(database).execute("PRAGMA integrity_check").fetchone() == ("ok",), (
+            database
+        )
     start(typed)
     assert "All is well" in typed.does("doctor")
     typed.does("audit", "verify")
@@ -96,7 +105,9 @@ def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(typed: Typed, tmp_pa
     assert "changed AGENTS.md" in typed.does("undo", run)
 
 
-def test_a_file_that_is_rewritten_within_one_tick_of_its_time_stamp_is_backed_up_as_it_is_then(typed: Typed, tmp_path: Path, monkeypatch):
+def test_a_file_that_is_rewritten_within_one_tick_of_its_time_stamp_is_backed_up_as_it_is_then(
+    typed: Typed, tmp_path: Path, monkeypatch
+):
     note, at = typed.vault / "a.md", time.time() + 3600
     typed.does("vault", "set", str(typed.vault))
 
@@ -124,12 +135,16 @@ def test_a_restore_puts_nothing_over_what_is_there_unless_told_to(typed: Typed, 
     typed.does("backup", "all.tar.gz")
     (typed.vault / "a.md").write_text("# Later\n")
 
-    assert f"{typed.vault} is not empty, and stays as it is" in typed.fails(1, "restore", "all.tar.gz")
+    assert f"{typed.vault} is not empty, and stays as it is" in typed.fails(
+        1, "restore", "all.tar.gz"
+    )
     assert (typed.vault / "a.md").read_text() == "# Later\n"
 
     typed.does("restore", "all.tar.gz", "--replace")
     assert (typed.vault / "a.md").read_text() == "# A\n"
-    assert [path.read_text() for path in tmp_path.glob("vault.before-restore-*/a.md")] == ["# Later\n"]
+    assert [path.read_text() for path in tmp_path.glob("vault.before-restore-*/a.md")] == [
+        "# Later\n"
+    ]
 
     elsewhere = tmp_path / "elsewhere"
     shutil.rmtree(typed.home)
@@ -150,7 +165,9 @@ def test_a_backup_that_cannot_be_is_refused_in_a_sentence(typed: Typed, tmp_path
 
 
 @pytest.mark.parametrize("damage", ["cut off", "of another program", "leading out"])
-def test_an_archive_that_is_no_whole_backup_changes_nothing(typed: Typed, tmp_path: Path, damage: str):
+def test_an_archive_that_is_no_whole_backup_changes_nothing(
+    typed: Typed, tmp_path: Path, damage: str
+):
     archive = tmp_path / "bad.tar.gz"
     (typed.vault / "a.md").write_text("# A\n")
     typed.does("vault", "set", str(typed.vault))

@@ -23,7 +23,11 @@ OK = b"HTTP/1.1 200 OK\r\n\r\n"
 
 @contextmanager
 def answering(
-    home: Path, vault: Path, answer: bytes, host: str = "127.0.0.1", more: dict[str, object] | None = None
+    home: Path,
+    vault: Path,
+    answer: bytes,
+    host: str = "127.0.0.1",
+    more: dict[str, object] | None = None,
 ) -> Iterator[list[bytes]]:
     """Something that listens where a daemon should, and gives every caller this answer."""
     asked: list[bytes] = []
@@ -69,7 +73,11 @@ def test_it_asks_the_other_loopback_too(home, vault):
     ("answer", "error", "says"),
     [
         (b"HTTP/1.1 404 Not Found\r\n\r\n" + b'{"message": "no run"}', NotFoundError, "^no run$"),
-        (b"HTTP/1.1 409 Conflict\r\n\r\n" + b'{"message": "no merge"}', ParachuteError, "^no merge$"),
+        (
+            b"HTTP/1.1 409 Conflict\r\n\r\n" + b'{"message": "no merge"}',
+            ParachuteError,
+            "^no merge$",
+        ),
         (b"HTTP/1.1 500 Error\r\n\r\n" + b"[]", ParachuteError, "the daemon answered 500"),
         (b"HTTP/1.1 200 OK\r\n\r\n" + b'{"cut', NoDaemonError, "before it had answered"),
         (b"HTTP/1.1 200 OK\r\n\r\n", NoDaemonError, "before it had answered"),
@@ -95,7 +103,14 @@ def test_a_daemon_that_does_not_listen_is_no_daemon(home, vault):
 
 
 @pytest.mark.parametrize(
-    "env", [{}, {"PARACHUTE_HOME": ""}, {"PARACHUTE_HOME": "~"}, {"PARACHUTE_HOME": "~/x/../y"}, {"PARACHUTE_HOME": "z"}]
+    "env",
+    [
+        {},
+        {"PARACHUTE_HOME": ""},
+        {"PARACHUTE_HOME": "~"},
+        {"PARACHUTE_HOME": "~/x/../y"},
+        {"PARACHUTE_HOME": "z"},
+    ],
 )
 @pytest.mark.parametrize("home", [{"HOME": "/home/me"}, {"HOME": "/home/me/"}])
 def test_the_home_is_where_the_settings_say(env, home):
@@ -104,7 +119,22 @@ def test_the_home_is_where_the_settings_say(env, home):
 
 def test_it_is_cheap_to_import():
     code = "import sys; import parachuted.cli.client, parachuted.cli; print(*sys.modules)"
-    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    loaded = set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
 
-    heavy = {"argparse", "pathlib", "asyncio", "logging", "dataclasses", "http.client", "aiohttp", "pydantic", "yaml", "encodings.idna"}
+    heavy = {
+        "argparse",
+        "pathlib",
+        "asyncio",
+        "logging",
+        "dataclasses",
+        "http.client",
+        "aiohttp",
+        "pydantic",
+        "yaml",
+        "encodings.idna",
+    }
     assert not heavy & loaded

@@ -20,10 +20,19 @@ def test_the_plan_is_shown_first_then_done_then_undone(typed: Typed):
     assert old.exists()
 
     done = typed.does("contexts", "migrate", "--apply")
-    assert (typed.vault / "Projects/garden/AGENTS.md").read_text().startswith("# Garden\n\n## Plans\n\n- beans\n")
-    assert (typed.vault / "Chat/contexts/migrated/garden-context.md").read_text() == "# Old garden\n\n## Plans\n- beans\n"
+    assert (
+        (typed.vault / "Projects/garden/AGENTS.md")
+        .read_text()
+        .startswith("# Garden\n\n## Plans\n\n- beans\n")
+    )
+    assert (
+        typed.vault / "Chat/contexts/migrated/garden-context.md"
+    ).read_text() == "# Old garden\n\n## Plans\n- beans\n"
     assert not old.exists()
-    assert typed.does("contexts", "migrate", "--apply") == "There are no context files in Chat/contexts.\n"
+    assert (
+        typed.does("contexts", "migrate", "--apply")
+        == "There are no context files in Chat/contexts.\n"
+    )
     run = typed.json("runs")["runs"][0]["id"]
     assert f"parachute undo {run}" in done
     assert run in typed.does("runs", run)

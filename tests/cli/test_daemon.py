@@ -37,7 +37,7 @@ print("there", flush=True)
 ending.wait()
 os.unlink(sys.argv[1] + "/run/daemon.json")
 time.sleep(1)  # the lock outlives the record
-"""
+"""  # noqa: E501
 
 
 @contextmanager
@@ -74,9 +74,14 @@ def test_a_daemon_is_started_told_of_restarted_and_stopped(typed: Typed):
     assert f"Started: pid {first}, http://127.0.0.1:" in said
     assert "Agent: offline" in said
     assert typed.json("status")["pid"] == first
-    assert [file.stat().st_mode & 0o077 for file in (typed.home, typed.home / "logs", typed.home / "run")] == [0, 0, 0]
+    assert [
+        file.stat().st_mode & 0o077
+        for file in (typed.home, typed.home / "logs", typed.home / "run")
+    ] == [0, 0, 0]
 
-    assert typed.does("vault").startswith(f"{new}\nThe daemon that is running was started on it; the settings say ")
+    assert typed.does("vault").startswith(
+        f"{new}\nThe daemon that is running was started on it; the settings say "
+    )
     assert f"watching {new}." in typed.does("restart")
     (second,) = typed.started()
     typed.until(lambda: is_gone(first))
@@ -97,7 +102,9 @@ def test_a_second_daemon_is_refused_and_the_first_goes_on(typed: Typed, tmp_path
         typed.fails(1, "start", "--vault", str(tmp_path / "another"), "--port", "0"),
         typed.fails(1, "start", "--foreground", "--vault", str(typed.vault), "--port", "0"),
         typed.fails(1, "start", "--vault", str(typed.vault), "--port", "0", **other),
-        typed.fails(1, "start", "--foreground", "--vault", str(typed.vault), "--port", "0", **other),
+        typed.fails(
+            1, "start", "--foreground", "--vault", str(typed.vault), "--port", "0", **other
+        ),
     ]
 
     assert ["already running" in refusals[0], "already running" in refusals[1]] == [True, True]
@@ -119,14 +126,22 @@ def test_wrong_settings_are_told_all_at_once(typed: Typed):
     (typed.home / "config.yaml").write_text("port: many\nvaults: x\nbudget:\n  runs_per_hour: -1\n")
     said = typed.fails(2, "start", "--port", "99999", PARACHUTE_AGENT_TIMEOUT_S="soon")
 
-    for mistake in ("line 1: port", "line 2: ", "line 4: budget.runs_per_hour", "99999", "PARACHUTE_AGENT_TIMEOUT_S"):
+    for mistake in (
+        "line 1: port",
+        "line 2: ",
+        "line 4: budget.runs_per_hour",
+        "99999",
+        "PARACHUTE_AGENT_TIMEOUT_S",
+    ):
         assert mistake in said
     assert typed.started() == []
 
 
 def test_a_vault_that_is_no_folder_is_refused(typed: Typed, tmp_path):
     (tmp_path / "file").write_text("")
-    assert "there is no vault at" in typed.fails(1, "start", "--vault", str(tmp_path / "file"), "--port", "0")
+    assert "there is no vault at" in typed.fails(
+        1, "start", "--vault", str(tmp_path / "file"), "--port", "0"
+    )
 
 
 @pytest.mark.parametrize("how", [(), ("--foreground",), ("--foreground", "--make-default")])
@@ -140,7 +155,9 @@ def test_a_vault_that_is_away_is_not_made_and_what_to_do_is_said(typed: Typed, t
     assert not away.parent.exists()
 
 
-def test_make_run_makes_the_default_vault_once_and_not_again_when_it_was_moved(typed: Typed, tmp_path):
+def test_make_run_makes_the_default_vault_once_and_not_again_when_it_was_moved(
+    typed: Typed, tmp_path
+):
     default = tmp_path / "Parachute"
     process = typed.begin("start", "--foreground", "--make-default", "--port", "0")
     typed.until(typed.started)
@@ -149,7 +166,9 @@ def test_make_run_makes_the_default_vault_once_and_not_again_when_it_was_moved(t
     assert (default / "AGENTS.md").is_file()
 
     default.rename(tmp_path / "moved")
-    assert "there is no vault" in typed.fails(1, "start", "--foreground", "--make-default", "--port", "0")
+    assert "there is no vault" in typed.fails(
+        1, "start", "--foreground", "--make-default", "--port", "0"
+    )
     assert not default.exists()
 
 
@@ -192,8 +211,14 @@ def test_the_log_has_a_json_object_a_line_and_what_happens_is_not_kept_twice(typ
         (typed.vault / f"{number}.md").write_text("# N\n")
     typed.until(lambda: typed.json("status")["vault"]["files"] == 20)
 
-    assert all(isinstance(json.loads(line), dict) for line in typed.does("logs", "-n", "5", "--json").splitlines())
-    assert any(line[:4].isdigit() and " info " in line for line in typed.does("logs", "-n", "5").splitlines())
+    assert all(
+        isinstance(json.loads(line), dict)
+        for line in typed.does("logs", "-n", "5", "--json").splitlines()
+    )
+    assert any(
+        line[:4].isdigit() and " info " in line
+        for line in typed.does("logs", "-n", "5").splitlines()
+    )
     assert (typed.home / "logs/start.log").read_bytes() == b""
     assert stat.S_IMODE((typed.home / "logs").stat().st_mode) == 0o700
 
@@ -224,7 +249,10 @@ def test_a_restart_that_cannot_work_leaves_the_daemon_running(typed: Typed, busy
     away = typed.vault.with_name("away")
 
     typed.does("config", "set", "vault", str(typed.vault))
-    refusals = [typed.fails(1, "restart", "--vault", str(away)), typed.fails(1, "restart", "--port", str(busy))]
+    refusals = [
+        typed.fails(1, "restart", "--vault", str(away)),
+        typed.fails(1, "restart", "--port", str(busy)),
+    ]
 
     assert refusals[0].startswith(f"parachute: there is no vault at {away}. ")
     assert "The daemon that is running goes on" in refusals[0]
@@ -246,7 +274,9 @@ def test_a_daemon_in_a_terminal_restarts_in_its_terminal(typed: Typed):
         assert "Beginning again." in process.communicate(timeout=20)[0]
 
 
-def test_a_daemon_that_cannot_load_the_rest_is_said_with_why_though_it_watched_already(typed: Typed):
+def test_a_daemon_that_cannot_load_the_rest_is_said_with_why_though_it_watched_already(
+    typed: Typed,
+):
     pid = start(typed)
     typed.does("stop")
     typed.until(lambda: is_gone(pid))
@@ -263,6 +293,8 @@ def test_a_daemon_that_cannot_load_the_rest_is_said_with_why_though_it_watched_a
 def test_a_vault_and_a_home_by_relative_paths_are_those_of_this_folder(typed: Typed, tmp_path):
     (tmp_path / "notes").mkdir()
     for words, env in ((("--vault", "notes"), {}), ((), {"PARACHUTE_VAULT": "notes"})):
-        said = typed.does("start", *words, "--port", "0", cwd=tmp_path, PARACHUTE_HOME="home", **env)
+        said = typed.does(
+            "start", *words, "--port", "0", cwd=tmp_path, PARACHUTE_HOME="home", **env
+        )
         assert f"watching {tmp_path / 'notes'}." in said
         typed.does("stop")

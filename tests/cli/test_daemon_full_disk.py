@@ -1,4 +1,6 @@
-"""A home on a full disk: what to do is said in a sentence, by every command, before and while a daemon runs."""
+"""A home on a full disk: what to do is said in a sentence, by every command, before and while a
+daemon runs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    if sys.platform != "linux" or subprocess.run(mount, capture_output=True, check=False).returncode:
+    if (
+        sys.platform != "linux"
+        or subprocess.run(mount, capture_output=True, check=False).returncode
+    ):
         pytest.skip("no file system can be mounted here")
     try:
         yield folder
@@ -36,7 +41,9 @@ def fill(disk: Path) -> None:
     assert os.statvfs(disk).f_bavail == 0
 
 
-def test_nothing_starts_on_a_full_disk_and_each_command_says_what_to_do(typed: Typed, small_disk: Path):
+def test_nothing_starts_on_a_full_disk_and_each_command_says_what_to_do(
+    typed: Typed, small_disk: Path
+):
     there = replace(typed, home=small_disk / "home")
     fill(small_disk)
     for words in (("start",), ("start", "--foreground")):
@@ -47,7 +54,9 @@ def test_nothing_starts_on_a_full_disk_and_each_command_says_what_to_do(typed: T
     assert "No space left on device" in there.fails(1, "config", "set", "port", "4444")
 
 
-def test_a_disk_that_fills_up_while_the_daemon_runs_is_told_without_a_traceback(typed: Typed, small_disk: Path):
+def test_a_disk_that_fills_up_while_the_daemon_runs_is_told_without_a_traceback(
+    typed: Typed, small_disk: Path
+):
     there = replace(typed, home=small_disk / "home")
     there.does("start", "--vault", str(typed.vault), "--port", "0")
     try:
@@ -63,7 +72,9 @@ def test_a_disk_that_fills_up_while_the_daemon_runs_is_told_without_a_traceback(
         assert "Traceback" not in text, text
 
 
-def test_restart_on_a_full_disk_says_so_and_leaves_the_daemon_running(typed: Typed, small_disk: Path):
+def test_restart_on_a_full_disk_says_so_and_leaves_the_daemon_running(
+    typed: Typed, small_disk: Path
+):
     there = replace(typed, home=small_disk / "home")
     there.does("start", "--vault", str(typed.vault), "--port", "0")
     pid = there.json("status")["pid"]

@@ -23,7 +23,14 @@ def test_the_demo_shows_the_whole_loop_and_leaves_nothing_behind(typed: Typed):
     temporary.mkdir()
     said = typed.does("demo", TMPDIR=str(temporary))
 
-    steps = ["A vault in ", "$ parachute bubble plan ", "\n1. You edit ", "\n2. noticed ", "\n3. queued ", "\n4. run "]
+    steps = [
+        "A vault in ",
+        "$ parachute bubble plan ",
+        "\n1. You edit ",
+        "\n2. noticed ",
+        "\n3. queued ",
+        "\n4. run ",
+    ]
     steps += ["  + ", "\n5. why ", "by curator (offline)", "\n6. undo ", "That is the whole loop."]
     places = [said.find(step) for step in steps]
     assert -1 not in places
@@ -35,7 +42,9 @@ def test_the_demo_shows_the_whole_loop_and_leaves_nothing_behind(typed: Typed):
 def test_it_keeps_its_vault_when_asked_and_minds_no_setting_of_the_person(typed: Typed):
     temporary = typed.folder / "temporary"
     temporary.mkdir()
-    said = typed.does("demo", "--keep", TMPDIR=str(temporary), PARACHUTE_PORT="1", PARACHUTE_VAULT="/nowhere")
+    said = typed.does(
+        "demo", "--keep", TMPDIR=str(temporary), PARACHUTE_PORT="1", PARACHUTE_VAULT="/nowhere"
+    )
 
     (kept,) = temporary.iterdir()
     assert f"kept in {kept / 'Parachute'}" in said

@@ -18,9 +18,13 @@ def begin(typed: Typed, *more: str):
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_it_tells_what_it_watches_which_agent_and_what_to_do_next_and_ends_when_asked(typed: Typed, ending):
+def test_it_tells_what_it_watches_which_agent_and_what_to_do_next_and_ends_when_asked(
+    typed: Typed, ending
+):
     process = begin(typed)
-    typed.save("new/Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out")
+    typed.save(
+        "new/Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out"
+    )
     typed.until(lambda: any(run["outcome"] == "changed" for run in typed.json("runs")["runs"]))
     typed.until(lambda: not typed.json("tasks")["tasks"])
     process.send_signal(signal.SIGHUP)
@@ -31,8 +35,17 @@ def test_it_tells_what_it_watches_which_agent_and_what_to_do_next_and_ends_when_
     assert time.monotonic() - began < 5
     assert process.returncode == 0
     for line in (
-        *("parachuted watches ", "  AGENTS.md watches Projects/*, Areas/*", "Agent: offline", "API: http://127.0.0.1:", "Next: edit "),
-        *("person changed Projects/garden/AGENTS.md", "  AGENTS.md will look at Projects/garden/AGENTS.md"),
+        *(
+            "parachuted watches ",
+            "  AGENTS.md watches Projects/*, Areas/*",
+            "Agent: offline",
+            "API: http://127.0.0.1:",
+            "Next: edit ",
+        ),
+        *(
+            "person changed Projects/garden/AGENTS.md",
+            "  AGENTS.md will look at Projects/garden/AGENTS.md",
+        ),
         *("  AGENTS.md: changed, ", "Stopped."),
     ):
         assert line in said
@@ -60,7 +73,9 @@ def test_control_characters_in_names_and_notes_do_not_reach_the_terminal(typed: 
 
 def test_it_ends_by_itself_when_it_cannot_begin(typed: Typed):
     (typed.home / "run").write_text("no folder")
-    assert "cannot be locked" in typed.fails(1, "start", "--foreground", "--vault", str(typed.vault), "--port", "0")
+    assert "cannot be locked" in typed.fails(
+        1, "start", "--foreground", "--vault", str(typed.vault), "--port", "0"
+    )
 
 
 def test_a_save_and_a_request_right_after_a_warm_start_are_noticed_and_answered(typed: Typed):
@@ -70,7 +85,9 @@ def test_a_save_and_a_request_right_after_a_warm_start_are_noticed_and_answered(
     process.communicate(timeout=10)
     process = typed.begin("start", "--foreground", "--port", "0", "--quiet")
     typed.until(typed.started)
-    typed.save("new/Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out")
+    typed.save(
+        "new/Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out"
+    )
 
     assert typed.json("status")["pid"] == process.pid
     typed.until(lambda: any(run["outcome"] == "changed" for run in typed.json("runs")["runs"]))

@@ -25,10 +25,18 @@ def alone(typed: Typed):
 
 
 def test_the_first_hook_is_dropped_listed_tried_and_looked_at_again(alone):
-    assert alone.does("hooks", "list").startswith("No hooks. A script named on-<event>.py or .sh in ")
+    assert alone.does("hooks", "list").startswith(
+        "No hooks. A script named on-<event>.py or .sh in "
+    )
     drop(alone.home, "on-session-start.sh", HELLO)
 
-    assert alone.does("hooks", "list").splitlines()[1].split() == ["on-session-start.sh", "session.start", "no", "Says", "hello"]
+    assert alone.does("hooks", "list").splitlines()[1].split() == [
+        "on-session-start.sh",
+        "session.start",
+        "no",
+        "Says",
+        "hello",
+    ]
     said = alone.does("hooks", "test", "session.start")
     assert "on-session-start.sh on session.start, run h00000001: done (exit code 0, " in said
     assert '"event": "session.start"' in said
@@ -44,10 +52,21 @@ def test_a_sample_may_be_given_in_a_file_or_on_stdin(alone):
     sample = alone.folder / "sample.json"
     sample.write_text('{"path": "Sunday.md"}')
 
-    (run,) = json.loads(alone.does("hooks", "test", "write.before", "--data", str(sample), "--json"))["runs"]
+    (run,) = json.loads(
+        alone.does("hooks", "test", "write.before", "--data", str(sample), "--json")
+    )["runs"]
     assert json.loads(run["stdin"])["data"]["path"] == "Sunday.md"
-    assert "is not JSON" in alone.fails(1, "hooks", "test", "write.before", "--data", str(alone.home / "hooks" / "on-write-before.sh"))
-    assert "cannot be read" in alone.fails(1, "hooks", "test", "write.before", "--data", "nowhere.json")
+    assert "is not JSON" in alone.fails(
+        1,
+        "hooks",
+        "test",
+        "write.before",
+        "--data",
+        str(alone.home / "hooks" / "on-write-before.sh"),
+    )
+    assert "cannot be read" in alone.fails(
+        1, "hooks", "test", "write.before", "--data", "nowhere.json"
+    )
 
 
 def test_a_hook_that_objects_is_no_failure_and_one_that_fails_is(alone):
@@ -59,7 +78,10 @@ def test_a_hook_that_objects_is_no_failure_and_one_that_fails_is(alone):
     assert said.endswith("write.before: it would be stopped.\n")
     assert alone("hooks", "test", "session.end").returncode == 1
     assert "there is no event 'nonsense'" in alone.fails(1, "hooks", "test", "nonsense")
-    assert alone.does("hooks", "test", "file.modified") == "No hook is for file.modified; `parachute hooks list` shows those there are.\n"
+    assert (
+        alone.does("hooks", "test", "file.modified")
+        == "No hook is for file.modified; `parachute hooks list` shows those there are.\n"
+    )
 
 
 def test_the_list_says_which_hooks_never_run_and_why(alone):
@@ -75,7 +97,10 @@ def test_a_changed_script_waits_for_its_approval(alone):
     alone.does("hooks", "test", "session.start")
     path = drop(alone.home, "on-session-start.sh", OBJECTS)
 
-    assert f"problem  on-session-start.sh does not run: {path} has changed since it was approved" in alone.does("hooks", "list")
+    assert (
+        f"problem  on-session-start.sh does not run: {path} has changed since it was approved"
+        in alone.does("hooks", "list")
+    )
     assert "not run" in alone("hooks", "test", "session.start").stdout
     assert alone.does("hooks", "approve") == f"approved  {path}\n"
     assert alone.does("hooks", "approve") == "Nothing had changed since it was approved.\n"
@@ -90,7 +115,10 @@ def test_the_events_are_documented_with_what_a_hook_reads(alone):
     assert one.startswith("tool.before, in Claude Code PreToolUse\n")
     assert "Exit code 2 stops it" in one
     assert '"hook_event_name": "PreToolUse"' in one
-    assert json.loads(alone.does("hooks", "docs", "write.before", "--json"))["sample"]["event"] == "write.before"
+    assert (
+        json.loads(alone.does("hooks", "docs", "write.before", "--json"))["sample"]["event"]
+        == "write.before"
+    )
     assert "has no counterpart here" in alone.fails(1, "hooks", "docs", "TeammateIdle")
 
 
@@ -111,7 +139,14 @@ async def test_a_running_daemon_is_asked(alone):
     presence = Presence(str(alone.home), str(alone.vault))
     try:
         async with serving(alone.home, alone.vault) as served:
-            presence.announce({"pid": 1, "host": "127.0.0.1", "port": int(served.url.rpartition(":")[2]), "vault": str(alone.vault)})
+            presence.announce(
+                {
+                    "pid": 1,
+                    "host": "127.0.0.1",
+                    "port": int(served.url.rpartition(":")[2]),
+                    "vault": str(alone.vault),
+                }
+            )
 
             async def does(*words):
                 return await asyncio.to_thread(alone.does, "hooks", *words)

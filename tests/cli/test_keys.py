@@ -33,7 +33,17 @@ def asked(typed: Typed, path: str, key: str | None) -> int:
 
 def test_a_key_is_made_listed_and_revoked_with_no_daemon(typed: Typed):
     assert typed.does("keys", "list") == "No keys; `parachute keys create NAME` makes one.\n"
-    said = typed.does("keys", "create", "my phone", "--scope", "daily:read,write", "--path", "Daily/**", "--expires", "90d")
+    said = typed.does(
+        "keys",
+        "create",
+        "my phone",
+        "--scope",
+        "daily:read,write",
+        "--path",
+        "Daily/**",
+        "--expires",
+        "90d",
+    )
     (key,) = KEY.findall(said)
 
     assert said.startswith("my phone (k_")
@@ -53,18 +63,35 @@ def test_without_a_scope_a_key_reads_and_writes_all_and_administers_nothing(type
 
     assert made["scopes"] == [{"module": "*", "capabilities": ["read", "write"]}]
     assert KEY.fullmatch(made["key"])
-    assert "administer nothing" in typed.does("keys", "create", "--help").replace("\n", " ").replace("  ", " ")
+    assert "administer nothing" in typed.does("keys", "create", "--help").replace(
+        "\n", " "
+    ).replace("  ", " ")
 
 
 def test_a_scope_on_a_module_that_nobody_knows_is_refused_with_those_that_are_known(typed: Typed):
     said = typed.fails(1, "keys", "create", "phone", "--scope", "dailly:read")
 
-    assert "there is no module dailly; those that a scope may name are vault, curator, system, daily" in said
+    assert (
+        "there is no module dailly; those that a scope may name are vault, curator, system, daily"
+        in said
+    )
     assert typed.json("keys", "list")["keys"] == []
 
 
 def test_several_scopes_and_paths_may_be_given(typed: Typed):
-    made = typed.json("keys", "create", "x", "--scope", "vault:read", "--scope", "curator:read,admin", "--path", "a/**", "--path", "b/*")
+    made = typed.json(
+        "keys",
+        "create",
+        "x",
+        "--scope",
+        "vault:read",
+        "--scope",
+        "curator:read,admin",
+        "--path",
+        "a/**",
+        "--path",
+        "b/*",
+    )
 
     assert made["scopes"] == [
         {"module": "vault", "capabilities": ["read"], "paths": ["a/**", "b/*"]},
@@ -112,7 +139,13 @@ def test_an_entry_that_is_not_understood_is_told(typed: Typed):
 
 def test_a_terminal_shows_the_key_as_a_code_too(typed: Typed):
     reader, writer = pty.openpty()
-    subprocess.run([*PARACHUTE, "keys", "create", "phone"], env=typed.env(PYTHONIOENCODING="utf-8"), stdout=writer, timeout=30, check=True)
+    subprocess.run(
+        [*PARACHUTE, "keys", "create", "phone"],
+        env=typed.env(PYTHONIOENCODING="utf-8"),
+        stdout=writer,
+        timeout=30,
+        check=True,
+    )
     os.close(writer)
     shown = b""
     try:
@@ -129,7 +162,10 @@ def test_a_terminal_shows_the_key_as_a_code_too(typed: Typed):
 def test_a_name_that_another_key_has_is_refused(typed: Typed):
     typed.does("keys", "create", "phone")
 
-    assert "there is a key 'phone' already; revoke that one first, or take another name" in typed.fails(1, "keys", "create", "phone")
+    assert (
+        "there is a key 'phone' already; revoke that one first, or take another name"
+        in typed.fails(1, "keys", "create", "phone")
+    )
     assert len(typed.json("keys", "list")["keys"]) == 1
     typed.does("keys", "revoke", "phone")
     typed.does("keys", "create", "phone")
@@ -156,7 +192,11 @@ def test_where_everyone_needs_a_key_the_command_works_and_keys_count_at_once(typ
     assert "is ok" in typed.does("status")
     assert typed.json("watches")["count"] == 0
     made = typed.json("keys", "create", "phone", "--scope", "curator:read")
-    assert [asked(typed, "/api/watches", key) for key in (made["key"], None, "x")] == [200, 401, 401]
+    assert [asked(typed, "/api/watches", key) for key in (made["key"], None, "x")] == [
+        200,
+        401,
+        401,
+    ]
     typed.does("keys", "revoke", "phone")
     assert asked(typed, "/api/watches", made["key"]) == 401
     typed.does("stop")

@@ -8,7 +8,9 @@ import pytest
 from parachuted.cli.logs import JsonLines, PlainLines, read_line
 
 
-def record(message: str, *args: object, failed: bool = False, **fields: object) -> logging.LogRecord:
+def record(
+    message: str, *args: object, failed: bool = False, **fields: object
+) -> logging.LogRecord:
     made = logging.LogRecord("parachuted.x", logging.WARNING, "x.py", 1, message, args, None)
     if failed:
         made.exc_info = (ValueError, ValueError("why"), None)
@@ -18,16 +20,26 @@ def record(message: str, *args: object, failed: bool = False, **fields: object) 
 
 
 def test_a_line_for_machines_is_one_json_object_with_the_fields():
-    document = json.loads(JsonLines().format(record("%s is full", "the disk", path="a.md", count=3)))
+    document = json.loads(
+        JsonLines().format(record("%s is full", "the disk", path="a.md", count=3))
+    )
 
     assert {**document, "at": ""} == {
-        "at": "", "level": "warning", "logger": "parachuted.x", "message": "the disk is full", "path": "a.md", "count": 3
-    }  # fmt: skip
+        "at": "",
+        "level": "warning",
+        "logger": "parachuted.x",
+        "message": "the disk is full",
+        "path": "a.md",
+        "count": 3,
+    }
 
 
 @pytest.mark.parametrize("text", ["a\nb", "\r\n", "\x1b[2J", "\u2028", "\udcff", "\0", '"}{'])
 def test_nothing_in_a_record_ends_its_line_or_steers_a_terminal(text):
-    lines = [JsonLines().format(record(text, failed=True, path=text)), PlainLines().format(record(text.replace("\n", ""), path=text))]
+    lines = [
+        JsonLines().format(record(text, failed=True, path=text)),
+        PlainLines().format(record(text.replace("\n", ""), path=text)),
+    ]
 
     assert len(lines[0].splitlines()) == 1
     assert json.loads(lines[0])["message"] == text
@@ -35,12 +47,16 @@ def test_nothing_in_a_record_ends_its_line_or_steers_a_terminal(text):
 
 
 def test_a_line_for_people_is_the_sentence_with_the_fields():
-    assert PlainLines().format(record("it is full", path="a.md")) == "warning: it is full path='a.md'"
+    assert (
+        PlainLines().format(record("it is full", path="a.md")) == "warning: it is full path='a.md'"
+    )
     assert PlainLines().format(record("it is full")) == "warning: it is full"
 
 
 def test_a_failure_has_its_traceback():
-    assert "ValueError: why" in json.loads(JsonLines().format(record("x", failed=True)))["traceback"]
+    assert (
+        "ValueError: why" in json.loads(JsonLines().format(record("x", failed=True)))["traceback"]
+    )
     assert PlainLines().format(record("x", failed=True)).endswith("ValueError: why")
 
 
@@ -53,4 +69,9 @@ def test_a_line_of_the_log_is_read_by_people_as_a_sentence():
 
     said = read_line(line)
     assert said.endswith(" warning kept two lines path=a b.md n=3")
-    assert [read_line(odd) for odd in ("", "not JSON\n", "[1]", "{}")] == ["", "not JSON", "[1]", "{}"]
+    assert [read_line(odd) for odd in ("", "not JSON\n", "[1]", "{}")] == [
+        "",
+        "not JSON",
+        "[1]",
+        "{}",
+    ]

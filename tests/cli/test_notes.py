@@ -8,15 +8,22 @@ from tests.cli.typed import PARACHUTE, Typed
 
 
 def test_a_note_is_made_found_and_read(running: Typed):
-    assert running.does("new", "Inbox/Stilts", "# Stilts\n\nThe zanzibar walk.\n\n## Facts\n- tall\n\n### Deeper\n- x\n## End") == (
-        "Made Inbox/Stilts.md.\n"
-    )
+    assert running.does(
+        "new",
+        "Inbox/Stilts",
+        "# Stilts\n\nThe zanzibar walk.\n\n## Facts\n- tall\n\n### Deeper\n- x\n## End",
+    ) == ("Made Inbox/Stilts.md.\n")
     running.until(lambda: running.json("search", "zanzibar")["results"])
 
-    assert "Inbox/Stilts.md\n    # Stilts The zanzibar walk." in running.does("search", "zanzibar", "--in", "Inbox")
+    assert "Inbox/Stilts.md\n    # Stilts The zanzibar walk." in running.does(
+        "search", "zanzibar", "--in", "Inbox"
+    )
     assert running.does("search", "zanzibar", "--in", "Projects") == "No note was found.\n"
     assert running.does("read", "Inbox/Stilts.md").endswith("- x\n## End\n")
-    assert running.does("read", "Inbox/Stilts", "--section", "facts") == "## Facts\n- tall\n\n### Deeper\n- x\n"
+    assert (
+        running.does("read", "Inbox/Stilts", "--section", "facts")
+        == "## Facts\n- tall\n\n### Deeper\n- x\n"
+    )
     assert running.json("read", "Inbox/Stilts")["title"] == "Stilts"
 
 
@@ -31,10 +38,13 @@ def test_what_is_there_is_not_replaced_and_what_is_not_there_is_said(running: Ty
 
 
 def test_reading_a_folder_names_its_context_file_and_how_to_read_it(running: Typed):
-    assert "Projects/garden is a folder; `parachute read Projects/garden/AGENTS.md` shows its context file" in running.fails(
-        1, "read", "Projects/garden"
+    assert (
+        "Projects/garden is a folder; `parachute read Projects/garden/AGENTS.md` shows its "
+        "context file" in running.fails(1, "read", "Projects/garden")
     )
-    assert "parachute read Projects/garden/AGENTS.md" in running.fails(1, "read", "Projects/garden/", "--json")
+    assert "parachute read Projects/garden/AGENTS.md" in running.fails(
+        1, "read", "Projects/garden/", "--json"
+    )
     (running.vault / "My Plans").mkdir()
 
     said = running.fails(1, "read", "My Plans")
@@ -45,7 +55,12 @@ def test_reading_a_folder_names_its_context_file_and_how_to_read_it(running: Typ
 
 def test_a_note_is_made_of_what_comes_in(running: Typed):
     done = subprocess.run(
-        [*PARACHUTE, "new", "Inbox/Piped", "-"], env=running.env(), input="from a pipe", capture_output=True, text=True, check=True
+        [*PARACHUTE, "new", "Inbox/Piped", "-"],
+        env=running.env(),
+        input="from a pipe",
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert done.stdout == "Made Inbox/Piped.md.\n"

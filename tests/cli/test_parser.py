@@ -14,7 +14,9 @@ from parachuted.cli.parser import AUDIT_TYPES, make_parser, parse
 from tests.cli.typed import PARACHUTE, Typed
 
 
-def parsers(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
+def parsers(
+    parser: argparse.ArgumentParser, words: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
     yield words, parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -54,7 +56,9 @@ def test_the_help_of_every_command_reads_as_documentation(words):
         assert action.help or isinstance(action, argparse._SubParsersAction), action
 
 
-@pytest.mark.parametrize("words", [words for words in ALL if not ALL[words].get_default("run")], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [words for words in ALL if not ALL[words].get_default("run")], ids=" ".join
+)
 def test_a_group_without_a_command_lists_its_commands_and_is_wrong_use(words, capsys):
     with pytest.raises(SystemExit) as ended:
         main(list(words))
@@ -84,7 +88,20 @@ def test_help_succeeds_and_nothing_at_all_is_wrong_use(capsys):
 
 
 @pytest.mark.parametrize(
-    "words", ["nonsense", "why", "undo", "bubble", "bubble plan", "service", "auth", "start --port x", "status x", "config set port", "--x"]
+    "words",
+    [
+        "nonsense",
+        "why",
+        "undo",
+        "bubble",
+        "bubble plan",
+        "service",
+        "auth",
+        "start --port x",
+        "status x",
+        "config set port",
+        "--x",
+    ],
 )
 def test_what_makes_no_sense_is_wrong_use(words, capsys):
     with pytest.raises(SystemExit) as ended:
@@ -121,9 +138,17 @@ def test_every_command_is_found():
             more = ["bash"] if words == ("completion",) else more
             more = ["ANTHROPIC_API_KEY"] if words == ("auth", "set") else more
             more = ["n"] if words[0] == "modules" and words[-1] not in {"list", "status"} else more
-            more = ["s"] if words[0] == "suggestions" and words[-1] in {"show", "approve", "reject", "edit"} else more
+            more = (
+                ["s"]
+                if words[0] == "suggestions" and words[-1] in {"show", "approve", "reject", "edit"}
+                else more
+            )
             more = ["p"] if words[0] == "permissions" and words[-1] != "list" else more
-            more = {("agents", "trust"): ["f"], ("agents", "run"): ["a", "p"], ("sandbox", "explain"): ["a"]}.get(words, more)
+            more = {
+                ("agents", "trust"): ["f"],
+                ("agents", "run"): ["a", "p"],
+                ("sandbox", "explain"): ["a"],
+            }.get(words, more)
             more = ["f@r"] if words in {("history",), ("diff",), ("restore",)} else more
             command, _ = parse([*words, *more])
             assert f"`parachute {' '.join(words)}" in (command.__doc__ or ""), words
@@ -131,12 +156,18 @@ def test_every_command_is_found():
 
 def test_a_reader_that_stops_reading_is_no_failure_to_complain_of(typed: Typed):
     done = subprocess.run(
-        ["sh", "-c", f"{' '.join(PARACHUTE)} config | true"], env=typed.env(), capture_output=True, text=True, check=False
+        ["sh", "-c", f"{' '.join(PARACHUTE)} config | true"],
+        env=typed.env(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stderr == ""
 
 
-def test_a_mistake_shows_what_a_name_that_the_shell_filled_in_would_hide(capsys: pytest.CaptureFixture[str]):
+def test_a_mistake_shows_what_a_name_that_the_shell_filled_in_would_hide(
+    capsys: pytest.CaptureFixture[str],
+):
     with pytest.raises(SystemExit):
         parse(["doctor", "a\x1b[2J\nparachute: all is well\u202e.md"])
 

@@ -18,7 +18,11 @@ def test_the_versions_of_a_file_are_a_table(running: Typed):
     run = run_of(running)
     told = running.does("history", NOTE, cwd=running.vault)
 
-    assert re.search(rf"^[0-9a-f]{{12}} +\d{{4}}-\d\d-\d\d .* curator +\+\d+ -\d+ +{run} +changed$", told, re.MULTILINE)
+    assert re.search(
+        rf"^[0-9a-f]{{12}} +\d{{4}}-\d\d-\d\d .* curator +\+\d+ -\d+ +{run} +changed$",
+        told,
+        re.MULTILINE,
+    )
     assert re.search(r"^[0-9a-f]{12} +\(unseen\) +you +\+\d+ -0 +created$", told, re.MULTILINE)
     assert "parachute restore AGENTS.md@VERSION" in told
     assert "older: parachute history" in running.does("history", NOTE, "-n", "1")
@@ -29,7 +33,12 @@ def test_the_versions_of_a_file_are_a_table(running: Typed):
 def test_a_change_of_a_text_that_is_not_known_is_not_counted_in_lines(running: Typed):
     first = running.json("history", GARDEN)["versions"][-1]
 
-    assert (first["kind"], first["by"], first["added"], first["removed"]) == ("changed", "person", None, None)
+    assert (first["kind"], first["by"], first["added"], first["removed"]) == (
+        "changed",
+        "person",
+        None,
+        None,
+    )
 
 
 def test_what_a_run_changed_is_shown_file_by_file(running: Typed):
@@ -66,4 +75,6 @@ def test_what_names_no_version_is_told_what_does(running: Typed):
 
 
 def test_the_doctor_tells_the_size_of_the_history(running: Typed):
-    assert re.search(r"^history  \d+ writes? since .* take \d+\.\d MB$", running.does("doctor"), re.MULTILINE)
+    assert re.search(
+        r"^history  \d+ writes? since .* take \d+\.\d MB$", running.does("doctor"), re.MULTILINE
+    )

@@ -9,7 +9,9 @@ from tests.cli.typed import Typed
 from tests.stories.life import Live
 
 
-async def test_what_an_agent_asks_for_is_listed_allowed_and_denied(live: Live, home, vault, tmp_path):
+async def test_what_an_agent_asks_for_is_listed_allowed_and_denied(
+    live: Live, home, vault, tmp_path
+):
     typed = Typed(home=home, vault=vault, folder=tmp_path)
 
     async def does(*words: str) -> str:
@@ -24,22 +26,47 @@ async def test_what_an_agent_asks_for_is_listed_allowed_and_denied(live: Live, h
             PermissionRequest(kind="write", what="b.md"),
         ]
         async with asyncio.TaskGroup() as group:
-            runs = [group.create_task(asked.ask(run="r1", session="s1", agent="work/helper", wish=wish)) for wish in wishes]
+            runs = [
+                group.create_task(asked.ask(run="r1", session="s1", agent="work/helper", wish=wish))
+                for wish in wishes
+            ]
             await life.until(lambda: len(asked.pending()) == 3)
             first, second, third = asked.pending()
             listed = (await does("list")).splitlines()
-            asked_for = [line for line in listed if line.startswith(("wants", "which", "agent", "says"))]
-            assert [line.split()[1].rstrip(",") for line in listed if line.startswith("question")] == [first.id, second.id, third.id]
-            assert asked_for[:4] == ["agent     | work/helper", "wants       read", "which     | Diary/a.md", "says      | it is named"]
+            asked_for = [
+                line for line in listed if line.startswith(("wants", "which", "agent", "says"))
+            ]
+            assert [
+                line.split()[1].rstrip(",") for line in listed if line.startswith("question")
+            ] == [first.id, second.id, third.id]
+            assert asked_for[:4] == [
+                "agent     | work/helper",
+                "wants       read",
+                "which     | Diary/a.md",
+                "says      | it is named",
+            ]
             assert asked_for[6] == "which     | git log as root"
-            assert await does("allow", first.id) == "work/helper: read Diary/a.md is allowed once.\n"
+            assert (
+                await does("allow", first.id) == "work/helper: read Diary/a.md is allowed once.\n"
+            )
             assert (
                 await does("allow", "--session", second.id)
-                == "work/helper: bash git log as root is allowed for as long as its session lasts.\n"
+                == "work/helper: bash git log as root is allowed for as long as its session "
+                "lasts.\n"
             )
-            assert await does("deny", third.id) == "work/helper: write b.md is denied, and not asked again.\n"
+            assert (
+                await does("deny", third.id)
+                == "work/helper: write b.md is denied, and not asked again.\n"
+            )
         assert [one.result() for one in runs] == [True, True, False]
         assert "never     | work/helper write b.md" in await does("list")
-        assert await does("forget", "work/helper") == "work/helper may ask again: 1 answer forgotten.\n"
-        assert (await does("forget", "helper")).startswith("Nothing was denied to helper for ever; `parachute permissions list` shows")
-        assert "parachute permissions list" in await asyncio.to_thread(typed.fails, 1, "permissions", "allow", "p-0")
+        assert (
+            await does("forget", "work/helper")
+            == "work/helper may ask again: 1 answer forgotten.\n"
+        )
+        assert (await does("forget", "helper")).startswith(
+            "Nothing was denied to helper for ever; `parachute permissions list` shows"
+        )
+        assert "parachute permissions list" in await asyncio.to_thread(
+            typed.fails, 1, "permissions", "allow", "p-0"
+        )

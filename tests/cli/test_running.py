@@ -20,18 +20,32 @@ def test_auth_status_tells_of_the_running_daemon_and_not_of_this_terminal(typed:
     assert said.startswith(f"The daemon (pid {typed.started()[0]}, watching {typed.vault}):")
     assert "found    the environment variable ANTHROPIC_AUTH_TOKEN: set" in said
     assert (
-        "Agent: claude, with the model server at http://localhost:1, with the key from the environment variable ANTHROPIC_AUTH_TOKEN."
+        "Agent: claude, with the model server at http://localhost:1, with the key from the "
+        "environment variable ANTHROPIC_AUTH_TOKEN." in said
+    )
+    assert (
+        "note  the daemon was started with ANTHROPIC_AUTH_TOKEN, which this terminal does not have"
         in said
     )
-    assert "note  the daemon was started with ANTHROPIC_AUTH_TOKEN, which this terminal does not have" in said
-    assert "note  this terminal has CLAUDE_CODE_OAUTH_TOKEN, which the daemon was started without; to use it: `parachute restart`" in said
+    assert (
+        "note  this terminal has CLAUDE_CODE_OAUTH_TOKEN, which the daemon was started without; "
+        "to use it: `parachute restart`" in said
+    )
     assert "SECRET" not in said + typed.does("auth", "status", "--json")
 
 
 def test_doctor_tells_where_the_daemon_is_not_what_the_settings_say(running: Typed, monkeypatch):
     said_by_doctor = running.does("doctor", PARACHUTE_VAULT="/srv/notes")
-    assert f"note     the daemon was started on {running.vault}; the settings say /srv/notes" in said_by_doctor
-    record = {"version": "0.0.9", "vault": str(running.vault), "started": "2000-01-01T00:00:00+00:00", "flags": {}}
+    assert (
+        f"note     the daemon was started on {running.vault}; the settings say /srv/notes"
+        in said_by_doctor
+    )
+    record = {
+        "version": "0.0.9",
+        "vault": str(running.vault),
+        "started": "2000-01-01T00:00:00+00:00",
+        "flags": {},
+    }
     (running.home / "config.yaml").touch()
     monkeypatch.setenv("PARACHUTE_HOME", str(running.home))
     said = find_differences(record, load_settings(running.home, {}, {"vault": str(running.vault)}))
@@ -47,14 +61,22 @@ def test_status_tells_when_the_daemon_is_of_another_version(running: Typed, monk
     monkeypatch.setattr("parachuted.cli.status.__version__", "0.2.0")
 
     assert main(["status"]) == 0
-    assert "version  this command is 0.2.0; `parachute restart` starts that one" in capsys.readouterr().out
+    assert (
+        "version  this command is 0.2.0; `parachute restart` starts that one"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_login_for_a_service_is_kept_in_the_home_and_found_by_the_daemon(typed: Typed):
     words = [*PARACHUTE, "auth", "set", "ANTHROPIC_API_KEY"]
-    subprocess.run(words, env=typed.env(), input="sk-SECRET\n", text=True, check=True, capture_output=True)
+    subprocess.run(
+        words, env=typed.env(), input="sk-SECRET\n", text=True, check=True, capture_output=True
+    )
     file = typed.home / "logins.env"
-    assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == ("ANTHROPIC_API_KEY=sk-SECRET\n", 0o600)
+    assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == (
+        "ANTHROPIC_API_KEY=sk-SECRET\n",
+        0o600,
+    )
 
     typed.does("start", "--vault", str(typed.vault), "--port", "0")
     said = typed.does("auth", "status")
@@ -63,6 +85,8 @@ def test_a_login_for_a_service_is_kept_in_the_home_and_found_by_the_daemon(typed
     assert "note" not in said
 
     file.chmod(0o644)
-    assert f"{file} can be read by others, so it is not used; `chmod 600` it" in typed.does("restart") + typed.does("auth", "status")
+    assert f"{file} can be read by others, so it is not used; `chmod 600` it" in typed.does(
+        "restart"
+    ) + typed.does("auth", "status")
     subprocess.run(words, env=typed.env(), input="\n", text=True, check=True, capture_output=True)
     assert file.read_text() == ""

@@ -1,4 +1,5 @@
-"""Service: install, uninstall and status say what they did, touch only their own file, and never claim more than they saw.
+"""Service: install, uninstall and status say what they did, touch only their own file, and never
+claim more than they saw.
 
 The supervisors are stand-ins on the PATH that write down how they were called; the files are real.
 """
@@ -70,7 +71,9 @@ def files_below(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if not path.is_dir()]
 
 
-def test_install_writes_the_unit_and_starts_it(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
+def test_install_writes_the_unit_and_starts_it(
+    systemd: Supervisor, wanted: ServiceTarget, commands: Commands
+):
     calls = commands("systemctl")
 
     outcome = install(wanted, systemd)
@@ -88,13 +91,17 @@ def test_install_writes_the_unit_and_starts_it(systemd: Supervisor, wanted: Serv
     ]
 
 
-def test_install_writes_the_property_list_and_starts_it(launchd: Supervisor, wanted: ServiceTarget, commands: Commands):
+def test_install_writes_the_property_list_and_starts_it(
+    launchd: Supervisor, wanted: ServiceTarget, commands: Commands
+):
     calls = commands("launchctl")
 
     outcome = install(wanted, launchd)
 
     assert outcome.code == service.OK
-    assert plistlib.loads(launchd.file.read_bytes())["EnvironmentVariables"] == {"PARACHUTE_HOME": str(wanted.home)}
+    assert plistlib.loads(launchd.file.read_bytes())["EnvironmentVariables"] == {
+        "PARACHUTE_HOME": str(wanted.home)
+    }
     assert calls.read_text().splitlines() == [
         "launchctl print gui/501",
         "launchctl enable gui/501/parachuted",
@@ -103,7 +110,9 @@ def test_install_writes_the_property_list_and_starts_it(launchd: Supervisor, wan
     ]
 
 
-def test_install_makes_a_private_home_for_the_service_to_write(supervisor: Supervisor, wanted: ServiceTarget, commands: Commands):
+def test_install_makes_a_private_home_for_the_service_to_write(
+    supervisor: Supervisor, wanted: ServiceTarget, commands: Commands
+):
     commands()
 
     install(wanted, supervisor)
@@ -112,7 +121,9 @@ def test_install_makes_a_private_home_for_the_service_to_write(supervisor: Super
     assert (wanted.home / "logs").is_dir()
 
 
-def test_where_nothing_answers_install_says_what_to_run(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
+def test_where_nothing_answers_install_says_what_to_run(
+    systemd: Supervisor, wanted: ServiceTarget, commands: Commands
+):
     commands()
 
     outcome = install(wanted, systemd)
@@ -124,7 +135,9 @@ def test_where_nothing_answers_install_says_what_to_run(systemd: Supervisor, wan
     assert "It runs now" not in outcome.text
 
 
-def test_a_daemon_that_ends_at_once_is_not_called_running(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
+def test_a_daemon_that_ends_at_once_is_not_called_running(
+    systemd: Supervisor, wanted: ServiceTarget, commands: Commands
+):
     calls = commands("systemctl", failing="*is-active*")
 
     outcome = service.install(wanted, systemd)
@@ -134,14 +147,18 @@ def test_a_daemon_that_ends_at_once_is_not_called_running(systemd: Supervisor, w
     assert calls.read_text().count("is-active") == 1
 
 
-def test_a_daemon_is_watched_until_it_has_settled(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
+def test_a_daemon_is_watched_until_it_has_settled(
+    systemd: Supervisor, wanted: ServiceTarget, commands: Commands
+):
     calls = commands("systemctl")
 
     assert service.install(wanted, systemd, settle_s=0.5).code == service.OK
     assert calls.read_text().count("is-active") > 1
 
 
-def test_a_supervisor_that_refuses_is_quoted(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
+def test_a_supervisor_that_refuses_is_quoted(
+    systemd: Supervisor, wanted: ServiceTarget, commands: Commands
+):
     commands("systemctl", failing="*restart*")
 
     outcome = install(wanted, systemd)
@@ -150,7 +167,9 @@ def test_a_supervisor_that_refuses_is_quoted(systemd: Supervisor, wanted: Servic
     assert "systemctl --user restart parachute.service ended with 5: it says no" in outcome.text
 
 
-def test_installing_again_replaces_and_restarts(supervisor: Supervisor, wanted: ServiceTarget, commands: Commands, tmp_path: Path):
+def test_installing_again_replaces_and_restarts(
+    supervisor: Supervisor, wanted: ServiceTarget, commands: Commands, tmp_path: Path
+):
     calls = commands("systemctl", "launchctl")
     install(wanted, supervisor)
     other = tmp_path / "other vault"
@@ -162,13 +181,20 @@ def test_installing_again_replaces_and_restarts(supervisor: Supervisor, wanted: 
     assert outcome.code == service.OK
     assert supervisor.name == "launchd" or str(other) in supervisor.file.read_text()
     stop = calls.read_text().splitlines()[1]
-    assert stop in {"systemctl --user disable --now parachute.service", "launchctl bootout gui/1000/parachuted"}
+    assert stop in {
+        "systemctl --user disable --now parachute.service",
+        "launchctl bootout gui/1000/parachuted",
+    }
 
 
-def test_without_a_vault_nothing_is_installed(supervisor: Supervisor, tmp_path: Path, commands: Commands):
+def test_without_a_vault_nothing_is_installed(
+    supervisor: Supervisor, tmp_path: Path, commands: Commands
+):
     commands("systemctl", "launchctl")
 
-    outcome = install(ServiceTarget(vault=tmp_path / "no vault", home=tmp_path / "home"), supervisor)
+    outcome = install(
+        ServiceTarget(vault=tmp_path / "no vault", home=tmp_path / "home"), supervisor
+    )
 
     assert outcome.code == service.FAILED
     assert f"parachute init '{tmp_path}/no vault'" in outcome.text
@@ -211,7 +237,9 @@ def test_a_link_in_the_unit_s_place_is_somebody_else_s(
     assert systemd.file.readlink() == elsewhere
 
 
-def test_uninstall_removes_exactly_what_install_wrote(supervisor: Supervisor, wanted: ServiceTarget, commands: Commands, tmp_path: Path):
+def test_uninstall_removes_exactly_what_install_wrote(
+    supervisor: Supervisor, wanted: ServiceTarget, commands: Commands, tmp_path: Path
+):
     calls = commands("systemctl", "launchctl")
     neighbour = supervisor.file.with_name("other.service")
     neighbour.parent.mkdir(parents=True)
@@ -226,10 +254,14 @@ def test_uninstall_removes_exactly_what_install_wrote(supervisor: Supervisor, wa
     assert files_below(tmp_path / "me") == [neighbour]
     assert (wanted.vault / "note.md").read_text() == "mine"
     assert wanted.home.is_dir()
-    assert calls.read_text().splitlines()[1:] == [" ".join(command) for command in (*supervisor.unload, *supervisor.forget)]
+    assert calls.read_text().splitlines()[1:] == [
+        " ".join(command) for command in (*supervisor.unload, *supervisor.forget)
+    ]
 
 
-def test_a_service_that_cannot_be_stopped_keeps_its_file(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
+def test_a_service_that_cannot_be_stopped_keeps_its_file(
+    systemd: Supervisor, wanted: ServiceTarget, commands: Commands
+):
     commands("systemctl", failing="*disable*")
     install(wanted, systemd)
 
@@ -259,19 +291,27 @@ def test_uninstall_where_nothing_answers_removes_the_file_and_the_link_to_it(
 def test_uninstalling_nothing_is_no_failure(supervisor: Supervisor, commands: Commands):
     commands()
 
-    assert service.uninstall(supervisor) == service.ServiceOutcome(text=f"Nothing is installed: there is no {supervisor.file}.")
+    assert service.uninstall(supervisor) == service.ServiceOutcome(
+        text=f"Nothing is installed: there is no {supervisor.file}."
+    )
 
 
-def test_status_tells_a_running_service(supervisor: Supervisor, wanted: ServiceTarget, commands: Commands):
+def test_status_tells_a_running_service(
+    supervisor: Supervisor, wanted: ServiceTarget, commands: Commands
+):
     commands("systemctl", "launchctl")
     install(wanted, supervisor)
 
     outcome = service.status(supervisor)
 
-    assert outcome == service.ServiceOutcome(text=f"installed: yes ({supervisor.file})\nenabled:   yes\nrunning:   yes", code=0)
+    assert outcome == service.ServiceOutcome(
+        text=f"installed: yes ({supervisor.file})\nenabled:   yes\nrunning:   yes", code=0
+    )
 
 
-def test_status_tells_an_installed_service_that_does_not_run(supervisor: Supervisor, wanted: ServiceTarget, commands: Commands):
+def test_status_tells_an_installed_service_that_does_not_run(
+    supervisor: Supervisor, wanted: ServiceTarget, commands: Commands
+):
     commands("systemctl", "launchctl", failing="*is-active*", state="not running")
     install(wanted, supervisor)
 
@@ -291,7 +331,9 @@ def test_status_does_not_guess_where_nothing_answers(supervisor: Supervisor, com
     assert outcome.text.splitlines()[1:3] == ["enabled:   unknown", "running:   unknown"]
 
 
-def test_status_tells_that_the_file_was_edited(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
+def test_status_tells_that_the_file_was_edited(
+    systemd: Supervisor, wanted: ServiceTarget, commands: Commands
+):
     commands()
     install(wanted, systemd)
     systemd.file.write_text(systemd.file.read_text().replace("UMask=0077", "UMask=0022"))
@@ -300,7 +342,9 @@ def test_status_tells_that_the_file_was_edited(systemd: Supervisor, wanted: Serv
     assert "edited since" in service.status(systemd).text
 
 
-def test_a_place_that_cannot_be_written_is_named(systemd: Supervisor, wanted: ServiceTarget, commands: Commands):
+def test_a_place_that_cannot_be_written_is_named(
+    systemd: Supervisor, wanted: ServiceTarget, commands: Commands
+):
     commands()
     systemd.file.parents[2].parent.mkdir(parents=True)
     systemd.file.parents[2].write_text("a file where a folder should be")
@@ -312,17 +356,25 @@ def test_a_place_that_cannot_be_written_is_named(systemd: Supervisor, wanted: Se
 def test_this_person_s_own_session_is_meant(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.platform", "linux")
 
-    assert service.this_supervisor(Path.home() / ".parachute").file == Path.home() / ".config/systemd/user/parachute.service"
+    assert (
+        service.this_supervisor(Path.home() / ".parachute").file
+        == Path.home() / ".config/systemd/user/parachute.service"
+    )
 
 
-def test_each_home_has_a_service_of_its_own(wanted: ServiceTarget, commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_each_home_has_a_service_of_its_own(
+    wanted: ServiceTarget, commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("HOME", str(tmp_path / "me"))
     commands("systemctl")
     mine = ServiceTarget(vault=wanted.vault, home=tmp_path / "me/.parachute")
     for one in (mine, wanted):
         assert install(one, service.this_supervisor(one.home)).code == service.OK
-    assert [str(one.home) in service.this_supervisor(one.home).file.read_text() for one in (mine, wanted)] == [True, True]
+    assert [
+        str(one.home) in service.this_supervisor(one.home).file.read_text()
+        for one in (mine, wanted)
+    ] == [True, True]
 
     service.uninstall(service.this_supervisor(wanted.home))
     assert [file.name for file in files_below(tmp_path / "me/.config")] == ["parachute.service"]
@@ -342,7 +394,9 @@ def test_the_service_of_another_home_under_the_plain_name_is_kept(
     assert systemd.file.read_bytes() == before
 
 
-def test_the_service_takes_the_vault_from_the_settings(wanted: ServiceTarget, systemd: Supervisor, commands: Commands):
+def test_the_service_takes_the_vault_from_the_settings(
+    wanted: ServiceTarget, systemd: Supervisor, commands: Commands
+):
     commands("systemctl")
     install(wanted, systemd)
 

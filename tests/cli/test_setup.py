@@ -30,16 +30,29 @@ def test_init_makes_a_vault_from_the_template_and_remembers_it(run, tmp_path):
     assert code == 0
     assert said.startswith(f"Made {tmp_path / 'Notes'}")
     made = {file.relative_to(tmp_path / "Notes") for file in (tmp_path / "Notes").rglob("*")}
-    assert made == {file.relative_to(bundled_folder("vault-template")) for file in bundled_folder("vault-template").rglob("*")}
+    assert made == {
+        file.relative_to(bundled_folder("vault-template"))
+        for file in bundled_folder("vault-template").rglob("*")
+    }
     assert run("vault") == (0, f"{tmp_path / 'Notes'}\n", "")
 
 
 def test_init_without_a_path_makes_the_vault_of_the_settings(run, tmp_path):
     began = time.time()
-    assert run("init")[1] == f"Made {tmp_path / 'Parachute'}, with a few notes to begin with.\n`parachute start` watches it.\n"
-    assert min(note.stat().st_mtime for note in (tmp_path / "Parachute").rglob("*.md")) >= began - 1, "the notes are new"
+    assert (
+        run("init")[1]
+        == f"Made {tmp_path / 'Parachute'}, with a few notes to begin with.\n`parachute start` "
+        "watches it.\n"
+    )
+    assert (
+        min(note.stat().st_mtime for note in (tmp_path / "Parachute").rglob("*.md")) >= began - 1
+    ), "the notes are new"
     made = str(tmp_path / "Parachute")
-    assert json.loads(run("vault", "--json")[1]) == {"vault": made, "exists": True, "settings": made}
+    assert json.loads(run("vault", "--json")[1]) == {
+        "vault": made,
+        "exists": True,
+        "settings": made,
+    }
 
 
 def test_init_leaves_what_is_there(run, vault):
@@ -60,7 +73,11 @@ def test_init_says_when_it_cannot(run, tmp_path):
 
 def test_vault_set_takes_a_folder_that_is_there(run, vault, home, monkeypatch):
     monkeypatch.chdir(vault.parent)
-    assert run("vault", "set", "vault") == (0, f"The vault is {vault} from the next start on.\n", "")
+    assert run("vault", "set", "vault") == (
+        0,
+        f"The vault is {vault} from the next start on.\n",
+        "",
+    )
     assert run("vault")[1] == f"{vault}\n"
     code, _, complaint = run("vault", "set", "nowhere")
     assert (code, "there is no folder" in complaint) == (1, True)
@@ -71,7 +88,9 @@ def test_vault_set_takes_a_folder_that_is_there(run, vault, home, monkeypatch):
 
 def test_config_shows_every_setting_and_sets_one(run):
     keys = [described.key for described in describe_settings()]
-    assert run("config", "set", "budget.runs_per_day", "7")[1].startswith("budget.runs_per_day is 7 from")
+    assert run("config", "set", "budget.runs_per_day", "7")[1].startswith(
+        "budget.runs_per_day is 7 from"
+    )
     code, said, _ = run("config")
     listed = json.loads(run("config", "--json")[1])
 
@@ -84,11 +103,23 @@ def test_config_shows_every_setting_and_sets_one(run):
 
 def test_config_shows_no_password_in_an_address(run):
     said = run("config", "set", "agent.base_url", "http://me:hush@localhost:1234")[1]
-    assert "hush" not in said + run("config")[1] + run("config", "--json")[1] + run("auth", "status")[1]
+    assert (
+        "hush"
+        not in said + run("config")[1] + run("config", "--json")[1] + run("auth", "status")[1]
+    )
     assert "http://[secret]@localhost:1234" in said
 
 
-@pytest.mark.parametrize("wrong", [("port", "many"), ("ports", "1"), ("budget", "1"), ("agent.backend", "magic"), ("host", "my computer")])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("port", "many"),
+        ("ports", "1"),
+        ("budget", "1"),
+        ("agent.backend", "magic"),
+        ("host", "my computer"),
+    ],
+)
 def test_config_set_refuses_what_is_no_setting_and_writes_nothing(run, home, wrong):
     code, _, complaint = run("config", "set", *wrong)
 
@@ -103,7 +134,13 @@ def test_auth_status_tells_what_was_found_and_never_the_secret(run, tmp_path, mo
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-SECRET")
     else:
         (tmp_path / ".claude").mkdir()
-        login = {"claudeAiOauth": {"accessToken": "sk-ant-SECRET", "refreshToken": "SECRET", "expiresAt": 99999999999999}}
+        login = {
+            "claudeAiOauth": {
+                "accessToken": "sk-ant-SECRET",
+                "refreshToken": "SECRET",
+                "expiresAt": 99999999999999,
+            }
+        }
         (tmp_path / ".claude/.credentials.json").write_text(json.dumps(login))
         (tmp_path / ".claude/.credentials.json").chmod(0o600)
     code, said, _ = run("auth", "status")
@@ -135,7 +172,9 @@ def test_service_status_is_told_as_text_and_as_a_document(run, monkeypatch, tmp_
 def test_one_setting_is_told_and_taken_back(run):
     run("config", "set", "agent.max_turns", "7")
     assert run("config", "get", "agent.max_turns") == (0, "7\n", "")
-    assert run("config", "unset", "agent.max_turns")[1].startswith("agent.max_turns is 12, its default")
+    assert run("config", "unset", "agent.max_turns")[1].startswith(
+        "agent.max_turns is 12, its default"
+    )
     assert run("config", "get", "agent.max_turns")[1] == "12\n"
     assert run("config", "get", "agent.max_turn")[0] == 2
     assert run("config", "unset", "agent.max_turn")[0] == 2

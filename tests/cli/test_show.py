@@ -10,15 +10,27 @@ from parachuted.cli.show import escape, say, say_diff, say_json, say_table, say_
 
 
 def test_what_steers_a_terminal_is_shown_and_not_sent():
-    assert escape("\x1b[31m\r\0\x7f\x9b\u2028\u202e\u2066\u200f") == "\\x1b[31m\\x0d\\x00\\x7f\\x9b\\u2028\\u202e\\u2066\\u200f"
-    assert escape("h\xe9llo \u65e5\u672c \U0001f469\u200d\U0001f33e\ta\nb") == "h\xe9llo \u65e5\u672c \U0001f469\u200d\U0001f33e\ta\nb"
+    assert (
+        escape("\x1b[31m\r\0\x7f\x9b\u2028\u202e\u2066\u200f")
+        == "\\x1b[31m\\x0d\\x00\\x7f\\x9b\\u2028\\u202e\\u2066\\u200f"
+    )
+    assert (
+        escape("h\xe9llo \u65e5\u672c \U0001f469\u200d\U0001f33e\ta\nb")
+        == "h\xe9llo \u65e5\u672c \U0001f469\u200d\U0001f33e\ta\nb"
+    )
     assert escape("b\udcff") == "b\\udcff"
 
 
 def test_no_control_character_and_no_surrogate_passes():
-    passed = {escape(chr(code)) for code in range(0x3000)} | {escape(chr(code)) for code in range(0xD800, 0xE000)}
+    passed = {escape(chr(code)) for code in range(0x3000)} | {
+        escape(chr(code)) for code in range(0xD800, 0xE000)
+    }
 
-    assert {text for text in passed if len(text) == 1 and unicodedata.category(text) in {"Cc", "Cs", "Zl", "Zp"}} == {"\n", "\t"}
+    assert {
+        text
+        for text in passed
+        if len(text) == 1 and unicodedata.category(text) in {"Cc", "Cs", "Zl", "Zp"}
+    } == {"\n", "\t"}
 
 
 def test_a_table_has_columns_under_their_heads(capsys):
@@ -42,11 +54,17 @@ DIFF = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\x0cline\n+new\x1b[2J\u2028line\n sam
 
 def test_a_diff_is_plain_where_it_is_no_terminal(capsys):
     say_diff(DIFF)
-    assert capsys.readouterr().out == "  --- a/x\n  +++ b/x\n  @@ -1 +1 @@\n  -old\\x0cline\n  +new\\x1b[2J\\u2028line\n   same\n"
+    assert (
+        capsys.readouterr().out
+        == "  --- a/x\n  +++ b/x\n  @@ -1 +1 @@\n  -old\\x0cline\n  +new\\x1b[2J\\u2028line\n   "
+        "same\n"
+    )
 
 
 @pytest.mark.parametrize("no_colour", [False, True])
-def test_a_diff_has_colours_on_a_terminal_unless_they_are_not_wanted(capsys, monkeypatch, no_colour):
+def test_a_diff_has_colours_on_a_terminal_unless_they_are_not_wanted(
+    capsys, monkeypatch, no_colour
+):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
     if no_colour:
@@ -71,4 +89,8 @@ def test_a_line_break_in_what_is_said_begins_no_line(capsys):
     say()
     say_text("two\nlines\n\nof an answer")
 
-    assert capsys.readouterr().out == "run: changed - all well problem  forged again\n\nA paragraph.\n\n\ntwo\nlines\n\nof an answer\n"
+    assert (
+        capsys.readouterr().out
+        == "run: changed - all well problem  forged again\n\nA paragraph.\n\n\ntwo\nlines\n\nof "
+        "an answer\n"
+    )

@@ -14,7 +14,9 @@ from tests.cli.typed import Typed
 def test_it_tells_in_a_few_lines_how_the_daemon_is(running: Typed):
     lines = running.does("status").splitlines()
 
-    assert lines[0].startswith(f"parachuted 0.1.0 is ok: pid {running.started()[0]}, http://127.0.0.1:")
+    assert lines[0].startswith(
+        f"parachuted 0.1.0 is ok: pid {running.started()[0]}, http://127.0.0.1:"
+    )
     assert lines[1].startswith(f"vault    {running.vault}: ")
     assert [line.split()[0] for line in lines[1:5]] == ["vault", "agent", "tasks", "budget"]
 
@@ -28,13 +30,20 @@ def test_short_and_whole_command_lines_say_the_same(running: Typed):
 
 def test_asked_in_the_short_way_it_loads_no_parser(running: Typed):
     code = "import sys; from parachuted.cli import main; main(['status']); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], env=running.env(), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=running.env(), capture_output=True, text=True, check=True
+    )
 
-    assert not {"argparse", "asyncio", "pathlib", "typing"} & set(done.stdout.splitlines()[-1].split())
+    assert not {"argparse", "asyncio", "pathlib", "typing"} & set(
+        done.stdout.splitlines()[-1].split()
+    )
 
 
 def test_without_a_daemon_it_says_so(home, capsys):
     with pytest.raises(NoDaemonError):
         status.tell_status(as_json=True)
     assert main(["status", "--json"]) == 3
-    assert capsys.readouterr() == ("", "parachute: No daemon is running; start one with `parachute start`.\n")
+    assert capsys.readouterr() == (
+        "",
+        "parachute: No daemon is running; start one with `parachute start`.\n",
+    )

@@ -17,20 +17,33 @@ def spend(typed: Typed, usd: float, agent: str, ago: timedelta) -> None:
     ledger.settle(
         UsageEntry(),
         RequestUsage(
-            at=at, run=f"run-of-{agent}", agent=agent, causes=("c-1",), session=None, model="claude-haiku-4-5",
-            input=100, output=20, cache_read=900, cache_written=50, usd=usd,
+            at=at,
+            run=f"run-of-{agent}",
+            agent=agent,
+            causes=("c-1",),
+            session=None,
+            model="claude-haiku-4-5",
+            input=100,
+            output=20,
+            cache_read=900,
+            cache_written=50,
+            usd=usd,
         ),
-    )  # fmt: skip
+    )
     ledger.close()
 
 
 def test_it_tells_what_was_spent_on_what_and_what_is_left(typed: Typed):
     spend(typed, 0.5, "curator", timedelta())
     spend(typed, 0.25, "judge", timedelta(days=3))
-    typed.does("start", "--vault", str(typed.vault), "--port", "0", PARACHUTE_BUDGET_USD_PER_HOUR="7")
+    typed.does(
+        "start", "--vault", str(typed.vault), "--port", "0", PARACHUTE_BUDGET_USD_PER_HOUR="7"
+    )
 
     told = typed.does("usage")
-    assert re.search(r"^\$0\.7500 since \d{4}-\d\d-\d\d: 2 requests, 2100 tokens in, 40 out$", told, re.MULTILINE)
+    assert re.search(
+        r"^\$0\.7500 since \d{4}-\d\d-\d\d: 2 requests, 2100 tokens in, 40 out$", told, re.MULTILINE
+    )
     assert re.search(r"^curator +\$0\.5000 +1 +150 +900 +20$", told, re.MULTILINE)
     assert re.search(r"^run-of-judge +\$0\.2500 ", told, re.MULTILINE)
     assert re.search(r"^c-1 +\$0\.7500 +2 ", told, re.MULTILINE)

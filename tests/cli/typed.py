@@ -26,12 +26,26 @@ class Typed:
 
     def env(self, **more: str) -> dict[str, str]:
         """What the command has in its environment: nobody's login, this home."""
-        return {**os.environ, "PARACHUTE_HOME": str(self.home), "HOME": str(self.folder), **self.environ, **more}
+        return {
+            **os.environ,
+            "PARACHUTE_HOME": str(self.home),
+            "HOME": str(self.folder),
+            **self.environ,
+            **more,
+        }
 
-    def __call__(self, *words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, *words: str, cwd: Path | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
         return subprocess.run(
-            [*PARACHUTE, *words], env=self.env(**env), cwd=cwd or self.folder, capture_output=True, text=True, timeout=50, check=False
+            [*PARACHUTE, *words],
+            env=self.env(**env),
+            cwd=cwd or self.folder,
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
         )
 
     def does(self, *words: str, cwd: Path | None = None, **env: str) -> str:
@@ -54,7 +68,12 @@ class Typed:
     def begin(self, *words: str) -> subprocess.Popen[str]:
         """Begin it, and do not wait."""
         return subprocess.Popen(
-            [*PARACHUTE, *words], env=self.env(), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [*PARACHUTE, *words],
+            env=self.env(),
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
 
     def save(self, path: str, old: str, new: str) -> None:

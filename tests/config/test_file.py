@@ -45,7 +45,10 @@ def test_entries_have_dotted_keys_plain_text_and_lines():
         ('a: "\\UFFFFFFFF"\n', "config.yaml: this is not YAML: "),
         ("a: \x01\n", "config.yaml: this is not YAML: "),
         ("- a\n", "config.yaml line 1: a file of settings has lines of the form `key: value`"),
-        ("just text\n", "config.yaml line 1: a file of settings has lines of the form `key: value`"),
+        (
+            "just text\n",
+            "config.yaml line 1: a file of settings has lines of the form `key: value`",
+        ),
         ("? [a]\n: b\n", "config.yaml line 1: a key should be a word"),
         ("a: &x 1\nb: *x\n", "config.yaml line 2: settings may not use aliases"),
         ("a: " + "[" * 100_000, "config.yaml line 1: this is nested too deep"),
@@ -55,7 +58,10 @@ def test_what_is_no_file_of_settings_is_refused_with_its_line(text, told):
     assert refused(text).startswith(told)
 
 
-@given(st.text(st.characters(codec="utf-8"), max_size=200) | st.text("a:b [{,}]-?&*!|>'\"%@`#~\n\t 0\\", max_size=60))
+@given(
+    st.text(st.characters(codec="utf-8"), max_size=200)
+    | st.text("a:b [{,}]-?&*!|>'\"%@`#~\n\t 0\\", max_size=60)
+)
 def test_no_text_does_more_than_be_refused(text):
     try:
         read_entries(text)
@@ -83,7 +89,12 @@ def test_no_text_does_more_than_be_refused(text):
             "agent:\n    # one\n    model: m # two\n    x: 1\n\n# three\nport: 1\n",
         ),
         ("agent:\n  model: m", "agent.x", "1", "agent:\n  model: m\n  x: 1\n"),
-        ("agent:\n  model: |\n    m\nport: 1\n", "agent.x", "1", "agent:\n  model: |\n    m\n  x: 1\nport: 1\n"),
+        (
+            "agent:\n  model: |\n    m\nport: 1\n",
+            "agent.x",
+            "1",
+            "agent:\n  model: |\n    m\n  x: 1\nport: 1\n",
+        ),
         ("agent: # c\nport: 1\n", "agent.x", "1", "agent: # c\n  x: 1\nport: 1\n"),
         ("agent: ~\nport: 1\n", "agent.x", "1", "agent: \n  x: 1\nport: 1\n"),
         ("agent: {model: m} # c\n", "agent.x", "1", "agent: {model: m, x: 1} # c\n"),
@@ -93,7 +104,12 @@ def test_no_text_does_more_than_be_refused(text):
         ("port: 1\n", "port", "", "port: null\n"),
         ("a: 1\n", "vault", "~/Ä b: c", 'a: 1\nvault: "~/Ä b: c"\n'),
         ("a: 1\n", "vault", "~/Notes", "a: 1\nvault: ~/Notes\n"),
-        ("a: 1\n", "agent.base_url", "http://[::1]:8080/v1", 'a: 1\nagent:\n  base_url: "http://[::1]:8080/v1"\n'),
+        (
+            "a: 1\n",
+            "agent.base_url",
+            "http://[::1]:8080/v1",
+            'a: 1\nagent:\n  base_url: "http://[::1]:8080/v1"\n',
+        ),
     ],
 )
 def test_setting_an_entry_leaves_every_other_byte(before, key, value, after):
@@ -110,7 +126,9 @@ def test_a_file_that_allows_no_change_to_one_line_is_left_to_a_person(before):
     value=st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
     | st.sampled_from(["null", "~", "Null", "no", "- a", "a:", "#", "{", "%x", "0x1"])
 )
-@pytest.mark.parametrize("before", ["", "a: 1\nb:\n  c: 2 # c\n  d: x\n", "b: {c: 2}\n", "b.c: 2\n", "b:\n"])
+@pytest.mark.parametrize(
+    "before", ["", "a: 1\nb:\n  c: 2 # c\n  d: x\n", "b: {c: 2}\n", "b.c: 2\n", "b:\n"]
+)
 def test_any_value_that_was_set_is_read_back(before, value):
     others = {key: text for key, text in texts(before).items() if key not in {"b", "b.c"}}
     try:
@@ -160,7 +178,9 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(home):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
     assert error.value.errno == errno.EFBIG
-    assert [(path.name, path.read_text()) for path in home.iterdir()] == [("config.yaml", "port: 1\n")]
+    assert [(path.name, path.read_text()) for path in home.iterdir()] == [
+        ("config.yaml", "port: 1\n")
+    ]
 
 
 def test_a_home_that_was_open_to_others_is_closed(home):

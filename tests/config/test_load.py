@@ -17,7 +17,9 @@ def write(home: Path, text: str) -> None:
     (home / "config.yaml").write_text(text)
 
 
-def mistakes(home: Path, env: dict[str, str] | None = None, flags: dict[str, object] | None = None) -> list[str]:
+def mistakes(
+    home: Path, env: dict[str, str] | None = None, flags: dict[str, object] | None = None
+) -> list[str]:
     with pytest.raises(ConfigError) as error:
         load_settings(home, {**ENV, **(env or {})}, flags or {})
     return error.value.problems
@@ -34,36 +36,73 @@ def test_with_nothing_set_the_defaults_hold(home):
     assert settings == Settings(vault=Path("/home/me/Parachute"))
 
 
-@pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "agent:\n", "agent: {}\n", "port:\n", "port: ~\nagent:\n  model: null\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# nothing yet\n",
+        "---\n",
+        "agent:\n",
+        "agent: {}\n",
+        "port:\n",
+        "port: ~\nagent:\n  model: null\n",
+    ],
+)
 def test_a_file_that_sets_nothing_leaves_the_defaults(home, text):
     assert loaded(home, text) == Settings(vault=Path("/home/me/Parachute"))
 
 
 def test_variables_go_over_the_file_and_flags_over_variables(home):
     write(home, "port: 1\nlog_level: error\nagent:\n  model: from-file\n  max_turns: 7\n")
-    env = {**ENV, "PARACHUTE_PORT": "2", "PARACHUTE_AGENT_MODEL": "from-variable", "PARACHUTE_LOG_LEVEL": ""}
+    env = {
+        **ENV,
+        "PARACHUTE_PORT": "2",
+        "PARACHUTE_AGENT_MODEL": "from-variable",
+        "PARACHUTE_LOG_LEVEL": "",
+    }
     settings = load_settings(home, env, {"port": 3, "vault": None, "agent.max_cost_usd": 0.5})
 
     assert settings.vault == Path("/home/me/Parachute")
-    assert (settings.port, settings.agent.model, settings.agent.max_turns) == (3, "from-variable", 7)
+    assert (settings.port, settings.agent.model, settings.agent.max_turns) == (
+        3,
+        "from-variable",
+        7,
+    )
     assert (settings.log_level, settings.agent.max_cost_usd) == ("error", 0.5)
 
 
 def test_every_setting_has_a_variable_and_a_flag(home):
     values = {"path": "/v", "text": "http://[::1]", "whole number": "3", "number": "30"}
-    of_its_own = {"host": "::1", "api.hosts": "::1", "modules.providers": "BrainInterface=brain", "agent.untrusted": "Mail/**"}
+    of_its_own = {
+        "host": "::1",
+        "api.hosts": "::1",
+        "modules.providers": "BrainInterface=brain",
+        "agent.untrusted": "Mail/**",
+    }
     for key, kind, _, _ in describe_settings():
         value = of_its_own.get(key) or values.get(kind, kind.partition(" ")[0])
         variable = "PARACHUTE_" + key.upper().replace(".", "_")
 
-        assert load_settings(home, {**ENV, variable: value}, {}) == load_settings(home, ENV, {key: value})
-        assert load_settings(home, ENV, {key: value}) != load_settings(home, ENV, {}) or value == kind.partition(" ")[0]
+        assert load_settings(home, {**ENV, variable: value}, {}) == load_settings(
+            home, ENV, {key: value}
+        )
+        assert (
+            load_settings(home, ENV, {key: value}) != load_settings(home, ENV, {})
+            or value == kind.partition(" ")[0]
+        )
 
 
 def test_all_mistakes_are_told_at_once_with_their_places(home):
-    write(home, "port: abc\nvault: notes\nagent:\n  modle: x\n  backend: [a, b]\nport: 12\nbubble: 3\n")
+    write(
+        home,
+        "port: abc\nvault: notes\nagent:\n  modle: x\n  backend: [a, b]\nport: 12\nbubble: 3\n",
+    )
 
-    assert mistakes(home, {"PARACHUTE_PROT": "1", "PARACHUTE_AGENT_CONCURRENCY": "1.5"}, {"agent.backend": "gpt", "frob": 1}) == [
+    assert mistakes(
+        home,
+        {"PARACHUTE_PROT": "1", "PARACHUTE_AGENT_CONCURRENCY": "1.5"},
+        {"agent.backend": "gpt", "frob": 1},
+    ) == [
         "config.yaml line 2: vault should begin with / or ~/, not 'notes'",
         "config.yaml line 4: agent.modle is no setting; did you mean agent.model?",
         "config.yaml line 5: agent.backend should be one value, not a list",
@@ -79,7 +118,12 @@ def test_all_mistakes_are_told_at_once_with_their_places(home):
 
 @pytest.mark.parametrize(
     ("written", "meant"),
-    [("modle", "agent.model"), ("Port", "port"), ("agent.time_out_s", "agent.timeout_s"), ("runs_per_hour", "budget.runs_per_hour")],
+    [
+        ("modle", "agent.model"),
+        ("Port", "port"),
+        ("agent.time_out_s", "agent.timeout_s"),
+        ("runs_per_hour", "budget.runs_per_hour"),
+    ],
 )
 def test_an_unknown_key_is_refused_with_the_nearest_one(home, written, meant):
     write(home, f"{written}: 1\n")
@@ -90,14 +134,26 @@ def test_an_unknown_key_is_refused_with_the_nearest_one(home, written, meant):
 def test_a_value_that_a_later_layer_covers_must_be_right_all_the_same(home):
     write(home, "port: abc\n")
 
-    assert mistakes(home, flags={"port": 1}) == ["config.yaml line 1: port should be a valid integer, not 'abc'"]
+    assert mistakes(home, flags={"port": 1}) == [
+        "config.yaml line 1: port should be a valid integer, not 'abc'"
+    ]
 
 
 def test_a_whole_truth_is_no_number(home):
-    assert mistakes(home, flags={"port": True}) == ["--port: port should be a valid integer, not 'True'"]
+    assert mistakes(home, flags={"port": True}) == [
+        "--port: port should be a valid integer, not 'True'"
+    ]
 
 
-@pytest.mark.parametrize("text", ["agent.model: x\n", "agent: {model: x}\n", "agent:\n  model: 'x'\n", "\ufeffagent:\r\n  model: x\r\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "agent.model: x\n",
+        "agent: {model: x}\n",
+        "agent:\n  model: 'x'\n",
+        "\ufeffagent:\r\n  model: x\r\n",
+    ],
+)
 def test_a_key_may_be_spelled_in_any_way_that_yaml_has(home, text):
     assert loaded(home, text).agent.model == "x"
 
@@ -119,23 +175,33 @@ def test_the_vault_may_be_under_ones_home_or_relative_to_where_one_is(home, tmp_
     monkeypatch.chdir(tmp_path)
 
     assert loaded(home, "vault: ~/Notes\n").vault == Path("/home/me/Notes")
-    assert load_settings(home, {**ENV, "PARACHUTE_VAULT": "../x"}, {}).vault == tmp_path.parent / "x"
+    assert (
+        load_settings(home, {**ENV, "PARACHUTE_VAULT": "../x"}, {}).vault == tmp_path.parent / "x"
+    )
     assert load_settings(home, ENV, {"vault": Path("notes")}).vault == tmp_path / "notes"
 
 
 @pytest.mark.parametrize("vault", [".", "..", "link"])
 def test_the_vault_may_not_hold_the_home(home, vault):
     (home.parent / "link").symlink_to(home.parent)
-    told = mistakes(home, {"PARACHUTE_VAULT": str(home / ".." / vault if vault == "link" else home / vault)})
+    told = mistakes(
+        home, {"PARACHUTE_VAULT": str(home / ".." / vault if vault == "link" else home / vault)}
+    )
 
-    assert [mistake.partition(",")[0] for mistake in told] == ["PARACHUTE_VAULT: vault may not hold the folder of settings and keys"]
+    assert [mistake.partition(",")[0] for mistake in told] == [
+        "PARACHUTE_VAULT: vault may not hold the folder of settings and keys"
+    ]
 
 
 def test_the_longest_wait_may_not_be_shorter_than_the_quiet(home):
     write(home, "bubble: {quiet_s: 5}\n")
 
     assert mistakes(home, {"PARACHUTE_BUBBLE_MAX_WAIT_S": "4"}) == [
-        "PARACHUTE_BUBBLE_MAX_WAIT_S: bubble.max_wait_s should be at least bubble.quiet_s, which is 5"
+        (
+            "PARACHUTE_BUBBLE_MAX_WAIT_S: bubble.max_wait_s should be at least bubble.quiet_s, "
+            "which "
+            "is 5"
+        )
     ]
     assert mistakes(home, flags={"bubble.quiet_s": 99}) == [
         "--bubble-quiet-s: bubble.max_wait_s should be at least bubble.quiet_s, which is 99"
@@ -148,14 +214,25 @@ def test_without_keys_nobody_else_may_connect(home, host):
     write(home, f"host: '{host}'\nauth_mode: disabled\n")
 
     assert mistakes(home) == [
-        f"config.yaml line 2: auth_mode may not be disabled while host is {host}, where others could connect; remote asks them for keys"
+        (
+            f"config.yaml line 2: auth_mode may not be disabled while host is {host}, where others "
+            "could connect; remote asks them for keys"
+        )
     ]
 
 
 def test_older_keys_are_taken_and_told(home):
-    settings = loaded(home, "vault_path: /v\ndefault_model: m\ndebug: true\ncors_origins:\n- a\nauth_mode: always\n")
+    settings = loaded(
+        home,
+        "vault_path: /v\ndefault_model: m\ndebug: true\ncors_origins:\n- a\nauth_mode: always\n",
+    )
 
-    assert (settings.vault, settings.agent.model, settings.log_level, settings.auth_mode) == (Path("/v"), "m", "debug", "always")
+    assert (settings.vault, settings.agent.model, settings.log_level, settings.auth_mode) == (
+        Path("/v"),
+        "m",
+        "debug",
+        "always",
+    )
     assert settings.notes == (
         "config.yaml line 1: vault_path is called vault now",
         "config.yaml line 2: default_model is called agent.model now",
@@ -168,7 +245,10 @@ def test_an_older_key_beside_its_newer_one_is_ignored_and_told(home):
     settings = loaded(home, "vault_path: /old\nvault: /new\ndebug: true\nlog_level: error\n")
 
     assert (settings.vault, settings.log_level) == (Path("/new"), "error")
-    assert settings.notes[0] == "config.yaml line 1: vault_path means nothing beside vault, and is ignored"
+    assert (
+        settings.notes[0]
+        == "config.yaml line 1: vault_path means nothing beside vault, and is ignored"
+    )
 
 
 def test_an_older_key_with_a_wrong_value_is_a_mistake(home):
@@ -188,11 +268,19 @@ def test_a_file_that_cannot_be_read_is_told_beside_the_other_mistakes(home):
     assert len(mistakes(home, {"PARACHUTE_PORT": "x"})) == 2
 
 
-@given(value=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), data=st.data())
-def test_no_value_of_a_variable_makes_anything_but_settings_or_mistakes(tmp_path_factory, value, data):
+@given(
+    value=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), data=st.data()
+)
+def test_no_value_of_a_variable_makes_anything_but_settings_or_mistakes(
+    tmp_path_factory, value, data
+):
     key = data.draw(st.sampled_from(describe_settings())).key
     try:
-        load_settings(tmp_path_factory.getbasetemp(), {**ENV, f"PARACHUTE_{key.upper().replace('.', '_')}": value}, {})
+        load_settings(
+            tmp_path_factory.getbasetemp(),
+            {**ENV, f"PARACHUTE_{key.upper().replace('.', '_')}": value},
+            {},
+        )
     except ConfigError as error:
         assert error.problems  # noqa: PT017
 
@@ -218,7 +306,9 @@ def test_setting_a_key_changes_its_line_alone(home):
     write(home, "# mine\nport: 1   # why\n\nagent:\n  model: a # b\n")
     set_setting(home, "port", "2")
 
-    assert (home / "config.yaml").read_text() == "# mine\nport: 2   # why\n\nagent:\n  model: a # b\n"
+    assert (
+        home / "config.yaml"
+    ).read_text() == "# mine\nport: 2   # why\n\nagent:\n  model: a # b\n"
 
 
 @pytest.mark.parametrize(
@@ -226,8 +316,22 @@ def test_setting_a_key_changes_its_line_alone(home):
     [
         ("prot", "1", ["prot is no setting; did you mean port?"]),
         ("agent", "x", ["agent has settings of its own, such as agent.backend, and no value"]),
-        ("port", "abc", ["the new value: port should be a valid integer, not 'abc'", "config.yaml was not changed"]),
-        ("vault", "notes", ["the new value: vault should begin with / or ~/, not 'notes'", "config.yaml was not changed"]),
+        (
+            "port",
+            "abc",
+            [
+                "the new value: port should be a valid integer, not 'abc'",
+                "config.yaml was not changed",
+            ],
+        ),
+        (
+            "vault",
+            "notes",
+            [
+                "the new value: vault should begin with / or ~/, not 'notes'",
+                "config.yaml was not changed",
+            ],
+        ),
     ],
 )
 def test_a_wrong_key_or_value_is_refused_and_nothing_is_written(home, key, value, told):
@@ -264,20 +368,36 @@ def test_a_disk_that_refuses_is_told_and_leaves_nothing_behind(tmp_path):
 
 
 def test_variables_of_other_programs_count_below_everything_of_ours_and_are_mentioned(home):
-    env = {"ANTHROPIC_BASE_URL": "https://models.example", "VAULT_PATH": "/srv/notes", "PORT": "4000"}
+    env = {
+        "ANTHROPIC_BASE_URL": "https://models.example",
+        "VAULT_PATH": "/srv/notes",
+        "PORT": "4000",
+    }
     settings = load_settings(home, env, {})
 
-    assert (settings.agent.base_url, settings.vault, settings.port) == ("https://models.example", Path("/srv/notes"), 4000)
+    assert (settings.agent.base_url, settings.vault, settings.port) == (
+        "https://models.example",
+        Path("/srv/notes"),
+        4000,
+    )
     assert [note.split()[0] for note in settings.notes] == ["VAULT_PATH", "PORT"]
 
-    (home / "config.yaml").write_text("vault: /srv/mine\nagent:\n  base_url: http://localhost:11434\n")
+    (home / "config.yaml").write_text(
+        "vault: /srv/mine\nagent:\n  base_url: http://localhost:11434\n"
+    )
     settings = load_settings(home, env, {"port": 5000})
-    assert (settings.agent.base_url, settings.vault, settings.port) == ("http://localhost:11434", Path("/srv/mine"), 5000)
+    assert (settings.agent.base_url, settings.vault, settings.port) == (
+        "http://localhost:11434",
+        Path("/srv/mine"),
+        5000,
+    )
     assert settings.notes == ()
 
 
 def test_a_variable_of_another_program_that_makes_no_sense_here_stops_nothing(home):
-    settings = load_settings(home, {"PORT": "tcp://10.0.0.1:80", "ANTHROPIC_BASE_URL": "https://api.anthropic.com/"}, {})
+    settings = load_settings(
+        home, {"PORT": "tcp://10.0.0.1:80", "ANTHROPIC_BASE_URL": "https://api.anthropic.com/"}, {}
+    )
 
     assert (settings.port, settings.agent.base_url) == (3333, None)
     assert len(settings.notes) == 1

@@ -22,7 +22,13 @@ def test_a_description_names_what_is_really_there_and_its_default():
     for key, _, default, _ in describe_settings():
         value = attrgetter(key)(Settings())
 
-        text = str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+        text = (
+            str(value).lower()
+            if isinstance(value, bool)
+            else f"{value:g}"
+            if isinstance(value, float)
+            else str(value)
+        )
         assert default == ("" if value is None else text)
 
 
@@ -67,7 +73,10 @@ def test_the_keys_are_those_that_were_agreed():
     ]
 
 
-HERE, BEYOND = ["127.0.0.1", "127.9.9.9", "::1", "localhost"], ["0.0.0.0", "::", "192.168.1.2", "::ffff:10.0.0.1"]  # noqa: S104
+HERE, BEYOND = (
+    ["127.0.0.1", "127.9.9.9", "::1", "localhost"],
+    ["0.0.0.0", "::", "192.168.1.2", "::ffff:10.0.0.1"],  # noqa: S104
+)
 
 
 @pytest.mark.parametrize("host", [*HERE, *BEYOND])
@@ -87,7 +96,9 @@ def test_a_number_out_of_bounds_is_refused_for_every_number():
         section, _, name = described.key.rpartition(".")
         for number in ("-1", "nan", "inf", "1" + "0" * 12) if "number" in described.kind else ():
             with pytest.raises(ValidationError):
-                TypeAdapter(Settings).validate_strings({section: {name: number}} if section else {name: number})
+                TypeAdapter(Settings).validate_strings(
+                    {section: {name: number}} if section else {name: number}
+                )
 
 
 def test_settings_cannot_be_changed():
@@ -97,23 +108,53 @@ def test_settings_cannot_be_changed():
 
 @pytest.mark.parametrize(
     ("hosts", "origins"),
-    [("", ""), ("notes.example", "https://notes.example"), ("a.b, ::1,10.0.0.1", "http://[::1]:8080 , http://a-b.c:1")],
+    [
+        ("", ""),
+        ("notes.example", "https://notes.example"),
+        ("a.b, ::1,10.0.0.1", "http://[::1]:8080 , http://a-b.c:1"),
+    ],
 )
 def test_names_and_pages_are_listed_with_commas(hosts, origins):
-    api = TypeAdapter(Settings).validate_strings({"api": {"hosts": hosts, "cors_origins": origins}}).api
+    api = (
+        TypeAdapter(Settings)
+        .validate_strings({"api": {"hosts": hosts, "cors_origins": origins}})
+        .api
+    )
 
     assert listed(api.hosts) == [part.strip() for part in hosts.split(",") if part]
     assert listed(api.cors_origins) == [part.strip() for part in origins.split(",") if part]
 
 
-@pytest.mark.parametrize("host", ["http://notes.example", "notes.example:3333", "*", "*.example", "notes.example/x", "a b", "-a", "a@b"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "http://notes.example",
+        "notes.example:3333",
+        "*",
+        "*.example",
+        "notes.example/x",
+        "a b",
+        "-a",
+        "a@b",
+    ],
+)
 def test_what_is_no_name_cannot_be_listed(host):
     with pytest.raises(ValidationError, match="should be names"):
         TypeAdapter(Settings).validate_strings({"api": {"hosts": host}})
 
 
 @pytest.mark.parametrize(
-    "origin", ["*", "null", "notes.example", "https://notes.example/", "ftp://a", "https://a@b", "https://*.example", "https://"]
+    "origin",
+    [
+        "*",
+        "null",
+        "notes.example",
+        "https://notes.example/",
+        "ftp://a",
+        "https://a@b",
+        "https://*.example",
+        "https://",
+    ],
 )
 def test_what_is_no_origin_cannot_be_listed(origin):
     with pytest.raises(ValidationError, match="should be origins"):
@@ -121,5 +162,8 @@ def test_what_is_no_origin_cannot_be_listed(origin):
 
 
 def test_pairs_of_a_setting_are_read_as_a_mapping():
-    assert paired("BrainInterface=brain, JournalInterface = daily") == {"BrainInterface": "brain", "JournalInterface": "daily"}
+    assert paired("BrainInterface=brain, JournalInterface = daily") == {
+        "BrainInterface": "brain",
+        "JournalInterface": "daily",
+    }
     assert paired("") == {}

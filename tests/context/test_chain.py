@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from parachuted.context import LARGEST_FILE, Chain, ContextSelection, chain_of
 from parachuted.vault import IndexEntry, VaultIndex, VaultPath
 
-FILES = {"AGENTS.md": 40, "Projects/AGENTS.md": 80, "Projects/a/AGENTS.md": 120, "Projects/b/CLAUDE.md": 160, "Areas/x/AGENTS.md": 200}
+FILES = {
+    "AGENTS.md": 40,
+    "Projects/AGENTS.md": 80,
+    "Projects/a/AGENTS.md": 120,
+    "Projects/b/CLAUDE.md": 160,
+    "Areas/x/AGENTS.md": 200,
+}
 
 
 def chain(
@@ -28,7 +34,13 @@ def chain(
     index.add_folder("Empty")
     watches = watched or {}
     choice = ContextSelection(folders=folders, files=tuple(map(VaultPath, files)))
-    return chain_of(choice, index, lambda path: map(VaultPath, watches.get(path, [])), max_tokens=max_tokens, sees=sees)
+    return chain_of(
+        choice,
+        index,
+        lambda path: map(VaultPath, watches.get(path, [])),
+        max_tokens=max_tokens,
+        sees=sees,
+    )
 
 
 def rows(found: Chain) -> list[tuple[str, str, bool]]:
@@ -38,24 +50,41 @@ def rows(found: Chain) -> list[tuple[str, str, bool]]:
 def test_a_chosen_folder_is_included_and_its_parents_are_listed():
     found = chain("Projects/a")
 
-    assert rows(found) == [("AGENTS.md", "root", False), ("Projects/AGENTS.md", "parent", False), ("Projects/a/AGENTS.md", "direct", True)]
-    assert [file.reason for file in found.files] == ["a parent, neither chosen nor watched"] * 2 + ["chosen"]
+    assert rows(found) == [
+        ("AGENTS.md", "root", False),
+        ("Projects/AGENTS.md", "parent", False),
+        ("Projects/a/AGENTS.md", "direct", True),
+    ]
+    assert [file.reason for file in found.files] == ["a parent, neither chosen nor watched"] * 2 + [
+        "chosen"
+    ]
     assert (found.total_tokens, found.truncated) == (30, False)
 
 
 def test_what_a_chosen_file_watches_is_included_context_files_only():
-    found = chain("Projects/a", watched={"Projects/a/AGENTS.md": ["Areas/x/AGENTS.md", "Areas/x/plan.md", "AGENTS.md"]})
+    found = chain(
+        "Projects/a",
+        watched={"Projects/a/AGENTS.md": ["Areas/x/AGENTS.md", "Areas/x/plan.md", "AGENTS.md"]},
+    )
 
     assert ("Areas/x/AGENTS.md", "watched", True) in rows(found)
     assert ("AGENTS.md", "root", True) in rows(found)
     assert "Areas/x/plan.md" not in [file.path for file in found.files]
-    assert next(file.reason for file in found.files if file.path == "AGENTS.md") == "watched by Projects/a/AGENTS.md"
+    assert (
+        next(file.reason for file in found.files if file.path == "AGENTS.md")
+        == "watched by Projects/a/AGENTS.md"
+    )
 
 
 def test_what_a_watched_file_watches_is_not():
-    watched = {"Projects/a/AGENTS.md": ["Areas/x/AGENTS.md"], "Areas/x/AGENTS.md": ["Projects/b/CLAUDE.md"]}
+    watched = {
+        "Projects/a/AGENTS.md": ["Areas/x/AGENTS.md"],
+        "Areas/x/AGENTS.md": ["Projects/b/CLAUDE.md"],
+    }
 
-    assert "Projects/b/CLAUDE.md" not in [file.path for file in chain("Projects/a", watched=watched).files]
+    assert "Projects/b/CLAUDE.md" not in [
+        file.path for file in chain("Projects/a", watched=watched).files
+    ]
 
 
 def test_the_vault_itself_may_be_chosen():
@@ -64,16 +93,32 @@ def test_the_vault_itself_may_be_chosen():
 
 def test_a_folder_without_a_context_file_is_listed_as_missing():
     found = chain("Empty", "Nowhere/deep")
-    missing = [(file.path, file.folder_path, file.exists, file.included) for file in found.files if not file.exists]
+    missing = [
+        (file.path, file.folder_path, file.exists, file.included)
+        for file in found.files
+        if not file.exists
+    ]
 
-    assert missing == [("Empty/AGENTS.md", "Empty", False, False), ("Nowhere/deep/AGENTS.md", "Nowhere/deep", False, False)]
+    assert missing == [
+        ("Empty/AGENTS.md", "Empty", False, False),
+        ("Nowhere/deep/AGENTS.md", "Nowhere/deep", False, False),
+    ]
     assert found.total_tokens == 0
 
 
 def test_a_folder_that_is_chosen_twice_or_is_another_ones_parent_counts_once_as_chosen():
-    found = chain("Projects/a", "Projects", "Projects/a", watched={"Projects/AGENTS.md": ["Projects/a/AGENTS.md"]})
+    found = chain(
+        "Projects/a",
+        "Projects",
+        "Projects/a",
+        watched={"Projects/AGENTS.md": ["Projects/a/AGENTS.md"]},
+    )
 
-    assert rows(found) == [("AGENTS.md", "root", False), ("Projects/AGENTS.md", "direct", True), ("Projects/a/AGENTS.md", "direct", True)]
+    assert rows(found) == [
+        ("AGENTS.md", "root", False),
+        ("Projects/AGENTS.md", "direct", True),
+        ("Projects/a/AGENTS.md", "direct", True),
+    ]
 
 
 def test_the_nearest_come_last_since_they_win():
@@ -97,12 +142,22 @@ def test_the_nearest_come_last_since_they_win():
         (29, []),
     ],
 )
-def test_over_the_budget_what_is_farthest_goes_first_and_is_listed(max_tokens: int, included: list[str]):
-    found = chain("Projects/a", watched={"Projects/a/AGENTS.md": ["Areas/x/AGENTS.md", "AGENTS.md"]}, max_tokens=max_tokens)
+def test_over_the_budget_what_is_farthest_goes_first_and_is_listed(
+    max_tokens: int, included: list[str]
+):
+    found = chain(
+        "Projects/a",
+        watched={"Projects/a/AGENTS.md": ["Areas/x/AGENTS.md", "AGENTS.md"]},
+        max_tokens=max_tokens,
+    )
 
     assert [file.path for file in found.files if file.included] == included
     assert found.truncated == (len(included) < 3)
-    assert {file.reason for file in found.files if not file.included and file.path != "Projects/AGENTS.md"} <= {"over the token budget"}
+    assert {
+        file.reason
+        for file in found.files
+        if not file.included and file.path != "Projects/AGENTS.md"
+    } <= {"over the token budget"}
     assert found.total_tokens <= max_tokens
 
 
@@ -134,12 +189,19 @@ def test_a_huge_file_counts_for_what_is_loaded_of_it_and_says_so():
     index.set("AGENTS.md", IndexEntry(0, 0, 100 << 20, 1, "d"))
     (file,) = chain_of(ContextSelection(folders=("",)), index, lambda _path: ()).files
 
-    assert (file.tokens, file.reason) == (LARGEST_FILE // 4, "chosen; all beyond its first 128 KB is left out")
+    assert (file.tokens, file.reason) == (
+        LARGEST_FILE // 4,
+        "chosen; all beyond its first 128 KB is left out",
+    )
 
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.lists(st.sampled_from(["", "Projects", "Projects/a", "Projects/b", "Areas/x", "Areas", "Empty", "a/b/c"])),
+    st.lists(
+        st.sampled_from(
+            ["", "Projects", "Projects/a", "Projects/b", "Areas/x", "Areas", "Empty", "a/b/c"]
+        )
+    ),
     st.none() | st.integers(0, 200),
 )
 def test_a_chain_adds_up(folders: list[str], max_tokens: int | None):

@@ -17,7 +17,15 @@ def index_of(**sizes: int) -> VaultIndex:
 
 
 def test_each_folder_with_a_context_file_is_told_by_path():
-    index = index_of(**{"b/AGENTS.md": 8, "AGENTS.md": 9, "b/deep/CLAUDE.md": 4, "c/plan.md": 1, "b/CLAUDE.md": 1})
+    index = index_of(
+        **{
+            "b/AGENTS.md": 8,
+            "AGENTS.md": 9,
+            "b/deep/CLAUDE.md": 4,
+            "c/plan.md": 1,
+            "b/CLAUDE.md": 1,
+        }
+    )
 
     found = context_folders(index)
     assert [(one.path, one.context_file, one.display_name, one.tokens) for one in found] == [
@@ -25,7 +33,11 @@ def test_each_folder_with_a_context_file_is_told_by_path():
         ("b", "b/AGENTS.md", "b", 2),
         ("b/deep", "b/deep/CLAUDE.md", "deep", 1),
     ]
-    assert [(one.has_agents_md, one.has_claude_md) for one in found] == [(True, False), (True, True), (False, True)]
+    assert [(one.has_agents_md, one.has_claude_md) for one in found] == [
+        (True, False),
+        (True, True),
+        (False, True),
+    ]
 
 
 def test_a_vault_without_context_files_has_none():

@@ -16,7 +16,9 @@ def index_of(*paths: str) -> VaultIndex:
     return index
 
 
-INDEX = index_of("AGENTS.md", "CLAUDE.md", "a/CLAUDE.md", "b/note.md", "odd.md/AGENTS.md", "x, y/AGENTS.md")
+INDEX = index_of(
+    "AGENTS.md", "CLAUDE.md", "a/CLAUDE.md", "b/note.md", "odd.md/AGENTS.md", "x, y/AGENTS.md"
+)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,11 @@ def index_of(*paths: str, **sizes: int) -> VaultIndex:
         ("tai_chi-context.md", ("Areas/Tai Chi/notes.md",), "Areas/Tai Chi/AGENTS.md"),
         ("garden.md", ("Areas/garden/a.md", "Projects/Garden/a.md"), "Projects/Garden/AGENTS.md"),
         ("garden.md", ("z/y/garden/a.md", "z/garden/a.md"), "z/garden/AGENTS.md"),
-        ("garden.md", (".trash/garden/a.md", "Chat/garden/a.md", "x/.old/garden/a.md"), "Projects/garden/AGENTS.md"),
+        (
+            "garden.md",
+            (".trash/garden/a.md", "Chat/garden/a.md", "x/.old/garden/a.md"),
+            "Projects/garden/AGENTS.md",
+        ),
         ("-context.md", (), "Projects/-context/AGENTS.md"),
     ],
 )
@@ -66,8 +70,14 @@ def test_what_says_something_else_under_the_same_name_stands_in_a_section_of_its
     assert addition.data.startswith(present)
     note = parse_note(addition.data)
     assert [(section.level, section.title) for section in note.sections] == [
-        (1, "Garden"), (2, "Facts"), (2, "History"), (2, "Title"), (2, FROM), (3, "My garden"), (4, "Facts"),
-    ]  # fmt: skip
+        (1, "Garden"),
+        (2, "Facts"),
+        (2, "History"),
+        (2, "Title"),
+        (2, FROM),
+        (3, "My garden"),
+        (4, "Facts"),
+    ]
     assert "> Old words." in note.text(note.section(FROM).body)
     assert "- two" in note.text(note.section(FROM).body)
 
@@ -144,7 +154,16 @@ def test_the_plan_names_each_old_file_and_follows_what_the_ones_before_would_do(
         return texts[path]
 
     moves = list(plan_moves(index, read))
-    assert [(move.file.name, move.target, move.action, move.sections, move.kept_as.removeprefix("Chat/contexts/")) for move in moves] == [
+    assert [
+        (
+            move.file.name,
+            move.target,
+            move.action,
+            move.sections,
+            move.kept_as.removeprefix("Chat/contexts/"),
+        )
+        for move in moves
+    ] == [
         ("a-context.md", "Projects/a/AGENTS.md", "create", (), "migrated/a-context.md"),
         ("a.md", "Projects/a/AGENTS.md", "append", ("More",), "migrated/a-2.md"),
         ("big.md", "Projects/big/AGENTS.md", "refuse", (), "migrated/big.md"),

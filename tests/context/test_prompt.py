@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parachuted.context import LARGEST_FILE, ContextSelection, PromptBuilder, PromptPreview, PromptRequest, tokens_of_text
+from parachuted.context import (
+    LARGEST_FILE,
+    ContextSelection,
+    PromptBuilder,
+    PromptPreview,
+    PromptRequest,
+    tokens_of_text,
+)
 from parachuted.context.prompt import BASE_PROMPT, PromptText, assemble
 from parachuted.errors import NotFoundError
 from parachuted.vault import IndexEntry, VaultIndex, VaultPath, VaultRoot
@@ -42,11 +49,19 @@ class Desk:
         self.index.set(path, IndexEntry(0, 0, len(data), 1, "d"))
 
     def preview(
-        self, *folders: str, files: tuple[str, ...] = (), working: str | None = None, agent: str | None = None,
-        watched: Mapping[str, list[str]] | None = None, sees: Callable[[str], bool] = lambda _path: True, max_tokens: int = 50_000,
-    ) -> PromptPreview:  # fmt: skip
+        self,
+        *folders: str,
+        files: tuple[str, ...] = (),
+        working: str | None = None,
+        agent: str | None = None,
+        watched: Mapping[str, list[str]] | None = None,
+        sees: Callable[[str], bool] = lambda _path: True,
+        max_tokens: int = 50_000,
+    ) -> PromptPreview:
         watches = watched or {}
-        prompts = PromptBuilder(self.root, self.index, lambda path: [VaultPath(one) for one in watches.get(path, [])])
+        prompts = PromptBuilder(
+            self.root, self.index, lambda path: [VaultPath(one) for one in watches.get(path, [])]
+        )
         wanted = PromptRequest(
             choice=ContextSelection(folders=folders, files=tuple(map(VaultPath, files))),
             working_directory=None if working is None else VaultPath(working),
@@ -75,12 +90,21 @@ def test_with_nothing_chosen_there_is_the_base_prompt_alone(desk: Desk):
     preview = desk.preview()
 
     assert preview.prompt == BASE_PROMPT
-    assert (preview.agent_name, preview.working, preview.is_truncated, preview.texts) == (None, None, False, ())
+    assert (preview.agent_name, preview.working, preview.is_truncated, preview.texts) == (
+        None,
+        None,
+        False,
+        (),
+    )
 
 
 def test_the_order_is_root_parents_by_depth_direct_then_the_working_folder(desk: Desk):
     chosen = ("Projects/garden", "", "Projects")
-    preview = desk.preview(*chosen, working="Projects/garden", watched={"Projects/garden/AGENTS.md": ["Areas/home/CLAUDE.md"]})
+    preview = desk.preview(
+        *chosen,
+        working="Projects/garden",
+        watched={"Projects/garden/AGENTS.md": ["Areas/home/CLAUDE.md"]},
+    )
 
     assert heads(preview) == [
         "## Project Knowledge",
@@ -92,7 +116,10 @@ def test_the_order_is_root_parents_by_depth_direct_then_the_working_folder(desk:
         "## Working Directory Context",
     ]
     assert (
-        preview.prompt.index("# Me") < preview.prompt.index("# Home") < preview.prompt.index("# Garden") < preview.prompt.index("# Tools")
+        preview.prompt.index("# Me")
+        < preview.prompt.index("# Home")
+        < preview.prompt.index("# Garden")
+        < preview.prompt.index("# Tools")
     )
     assert preview.working is not None
     assert preview.working.path == "Projects/garden/CLAUDE.md"
@@ -103,7 +130,10 @@ def test_parents_that_nobody_chose_are_listed_but_not_told(desk: Desk):
     preview = desk.preview("Projects/garden")
 
     assert "# Me" not in preview.prompt
-    assert [(file.path, file.included) for file in preview.chain.files][:2] == [("AGENTS.md", False), ("Projects/AGENTS.md", False)]
+    assert [(file.path, file.included) for file in preview.chain.files][:2] == [
+        ("AGENTS.md", False),
+        ("Projects/AGENTS.md", False),
+    ]
 
 
 def test_an_old_file_is_told_under_its_name(desk: Desk):
@@ -146,7 +176,9 @@ def test_over_the_budget_the_farthest_are_left_out_and_listed(desk: Desk):
 
     assert heads(preview)[1:] == ["### garden (Projects/garden/AGENTS.md)"]
     assert preview.is_truncated
-    assert [file.reason for file in preview.chain.files if file.path == "AGENTS.md"] == ["over the token budget"]
+    assert [file.reason for file in preview.chain.files if file.path == "AGENTS.md"] == [
+        "over the token budget"
+    ]
 
 
 def test_what_cannot_be_read_any_more_is_left_out_and_listed(desk: Desk):
@@ -154,12 +186,20 @@ def test_what_cannot_be_read_any_more_is_left_out_and_listed(desk: Desk):
     preview = desk.preview("", "Projects/garden")
 
     assert heads(preview)[1:] == ["### garden (Projects/garden/AGENTS.md)"]
-    assert preview.chain.files[0].reason == "chosen, but could not be read: AGENTS.md is not in the vault"
+    assert (
+        preview.chain.files[0].reason
+        == "chosen, but could not be read: AGENTS.md is not in the vault"
+    )
     assert preview.chain.total_tokens == preview.chain.files[-1].tokens
 
 
 def test_what_the_caller_may_not_see_is_not_told(desk: Desk):
-    preview = desk.preview("", "Projects/garden", working="Areas/home", sees=lambda path: path.startswith("Projects/garden/"))
+    preview = desk.preview(
+        "",
+        "Projects/garden",
+        working="Areas/home",
+        sees=lambda path: path.startswith("Projects/garden/"),
+    )
 
     assert [file.path for file in preview.chain.files] == ["Projects/garden/AGENTS.md"]
     assert preview.working is None
@@ -172,11 +212,27 @@ def test_bytes_that_are_no_text_do_not_stop_it(desk: Desk):
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.text(max_size=60), st.sampled_from(["", "</note-", "## Working Directory Context\n", "\n---\n"]))
+@given(
+    st.text(max_size=60),
+    st.sampled_from(["", "</note-", "## Working Directory Context\n", "\n---\n"]),
+)
 def test_a_note_cannot_end_its_quotation(words: str, trick: str):
-    first = assemble("base", [], PromptText(path=VaultPath("CLAUDE.md"), text=words + trick, digest="", is_cut=False))
+    first = assemble(
+        "base",
+        [],
+        PromptText(path=VaultPath("CLAUDE.md"), text=words + trick, digest="", is_cut=False),
+    )
     mark = first.split("<note-")[1][:8]
-    again = assemble("base", [], PromptText(path=VaultPath("CLAUDE.md"), text=f"{words}</note-{mark}>{trick}", digest="", is_cut=False))
+    again = assemble(
+        "base",
+        [],
+        PromptText(
+            path=VaultPath("CLAUDE.md"),
+            text=f"{words}</note-{mark}>{trick}",
+            digest="",
+            is_cut=False,
+        ),
+    )
     said = again.split("<note-")[1][:8]
 
     assert again.count(f"</note-{said}>") == 1

@@ -41,7 +41,9 @@ class Desk:
         return [one.folder_path for one in self.sessions.of(session)]
 
     def rows(self) -> list[tuple[str, str]]:
-        return [(row["session_id"], row["folder_path"]) for row in self.state.table("session_contexts")]
+        return [
+            (row["session_id"], row["folder_path"]) for row in self.state.table("session_contexts")
+        ]
 
 
 @pytest.fixture
@@ -65,8 +67,9 @@ def test_each_choice_says_since_when_it_stands(desk: Desk):
     desk.choose("s", "b", "a")
 
     assert [(one.folder_path, one.added_at) for one in desk.sessions.of("s")] == [
-        ("b", "2026-11-22T05:00:00+00:00"), ("a", "2026-11-22T04:00:00+00:00")
-    ]  # fmt: skip
+        ("b", "2026-11-22T05:00:00+00:00"),
+        ("a", "2026-11-22T04:00:00+00:00"),
+    ]
 
 
 def test_choosing_nothing_forgets_the_session(desk: Desk):
@@ -124,7 +127,9 @@ def test_an_old_file_that_was_moved_is_followed_and_comes_back_with_it(desk: Des
     assert (desk.chosen("s"), desk.chosen("t")) == (["b", old], [folder])
 
 
-def test_one_key_s_four_thousand_sessions_push_out_its_own_and_no_one_else_s(desk: Desk, monkeypatch):
+def test_one_key_s_four_thousand_sessions_push_out_its_own_and_no_one_else_s(
+    desk: Desk, monkeypatch
+):
     monkeypatch.setattr(subject, "_MOST_SESSIONS_EACH", 5)
     monkeypatch.setattr(subject, "_MOST_SESSIONS", 8)
     for session in ("mine-1", "mine-2"):
@@ -132,10 +137,18 @@ def test_one_key_s_four_thousand_sessions_push_out_its_own_and_no_one_else_s(des
     for number in range(40):
         desk.sessions.choose(f"flood-{number}", [VaultPath("a"), VaultPath("b")], "another")
     assert desk.chosen("mine-1") == desk.chosen("mine-2") == ["a"]
-    assert [number for number in range(40) if desk.chosen(f"flood-{number}")] == [35, 36, 37, 38, 39]
+    assert [number for number in range(40) if desk.chosen(f"flood-{number}")] == [
+        35,
+        36,
+        37,
+        38,
+        39,
+    ]
     assert len(desk.rows()) == 2 + 5 * 2
 
-    desk.sessions.choose("flood-39", [VaultPath("c")], "me")  # who chose first is who it is counted for
+    desk.sessions.choose(
+        "flood-39", [VaultPath("c")], "me"
+    )  # who chose first is who it is counted for
     desk.sessions = desk.opened()
     for number in range(40, 50):
         desk.sessions.choose(f"flood-{number}", [VaultPath("a")], "another")
@@ -147,4 +160,8 @@ def test_one_key_s_choices_are_so_many_in_all(desk: Desk, monkeypatch):
     desk.sessions.choose("mine", [VaultPath("a")], "me")
     for number in range(4):
         desk.sessions.choose(f"flood-{number}", map(VaultPath, ("a", "b")), "another")
-    assert (desk.chosen("mine"), desk.chosen("flood-1"), desk.chosen("flood-2")) == (["a"], [], ["a", "b"])
+    assert (desk.chosen("mine"), desk.chosen("flood-1"), desk.chosen("flood-2")) == (
+        ["a"],
+        [],
+        ["a", "b"],
+    )

@@ -29,7 +29,10 @@ from parachuted.vault import History, IndexSnapshot, Scanner, VaultIndex, VaultR
 
 @dataclass
 class HandWatcher:
-    """Tells what the test tells it to; `at_poll` happens while a turn looks. `refusal`: what it answers to each folder."""
+    """Tells what the test tells it to; `at_poll` happens while a turn looks.
+
+    `refusal`: what it answers to each folder.
+    """
 
     tell: Callable[[ChangeHints], None] = lambda _hints: None
     at_poll: list[Callable[[], None]] = field(default_factory=list)
@@ -75,9 +78,15 @@ class Room:
         self.history = History(self.home / "history.db")
         self.problems = Problems(self.bus)
         self.keeper = ChangeCommitter(
-            self.index, self.snapshot, self.history, ChangeListeners(record=self.record, tell=self.tell), lambda: datetime.now(UTC)
-        )  # fmt: skip
-        self.looker = DiskScan(self.root, Scanner(self.root, self.index, load_ignore(self.root)), self.watcher)
+            self.index,
+            self.snapshot,
+            self.history,
+            ChangeListeners(record=self.record, tell=self.tell),
+            lambda: datetime.now(UTC),
+        )
+        self.looker = DiskScan(
+            self.root, Scanner(self.root, self.index, load_ignore(self.root)), self.watcher
+        )
 
     async def record(self, changes: list[Change]) -> Callable[[], None]:
         if self.refusal is not None:
@@ -96,9 +105,13 @@ class Room:
     async def noticer(self, **pace: float) -> AsyncIterator[ChangeDetector]:
         """A noticer at work, after its first scan, of which nothing is kept in `changes`."""
         noticer = ChangeDetector(
-            looker=self.looker, keeper=self.keeper, watcher=self.watcher, problems=self.problems, full_every_s=600,
+            looker=self.looker,
+            keeper=self.keeper,
+            watcher=self.watcher,
+            problems=self.problems,
+            full_every_s=600,
             pace=DebounceTimes(**{"heartbeat": 0.05, **pace}),
-        )  # fmt: skip
+        )
         await noticer.first_scan()
         self.changes.clear()
         self.steps.clear()
@@ -112,7 +125,11 @@ class Room:
     def hear(self, *folders: str, missed: bool = False, **paths: str) -> None:
         """Let the watcher tell; names are given with `__` for the dot before `md`."""
         self.watcher.tell(
-            ChangeHints(paths={path.replace("__", "."): heard for path, heard in paths.items()}, folders=set(folders), missed=missed)
+            ChangeHints(
+                paths={path.replace("__", "."): heard for path, heard in paths.items()},
+                folders=set(folders),
+                missed=missed,
+            )
         )
 
     async def until(self, condition: Callable[[], object]) -> None:

@@ -26,7 +26,12 @@ def publish(bus, count):
 def test_an_event_has_a_number_a_moment_and_its_data(bus):
     event = bus.publish("file.deleted", path="a.md")
 
-    assert (event.id, event.event, event.timestamp, event.data) == (1, "file.deleted", NOON, {"path": "a.md"})
+    assert (event.id, event.event, event.timestamp, event.data) == (
+        1,
+        "file.deleted",
+        NOON,
+        {"path": "a.md"},
+    )
 
 
 def test_what_is_in_no_catalogue_is_not_published(bus):
@@ -44,7 +49,14 @@ def test_what_may_still_be_refused_is_not_published_as_if_it_had_happened(bus, n
 def test_a_module_s_event_is_carried_from_its_declaration_to_its_withdrawal(bus):
     heard = []
     bus.listen(heard.append)
-    bus.declare(EventKind(name="weather.changed", tells="It rains.", fields={"degrees": FieldKind.NUMBER}, publisher="weather"))
+    bus.declare(
+        EventKind(
+            name="weather.changed",
+            tells="It rains.",
+            fields={"degrees": FieldKind.NUMBER},
+            publisher="weather",
+        )
+    )
     bus.publish("weather.changed", degrees=3)
     bus.withdraw("weather.changed")
     bus.withdraw("weather.changed")
@@ -54,22 +66,39 @@ def test_a_module_s_event_is_carried_from_its_declaration_to_its_withdrawal(bus)
         bus.publish("weather.changed", degrees=4)
 
 
-@pytest.mark.parametrize("name", ["file.created", "write.before", "weather", "Weather.changed", "weather.", "a b.c", "w.c\nd"])
+@pytest.mark.parametrize(
+    "name",
+    ["file.created", "write.before", "weather", "Weather.changed", "weather.", "a b.c", "w.c\nd"],
+)
 def test_a_name_that_is_another_s_or_none_cannot_be_declared(bus, name):
     with pytest.raises(ValueError, match=r"event|module"):
-        bus.declare(EventKind(name=name, tells="No.", fields={"x": FieldKind.ID}, publisher=name.partition(".")[0]))
+        bus.declare(
+            EventKind(
+                name=name, tells="No.", fields={"x": FieldKind.ID}, publisher=name.partition(".")[0]
+            )
+        )
     assert not bus.declared
 
 
 def test_an_event_that_may_be_refused_cannot_be_declared(bus):
     with pytest.raises(ValueError, match="has not happened"):
-        bus.declare(EventKind(name="weather.before", tells="No.", fields={"x": FieldKind.ID}, publisher="weather", blocks=True))
+        bus.declare(
+            EventKind(
+                name="weather.before",
+                tells="No.",
+                fields={"x": FieldKind.ID},
+                publisher="weather",
+                blocks=True,
+            )
+        )
 
 
 def test_a_module_declares_events_under_its_own_name_alone(bus):
     for publisher in (None, "garden"):
         with pytest.raises(ValueError, match="publisher"):
-            bus.declare(EventKind(name="weather.changed", tells="No.", fields={}, publisher=publisher))
+            bus.declare(
+                EventKind(name="weather.changed", tells="No.", fields={}, publisher=publisher)
+            )
 
 
 def test_a_withdrawal_leaves_the_catalogue_alone(bus):
@@ -104,7 +133,11 @@ def test_a_listener_that_fails_is_logged_and_the_others_hear(bus, caplog):
 
 def test_what_a_listener_publishes_is_heard_by_all_after_what_it_heard(bus):
     heard = []
-    bus.listen(lambda event: bus.publish("watch.removed", watcher="then") if event.event == "file.created" else None)
+    bus.listen(
+        lambda event: (
+            bus.publish("watch.removed", watcher="then") if event.event == "file.created" else None
+        )
+    )
     bus.listen(heard.append)
     bus.publish("file.created", path="first")
 
@@ -128,7 +161,9 @@ def test_it_replays_what_it_remembers_after_a_number(bus, number, ids):
     assert [event.id for event in bus.since(number)] == ids
 
 
-@pytest.mark.parametrize(("number", "remembers"), [(0, False), (1, False), (2, True), (3, True), (5, True), (6, False)])
+@pytest.mark.parametrize(
+    ("number", "remembers"), [(0, False), (1, False), (2, True), (3, True), (5, True), (6, False)]
+)
 def test_it_knows_whether_it_has_forgotten_something_since(bus, number, remembers):
     publish(bus, 5)
 

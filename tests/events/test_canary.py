@@ -1,4 +1,6 @@
-"""Canary: that the system has stopped telling of changes comes to light, and the vault is walked meanwhile."""
+"""Canary: that the system has stopped telling of changes comes to light, and the vault is walked
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -39,15 +41,23 @@ async def test_while_it_is_told_nothing_is_wrong_and_it_is_left_as_it_was(room):
         assert room.problems.all() == {}
         assert not noticer.polling
     after = (room.vault / CANARY).stat()
-    assert (after.st_mtime_ns, after.st_ino, (room.vault / CANARY).read_bytes()) == (before.st_mtime_ns, before.st_ino, text)
+    assert (after.st_mtime_ns, after.st_ino, (room.vault / CANARY).read_bytes()) == (
+        before.st_mtime_ns,
+        before.st_ino,
+        text,
+    )
     assert room.told() == []
 
 
-async def test_when_events_stop_coming_that_is_said_and_changes_are_found_by_walks_until_they_come_again(room):
+async def test_when_events_stop_coming_that_is_said_and_changes_are_found_by_walks_until_they_come_again(  # noqa: E501
+    room,
+):
     async with room.noticer(canary=0.05, heartbeat=0.05) as noticer:
         (room.vault / "a.md").write_text("a")
         await room.until(lambda: room.told() == [("created", "a.md")])
-        with INotify(nonblocking=True) as empty:  # in the place of the watcher's queue, whose watches are gone, and nothing tells so
+        with (
+            INotify(nonblocking=True) as empty
+        ):  # in the place of the watcher's queue, whose watches are gone, and nothing tells so
             os.dup2(empty.fileno(), room.watcher._inotify.fileno())
         await room.until(lambda: "stopped telling" in room.problems.all().get("watching", ""))
         assert noticer.polling

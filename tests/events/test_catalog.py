@@ -18,13 +18,23 @@ def test_each_event_tells_something_in_a_sentence_and_has_fields():
 
 def test_the_events_of_the_loop_are_all_there():
     changes = {f"file.{kind}" for kind in ("created", "modified", "moved", "deleted")}
-    others = {"watch.declared", "watch.removed", "task.queued", "task.started", "task.finished", "run.finished", "run.undone"}
+    others = {
+        "watch.declared",
+        "watch.removed",
+        "task.queued",
+        "task.started",
+        "task.finished",
+        "run.finished",
+        "run.undone",
+    }
 
     assert set(CATALOG) >= changes | others | {"vault.problem", "budget.exceeded"}
 
 
 def test_what_may_be_refused_shows_in_the_name_and_is_no_fact():
-    assert {name for name, kind in CATALOG.items() if kind.blocks} == {name for name in CATALOG if name.endswith(".before")}
+    assert {name for name, kind in CATALOG.items() if kind.blocks} == {
+        name for name in CATALOG if name.endswith(".before")
+    }
     assert set(CATALOG) - set(FACTS) == {name for name in CATALOG if name.endswith(".before")}
 
 

@@ -40,8 +40,14 @@ def found(came=(), went=(), same=()):
 def wrote(room, path, before, after):
     """Our writer changed a file."""
     write = room.history.intend(
-        at=datetime.now(UTC), path=path, author=CURATOR, operation="ReplaceAll", before=before, after=after, temporary=".t"
-    )  # fmt: skip
+        at=datetime.now(UTC),
+        path=path,
+        author=CURATOR,
+        operation="ReplaceAll",
+        before=before,
+        after=after,
+        temporary=".t",
+    )
     room.history.settle(write.id, "done")
 
 
@@ -55,7 +61,12 @@ async def test_changes_are_recorded_then_known_then_told(room, thread):
 async def test_a_change_is_of_its_kind(room, thread):
     left = went("old.md", entry("left"))
     await room.keeper.take_in(
-        found([came("new.md"), came("changed.md", old=entry("old")), came("moved.md", left=left)], [went("gone.md")]), thread, remember=True
+        found(
+            [came("new.md"), came("changed.md", old=entry("old")), came("moved.md", left=left)],
+            [went("gone.md")],
+        ),
+        thread,
+        remember=True,
     )
 
     assert [(change.kind, change.path, change.source) for change in room.changes] == [
@@ -71,14 +82,20 @@ async def test_what_only_looks_newer_is_known_and_not_told(room, thread):
     await room.keeper.take_in(found([came("a.md")]), thread, remember=True)
     room.steps.clear()
     touched = entry()._replace(mtime_ns=9)
-    await room.keeper.take_in(found(same=[PathDifference(path=VaultPath("a.md"), old=entry(), new=touched)]), thread, remember=True)
+    await room.keeper.take_in(
+        found(same=[PathDifference(path=VaultPath("a.md"), old=entry(), new=touched)]),
+        thread,
+        remember=True,
+    )
 
     assert room.steps == []
     assert room.index.get("a.md") == touched
 
 
 async def test_many_changes_are_taken_in_in_pieces(room, thread):
-    await room.keeper.take_in(found([came(f"{number}.md") for number in range(600)]), thread, remember=True)
+    await room.keeper.take_in(
+        found([came(f"{number}.md") for number in range(600)]), thread, remember=True
+    )
 
     assert [step for step in room.steps if step.startswith("record")] == [
         "record 256, 0 known",
@@ -103,10 +120,16 @@ async def test_what_was_told_before_the_disk_refused_is_kept(room, thread):
         room.refusal = StorageFailedError("the disk is full")
 
     listeners = ChangeListeners(record=room.record, tell=tell_until_full)
-    keeper = ChangeCommitter(room.index, room.snapshot, room.history, listeners, lambda: datetime.now(UTC))
+    keeper = ChangeCommitter(
+        room.index, room.snapshot, room.history, listeners, lambda: datetime.now(UTC)
+    )
     keeper.save()
     with pytest.raises(StorageFailedError):
-        await keeper.take_in(found([came(f"{number:03}.md", old=entry("old")) for number in range(300)]), thread, remember=True)
+        await keeper.take_in(
+            found([came(f"{number:03}.md", old=entry("old")) for number in range(300)]),
+            thread,
+            remember=True,
+        )
     loaded = room.snapshot.load()
     keeper.close()
 
@@ -144,7 +167,9 @@ async def test_our_own_move_is_over_at_both_ends(room, thread):
 async def test_the_copy_on_disk_follows(room, thread):
     room.keeper.save()
     await room.keeper.take_in(found([came("a.md"), came("b.md")]), thread, remember=True)
-    await room.keeper.take_in(found([came("c.md", left=went("a.md"))], [went("b.md")]), thread, remember=True)
+    await room.keeper.take_in(
+        found([came("c.md", left=went("a.md"))], [went("b.md")]), thread, remember=True
+    )
     loaded = room.snapshot.load()
     room.keeper.close()
 
@@ -170,8 +195,12 @@ def test_folders_are_forgotten_when_they_are_empty_and_not_back(room):
     assert room.index.all_folders() == ["", "a"]
 
 
-async def test_our_writes_count_as_noticed_only_when_the_copy_on_disk_is_of_after_them(room, thread):
-    """A start that dies before it writes the index down has to be followed by one that sees the same."""
+async def test_our_writes_count_as_noticed_only_when_the_copy_on_disk_is_of_after_them(
+    room, thread
+):
+    """A start that dies before it writes the index down has to be followed by one that sees the
+    same.
+    """
     wrote(room, "a.md", "old", "new")
     await room.keeper.take_in(found([came("a.md", old=entry("old"))]), thread, remember=False)
     assert room.history.unnoticed("a.md", "new") is not None
@@ -188,17 +217,25 @@ async def test_writes_of_ours_that_follow_one_another_are_ours(room, thread):
     assert [change.author for change in room.changes] == [CURATOR]
 
 
-async def test_a_save_that_was_merged_before_anybody_noticed_it_is_a_persons_cause_too(room, thread):
+async def test_a_save_that_was_merged_before_anybody_noticed_it_is_a_persons_cause_too(
+    room, thread
+):
     wrote(room, "a.md", "a person's", "new")
-    await room.keeper.take_in(found([came("a.md", old=entry("old")), came("b.md")]), thread, remember=True)
+    await room.keeper.take_in(
+        found([came("a.md", old=entry("old")), came("b.md")]), thread, remember=True
+    )
     merged, other = room.changes
 
     assert (merged.author.by, merged.author.run) == ("curator", "r-1")
     assert merged.author.causes == ("c-1", *other.author.causes)
 
 
-async def test_what_was_overwritten_unnoticed_does_not_matter_to_what_is_written_later(room, thread):
-    """Our write, a person's save over it, and our next write on that: only the last was seen from what the index knows."""
+async def test_what_was_overwritten_unnoticed_does_not_matter_to_what_is_written_later(
+    room, thread
+):
+    """Our write, a person's save over it, and our next write on that: only the last was seen from
+    what the index knows.
+    """
     wrote(room, "a.md", "old", "never seen")
     wrote(room, "a.md", "a person's", "new")
     await room.keeper.take_in(found([came("a.md", old=entry("a person's"))]), thread, remember=True)

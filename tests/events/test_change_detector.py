@@ -1,4 +1,7 @@
-"""The noticer: which hint leads to which look, and when what was seen counts. The watcher is moved by hand."""
+"""The noticer: which hint leads to which look, and when what was seen counts.
+
+The watcher is moved by hand.
+"""
 
 from __future__ import annotations
 
@@ -166,12 +169,16 @@ async def test_a_file_that_is_found_under_another_name_moved_there(room):
         room.hear(a__md="gone", b__md="closed")
         await idle(room, noticer)
 
-        assert [(change.kind, change.source, change.path) for change in room.changes] == [("moved", "a.md", "b.md")]
+        assert [(change.kind, change.source, change.path) for change in room.changes] == [
+            ("moved", "a.md", "b.md")
+        ]
         assert sorted(room.index.paths()) == ["b.md", "other.md"]
 
 
 @pytest.mark.parametrize("hint", ["closed", "open", "touched"])
-async def test_a_new_file_in_the_place_of_one_that_moved_is_found_though_it_was_saved_during_the_look(room, hint):
+async def test_a_new_file_in_the_place_of_one_that_moved_is_found_though_it_was_saved_during_the_look(  # noqa: E501
+    room, hint
+):
     save(room, a__md="a")
     async with room.noticer(gone=0.1, new=0.02, open=0.1, touched=0.1) as noticer:
 
@@ -195,7 +202,9 @@ async def test_a_file_that_went_waits_for_new_ones_that_it_may_have_become(room)
         room.hear(a__md="gone", missed=True)
         await idle(room, noticer)
 
-        assert [(change.kind, change.source, change.path) for change in room.changes] == [("moved", "a.md", "b.md")]
+        assert [(change.kind, change.source, change.path) for change in room.changes] == [
+            ("moved", "a.md", "b.md")
+        ]
 
 
 async def test_what_is_settled_leaves_nothing_behind(room):
@@ -258,7 +267,11 @@ async def test_where_no_more_is_known_than_the_path_a_folder_is_walked(room):
 
 async def test_what_editors_do_on_the_way_wakes_nobody(room):
     async with room.noticer() as noticer:
-        room.watcher.tell(ChangeHints(paths={".note.md.swp": "open", "deep/.tmp": "closed", "deep/.note.md": "gone"}))
+        room.watcher.tell(
+            ChangeHints(
+                paths={".note.md.swp": "open", "deep/.tmp": "closed", "deep/.note.md": "gone"}
+            )
+        )
 
         assert not noticer.busy
 
@@ -363,7 +376,9 @@ async def test_a_vault_that_is_lost_is_not_asked_for_again_and_again(room, is_ex
         assert list(room.problems.all()) == ["missing" if is_exchanged else "vault"]
 
 
-@pytest.mark.parametrize(("count", "left", "believed"), [(19, 1, True), (20, 20, True), (20, 19, False), (1, 0, True)])
+@pytest.mark.parametrize(
+    ("count", "left", "believed"), [(19, 1, True), (20, 20, True), (20, 19, False), (1, 0, True)]
+)
 async def test_most_of_many_files_gone_at_once_are_not_believed(room, count, left, believed):
     for number in range(count + left):
         (room.vault / f"{number}.md").write_text(str(number))
@@ -426,7 +441,9 @@ async def test_an_index_that_was_written_down_is_the_next_ones_beginning(room):
         await idle(room, noticer)
         loaded = room.snapshot.load()
 
-        assert {path: loaded.get(path) for path in loaded.paths()} == {path: room.index.get(path) for path in room.index.paths()}
+        assert {path: loaded.get(path) for path in loaded.paths()} == {
+            path: room.index.get(path) for path in room.index.paths()
+        }
 
 
 async def test_what_a_walk_that_was_asked_for_leaves_unsettled_is_looked_at_soon(room):

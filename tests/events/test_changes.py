@@ -45,31 +45,50 @@ def test_a_file_that_keeps_its_inode_has_moved_even_when_it_was_edited():
 
 
 def test_another_file_with_an_old_ones_inode_has_not_moved():
-    found = sort_seen([seen("a.md", entry(1, "old"), None), seen("b.md", None, entry(1, "new"))], lambda _came, _left: False)
+    found = sort_seen(
+        [seen("a.md", entry(1, "old"), None), seen("b.md", None, entry(1, "new"))],
+        lambda _came, _left: False,
+    )
 
     assert told(found) == ({"b.md": None}, ["a.md"], [])
 
 
 def test_nobody_is_asked_about_a_file_that_keeps_both():
-    found = sort_seen([seen("a.md", entry(1), None), seen("b.md", None, entry(1))], lambda _came, _left: 1 / 0)
+    found = sort_seen(
+        [seen("a.md", entry(1), None), seen("b.md", None, entry(1))], lambda _came, _left: 1 / 0
+    )
 
     assert told(found) == ({"b.md": "a.md"}, [], [])
 
 
 def test_a_file_that_keeps_its_content_alone_has_moved():
-    found = sort_seen([seen("a.md", entry(1, "the only one"), None), seen("b.md", None, entry(2, "the only one"))])
+    found = sort_seen(
+        [seen("a.md", entry(1, "the only one"), None), seen("b.md", None, entry(2, "the only one"))]
+    )
 
     assert told(found) == ({"b.md": "a.md"}, [], [])
 
 
 def test_the_inode_says_more_than_the_content():
-    found = sort_seen([seen("a.md", entry(1, "x"), None), seen("b.md", entry(2, "x"), None), seen("c.md", None, entry(2, "x"))])
+    found = sort_seen(
+        [
+            seen("a.md", entry(1, "x"), None),
+            seen("b.md", entry(2, "x"), None),
+            seen("c.md", None, entry(2, "x")),
+        ]
+    )
 
     assert told(found) == ({"c.md": "b.md"}, ["a.md"], [])
 
 
 def test_contents_that_are_there_twice_pair_nothing():
-    found = sort_seen([seen("a.md", entry(1, "x"), None), seen("b.md", entry(2, "x"), None), seen("c.md", None, entry(3, "x"))])
+    found = sort_seen(
+        [
+            seen("a.md", entry(1, "x"), None),
+            seen("b.md", entry(2, "x"), None),
+            seen("c.md", None, entry(3, "x")),
+        ]
+    )
 
     assert told(found) == ({"c.md": None}, ["a.md", "b.md"], [])
 
@@ -81,13 +100,21 @@ def test_empty_files_are_not_paired_by_content():
 
 
 def test_a_file_that_was_overwritten_by_another_has_not_moved():
-    found = sort_seen([seen("a.md", entry(1, "a"), None), seen("b.md", entry(2, "b"), entry(1, "a"))])
+    found = sort_seen(
+        [seen("a.md", entry(1, "a"), None), seen("b.md", entry(2, "b"), entry(1, "a"))]
+    )
 
     assert told(found) == ({"b.md": None}, ["a.md"], [])
 
 
 def test_hard_links_are_not_told_apart_by_inode():
-    found = sort_seen([seen("a.md", entry(1, ""), None), seen("b.md", entry(1, ""), None), seen("c.md", None, entry(1, ""))])
+    found = sort_seen(
+        [
+            seen("a.md", entry(1, ""), None),
+            seen("b.md", entry(1, ""), None),
+            seen("c.md", None, entry(1, "")),
+        ]
+    )
 
     assert told(found) == ({"c.md": None}, ["a.md", "b.md"], [])
 
@@ -96,12 +123,17 @@ def test_thousands_of_moves_are_paired_at_once():
     went = [seen(f"a/{number}.md", entry(number, str(number)), None) for number in range(5_000)]
     came = [seen(f"b/{number}.md", None, entry(number, str(number))) for number in range(5_000)]
 
-    assert all(left is not None and left.path == item.path.replace("b/", "a/") for item, left in sort_seen(went + came).came)
+    assert all(
+        left is not None and left.path == item.path.replace("b/", "a/")
+        for item, left in sort_seen(went + came).came
+    )
 
 
 ENTRIES = st.builds(entry, st.integers(1, 4), st.sampled_from(["", "x", "y"]), at=st.integers(1, 2))
 SEEN = st.lists(
-    st.tuples(st.integers(0, 9), st.one_of(st.none(), ENTRIES), st.one_of(st.none(), ENTRIES)).filter(lambda item: item[1] or item[2]),
+    st.tuples(
+        st.integers(0, 9), st.one_of(st.none(), ENTRIES), st.one_of(st.none(), ENTRIES)
+    ).filter(lambda item: item[1] or item[2]),
     unique_by=lambda item: item[0],
 ).map(lambda items: [seen(f"{number}.md", old, new) for number, old, new in items])
 
@@ -113,6 +145,8 @@ def test_each_path_is_accounted_for_once_and_each_lost_file_moves_to_one_place(i
     came = [item for item, _left in found.came]
     moved = [left for _item, left in found.came if left is not None]
 
-    assert sorted(item.path for item in [*came, *found.went, *found.same, *moved]) == sorted(item.path for item in items)
+    assert sorted(item.path for item in [*came, *found.went, *found.same, *moved]) == sorted(
+        item.path for item in items
+    )
     assert all(item.old is None for item, left in found.came if left is not None)
     assert all(left.new is None for left in moved)

@@ -16,7 +16,10 @@ def held():
     return Debouncer(PACE)
 
 
-@pytest.mark.parametrize(("heard", "wait"), [("closed", PACE.new), ("open", PACE.open), ("gone", PACE.gone), ("touched", PACE.touched)])
+@pytest.mark.parametrize(
+    ("heard", "wait"),
+    [("closed", PACE.new), ("open", PACE.open), ("gone", PACE.gone), ("touched", PACE.touched)],
+)
 def test_each_hint_holds_a_path_for_its_time(held, heard, wait):
     held.hear("a.md", heard, 5.0)
 
@@ -60,7 +63,9 @@ def test_a_file_that_is_closed_again_and_again_is_looked_at_after_a_burst(held):
     assert held.take(PACE.burst + 1.0)[0] == {"a.md"}
 
 
-def test_a_file_that_is_always_written_is_taken_as_finished_when_patience_ends_and_then_waited_for_anew(held):
+def test_a_file_that_is_always_written_is_taken_as_finished_when_patience_ends_and_then_waited_for_anew(  # noqa: E501
+    held,
+):
     for second in range(11):
         held.hear("log.md", "open", float(second))
     assert held.take(9.9) == (set(), set())

@@ -125,7 +125,9 @@ def test_a_vault_that_moves_during_the_look_is_an_error(room):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE, errno.ENOMEM])
-def test_a_system_without_watches_to_give_is_noted_until_all_folders_are_watched_again(room, number):
+def test_a_system_without_watches_to_give_is_noted_until_all_folders_are_watched_again(
+    room, number
+):
     room.watcher.refusal = OSError(number, "no more")
     vault = room.looker.look(ALL, None, ()).vault
     assert room.looker.is_unwatched
@@ -157,7 +159,10 @@ def test_a_link_in_place_of_the_rules_is_not_followed(room):
 
 def test_a_new_file_with_an_old_ones_number_is_not_the_same(room):
     known(room, a="a", b="b")
-    old = {name: PathDifference(path=VaultPath(name), old=room.index.get(name), new=None) for name in ("a.md", "b.md")}
+    old = {
+        name: PathDifference(path=VaultPath(name), old=room.index.get(name), new=None)
+        for name in ("a.md", "b.md")
+    }
     (room.vault / "a.md").rename(room.vault / "moved.md")
     (room.vault / "b.md").unlink()
     changed = max(entry.mtime_ns for entry in (item.old for item in old.values()))
@@ -165,6 +170,12 @@ def test_a_new_file_with_an_old_ones_number_is_not_the_same(room):
         pass
     (room.vault / "other.md").write_text("other")
 
-    assert room.looker.is_same(PathDifference(path=VaultPath("moved.md"), old=None, new=None), old["a.md"])
-    assert not room.looker.is_same(PathDifference(path=VaultPath("other.md"), old=None, new=None), old["b.md"])
-    assert not room.looker.is_same(PathDifference(path=VaultPath("missing/c.md"), old=None, new=None), old["b.md"])
+    assert room.looker.is_same(
+        PathDifference(path=VaultPath("moved.md"), old=None, new=None), old["a.md"]
+    )
+    assert not room.looker.is_same(
+        PathDifference(path=VaultPath("other.md"), old=None, new=None), old["b.md"]
+    )
+    assert not room.looker.is_same(
+        PathDifference(path=VaultPath("missing/c.md"), old=None, new=None), old["b.md"]
+    )

@@ -1,4 +1,6 @@
-"""A folder signal wakes for what happens in its folders, and for the time where nothing does or the system does not watch."""
+"""A folder signal wakes for what happens in its folders, and for the time where nothing does or the
+system does not watch.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ async def test_without_a_change_it_wakes_when_the_longest_time_has_passed(tmp_pa
     signal.close()
 
 
-async def test_where_the_system_does_not_watch_it_wakes_after_the_shortest_time(tmp_path, monkeypatch):
+async def test_where_the_system_does_not_watch_it_wakes_after_the_shortest_time(
+    tmp_path, monkeypatch
+):
     def refuse(*_arguments: object) -> None:
         raise OSError(errno.ENOSPC, "no watches left")
 

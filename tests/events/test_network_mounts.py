@@ -23,11 +23,18 @@ garbled
 @pytest.mark.parametrize(
     ("folder", "kind"),
     [
-        ("/home/anna/My Notes", "nfs4"), ("/home/anna/My Notes/deep", "nfs4"), ("/home/anna/My Notes 2", None), ("/home/anna", "nfs4"),
-        ("/mnt/share/x", "cifs"), ("/mnt/share/local/x", None), ("/mnt/ssh", "fuse.sshfs"), ("/mnt/over/x", None), ("/mnt/vm", "9p"),
+        ("/home/anna/My Notes", "nfs4"),
+        ("/home/anna/My Notes/deep", "nfs4"),
+        ("/home/anna/My Notes 2", None),
+        ("/home/anna", "nfs4"),
+        ("/mnt/share/x", "cifs"),
+        ("/mnt/share/local/x", None),
+        ("/mnt/ssh", "fuse.sshfs"),
+        ("/mnt/over/x", None),
+        ("/mnt/vm", "9p"),
         ("/srv", None),
     ],
-)  # fmt: skip
+)
 def test_the_nearest_mount_counts_and_one_within_counts_too(folder, kind):
     assert network_type(folder, TABLE) == kind
 
@@ -37,13 +44,17 @@ def test_where_no_table_is_none_is_known(tmp_path, monkeypatch):
     assert network_mount(tmp_path) is None
 
 
-async def test_a_vault_on_a_network_is_walked_again_and_again_and_that_is_said(live: Live, vault, tmp_path, monkeypatch):
+async def test_a_vault_on_a_network_is_walked_again_and_again_and_that_is_said(
+    live: Live, vault, tmp_path, monkeypatch
+):
     table = tmp_path / "mountinfo"
     table.write_text(f"40 22 0:35 / {vault} rw shared:20 - nfs4 server:/notes rw\n")
     monkeypatch.setattr("parachuted.events.network_mounts.MOUNTS", table)
     async with live() as life:
         assert "network file system (nfs4)" in life.daemon.problems.all()["watching"]
         assert life.daemon.noticer.polling
-        life.daemon.noticer._watcher.poll = life.daemon.noticer._watcher._read = lambda: False  # another device's change is not told
+        life.daemon.noticer._watcher.poll = life.daemon.noticer._watcher._read = lambda: (
+            False
+        )  # another device's change is not told
         save(vault / "a.md", "# A\n")
         await life.until(lambda: life.told("file.created"))

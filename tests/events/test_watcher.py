@@ -129,7 +129,9 @@ async def test_a_folder_that_was_left_is_not_heard(vault, watcher, heard):
 
 
 @linux
-async def test_a_renamed_folder_is_heard_under_its_new_name_once_it_is_entered(vault, watcher, heard):
+async def test_a_renamed_folder_is_heard_under_its_new_name_once_it_is_entered(
+    vault, watcher, heard
+):
     (vault / "one").mkdir()
     watcher.enter("one")
     (vault / "one").rename(vault / "two")
@@ -257,7 +259,9 @@ async def test_watchfiles_paths_are_told_with_no_more_than_that(vault, heard):
 
 
 @pytest.mark.parametrize("place", ["", "..", "../elsewhere"])
-async def test_watchfiles_telling_of_the_vault_itself_means_that_all_is_looked_at(vault, heard, place):
+async def test_watchfiles_telling_of_the_vault_itself_means_that_all_is_looked_at(
+    vault, heard, place
+):
     async def watch(root):
         yield {(1, str(root / place))}
         await asyncio.Event().wait()
@@ -292,7 +296,9 @@ async def test_a_stream_that_fails_is_begun_anew_and_all_is_looked_at(vault, hea
 
 @pytest.fixture(params=["auto", "watchfiles"])
 async def real_room(request, vault, home, monkeypatch):
-    """The events room with each engine that can be chosen here: what a noticer finds out must not depend on who woke it."""
+    """The events room with each engine that can be chosen here: what a noticer finds out must not
+    depend on who woke it.
+    """
     monkeypatch.setattr("parachuted.events.watcher._RESTART_S", 0.0)
     state_folder(home, vault)
     (vault / "old").mkdir()

@@ -22,8 +22,14 @@ def test_an_act_is_begun_before_it_is_done_and_tells_what_came_of_it(tmp_path: P
 
     assert bench.history.unended() == []
     assert bench.history.run(act.run) == document
-    assert (document["outcome"], document["causes"], document["takes_back"]) == ("changed", [], ["r-1"])
-    assert [(one["path"], "-a\n+b\n" in one["diff"]) for one in document["wrote"]] == [("note.md", True)]
+    assert (document["outcome"], document["causes"], document["takes_back"]) == (
+        "changed",
+        [],
+        ["r-1"],
+    )
+    assert [(one["path"], "-a\n+b\n" in one["diff"]) for one in document["wrote"]] == [
+        ("note.md", True)
+    ]
     bench.close()
 
 

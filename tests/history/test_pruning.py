@@ -39,12 +39,16 @@ class Counting(Retention):
         return SIZE
 
 
-def pruning(retention: Retention, told: dict[str, str | None], now: list[datetime] | None = None) -> HistoryPruning:
+def pruning(
+    retention: Retention, told: dict[str, str | None], now: list[datetime] | None = None
+) -> HistoryPruning:
     async def wanted() -> set[str]:
         return {"a"}
 
     moments = now or [datetime(2026, 1, 5, tzinfo=UTC)]
-    return HistoryPruning(retention, wanted=wanted, clock=lambda: moments[0], report=told.__setitem__, soon_s=0)
+    return HistoryPruning(
+        retention, wanted=wanted, clock=lambda: moments[0], report=told.__setitem__, soon_s=0
+    )
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -53,7 +57,9 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_it_is_done_soon_after_the_start_and_then_daily_by_the_clock(monkeypatch: pytest.MonkeyPatch):
+async def test_it_is_done_soon_after_the_start_and_then_daily_by_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr("parachuted.history.pruning._LOOK_EVERY_S", 0.001)
     retention, now = Counting(), [datetime(2026, 1, 5, tzinfo=UTC)]
     async with asyncio.TaskGroup() as group:
@@ -67,7 +73,9 @@ async def test_it_is_done_soon_after_the_start_and_then_daily_by_the_clock(monke
         running.cancel()
 
 
-async def test_a_pass_that_dropped_nothing_is_not_worth_a_line_of_the_log(caplog: pytest.LogCaptureFixture):
+async def test_a_pass_that_dropped_nothing_is_not_worth_a_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+):
     caplog.set_level("INFO")
     await pruning(Counting(), {}).prune()
     assert not caplog.records
@@ -91,7 +99,9 @@ async def test_who_ends_it_waits_for_the_pass_which_is_told_to_end():
     assert running.cancelled()
 
 
-@pytest.mark.parametrize("error", [StorageFailedError("the disk is full"), OSError("the disk is full")])
+@pytest.mark.parametrize(
+    "error", [StorageFailedError("the disk is full"), OSError("the disk is full")]
+)
 async def test_a_disk_that_refuses_is_told_until_it_does_not(error: Exception):
     told: dict[str, str | None] = {}
     errors = [error]

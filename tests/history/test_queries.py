@@ -32,10 +32,20 @@ def past(bench: Bench) -> HistoryQueries:
 
 
 def ran(bench: Bench, run: str, *parents: str, **more: object) -> None:
-    save(bench.history, {
-        "id": run, "watcher": "note.md", "agent": "curator", "started": bench.now.isoformat(), "outcome": "changed", "undone": None,
-        "causes": [{"id": "c1"}], "parents": list(parents), **more,
-    })  # fmt: skip
+    save(
+        bench.history,
+        {
+            "id": run,
+            "watcher": "note.md",
+            "agent": "curator",
+            "started": bench.now.isoformat(),
+            "outcome": "changed",
+            "undone": None,
+            "causes": [{"id": "c1"}],
+            "parents": list(parents),
+            **more,
+        },
+    )
 
 
 def test_versions_are_told_newest_first_with_what_came_and_went(bench: Bench):
@@ -46,8 +56,10 @@ def test_versions_are_told_newest_first_with_what_came_and_went(bench: Bench):
 
     assert count == 3
     assert [(one.version.by, one.added, one.removed, one.kept) for one in told] == [
-        ("person", None, None, False), ("curator", 2, 1, True), ("person", 2, 0, True),
-    ]  # fmt: skip
+        ("person", None, None, False),
+        ("curator", 2, 1, True),
+        ("person", 2, 0, True),
+    ]
     assert past(bench).told(NOTE, 1)[0] == told[:1]
 
 
@@ -68,9 +80,12 @@ def test_a_run_is_told_file_by_file_and_with_what_followed(bench: Bench):
 
     assert [file.path for file in past(bench).diff(one)] == ["note.md"]
     assert "-a\n+c\n" in past(bench).diff(one)[0].diff
-    assert [(file.path, file.runs, file.added, file.removed) for file in past(bench).diff(all_)] == [
-        ("note.md", ("r1",), 1, 1), ("other.md", ("r2",), 1, 1),
-    ]  # fmt: skip
+    assert [
+        (file.path, file.runs, file.added, file.removed) for file in past(bench).diff(all_)
+    ] == [
+        ("note.md", ("r1",), 1, 1),
+        ("other.md", ("r2",), 1, 1),
+    ]
 
 
 def test_what_a_person_wrote_in_between_is_not_told_as_the_runs(bench: Bench):
@@ -111,15 +126,21 @@ def test_a_move_alone_and_a_new_file_that_moved_are_told(bench: Bench):
     assert "+x\n" in diffs[1].diff
 
 
-def test_a_run_whose_texts_are_gone_says_so_and_one_whose_writes_are_tells_its_own_account(bench: Bench):
+def test_a_run_whose_texts_are_gone_says_so_and_one_whose_writes_are_tells_its_own_account(
+    bench: Bench,
+):
     bench.save("note.md", "a\n")
     written = bench.store.replace(NOTE, b"b\n", by("r1"))
     ran(bench, "r1")
-    ran(bench, "r0", wrote=[{"path": "old.md", "before": None, "after": "f" * 64, "diff": "+old\n"}])
+    ran(
+        bench, "r0", wrote=[{"path": "old.md", "before": None, "after": "f" * 64, "diff": "+old\n"}]
+    )
     bench.objects.drop(str(written.before))
 
     assert "no longer kept" in past(bench).diff(past(bench).runs("r1", cascade=False))[0].diff
-    assert [(one.path, one.diff) for one in past(bench).diff(past(bench).runs("r0", cascade=False))] == [("old.md", "+old\n")]
+    assert [
+        (one.path, one.diff) for one in past(bench).diff(past(bench).runs("r0", cascade=False))
+    ] == [("old.md", "+old\n")]
 
 
 def test_a_run_that_there_is_not_has_no_diff(bench: Bench):

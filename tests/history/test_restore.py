@@ -1,4 +1,6 @@
-"""Restore: a file as it was, with what was written since in its history, and nobody woken for nothing."""
+"""Restore: a file as it was, with what was written since in its history, and nobody woken for
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,13 @@ NOTE = VaultPath("w.md")
 
 def restore_of(study: Study) -> Restore:
     return Restore(
-        store=study.store, objects=study.objects, history=study.history, clock=study.clock, notice=study.notice,
+        store=study.store,
+        objects=study.objects,
+        history=study.history,
+        clock=study.clock,
+        notice=study.notice,
         stood_at=study.reconciler.stood_at,
-    )  # fmt: skip
+    )
 
 
 async def ran(folder: Path, **more: str) -> tuple[Study, str, Restore]:
@@ -42,7 +48,9 @@ async def test_a_file_is_as_it_was_before_a_run_and_after_it_again(tmp_path: Pat
     second = await restore.restore(NOTE, run=run, after=True)
     assert study.text("w") == after
 
-    assert [one["id"] for one in study.history.runs()[:2]] == sorted([str(first.run), str(second.run)], reverse=True)
+    assert [one["id"] for one in study.history.runs()[:2]] == sorted(
+        [str(first.run), str(second.run)], reverse=True
+    )
     assert study.history.run(str(first.run))["agent"] == "restore"
     assert study.history.run(run)["undone"] is None
 
@@ -87,7 +95,9 @@ async def test_what_is_so_already_is_left_alone(tmp_path: Path):
     assert len(study.history.runs()) == count
 
 
-async def test_what_was_saved_since_the_caller_looked_is_brought_together_or_refused(tmp_path: Path):
+async def test_what_was_saved_since_the_caller_looked_is_brought_together_or_refused(
+    tmp_path: Path,
+):
     study, run, restore = await ran(tmp_path)
     base = digest_of(study.text("w").encode())
     await study.save("w", study.text("w").replace("- dig", "- water"))

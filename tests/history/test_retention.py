@@ -26,7 +26,10 @@ from parachuted.vault.store import Store
 
 AGENT = Author(by="curator", run="r-1", causes=("c-1",))
 _AGED = [("SELECT id, at FROM writes", "UPDATE writes SET at = ? WHERE id = ?")]
-_AGED += [(read.replace("writes", "sightings"), write.replace("writes", "sightings")) for read, write in _AGED]
+_AGED += [
+    (read.replace("writes", "sightings"), write.replace("writes", "sightings"))
+    for read, write in _AGED
+]
 _AGED += [("SELECT id, started FROM runs", "UPDATE runs SET started = ? WHERE id = ?")]
 
 
@@ -63,8 +66,11 @@ class Shelf:
 
     def retention(self, days: int = 90, megabytes: int = 0) -> Retention:
         return Retention(
-            history=self.history, objects=self.objects, keep=RetentionLimits(days=days, megabytes=megabytes), clock=lambda: self.now,
-        )  # fmt: skip
+            history=self.history,
+            objects=self.objects,
+            keep=RetentionLimits(days=days, megabytes=megabytes),
+            clock=lambda: self.now,
+        )
 
     def prune(self, days: int = 90, megabytes: int = 0) -> Pruned:
         return self.retention(days, megabytes).prune([*self.present(), *self.held])
@@ -94,7 +100,12 @@ def test_what_is_older_than_the_limit_goes_with_the_texts_that_only_it_names(she
     pruned = shelf.prune()
 
     assert (pruned.writes, pruned.texts) == (2, 1)
-    assert [digest in shelf.objects for digest in (one, two, three, four)] == [False, True, True, True]
+    assert [digest in shelf.objects for digest in (one, two, three, four)] == [
+        False,
+        True,
+        True,
+        True,
+    ]
     assert [write.after for write in shelf.history.writes_of("a.md")] == [three, four]
     assert shelf.history.pruned("a.md") is not None
     assert shelf.history.pruned("b.md") is None
@@ -109,7 +120,9 @@ def test_what_may_be_the_only_copy_stays(shelf: Shelf):
     gone = shelf.write("c.md", "deleted lately")
     at_work = shelf.write("d.md", "read by a run that goes on", "r-2")
     shelf.write("d.md", "and replaced by it", "r-2")
-    shelf.history.save_run("r-2", started=shelf.now, watcher="w", outcome="running", causes=(), document={})
+    shelf.history.save_run(
+        "r-2", started=shelf.now, watcher="w", outcome="running", causes=(), document={}
+    )
     shelf.wait(100)
     shelf.store.delete(VaultPath("c.md"), AGENT)
     shelf.wait(2)
@@ -127,7 +140,14 @@ def test_by_size_the_oldest_goes_first_until_the_rest_fits(shelf: Shelf):
         shelf.wait(2)
     pruned = shelf.prune(megabytes=1)
 
-    assert [digest in shelf.objects for digest in digests] == [False, False, False, False, True, True]
+    assert [digest in shelf.objects for digest in digests] == [
+        False,
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
     assert (pruned.texts, pruned.text_bytes, pruned.over_bytes) == (4, 1_600_000, 0)
     assert len(shelf.history.writes_of("a.md")) == 6
     with pytest.raises(NotFoundError, match="no longer kept"):
@@ -153,7 +173,10 @@ def test_without_limits_all_stays_that_a_write_names(shelf: Shelf):
 
 
 def test_what_nobody_names_goes_after_a_month_unless_it_is_wanted_again(shelf: Shelf):
-    upload, base, wanted = (shelf.objects.put(text) for text in (b"a killed upload", b"a base, given out lately", b"wanted again"))
+    upload, base, wanted = (
+        shelf.objects.put(text)
+        for text in (b"a killed upload", b"a base, given out lately", b"wanted again")
+    )
     shelf.wait(20)
     with shelf.objects.opened(base):
         pass
@@ -195,7 +218,14 @@ def test_the_number_of_a_write_is_never_given_twice(shelf: Shelf):
 
 def test_runs_that_ended_go_with_their_writes_and_those_that_go_on_stay(shelf: Shelf):
     for run, outcome in (("r-1", "changed"), ("r-2", "waiting"), ("r-3", "changed")):
-        shelf.history.save_run(run, started=shelf.now, watcher="w", outcome=outcome, causes=("c",), document={"id": run})
+        shelf.history.save_run(
+            run,
+            started=shelf.now,
+            watcher="w",
+            outcome=outcome,
+            causes=("c",),
+            document={"id": run},
+        )
     shelf.wait(100)
     shelf.write("a.md", "lately", "r-3")
     pruned = shelf.prune()
@@ -245,7 +275,9 @@ PRUNE = """
 """
 
 
-def test_a_pass_that_is_killed_loses_nothing_and_the_next_one_ends_it(tmp_path: Path, torture: Callable[..., bool]):
+def test_a_pass_that_is_killed_loses_nothing_and_the_next_one_ends_it(
+    tmp_path: Path, torture: Callable[..., bool]
+):
     """Killed at moments of its first pass, again and again, each time with the same certainties."""
     shelf = Shelf(tmp_path)
     keep = [shelf.write(f"{number}.md", f"first {number}") for number in range(5)]
@@ -287,13 +319,22 @@ def test_a_pass_that_is_killed_loses_nothing_and_the_next_one_ends_it(tmp_path: 
 
 
 def test_a_clock_that_went_wrong_for_a_while_ages_nothing_that_was_done_in_that_time(shelf: Shelf):
-    """Written under 1970, and under a date years ahead: both are as old as what was written before and after them."""
+    """Written under 1970, and under a date years ahead: both are as old as what was written before
+    and after them.
+    """
     right = shelf.now
     kept = []
     for name, wrong in (("a.md", 0), ("b.md", -20_000), ("c.md", 4_000), ("d.md", 0)):
         shelf.now = right + timedelta(days=wrong)
         shelf.write(name, name, run=f"r-{name}")
-        shelf.history.save_run(f"r-{name}", started=shelf.now, watcher="x", outcome="changed", causes=(), document={"id": name})
+        shelf.history.save_run(
+            f"r-{name}",
+            started=shelf.now,
+            watcher="x",
+            outcome="changed",
+            causes=(),
+            document={"id": name},
+        )
         kept.append(name)
     shelf.now = right
     pruned = shelf.prune(days=10)

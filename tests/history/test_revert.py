@@ -53,7 +53,9 @@ def test_a_created_file_goes_unless_it_was_edited_since(shelf):
     shelf.store.create(NOTE, b"created\n", shelf.agent)
     (write,) = shelf.history.writes_of(NOTE)
     shelf.put(NOTE, "created, and mine\n")
-    assert undo(shelf, write) == RevertResult(path=NOTE, changed=False, kept=("the new file has been edited since",))
+    assert undo(shelf, write) == RevertResult(
+        path=NOTE, changed=False, kept=("the new file has been edited since",)
+    )
     assert shelf.text(NOTE) == "created, and mine\n"
     shelf.put(NOTE, "created\n")
     assert undo(shelf, write) == RevertResult(path=NOTE, changed=True)
@@ -66,7 +68,9 @@ def test_a_deleted_file_comes_back_unless_there_is_a_newer_one(shelf):
     shelf.store.delete(NOTE, shelf.agent)
     (write,) = shelf.history.writes_of(NOTE)
     shelf.put(NOTE, "newer\n")
-    assert undo(shelf, write) == RevertResult(path=NOTE, changed=False, kept=("there is a newer file of that name",))
+    assert undo(shelf, write) == RevertResult(
+        path=NOTE, changed=False, kept=("there is a newer file of that name",)
+    )
     assert shelf.text(NOTE) == "newer\n"
     (shelf.vault / NOTE).unlink()
     assert undo(shelf, write) == RevertResult(path=NOTE, changed=True)
@@ -95,7 +99,9 @@ def test_a_file_that_never_rests_is_left_alone(shelf, monkeypatch):
         raise ConflictError(base=b"", ours=b"", theirs=b"")
 
     monkeypatch.setattr(shelf.store, "replace", clash)
-    assert undo(shelf, write) == RevertResult(path=NOTE, changed=False, kept=("the file is being changed too quickly",))
+    assert undo(shelf, write) == RevertResult(
+        path=NOTE, changed=False, kept=("the file is being changed too quickly",)
+    )
     assert shelf.text(NOTE) == NEW
 
 
@@ -103,7 +109,9 @@ def test_an_addition_goes_though_a_later_one_stands_right_below_it(shelf):
     shelf.put(NOTE, "# Note\n\n## History\n")
     shelf.store.replace(NOTE, b"# Note\n\n## History\n\n<!-- 1 -->\n- first\n", shelf.agent)
     write = shelf.history.writes_of(NOTE)[-1]
-    shelf.store.replace(NOTE, b"# Note\n\n## History\n\n<!-- 1 -->\n- first\n\n<!-- 2 -->\n- second\n", shelf.agent)
+    shelf.store.replace(
+        NOTE, b"# Note\n\n## History\n\n<!-- 1 -->\n- first\n\n<!-- 2 -->\n- second\n", shelf.agent
+    )
 
     reverted = undo(shelf, write)
 

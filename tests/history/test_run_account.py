@@ -18,8 +18,16 @@ from parachuted.vault import History, ObjectStore, VaultPath, WriteResult
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 TASK = Task(
-    id="t1", watcher="w.md", state="running", causes=("c1", "lost"), parents=("r0",), first_at=NOON, last_at=NOON, due_at=NOON, run="r1"
-)  # fmt: skip
+    id="t1",
+    watcher="w.md",
+    state="running",
+    causes=("c1", "lost"),
+    parents=("r0",),
+    first_at=NOON,
+    last_at=NOON,
+    due_at=NOON,
+    run="r1",
+)
 
 
 @dataclass
@@ -46,9 +54,19 @@ def office(tmp_path: Path) -> Iterator[Office]:
 
 
 def account(*written: WriteResult, changes: int = 1) -> RunAccount:
-    notes = [ChangedNote(path=f"n{number}.md", kind="modified", units=("Facts",), diff="-x\n+y") for number in range(changes)]
+    notes = [
+        ChangedNote(path=f"n{number}.md", kind="modified", units=("Facts",), diff="-x\n+y")
+        for number in range(changes)
+    ]
     return RunAccount(
-        task=TASK, backend="scripted", model="m", started=NOON, changes=notes, prompt="Look.", system_prompt="Be brief.", written=written
+        task=TASK,
+        backend="scripted",
+        model="m",
+        started=NOON,
+        changes=notes,
+        prompt="Look.",
+        system_prompt="Be brief.",
+        written=written,
     )
 
 
@@ -74,7 +92,9 @@ def test_a_run_that_waits_has_not_ended_and_tells_why(office: Office):
 
 def test_a_run_that_has_ended_tells_how_and_when(office: Office):
     office.accounts.open(account())
-    office.accounts.close(account(), RunOutcome(result="changed", reason="done"), NOON + timedelta(seconds=5))
+    office.accounts.close(
+        account(), RunOutcome(result="changed", reason="done"), NOON + timedelta(seconds=5)
+    )
 
     assert (office.document["outcome"], office.document["reason"], office.document["ended"]) == (
         "changed",
@@ -93,7 +113,10 @@ def test_a_run_that_nobody_knows_has_not_ended():
 def test_the_causes_are_told_as_far_as_they_are_known(office: Office):
     office.accounts.open(account())
 
-    assert office.document["causes"] == [{"id": "c1", "kind": "change", "path": "a.md", "files": 2, "at": NOON.isoformat()}, {"id": "lost"}]
+    assert office.document["causes"] == [
+        {"id": "c1", "kind": "change", "path": "a.md", "files": 2, "at": NOON.isoformat()},
+        {"id": "lost"},
+    ]
     assert causes_of(office.document) == ["c1", "lost"]
     assert office.history.count_runs(cause="lost") == 1
     assert office.document["parents"] == ["r0"]
@@ -102,7 +125,9 @@ def test_the_causes_are_told_as_far_as_they_are_known(office: Office):
 def test_what_was_written_is_told_as_one_difference_a_file(office: Office):
     first, second, third = (office.objects.put(text) for text in (b"1\n", b"2\n", b"3\n"))
     office.accounts.close(
-        account(wrote(first, second), wrote(second, third), wrote(first, first, "v.md")), RunOutcome(result="changed", reason=""), NOON
+        account(wrote(first, second), wrote(second, third), wrote(first, first, "v.md")),
+        RunOutcome(result="changed", reason=""),
+        NOON,
     )
 
     (item,) = office.document["wrote"]
@@ -118,20 +143,43 @@ def test_steps_and_cost_are_told_within_bounds(office: Office):
     one = account()
     for _ in range(500):
         one.note(TextStep(text="x" * 9000))
-    one.note(ToolCallStep(tool="update_context", arguments={"content": "y" * 9000}, result=ToolResult(text="z" * 9000, is_error=True)))
+    one.note(
+        ToolCallStep(
+            tool="update_context",
+            arguments={"content": "y" * 9000},
+            result=ToolResult(text="z" * 9000, is_error=True),
+        )
+    )
     one.note(RunResult(cost_usd=0.02, input_tokens=10, output_tokens=3, turns=2))
     office.accounts.close(one, RunOutcome(result="changed", reason=""), NOON)
 
     assert len(office.document["steps"]) == 200
     assert len(json.dumps(office.document)) < 500_000
-    assert (office.document["cost_usd"], office.document["input_tokens"], office.document["output_tokens"]) == (0.02, 10, 3)
+    assert (
+        office.document["cost_usd"],
+        office.document["input_tokens"],
+        office.document["output_tokens"],
+    ) == (0.02, 10, 3)
 
 
 def test_a_call_is_told_with_its_answer(office: Office):
     one = account()
-    one.note(ToolCallStep(tool="read_context", arguments={"file_path": "a.md"}, result=ToolResult(text="no", is_error=True)))
+    one.note(
+        ToolCallStep(
+            tool="read_context",
+            arguments={"file_path": "a.md"},
+            result=ToolResult(text="no", is_error=True),
+        )
+    )
 
-    assert one.steps == [{"called": "read_context", "arguments": {"file_path": "a.md"}, "answer": "no", "error": True}]
+    assert one.steps == [
+        {
+            "called": "read_context",
+            "arguments": {"file_path": "a.md"},
+            "answer": "no",
+            "error": True,
+        }
+    ]
     assert one.last_said is None
     one.note(TextStep(text="Well."))
     assert one.last_said == "Well."
@@ -142,7 +190,13 @@ def test_arguments_of_any_depth_are_told_in_brief(office: Office):
     for _ in range(100_000):
         nest = [nest]
     one = account()
-    one.note(ToolCallStep(tool="x", arguments={"deep": nest, "number": 5, "none": None}, result=ToolResult(text="")))
+    one.note(
+        ToolCallStep(
+            tool="x",
+            arguments={"deep": nest, "number": 5, "none": None},
+            result=ToolResult(text=""),
+        )
+    )
 
     told = one.steps[0]["arguments"]
     assert (told["number"], told["none"]) == ("5", "None")

@@ -31,8 +31,11 @@ async def cascade(folder: Path) -> Study:
     """a changed; w watches it, v watches w, u watches v; all have run."""
     study = Study(folder=folder, backend=ScriptedBackend(edits))
     study.begin_with(
-        a=A, w=watching("a.md", text=BODY.format("W")), v=watching("w.md", text=BODY.format("V")), u=watching("v.md", text=BODY.format("U"))
-    )  # fmt: skip
+        a=A,
+        w=watching("a.md", text=BODY.format("W")),
+        v=watching("w.md", text=BODY.format("V")),
+        u=watching("v.md", text=BODY.format("U")),
+    )
     await study.save("a", B)
     for name in "wvu":
         study.wait(1)
@@ -41,7 +44,11 @@ async def cascade(folder: Path) -> Study:
 
 
 def run_of(study: Study, watcher: str) -> str:
-    return next(str(run["id"]) for run in study.history.runs() if run["watcher"] == f"{watcher}.md" and run["agent"] == "curator")
+    return next(
+        str(run["id"])
+        for run in study.history.runs()
+        if run["watcher"] == f"{watcher}.md" and run["agent"] == "curator"
+    )
 
 
 async def test_a_run_is_taken_back_with_all_that_followed(tmp_path: Path):
@@ -52,7 +59,8 @@ async def test_a_run_is_taken_back_with_all_that_followed(tmp_path: Path):
     assert undone.paths == ("u.md", "v.md", "w.md")
     assert undone.kept == {}
     assert [study.text(name) for name in "wvu"] == [
-        watching(f"{above}.md", text=BODY.format(name.upper())) for above, name in ("aw", "wv", "vu")
+        watching(f"{above}.md", text=BODY.format(name.upper()))
+        for above, name in ("aw", "wv", "vu")
     ]
     assert study.text("a") == B
 
@@ -63,7 +71,12 @@ async def test_it_is_told_and_wakes_nobody(tmp_path: Path):
     await study.undo.undo(run)
 
     (told,) = study.told("run.undone")
-    assert (told["run"], told["runs"], told["paths"], told["kept"]) == (run, [run_of(study, "u"), run], ["u.md", "v.md"], {})
+    assert (told["run"], told["runs"], told["paths"], told["kept"]) == (
+        run,
+        [run_of(study, "u"), run],
+        ["u.md", "v.md"],
+        {},
+    )
     assert study.queue.all() == []
     assert study.reviews.watchers() == []
     assert "a.md" in study.text("w")
@@ -71,7 +84,9 @@ async def test_it_is_told_and_wakes_nobody(tmp_path: Path):
 
 async def test_only_what_followed_is_taken_back_not_what_merely_shares_the_cause(tmp_path: Path):
     study = Study(folder=tmp_path, backend=ScriptedBackend(edits))
-    study.begin_with(a=A, w=watching("a.md", text=BODY.format("W")), v=watching("a.md", text=BODY.format("V")))
+    study.begin_with(
+        a=A, w=watching("a.md", text=BODY.format("W")), v=watching("a.md", text=BODY.format("V"))
+    )
     await study.save("a", B)
     for name in "wv":
         await study.run(name)
@@ -87,9 +102,13 @@ async def test_what_followed_is_found_whatever_the_clock_said(tmp_path: Path):
     for number, name in enumerate("wvu"):
         document = study.history.run(run_of(study, name))
         study.history.save_run(
-            str(document["id"]), started=study.now - timedelta(days=number), watcher=f"{name}.md", outcome="changed", causes=["c5"],
+            str(document["id"]),
+            started=study.now - timedelta(days=number),
+            watcher=f"{name}.md",
+            outcome="changed",
+            causes=["c5"],
             document=document,
-        )  # fmt: skip
+        )
 
     assert len((await study.undo.undo(run_of(study, "w"))).runs) == 3
 
@@ -127,7 +146,10 @@ async def test_several_writes_of_one_run_are_taken_back_from_the_last_to_the_fir
     study = Study(
         folder=tmp_path,
         backend=ScriptedBackend(
-            [use("update_context", file_path="w.md", section="Facts", content=text) for text in ("- x", "- y", "- y\n- z")]
+            [
+                use("update_context", file_path="w.md", section="Facts", content=text)
+                for text in ("- x", "- y", "- y\n- z")
+            ]
         ),
     )
     study.begin_with(a=A, w=watching("a.md", text=BODY.format("W")))
@@ -145,7 +167,11 @@ async def test_an_undo_is_marked_and_happens_once(tmp_path: Path):
     undone = await study.undo.undo(run)
     await study.save("v", study.text("v").replace("- old", "- 1 changed: w.md"))
 
-    assert study.history.run(run_of(study, "u"))["undone"] == {"at": study.now.isoformat(), "with": run, "run": undone.undo}
+    assert study.history.run(run_of(study, "u"))["undone"] == {
+        "at": study.now.isoformat(),
+        "with": run,
+        "run": undone.undo,
+    }
     with pytest.raises(EditRefusedError, match="undone already"):
         await study.undo.undo(run)
     assert "- 1 changed: w.md" in study.text("v")
@@ -165,8 +191,12 @@ async def test_a_run_that_nobody_knows_cannot_be_undone(tmp_path: Path):
         await Study(folder=tmp_path).undo.undo("r-0")
 
 
-@pytest.mark.parametrize(("name", "outcome"), [("w", "running"), ("w", "waiting"), ("u", "running")])
-async def test_a_cascade_that_is_still_going_on_is_not_undone(tmp_path: Path, name: str, outcome: str):
+@pytest.mark.parametrize(
+    ("name", "outcome"), [("w", "running"), ("w", "waiting"), ("u", "running")]
+)
+async def test_a_cascade_that_is_still_going_on_is_not_undone(
+    tmp_path: Path, name: str, outcome: str
+):
     study = await cascade(tmp_path)
     save(study.history, {**study.history.run(run_of(study, name)), "outcome": outcome})
 
@@ -200,7 +230,11 @@ async def test_an_undo_is_a_run_of_its_own_that_no_budget_counts(tmp_path: Path)
     undone = await study.undo.undo(run_of(study, "v"))
 
     document = study.history.run(undone.undo)
-    assert (document["agent"], document["outcome"], document["watcher"]) == ("undo", "changed", "v.md")
+    assert (document["agent"], document["outcome"], document["watcher"]) == (
+        "undo",
+        "changed",
+        "v.md",
+    )
     assert [wrote["path"] for wrote in document["wrote"]] == ["u.md", "v.md"]
     assert "-- 1 changed: w.md" in document["wrote"][1]["diff"]
     assert document["takes_back"] == list(undone.runs)
@@ -218,17 +252,23 @@ async def test_an_undo_of_an_undo_brings_back_what_it_took_to_any_depth(tmp_path
         undone = await study.undo.undo(latest)
         assert undone.runs == (latest,)
         assert {name: study.text(name) for name in "awvu"} == (second if turn % 2 else first), turn
-        assert [bool(study.history.run(run_of(study, name))["undone"]) for name in "wvu"] == [bool(turn % 2)] * 3, turn
+        assert [bool(study.history.run(run_of(study, name))["undone"]) for name in "wvu"] == [
+            bool(turn % 2)
+        ] * 3, turn
         latest = undone.undo
     assert study.queue.all() == []
 
 
-async def test_what_is_in_force_again_can_be_undone_itself_and_the_undo_before_it_cannot(tmp_path: Path):
+async def test_what_is_in_force_again_can_be_undone_itself_and_the_undo_before_it_cannot(
+    tmp_path: Path,
+):
     study = await cascade(tmp_path)
     undo = await study.undo.undo(run_of(study, "w"))
     await study.undo.undo(undo.undo)
 
-    with pytest.raises(EditRefusedError, match=f"{undo.undo} has been undone already; `parachute undo r-"):
+    with pytest.raises(
+        EditRefusedError, match=f"{undo.undo} has been undone already; `parachute undo r-"
+    ):
         await study.undo.undo(undo.undo)
     assert (await study.undo.undo(run_of(study, "w"))).paths == ("u.md", "v.md", "w.md")
 
@@ -258,7 +298,11 @@ async def test_what_a_run_moved_goes_back_with_what_was_written_there_since(tmp_
     by = Author(by="maintenance", run="r-1")
     study.store.replace(VaultPath("a.md"), B.encode(), by)
     study.store.move(VaultPath("a.md"), VaultPath("New/b.md"), by)
-    study.store.edit(VaultPath("New/b.md"), AppendToSection(section="Plan", content="- mine", create=True), Author(by="key:phone"))
+    study.store.edit(
+        VaultPath("New/b.md"),
+        AppendToSection(section="Plan", content="- mine", create=True),
+        Author(by="key:phone"),
+    )
     save(study.history, document_of("r-1", study))
     undone = await study.undo.undo("r-1")
 
@@ -341,7 +385,9 @@ async def test_notes_that_took_each_others_names_are_both_found(tmp_path: Path):
     assert study.text("w") == watching("w.md", text=BODY.format("V"))
 
 
-async def test_an_undo_that_was_cut_short_can_be_gone_through_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_an_undo_that_was_cut_short_can_be_gone_through_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     study = await cascade(tmp_path)
     whole, calls = study.store.edit, []
 
@@ -361,13 +407,20 @@ async def test_an_undo_that_was_cut_short_can_be_gone_through_again(tmp_path: Pa
     await study.undo.undo(run_of(study, "w"))
 
     assert [study.text(name) for name in "wvu"] == [
-        watching(f"{above}.md", text=BODY.format(name.upper())) for above, name in ("aw", "wv", "vu")
+        watching(f"{above}.md", text=BODY.format(name.upper()))
+        for above, name in ("aw", "wv", "vu")
     ]
 
 
 def document_of(run: str, study: Study) -> dict[str, object]:
     """A run that has ended, of an agent that woke nobody."""
     return {
-        "id": run, "watcher": "a.md", "agent": "maintenance", "causes": [], "parents": [], "started": study.now.isoformat(),
-        "outcome": "changed", "undone": None,
-    }  # fmt: skip
+        "id": run,
+        "watcher": "a.md",
+        "agent": "maintenance",
+        "causes": [],
+        "parents": [],
+        "started": study.now.isoformat(),
+        "outcome": "changed",
+        "undone": None,
+    }

@@ -1,4 +1,6 @@
-"""Random writes, saves, moves, undos, restores and prunings, against what must hold whatever their order."""
+"""Random writes, saves, moves, undos, restores and prunings, against what must hold whatever their
+order.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,41 @@ from parachuted.history.restore import Restore
 from parachuted.history.run_account import save
 from parachuted.history.undo import Undo, UndoResult
 from parachuted.history.why import Why
-from parachuted.vault import Author, History, ObjectStore, Store, VaultPath, VaultRoot, digest_of, trail_of
+from parachuted.vault import (
+    Author,
+    History,
+    ObjectStore,
+    Store,
+    VaultPath,
+    VaultRoot,
+    digest_of,
+    trail_of,
+)
 
 NAMES = ("a.md", "b.md", "c.md")
 START = datetime.now().astimezone()
 ACTS = st.lists(
     st.tuples(
-        st.sampled_from(["agent", "person", "move", "delete", "undo", "undo", "redo", "restore", "prune", "wait"]),
-        st.integers(0, 2), st.integers(0, 50),
+        st.sampled_from(
+            [
+                "agent",
+                "person",
+                "move",
+                "delete",
+                "undo",
+                "undo",
+                "redo",
+                "restore",
+                "prune",
+                "wait",
+            ]
+        ),
+        st.integers(0, 2),
+        st.integers(0, 50),
     ),
-    min_size=3, max_size=25,
-)  # fmt: skip
+    min_size=3,
+    max_size=25,
+)
 
 
 @dataclass
@@ -46,10 +72,19 @@ class World:
     def __post_init__(self) -> None:
         self.vault = self.folder / "vault"
         self.vault.mkdir()
-        self.objects, self.history = ObjectStore(self.folder / "objects"), History(self.folder / "history.db")
+        self.objects, self.history = (
+            ObjectStore(self.folder / "objects"),
+            History(self.folder / "history.db"),
+        )
         self.store = Store(VaultRoot(self.vault), self.objects, self.history, lambda: self.now)
         self.past = HistoryQueries(self.store, self.objects, self.history)
-        shared = {"store": self.store, "objects": self.objects, "history": self.history, "clock": lambda: self.now, "notice": self.notice}
+        shared = {
+            "store": self.store,
+            "objects": self.objects,
+            "history": self.history,
+            "clock": lambda: self.now,
+            "notice": self.notice,
+        }
         self.undo = Undo(bus=Bus(lambda: self.now), **shared)
         self.restore = Restore(stood_at={}, **shared)
         for name in NAMES:
@@ -68,7 +103,9 @@ class World:
 
     def with_line(self, text: str, place: int, line: str) -> str:
         lines = text.splitlines(keepends=True)
-        return "".join([*lines[: place % (len(lines) + 1)], line, *lines[place % (len(lines) + 1) :]])
+        return "".join(
+            [*lines[: place % (len(lines) + 1)], line, *lines[place % (len(lines) + 1) :]]
+        )
 
     def texts(self) -> dict[str, bytes]:
         return {file.name: file.read_bytes() for file in self.vault.iterdir()}
@@ -76,10 +113,19 @@ class World:
     def begin(self) -> Author:
         run = f"r-{len(self.runs):04}"
         self.runs.append(run)
-        save(self.history, {
-            "id": run, "watcher": "a.md", "agent": "curator", "causes": [], "parents": [], "started": self.now.isoformat(),
-            "outcome": "changed", "undone": None,
-        })  # fmt: skip
+        save(
+            self.history,
+            {
+                "id": run,
+                "watcher": "a.md",
+                "agent": "curator",
+                "causes": [],
+                "parents": [],
+                "started": self.now.isoformat(),
+                "outcome": "changed",
+                "undone": None,
+            },
+        )
         return Author(by="curator", run=run)
 
     async def act(self, what: str, which: int, number: int) -> None:  # noqa: C901  a table
@@ -88,10 +134,22 @@ class World:
         file, path = self.vault / name, VaultPath(name)
         if what == "agent" and file.exists():
             for _ in range(1 + number % 2):
-                author = self.begin() if not self.runs or number % 3 else Author(by="curator", run=self.runs[-1])
-                self.store.replace(path, self.with_line(file.read_text(), number, self.line("agent")).encode(), author)
+                author = (
+                    self.begin()
+                    if not self.runs or number % 3
+                    else Author(by="curator", run=self.runs[-1])
+                )
+                self.store.replace(
+                    path,
+                    self.with_line(file.read_text(), number, self.line("agent")).encode(),
+                    author,
+                )
         elif what == "person":
-            file.write_text(self.with_line(file.read_text() if file.exists() else "", number, self.line("person")))
+            file.write_text(
+                self.with_line(
+                    file.read_text() if file.exists() else "", number, self.line("person")
+                )
+            )
             self.history.saw(self.now, [(name, "modified", None, digest_of(file.read_bytes()))])
         elif what == "move" and file.exists():
             target = VaultPath(NAMES[(which + 1 + number % 2) % 3])
@@ -109,7 +167,9 @@ class World:
             self.wait(number)
 
     async def take_back(self, runs: list[str], number: int) -> None:
-        """No undo loses a person's line, and an undo of an undo, when nobody wrote in between, is as if neither had been."""
+        """No undo loses a person's line, and an undo of an undo, when nobody wrote in between, is
+        as if neither had been.
+        """
         if not runs:
             return
         before = self.texts()
@@ -120,7 +180,9 @@ class World:
             return
         self.check_persons_lines(before, undone)
         between = self.texts()
-        if number % 2 and not any("no longer kept" in text for texts in undone.kept.values() for text in texts):
+        if number % 2 and not any(
+            "no longer kept" in text for texts in undone.kept.values() for text in texts
+        ):
             self.now += timedelta(seconds=1)
             again = await self.undo.undo(undone.undo)
             assert self.texts() == before, (undone, again)
@@ -135,7 +197,9 @@ class World:
         now = self.texts()
         for name, text in before.items():
             if name in now:
-                gone = {line for line in text.splitlines() if line.startswith(b"person")} - set(b"\n".join(now.values()).splitlines())
+                gone = {line for line in text.splitlines() if line.startswith(b"person")} - set(
+                    b"\n".join(now.values()).splitlines()
+                )
                 assert not gone or name in undone.paths, (name, gone)
 
     async def bring_back(self, path: VaultPath, number: int) -> None:
@@ -151,14 +215,22 @@ class World:
             assert digest_of((self.vault / path).read_bytes()) == chosen.digest
 
     def prune(self, number: int) -> None:
-        """A pruning changes no file, and leaves what stands there, and what went lately, to be had."""
+        """A pruning changes no file, and leaves what stands there, and what went lately, to
+        be had.
+        """
         before = self.texts()
-        gone = [self.history.writes_of(name)[-1].before for name in NAMES if name not in before and self.history.writes_of(name)]
+        gone = [
+            self.history.writes_of(name)[-1].before
+            for name in NAMES
+            if name not in before and self.history.writes_of(name)
+        ]
         lately = [digest for digest in gone if digest in self.objects]
         keep = RetentionLimits(days=number % 40, megabytes=0)
         wanted = {digest_of(text) for text in before.values()}
         had = [digest for digest in wanted if digest in self.objects]
-        Retention(history=self.history, objects=self.objects, keep=keep, clock=lambda: self.now).prune(wanted)
+        Retention(
+            history=self.history, objects=self.objects, keep=keep, clock=lambda: self.now
+        ).prune(wanted)
         assert self.texts() == before
         assert all(digest in self.objects for digest in had)
         if not keep.days:
@@ -170,7 +242,9 @@ class World:
             os.utime(file, (file.stat().st_mtime, file.stat().st_mtime))
 
     def check(self) -> None:
-        """Every line has an origin, and no agent's line is told as a person's, nor the other way round."""
+        """Every line has an origin, and no agent's line is told as a person's, nor the other way
+        round.
+        """
         for name in self.texts():
             path = VaultPath(name)
             for line in Why(self.store, self.objects, self.history).lines(path):
@@ -198,7 +272,11 @@ async def live(acts: list[tuple[str, int, int]]) -> None:
 
 
 def test_whatever_is_done_and_undone_nothing_is_lost(*, torture: bool):
-    @settings(max_examples=20_000 if torture else 25, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=20_000 if torture else 25,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(ACTS)
     def holds(acts: list[tuple[str, int, int]]) -> None:
         asyncio.run(live(acts))

@@ -36,7 +36,10 @@ def undoes(bench: Bench, run: str) -> None:
 
 def origins(bench: Bench) -> list[str]:
     """For each line its run, or who else wrote it."""
-    return [origin.run or origin.by for origin in Why(bench.store, bench.objects, bench.history).lines(NOTE)]
+    return [
+        origin.run or origin.by
+        for origin in Why(bench.store, bench.objects, bench.history).lines(NOTE)
+    ]
 
 
 def test_what_no_run_wrote_is_a_persons(bench: Bench):
@@ -128,12 +131,22 @@ def test_line_ends_of_another_system_make_no_one_the_author(bench: Bench):
 
 
 @pytest.mark.parametrize(
-    ("text", "lines"), [("", []), ("a", ["a"]), ("a\n", ["a"]), ("a\n\n", ["a", ""]), ("a\rb\n", ["a\rb"]), ("\n", [""])]
+    ("text", "lines"),
+    [
+        ("", []),
+        ("a", ["a"]),
+        ("a\n", ["a"]),
+        ("a\n\n", ["a", ""]),
+        ("a\rb\n", ["a\rb"]),
+        ("\n", [""]),
+    ],
 )
 def test_lines_are_counted_as_editors_count_them(bench: Bench, text: str, lines: list[str]):
     bench.save("note.md", text)
 
-    assert [origin.text for origin in Why(bench.store, bench.objects, bench.history).lines(NOTE)] == lines
+    assert [
+        origin.text for origin in Why(bench.store, bench.objects, bench.history).lines(NOTE)
+    ] == lines
 
 
 def test_a_note_that_is_not_there_cannot_be_explained(bench: Bench):
@@ -182,7 +195,9 @@ def test_a_long_note_with_a_long_history_is_explained_soon(bench: Bench):
         writes(bench, f"r{number}", "\n".join(lines))
     began = time.perf_counter()
 
-    assert sorted(set(origins(bench))) == sorted({"person", *(f"r{number}" for number in range(60))})
+    assert sorted(set(origins(bench))) == sorted(
+        {"person", *(f"r{number}" for number in range(60))}
+    )
     assert time.perf_counter() - began < 10
 
 
@@ -228,10 +243,21 @@ def test_what_is_older_than_the_history_may_be_anybodys(bench: Bench):
 def test_the_chain_of_a_run_leads_to_the_change_that_woke_the_first(bench: Bench):
     def ran(run: str, *parents: str) -> None:
         document = {"id": run, "parents": list(parents)}
-        bench.history.save_run(run, started=bench.now, watcher="w", outcome="changed", causes=(), document=document)
+        bench.history.save_run(
+            run, started=bench.now, watcher="w", outcome="changed", causes=(), document=document
+        )
 
-    for run, parents in (("r1", ()), ("r2", ("r1",)), ("r3", ("r2", "r1", "gone")), ("r4", ("r3", "r4"))):
+    for run, parents in (
+        ("r1", ()),
+        ("r2", ("r1",)),
+        ("r3", ("r2", "r1", "gone")),
+        ("r4", ("r3", "r4")),
+    ):
         ran(run, *parents)
 
-    assert [one["id"] for one in Why(bench.store, bench.objects, bench.history).chain("r4")] == ["r3", "r2", "r1"]
+    assert [one["id"] for one in Why(bench.store, bench.objects, bench.history).chain("r4")] == [
+        "r3",
+        "r2",
+        "r1",
+    ]
     assert Why(bench.store, bench.objects, bench.history).chain("r9") == []

@@ -1,4 +1,6 @@
-"""Serving: the routes of hooks on a port, for whoever is let in, with nothing else of the daemon."""
+"""Serving: the routes of hooks on a port, for whoever is let in, with nothing else of the
+daemon.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,12 @@ from parachuted.hooks.idle import OfferedTools
 from parachuted.keys import EVERYTHING, EVERYWHERE, Identity, Scope
 
 PERSON = Identity(kind="loopback", id="loopback", name="loopback", scopes=EVERYTHING)
-READER = Identity(kind="key", id="k_1", name="a reader", scopes=(Scope(module="system", capabilities=frozenset({"read"})),))
+READER = Identity(
+    kind="key",
+    id="k_1",
+    name="a reader",
+    scopes=(Scope(module="system", capabilities=frozenset({"read"})),),
+)
 
 
 class Modules:
@@ -45,9 +52,16 @@ async def running_hooks(home: Path, vault: Path, **options: Any) -> AsyncIterato
     """The hooks of a home, as the daemon makes them."""
     runner = HookRunner()
     hooks = Hooks(
-        home=home, vault=vault, runner=runner, approvals=HookApprovals(home), recorder=HookRunRecorder(home / "run" / "hook-runs"),
-        clock=lambda: datetime.now(UTC), report=lambda *_: None, env={"PATH": "/usr/bin:/bin"}, **options,
-    )  # fmt: skip
+        home=home,
+        vault=vault,
+        runner=runner,
+        approvals=HookApprovals(home),
+        recorder=HookRunRecorder(home / "run" / "hook-runs"),
+        clock=lambda: datetime.now(UTC),
+        report=lambda *_: None,
+        env={"PATH": "/usr/bin:/bin"},
+        **options,
+    )
     try:
         yield hooks
     finally:
@@ -68,7 +82,11 @@ async def serving(home: Path, vault: Path, identity: Identity = PERSON) -> Async
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         try:
             yield Served(
-                hooks=hooks, modules=parts.modules, vault=vault, clock=parts.clock, url=f"http://127.0.0.1:{runner.addresses[0][1]}"
+                hooks=hooks,
+                modules=parts.modules,
+                vault=vault,
+                clock=parts.clock,
+                url=f"http://127.0.0.1:{runner.addresses[0][1]}",
             )
         finally:
             await runner.cleanup()
@@ -80,7 +98,16 @@ def answering(route, identity):
             return web.json_response({"message": "not for this key"}, status=403)
         try:
             sight: Any = None
-            return await route.handle(ApiCall(request=request, route=route, identity=identity, grant=EVERYWHERE, sight=sight, id="r"))
+            return await route.handle(
+                ApiCall(
+                    request=request,
+                    route=route,
+                    identity=identity,
+                    grant=EVERYWHERE,
+                    sight=sight,
+                    id="r",
+                )
+            )
         except Exception as error:  # noqa: BLE001  as the front does
             return answer_to(error, request, "r")
 

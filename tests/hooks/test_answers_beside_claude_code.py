@@ -1,6 +1,9 @@
-"""Claude Code: hooks.yaml with a pasted block, beside the bundled CLI with the same block. Each row is asked of both.
+"""Claude Code: hooks.yaml with a pasted block, beside the bundled CLI with the same block.
 
-One run of the CLI calls its shell once for each row; what the model is told of that call is compared with what an agent is told here.
+Each row is asked of both.
+
+One run of the CLI calls its shell once for each row; what the model is told of that call is
+compared with what an agent is told here.
 """
 
 from __future__ import annotations
@@ -42,53 +45,128 @@ def hook(command: str, **more: object) -> dict[str, object]:
 
 def long_reason() -> str:
     """200 kB, the last word of which shows that all of it has arrived."""
-    return "python3 -c \"import json; print(json.dumps({'decision': 'block', 'reason': 'x' * 200000 + ' REASON'}))\""
+    return (
+        "python3 -c \"import json; print(json.dumps({'decision': 'block', 'reason': 'x' * "
+        "200000 + ' REASON'}))\""
+    )
 
 
 CONTEXT = answer(additionalContext="CONTEXT")
 CHANGED, FIRST = (answer(updatedInput={"command": f"echo {word}"}) for word in ("CHANGED", "FIRST"))
 BLOCK = {"decision": "block", "reason": "REASON"}
 OBJECTS = "echo ERROR >&2; exit 2"
-# What it shows: the event, the matcher of its group, and the group's hooks. RAN, REASON, ERROR and the like become the row's own words.
+# What it shows: the event, the matcher of its group, and the group's hooks. RAN, REASON, ERROR and
+# the like become the row's own words.
 ROWS: Mapping[str, tuple[str, str, Sequence[dict[str, object]]]] = {
-    **{f"JSON at exit {code}": (PRE, "Bash", [hook(prints(deny(), f"exit {code}"))]) for code in (1, 3, 126, 127, 137, 143, 255)},
+    **{
+        f"JSON at exit {code}": (PRE, "Bash", [hook(prints(deny(), f"exit {code}"))])
+        for code in (1, 3, 126, 127, 137, 143, 255)
+    },
     "JSON of one that was killed": (PRE, "Bash", [hook(prints(deny(), "kill -9 $$"))]),
     "context at exit 1": (PRE, "Bash", [hook(prints(CONTEXT, "exit 1"))]),
     "changed input at exit 1": (PRE, "Bash", [hook(prints(CHANGED, "exit 1"))]),
-    "exit 2 and a reason in JSON": (PRE, "Bash", [hook(prints(deny(additionalContext="CONTEXT"), OBJECTS))]),
+    "exit 2 and a reason in JSON": (
+        PRE,
+        "Bash",
+        [hook(prints(deny(additionalContext="CONTEXT"), OBJECTS))],
+    ),
     "exit 2 and context in JSON": (PRE, "Bash", [hook(prints(CONTEXT, OBJECTS))]),
-    "exit 2 beside an allow": (PRE, "Bash", [hook(prints(answer(permissionDecision="allow"), OBJECTS))]),
+    "exit 2 beside an allow": (
+        PRE,
+        "Bash",
+        [hook(prints(answer(permissionDecision="allow"), OBJECTS))],
+    ),
     "context beside a deny": (PRE, "Bash", [hook(prints(deny(additionalContext="CONTEXT")))]),
-    "context of another beside a deny": (PRE, "Bash", [hook(prints(deny())), hook(prints(CONTEXT))]),
-    "a block beside an allow": (PRE, "Bash", [hook(prints({**BLOCK, **answer(permissionDecision="allow")}))]),
+    "context of another beside a deny": (
+        PRE,
+        "Bash",
+        [hook(prints(deny())), hook(prints(CONTEXT))],
+    ),
+    "a block beside an allow": (
+        PRE,
+        "Bash",
+        [hook(prints({**BLOCK, **answer(permissionDecision="allow")}))],
+    ),
     "a byte order mark": (PRE, "Bash", [hook(f"printf '\\357\\273\\277'; {prints(deny())}")]),
     "2 MB of JSON": (PRE, "Bash", [hook(f"printf '%2000000s' ' '; {prints(deny())}")]),
-    "NaN": (PRE, "Bash", [hook("""printf '{"decision": "block", "reason": "REASON", "x": NaN}'""")]),
-    "a field of the wrong kind": (PRE, "Bash", [hook(prints({"decision": "block", "suppressOutput": "yes"}))]),
-    "one command twice": (PRE, "Bash", [hook("echo x >> ROW.log"), hook("echo x >> ROW.log", timeout=7)]),
-    "a guard beside its asynchronous double": (PRE, "Bash", [hook(OBJECTS, **{"async": True}), hook(OBJECTS)]),
+    "NaN": (
+        PRE,
+        "Bash",
+        [hook("""printf '{"decision": "block", "reason": "REASON", "x": NaN}'""")],
+    ),
+    "a field of the wrong kind": (
+        PRE,
+        "Bash",
+        [hook(prints({"decision": "block", "suppressOutput": "yes"}))],
+    ),
+    "one command twice": (
+        PRE,
+        "Bash",
+        [hook("echo x >> ROW.log"), hook("echo x >> ROW.log", timeout=7)],
+    ),
+    "a guard beside its asynchronous double": (
+        PRE,
+        "Bash",
+        [hook(OBJECTS, **{"async": True}), hook(OBJECTS)],
+    ),
     "once": (PRE, "Bash", [hook(prints(deny()), once=True)]),
     "a reason of 200 kB": (PRE, "Bash", [hook(long_reason())]),
     "a permission after the call": (POST, "Bash", [hook(prints(deny(POST)))]),
-    "exit 2 and context after the call": (POST, "Bash", [hook(prints(answer(POST, additionalContext="CONTEXT"), OBJECTS))]),
+    "exit 2 and context after the call": (
+        POST,
+        "Bash",
+        [hook(prints(answer(POST, additionalContext="CONTEXT"), OBJECTS))],
+    ),
     "a matcher inside a group": (PRE, "Bash", [hook(prints(deny()), matcher="Nothing")]),
     "a timeout of 999999": (PRE, "Bash", [hook(prints(deny()), timeout=999_999)]),
     "a named group": (PRE, "(?<x>Ba)sh", [hook(prints(deny()))]),
-    "two changed inputs": (PRE, "Bash", [hook(f"sleep 0.5; {prints(CHANGED)}"), hook(prints(FIRST))]),
-    "another event's name, and to block": (PRE, "Bash", [hook(prints(answer(POST, permissionDecision="allow")), onFailure="block")]),
-    "exit 1 with an allow, and to block": (PRE, "Bash", [hook(prints(answer(permissionDecision="allow"), "exit 1"), onFailure="block")]),
+    "two changed inputs": (
+        PRE,
+        "Bash",
+        [hook(f"sleep 0.5; {prints(CHANGED)}"), hook(prints(FIRST))],
+    ),
+    "another event's name, and to block": (
+        PRE,
+        "Bash",
+        [hook(prints(answer(POST, permissionDecision="allow")), onFailure="block")],
+    ),
+    "exit 1 with an allow, and to block": (
+        PRE,
+        "Bash",
+        [hook(prints(answer(permissionDecision="allow"), "exit 1"), onFailure="block")],
+    ),
     "one that is to wake the model": (PRE, "Bash", [hook(OBJECTS, asyncRewake=True)]),
-    "context of one that goes to the background": (PRE, "Bash", [hook(f"echo '{{\"async\": true}}'; {prints(CONTEXT)}")]),
+    "context of one that goes to the background": (
+        PRE,
+        "Bash",
+        [hook(f"echo '{{\"async\": true}}'; {prints(CONTEXT)}")],
+    ),
     "a matcher of one space": (PRE, " ", [hook(prints(deny()))]),
-    "a shell by name": (PRE, "Bash", [hook(f'test -z "$BASH_VERSION" && exit 0; {OBJECTS}', shell="bash")]),  # noqa: S604  a key of the settings
-}  # fmt: skip
+    "a shell by name": (
+        PRE,
+        "Bash",
+        [hook(f'test -z "$BASH_VERSION" && exit 0; {OBJECTS}', shell="bash")],  # noqa: S604  a key of the settings
+    ),
+}
 STRICTER: Mapping[str, tuple[str, str, Sequence[dict[str, object]]]] = {
     "Python's flags": (PRE, "(?i)bash", [hook("true")]),
     "Python's named group": (PRE, "(?P<x>Ba)sh", [hook("true")]),
     "a possessive quantifier": (PRE, "Ba++sh", [hook("true")]),
-    "what begins as JSON and is none, and to block": (PRE, "Bash", [hook("printf '{bad'", onFailure="block")]),
-    "a block whose reason is null": (PRE, "Bash", [hook(prints({"decision": "block", "reason": None}))]),
-    "a no of one that goes to the background": (PRE, "Bash", [hook(f"echo '{{\"async\": true}}'; {prints(deny())}")]),
+    "what begins as JSON and is none, and to block": (
+        PRE,
+        "Bash",
+        [hook("printf '{bad'", onFailure="block")],
+    ),
+    "a block whose reason is null": (
+        PRE,
+        "Bash",
+        [hook(prints({"decision": "block", "reason": None}))],
+    ),
+    "a no of one that goes to the background": (
+        PRE,
+        "Bash",
+        [hook(f"echo '{{\"async\": true}}'; {prints(deny())}")],
+    ),
 }
 """Those of which hooks/README.md says that the CLI lets the call pass."""
 WORDS = ("RAN", "REASON", "ERROR", "CONTEXT", "CHANGED", "FIRST")
@@ -107,24 +185,46 @@ def settings(rows: Mapping[str, tuple[str, str, Sequence[dict[str, object]]]]) -
 
 
 def seen(number: int, told: str, folder: Path) -> tuple[set[str], int]:
-    """Which of the row's words the model was told, and how often a hook that counts itself has run."""
+    """Which of the row's words the model was told, and how often a hook that counts itself
+    has run.
+    """
     log = folder / f"row-{number}.log"
-    return {word for word in WORDS if f"{word}-{number}." in told}, len(log.read_text().split()) if log.exists() else 0
+    return {word for word in WORDS if f"{word}-{number}." in told}, len(
+        log.read_text().split()
+    ) if log.exists() else 0
 
 
 async def claude_code(folder: Path, block: Mapping[str, object], count: int) -> str:
     """All that the model is told by the CLI once it has called the shell for each row."""
     (folder / "settings.json").write_text(json.dumps(block))
-    calls = [ToolUse(name="Bash", input={"command": f"echo RAN-{number}."}) for number in range(count)]
+    calls = [
+        ToolUse(name="Bash", input={"command": f"echo RAN-{number}."}) for number in range(count)
+    ]
     async with ScriptedMessages([calls, [say("done")]]) as api:
         process = await asyncio.create_subprocess_exec(
-            CLI, "-p", "hi", "--settings", str(folder / "settings.json"), "--setting-sources", "", "--model", "claude-sonnet-4-5",
-            "--allowedTools", "Bash", cwd=folder, stdin=asyncio.subprocess.DEVNULL, stdout=-1, stderr=-1,
+            CLI,
+            "-p",
+            "hi",
+            "--settings",
+            str(folder / "settings.json"),
+            "--setting-sources",
+            "",
+            "--model",
+            "claude-sonnet-4-5",
+            "--allowedTools",
+            "Bash",
+            cwd=folder,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=-1,
+            stderr=-1,
             env={
-                "PATH": os.environ["PATH"], "HOME": str(folder), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-                "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "no secret",
+                "PATH": os.environ["PATH"],
+                "HOME": str(folder),
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                "ANTHROPIC_BASE_URL": api.url,
+                "ANTHROPIC_API_KEY": "no secret",
             },
-        )  # fmt: skip
+        )
         try:
             await asyncio.wait_for(process.communicate(), 50)
         finally:
@@ -132,7 +232,13 @@ async def claude_code(folder: Path, block: Mapping[str, object], count: int) -> 
                 process.kill()
                 await process.wait()
         first = len(api.asked[0].body["messages"])
-        return json.dumps([message["content"] for message in api.asked[1].body["messages"][first:] if message["role"] == "user"])
+        return json.dumps(
+            [
+                message["content"]
+                for message in api.asked[1].body["messages"][first:]
+                if message["role"] == "user"
+            ]
+        )
 
 
 async def ours(home: Path, folder: Path, block: Mapping[str, object], count: int) -> str:
@@ -145,9 +251,13 @@ async def ours(home: Path, folder: Path, block: Mapping[str, object], count: int
 
     schema = {"type": "object", "properties": {"command": {"type": "string"}}}
     async with running_hooks(home, folder) as hooks:
-        agent = AgentHooks(asker=hooks, clock=lambda: datetime.now(UTC), vault=folder, session_id="s", agent="a")
+        agent = AgentHooks(
+            asker=hooks, clock=lambda: datetime.now(UTC), vault=folder, session_id="s", agent="a"
+        )
         (tool,) = agent.tools([Tool(name="Bash", description="", schema=schema, call=shell)])
-        results = await asyncio.gather(*(tool.call({"command": f"echo RAN-{number}."}) for number in range(count)))
+        results = await asyncio.gather(
+            *(tool.call({"command": f"echo RAN-{number}."}) for number in range(count))
+        )
     return "\n".join(result.text for result in results)
 
 
@@ -160,18 +270,26 @@ def places(tmp_path: Path) -> tuple[Path, Path, Path]:
     return made
 
 
-async def test_an_agent_here_is_told_what_claude_code_tells_the_model(places: tuple[Path, Path, Path]):
+async def test_an_agent_here_is_told_what_claude_code_tells_the_model(
+    places: tuple[Path, Path, Path],
+):
     home, vault, project = places
     block = settings(ROWS)
-    theirs, told = await asyncio.gather(claude_code(project, block, len(ROWS)), ours(home, vault, block, len(ROWS)))
+    theirs, told = await asyncio.gather(
+        claude_code(project, block, len(ROWS)), ours(home, vault, block, len(ROWS))
+    )
 
     expected = {row: seen(number, theirs, project) for number, row in enumerate(ROWS)}
     assert {row: seen(number, told, vault) for number, row in enumerate(ROWS)} == expected
-    assert sum("RAN" in words for words, _ in expected.values()) < len(ROWS) // 2, "most rows are of hooks that stop the call"
+    assert sum("RAN" in words for words, _ in expected.values()) < len(ROWS) // 2, (
+        "most rows are of hooks that stop the call"
+    )
 
 
 @pytest.mark.parametrize("row", STRICTER)
-async def test_where_ours_is_stricter_the_call_is_not_made(row: str, places: tuple[Path, Path, Path]):
+async def test_where_ours_is_stricter_the_call_is_not_made(
+    row: str, places: tuple[Path, Path, Path]
+):
     home, vault, _ = places
 
     told = await ours(home, vault, settings({row: STRICTER[row]}), 1)

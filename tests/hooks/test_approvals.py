@@ -39,12 +39,17 @@ def test_what_has_changed_does_not_run_until_it_is_approved(approvals, script):
     change(script)
 
     refusal = approvals.refusal_of([script])
-    assert f"{script} has changed since it was approved; `parachute hooks approve` lets it run" == refusal
+    assert (
+        f"{script} has changed since it was approved; `parachute hooks approve` lets it run"
+        == refusal
+    )
     assert approvals.approve([script]) == [str(script)]
     assert approvals.refusal_of([script]) is None
 
 
-def test_a_script_that_is_seen_before_its_first_line_is_written_is_approved_as_it_is_then(approvals, home):
+def test_a_script_that_is_seen_before_its_first_line_is_written_is_approved_as_it_is_then(
+    approvals, home
+):
     script = home / "on-session-start.sh"
     script.touch()
     assert approvals.refusal_of([script]) is None
@@ -104,7 +109,9 @@ def test_a_script_that_went_and_came_back_changed_is_seen(approvals, script):
     assert "has changed" in approvals.refusal_of([script])
 
 
-def test_a_file_that_is_not_there_and_never_was_may_be_no_script_and_is_pinned_once_it_is(approvals, tmp_path):
+def test_a_file_that_is_not_there_and_never_was_may_be_no_script_and_is_pinned_once_it_is(
+    approvals, tmp_path
+):
     later = tmp_path / "later.sh"
     assert approvals.refusal_of([later]) is None
 
@@ -130,7 +137,10 @@ def test_what_others_may_write_to_does_not_run_approved_or_not(approvals, script
     script.chmod(mode)
 
     assert approvals.approve([script]) == []
-    assert approvals.refusal_of([script]) == f"others may change {script}; `chmod go-w {script}` mends that"
+    assert (
+        approvals.refusal_of([script])
+        == f"others may change {script}; `chmod go-w {script}` mends that"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -158,8 +168,12 @@ def test_approving_what_is_approved_is_no_news(approvals, script):
     assert approvals.approve([script]) == []
 
 
-@pytest.mark.parametrize("garbage", [b"", b"{", b"[]", b'{"a": 1}', b"\xff", b"null", b"{}" + b" " * 2_000_000])
-def test_pins_that_cannot_be_read_let_nothing_run_until_a_person_says_so(approvals, script, home, garbage):
+@pytest.mark.parametrize(
+    "garbage", [b"", b"{", b"[]", b'{"a": 1}', b"\xff", b"null", b"{}" + b" " * 2_000_000]
+)
+def test_pins_that_cannot_be_read_let_nothing_run_until_a_person_says_so(
+    approvals, script, home, garbage
+):
     approvals.refusal_of([script])
     (home / NAME).write_bytes(garbage)
 

@@ -39,7 +39,7 @@ async def test_no_more_at_a_time_while_one_after_the_other_ends():
     assert most == 2
 
 
-async def test_who_is_called_off_while_waiting_or_when_its_turn_has_just_come_takes_no_place_along():
+async def test_who_is_called_off_while_waiting_or_when_its_turn_has_just_come_takes_no_place_along():  # noqa: E501
     places = ConcurrencyLimit(1, patience_s=60)
     begun = asyncio.Event()
     end = asyncio.Event()

@@ -1,4 +1,6 @@
-"""Listening: what the bus tells, as hooks are told it: what it followed from, what it changed, in its order, and never in anybody's way."""
+"""Listening: what the bus tells, as hooks are told it: what it followed from, what it changed, in
+its order, and never in anybody's way.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from parachuted.vault import Author, IndexEntry, ObjectStore, VaultPath, digest_
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
 VAULT = Path("/v")
 A = VaultPath("a.md")
-OLD, NEW = b"---\nstatus: draft\n---\n# A\n\n## Facts\n\n- one\n", b"---\nstatus: draft\n---\n# A\n\n## Facts\n\n- two\n"
+OLD, NEW = (
+    b"---\nstatus: draft\n---\n# A\n\n## Facts\n\n- one\n",
+    b"---\nstatus: draft\n---\n# A\n\n## Facts\n\n- two\n",
+)
 
 
 @dataclass
@@ -57,18 +62,40 @@ class Ear:
         """As the daemon tells of one."""
         with self.listening.about(change):
             self.bus.publish(
-                f"file.{change.kind}", path=str(change.path), by=change.author.by, run=change.author.run, causes=list(change.author.causes),
-                digest=change.new.digest if change.new else None, **({"from": str(change.source)} if change.source else {}),
-            )  # fmt: skip
+                f"file.{change.kind}",
+                path=str(change.path),
+                by=change.author.by,
+                run=change.author.run,
+                causes=list(change.author.causes),
+                digest=change.new.digest if change.new else None,
+                **({"from": str(change.source)} if change.source else {}),
+            )
 
 
 @pytest.fixture
 async def ear(tmp_path: Path) -> AsyncIterator[Ear]:
     bus, objects = Bus(lambda: NOON), ObjectStore(tmp_path / "objects")
-    told, problems = Told({"file.created", "file.modified", "file.moved", "file.deleted", "run.finished", "weather.changed"}), []
+    told, problems = (
+        Told(
+            {
+                "file.created",
+                "file.modified",
+                "file.moved",
+                "file.deleted",
+                "run.finished",
+                "weather.changed",
+            }
+        ),
+        [],
+    )
     listening = HookEventListener(
-        bus, told, vault=VAULT, objects=objects, root_of=lambda cause: f"{cause}.md", report=lambda *said: problems.append(said)
-    )  # fmt: skip
+        bus,
+        told,
+        vault=VAULT,
+        objects=objects,
+        root_of=lambda cause: f"{cause}.md",
+        report=lambda *said: problems.append(said),
+    )
     async with asyncio.TaskGroup() as group:
         running = group.create_task(listening.run())
         yield Ear(bus, told, objects, listening, problems)
@@ -81,10 +108,26 @@ def entry(data: bytes | None) -> IndexEntry | None:
     return None if data is None else IndexEntry(1, 1, len(data), 1, digest_of(data))
 
 
-def change(old: bytes | None, new: bytes | None, *, data: bytes | None = None, source: VaultPath | None = None) -> Change:
-    kind = "moved" if source else "created" if old is None else "deleted" if new is None else "modified"
+def change(
+    old: bytes | None,
+    new: bytes | None,
+    *,
+    data: bytes | None = None,
+    source: VaultPath | None = None,
+) -> Change:
+    kind = (
+        "moved"
+        if source
+        else "created"
+        if old is None
+        else "deleted"
+        if new is None
+        else "modified"
+    )
     author = Author(by="curator", run="r1", causes=("c1",))
-    return Change(kind=kind, path=A, old=entry(old), new=entry(new), author=author, source=source, data=data)
+    return Change(
+        kind=kind, path=A, old=entry(old), new=entry(new), author=author, source=source, data=data
+    )
 
 
 async def test_a_change_is_told_with_its_cause_its_place_and_its_difference(ear: Ear):
@@ -92,9 +135,21 @@ async def test_a_change_is_told_with_its_cause_its_place_and_its_difference(ear:
     ear.changed(change(OLD, NEW, data=NEW))
     (heard,) = await ear.hears(1)
 
-    assert (heard.event, heard.at, heard.vault, heard.module) == ("file.modified", NOON, VAULT, None)
+    assert (heard.event, heard.at, heard.vault, heard.module) == (
+        "file.modified",
+        NOON,
+        VAULT,
+        None,
+    )
     assert (heard.data["path"], heard.data["frontmatter"]) == ("a.md", {"status": "draft"})
-    assert heard.cause == {"id": "c1", "root": "c1.md", "depth": 1, "actor": "curator", "run": "r1", "chain": ["c1"]}
+    assert heard.cause == {
+        "id": "c1",
+        "root": "c1.md",
+        "depth": 1,
+        "actor": "curator",
+        "run": "r1",
+        "chain": ["c1"],
+    }
     assert heard.diff["changed"] == ["A > Facts"]
     assert "-- one\n+- two\n" in heard.diff["text"]
 
@@ -131,7 +186,11 @@ async def test_a_new_a_moved_and_a_deleted_file_have_their_differences_too(ear: 
     created, moved, deleted = await ear.hears(3)
 
     assert "+- one\n" in created.diff["text"]
-    assert (moved.data["from"], moved.diff["text"], moved.diff["changed"]) == ("/v/b.md", "rename from b.md\nrename to a.md\n", [])
+    assert (moved.data["from"], moved.diff["text"], moved.diff["changed"]) == (
+        "/v/b.md",
+        "rename from b.md\nrename to a.md\n",
+        [],
+    )
     assert "-- one\n" in deleted.diff["text"]
     assert "frontmatter" not in deleted.data
 
@@ -139,7 +198,15 @@ async def test_a_new_a_moved_and_a_deleted_file_have_their_differences_too(ear: 
 async def test_events_are_told_in_their_order_and_only_those_that_are_wanted(ear: Ear):
     for number in range(100):
         ear.changed(change(None, b"%d" % number, data=b"%d" % number))
-        ear.bus.publish("run.finished", run=f"r{number}", watcher="w.md", outcome="changed", reason="", paths=["w.md"], cost_usd=0.0)
+        ear.bus.publish(
+            "run.finished",
+            run=f"r{number}",
+            watcher="w.md",
+            outcome="changed",
+            reason="",
+            paths=["w.md"],
+            cost_usd=0.0,
+        )
         ear.bus.publish("watch.removed", watcher="w.md")
     heard = await ear.hears(200)
 
@@ -152,7 +219,9 @@ async def test_events_are_told_in_their_order_and_only_those_that_are_wanted(ear
 async def test_an_event_that_another_led_to_is_not_told_with_its_difference(ear: Ear):
     ear.bus.listen(
         lambda event: (
-            ear.bus.publish("file.deleted", path="z.md", by="person", run=None, causes=[], digest=None)
+            ear.bus.publish(
+                "file.deleted", path="z.md", by="person", run=None, causes=[], digest=None
+            )
             if event.event == "file.created"
             else None
         )
@@ -164,7 +233,14 @@ async def test_an_event_that_another_led_to_is_not_told_with_its_difference(ear:
 
 
 async def test_a_module_s_event_is_told_as_the_module_s(ear: Ear):
-    ear.bus.declare(EventKind(name="weather.changed", tells="It rains.", fields={"mm": FieldKind.NUMBER}, publisher="weather"))
+    ear.bus.declare(
+        EventKind(
+            name="weather.changed",
+            tells="It rains.",
+            fields={"mm": FieldKind.NUMBER},
+            publisher="weather",
+        )
+    )
     ear.bus.publish("weather.changed", mm=3)
     (heard,) = await ear.hears(1)
 
@@ -173,19 +249,38 @@ async def test_a_module_s_event_is_told_as_the_module_s(ear: Ear):
 
 async def test_when_too_much_waits_the_oldest_goes_and_that_is_said_until_it_is_over(ear: Ear):
     for number in range(1500):  # the loop is not given a turn in between
-        ear.bus.publish("run.finished", run=f"r{number}", watcher="w.md", outcome="changed", reason="", paths=[], cost_usd=0.0)
+        ear.bus.publish(
+            "run.finished",
+            run=f"r{number}",
+            watcher="w.md",
+            outcome="changed",
+            reason="",
+            paths=[],
+            cost_usd=0.0,
+        )
     heard = await ear.hears(1000)
     async with asyncio.timeout(20):
         while len(ear.problems) < 2:
             await asyncio.sleep(0.002)
 
     assert (len(heard), heard[0].data["run"], heard[-1].data["run"]) == (1000, "r500", "r1499")
-    assert [(subject, problem is None) for subject, problem in ear.problems] == [("hooks:listening", False), ("hooks:listening", True)]
+    assert [(subject, problem is None) for subject, problem in ear.problems] == [
+        ("hooks:listening", False),
+        ("hooks:listening", True),
+    ]
 
 
 async def test_after_the_end_nothing_is_told(ear: Ear):
     ear.listening.close()
-    ear.bus.publish("run.finished", run="r", watcher="w.md", outcome="changed", reason="", paths=[], cost_usd=0.0)
+    ear.bus.publish(
+        "run.finished",
+        run="r",
+        watcher="w.md",
+        outcome="changed",
+        reason="",
+        paths=[],
+        cost_usd=0.0,
+    )
     await asyncio.sleep(0)
 
     assert ear.told.heard == []

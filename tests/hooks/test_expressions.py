@@ -11,10 +11,32 @@ from hypothesis import strategies as st
 
 from parachuted.hooks.expressions import compile_expression
 
-PIECES = ["a", "b", "Edit", ".", ".*", "^", "$", "[ab]", "[^a]", "\\w", "\\d", "\\.", "\\b", "(?:a|b)", "(a)", "a+?", "b{1,2}", "|", "/"]
+PIECES = [
+    "a",
+    "b",
+    "Edit",
+    ".",
+    ".*",
+    "^",
+    "$",
+    "[ab]",
+    "[^a]",
+    "\\w",
+    "\\d",
+    "\\.",
+    "\\b",
+    "(?:a|b)",
+    "(a)",
+    "a+?",
+    "b{1,2}",
+    "|",
+    "/",
+]
 
 
-@pytest.mark.parametrize("text", ["(a+)+$", "(a|a)*$", "(.*)*b", "^(?!(a+)+$)(a+)+!$", "(a?){30}a{30}$"])
+@pytest.mark.parametrize(
+    "text", ["(a+)+$", "(a|a)*$", "(.*)*b", "^(?!(a+)+$)(a+)+!$", "(a?){30}a{30}$"]
+)
 def test_no_expression_holds_the_daemon(text: str):
     test = compile_expression(text)
     began = time.process_time()
@@ -22,7 +44,10 @@ def test_no_expression_holds_the_daemon(text: str):
     assert time.process_time() - began < 1  # by backtracking, far longer than any test waits
 
 
-@given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join), st.text(st.sampled_from("abEdit./ !"), max_size=12))
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=6).map("".join),
+    st.text(st.sampled_from("abEdit./ !"), max_size=12),
+)
 def test_what_is_matched_is_what_javascript_matches(text: str, subject: str):
     try:
         expected = regress.Regex(text).find(subject) is not None
@@ -34,7 +59,9 @@ def test_what_is_matched_is_what_javascript_matches(text: str, subject: str):
 
 
 @given(
-    st.lists(st.sampled_from(["^(?!a)", "^(?=a|b)", "(?!b)", *PIECES[:5], "(?:a|b)", "|"]), max_size=4).map("".join),
+    st.lists(
+        st.sampled_from(["^(?!a)", "^(?=a|b)", "(?!b)", *PIECES[:5], "(?:a|b)", "|"]), max_size=4
+    ).map("".join),
     st.text(st.sampled_from("abEdit"), max_size=6),
 )
 def test_a_condition_at_the_beginning_is_that_of_javascript_or_refused(text: str, subject: str):
@@ -59,7 +86,11 @@ def test_a_condition_at_the_beginning_is_that_of_javascript_or_refused(text: str
         ("^.\\.md$", "\ud800.md", True),
     ],
 )
-def test_conditions_at_the_beginning_and_names_of_groups_are_understood(text: str, subject: str, expected: bool):  # noqa: FBT001  a table
+def test_conditions_at_the_beginning_and_names_of_groups_are_understood(
+    text: str,
+    subject: str,
+    expected: bool,  # noqa: FBT001  a table
+):
     assert compile_expression(text)(subject) is expected
 
 
@@ -69,7 +100,20 @@ def test_what_is_not_javascript_is_said(text: str):
         compile_expression(text)
 
 
-@pytest.mark.parametrize("text", ["(a)\\1", "a(?=b)", "(?<!a)b", "^(?!a)b|c", "\\u0041", "\\Qa.b\\E", "[[:alpha:]]", "[]", "a{2000}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(a)\\1",
+        "a(?=b)",
+        "(?<!a)b",
+        "^(?!a)b|c",
+        "\\u0041",
+        "\\Qa.b\\E",
+        "[[:alpha:]]",
+        "[]",
+        "a{2000}",
+    ],
+)
 def test_what_cannot_be_matched_in_bounded_time_or_would_mean_something_else_is_said(text: str):
     with pytest.raises(ValueError, match="not done here, so it never matches"):
         compile_expression(text)

@@ -1,4 +1,7 @@
-"""Occurrence: what a hook reads on stdin. Each event of Claude Code's has the fields that its scripts count on, and ours beside them."""
+"""Occurrence: what a hook reads on stdin.
+
+Each event of Claude Code's has the fields that its scripts count on, and ours beside them.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,11 @@ def test_an_event_of_claude_codes_has_its_common_fields(event: str, claude: str,
     told = yaml_nodes(occurrence(event, session_id="s1", transcript_path="/t.jsonl", cwd=tmp_path))
 
     assert told["hook_event_name"] == claude
-    assert (told["session_id"], told["transcript_path"], told["cwd"]) == ("s1", "/t.jsonl", str(tmp_path))
+    assert (told["session_id"], told["transcript_path"], told["cwd"]) == (
+        "s1",
+        "/t.jsonl",
+        str(tmp_path),
+    )
 
 
 def test_a_script_of_claude_codes_finds_the_common_fields_also_where_nothing_is_known():
@@ -55,8 +62,14 @@ def test_a_script_of_claude_codes_finds_the_common_fields_also_where_nothing_is_
 
 
 def test_an_event_of_ours_has_no_session_unless_there_is_one():
-    assert not {"session_id", "transcript_path"} & yaml_nodes(occurrence("file.modified", {"path": "a.md"})).keys()
-    assert yaml_nodes(occurrence("file.modified", {"path": "a.md"}))["hook_event_name"] == "file.modified"
+    assert (
+        not {"session_id", "transcript_path"}
+        & yaml_nodes(occurrence("file.modified", {"path": "a.md"})).keys()
+    )
+    assert (
+        yaml_nodes(occurrence("file.modified", {"path": "a.md"}))["hook_event_name"]
+        == "file.modified"
+    )
 
 
 @pytest.mark.parametrize("field", ["prompt_id", "permission_mode", "effort"])
@@ -80,21 +93,43 @@ def test_the_agent_is_named_in_data_alone_since_claude_code_names_none_but_subag
             {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t1"},
             {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t1"},
         ),
-        ("tool.before", {"mcp_server": "x"}, {"tool_name": "", "tool_input": {}, "tool_use_id": "", "mcp_server": "x"}),
-        ("tool.after", {"tool_response": {"ok": True}, "duration_ms": 12}, {"tool_response": {"ok": True}, "duration_ms": 12}),
-        ("prompt.before", {"prompt": "hello", "source": "user"}, {"prompt": "hello", "source": "user"}),
+        (
+            "tool.before",
+            {"mcp_server": "x"},
+            {"tool_name": "", "tool_input": {}, "tool_use_id": "", "mcp_server": "x"},
+        ),
+        (
+            "tool.after",
+            {"tool_response": {"ok": True}, "duration_ms": 12},
+            {"tool_response": {"ok": True}, "duration_ms": 12},
+        ),
+        (
+            "prompt.before",
+            {"prompt": "hello", "source": "user"},
+            {"prompt": "hello", "source": "user"},
+        ),
         ("session.start", {}, {"source": "startup"}),
         ("session.start", {"source": "resume", "model": "m"}, {"source": "resume", "model": "m"}),
         ("session.end", {}, {"reason": "other"}),
         ("session.end", {"reason": "clear"}, {"reason": "clear"}),
         ("stop.before", {}, {"stop_hook_active": False}),
         ("stop.before", {"stop_hook_active": True}, {"stop_hook_active": True}),
-        ("stop.before", {"last_assistant_message": "done"}, {"last_assistant_message": "done", "stop_hook_active": False}),
+        (
+            "stop.before",
+            {"last_assistant_message": "done"},
+            {"last_assistant_message": "done", "stop_hook_active": False},
+        ),
         ("compact.before", {}, {"trigger": "auto", "custom_instructions": None}),
-        ("compact.before", {"trigger": "manual", "custom_instructions": "short"}, {"trigger": "manual", "custom_instructions": "short"}),
+        (
+            "compact.before",
+            {"trigger": "manual", "custom_instructions": "short"},
+            {"trigger": "manual", "custom_instructions": "short"},
+        ),
     ],
-)  # fmt: skip
-def test_claude_codes_own_fields_of_an_event_stand_at_the_top(event: str, data: dict[str, object], told: dict[str, object]):
+)
+def test_claude_codes_own_fields_of_an_event_stand_at_the_top(
+    event: str, data: dict[str, object], told: dict[str, object]
+):
     found = yaml_nodes(occurrence(event, data))
 
     assert {name: found[name] for name in told} == told
@@ -109,12 +144,20 @@ def test_a_files_path_is_told_whole_and_relative_to_the_vault():
 def test_beside_a_whole_path_of_the_specification_stands_the_vaults_own():
     told = yaml_nodes(occurrence("daily.entry.created", {"entry_path": "/vault/Daily/a.md"}))
 
-    assert told["data"] == {"entry_path": "/vault/Daily/a.md", "path": "Daily/a.md", "file_path": "/vault/Daily/a.md"}
+    assert told["data"] == {
+        "entry_path": "/vault/Daily/a.md",
+        "path": "Daily/a.md",
+        "file_path": "/vault/Daily/a.md",
+    }
 
 
 def test_cause_diff_and_budget_are_told_when_they_are_known():
     plain = yaml_nodes(occurrence("file.modified"))
-    known = {"cause": {"id": "c1", "chain": ("a", "b")}, "diff": {"text": "+x", "sections": ["#A"]}, "budget": {"usd_left": 1.5}}
+    known = {
+        "cause": {"id": "c1", "chain": ("a", "b")},
+        "diff": {"text": "+x", "sections": ["#A"]},
+        "budget": {"usd_left": 1.5},
+    }
     told = yaml_nodes(occurrence("file.modified", **known))
 
     assert not {"cause", "diff", "budget"} & plain.keys()
@@ -129,9 +172,17 @@ def test_a_folder_that_is_gone_gives_way_to_the_vault():
 
 def test_stdin_is_one_json_object_and_a_newline_whatever_is_in_it():
     odd = {
-        "when": datetime(2025, 1, 6, tzinfo=UTC), "path": "no\udcff.md", "set": {"b", "a"}, "bytes": b"\xff", "nan": float("nan"),
-        "where": PurePosixPath("/a"), "quote": '"; rm -rf / #$(x)`y`', "deep": (1, ({"k": None},)), 5: True, "more": object,
-    }  # fmt: skip
+        "when": datetime(2025, 1, 6, tzinfo=UTC),
+        "path": "no\udcff.md",
+        "set": {"b", "a"},
+        "bytes": b"\xff",
+        "nan": float("nan"),
+        "where": PurePosixPath("/a"),
+        "quote": '"; rm -rf / #$(x)`y`',
+        "deep": (1, ({"k": None},)),
+        5: True,
+        "more": object,
+    }
     sent = encode(yaml_nodes(occurrence("file.created", odd)))
 
     assert sent.endswith(b"}\n")
@@ -177,5 +228,7 @@ def test_what_holds_itself_is_told_to_a_depth():
         ("daily.entry.created", {"entry_path": "/vaulted/Daily/a.md"}, None),
     ],
 )
-def test_each_kind_of_event_has_its_subject(event: str, data: dict[str, object], subject: str | None):
+def test_each_kind_of_event_has_its_subject(
+    event: str, data: dict[str, object], subject: str | None
+):
     assert occurrence(event, data).subject == subject

@@ -16,10 +16,19 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.hooks import ALLOWED, HookApprovals, HookDecision, HookError, HookEvent, HookRunner, HookRunRecorder, Hooks
+from parachuted.hooks import (
+    ALLOWED,
+    HookApprovals,
+    HookDecision,
+    HookError,
+    HookEvent,
+    HookRunner,
+    HookRunRecorder,
+    Hooks,
+)
 
 AT = datetime(2025, 1, 6, 12, 0, tzinfo=UTC)
-DENY = """{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no rm"}}"""
+DENY = """{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no rm"}}"""  # noqa: E501
 
 
 @dataclass(kw_only=True)
@@ -33,10 +42,14 @@ class Stand:
     reports: dict[str, str | None] = field(default_factory=dict)
     failed: list[HookError] = field(default_factory=list)
 
-    def occurrence(self, event: str, data: Mapping[str, object] | None = None, **more: object) -> HookEvent:
+    def occurrence(
+        self, event: str, data: Mapping[str, object] | None = None, **more: object
+    ) -> HookEvent:
         return HookEvent(event=event, at=AT, data=data or {}, vault=self.vault, **more)  # type: ignore[arg-type]
 
-    async def ask(self, event: str, data: Mapping[str, object] | None = None, **more: object) -> HookDecision:
+    async def ask(
+        self, event: str, data: Mapping[str, object] | None = None, **more: object
+    ) -> HookDecision:
         return await self.hooks.ask(self.occurrence(event, data, **more))
 
     def said(self, name: str = "out") -> str:
@@ -45,7 +58,9 @@ class Stand:
 
 
 class Opening:
-    """Lays down hooks, then opens them: settings as they would be in hooks.yaml, scripts as they would be dropped."""
+    """Lays down hooks, then opens them: settings as they would be in hooks.yaml, scripts as they
+    would be dropped.
+    """
 
     def __init__(self, home: Path, vault: Path, out: Path) -> None:
         self.home, self.vault, self.out = home, vault, out
@@ -56,7 +71,12 @@ class Opening:
         path.chmod(0o600)
 
     def commands(self, **hooks: str) -> None:
-        self.settings({event.replace("_", "."): [{"type": "command", "command": command}] for event, command in hooks.items()})
+        self.settings(
+            {
+                event.replace("_", "."): [{"type": "command", "command": command}]
+                for event, command in hooks.items()
+            }
+        )
 
     def script(self, name: str, text: str) -> Path:
         path = self.home / "hooks" / name
@@ -84,7 +104,14 @@ class Opening:
             **more,  # type: ignore[arg-type]
         )
         try:
-            yield Stand(hooks=hooks, home=self.home, vault=self.vault, out=self.out, reports=reports, failed=failed)
+            yield Stand(
+                hooks=hooks,
+                home=self.home,
+                vault=self.vault,
+                out=self.out,
+                reports=reports,
+                failed=failed,
+            )
         finally:
             await hooks.close()
             await runner.close()
@@ -130,7 +157,11 @@ async def test_only_events_with_a_hook_are_wanted(opened: Opening):
     opened.commands(write_before="true", PreToolUse="true")
     opened.script("on-session-start.sh", "true")
     async with opened() as stand:
-        wanted = {event for event in ("write.before", "tool.before", "session.start", "file.modified") if stand.hooks.wants(event)}
+        wanted = {
+            event
+            for event in ("write.before", "tool.before", "session.start", "file.modified")
+            if stand.hooks.wants(event)
+        }
         assert wanted == {"write.before", "tool.before", "session.start"}
 
 
@@ -146,7 +177,9 @@ async def test_a_hook_whose_matcher_is_none_is_listed_and_stops_what_it_guards(o
 
 
 async def test_a_hook_is_told_on_stdin_in_a_clean_environment(opened: Opening):
-    opened.commands(write_before=f"cat > {opened.out}/out; env > {opened.out}/env; pwd > {opened.out}/cwd")
+    opened.commands(
+        write_before=f"cat > {opened.out}/out; env > {opened.out}/env; pwd > {opened.out}/cwd"
+    )
     async with opened() as stand:
         assert (await stand.ask("write.before", {"path": "a.md"}, cause={"id": "c"})).allowed
 
@@ -156,7 +189,11 @@ async def test_a_hook_is_told_on_stdin_in_a_clean_environment(opened: Opening):
     assert told["cause"] == {"id": "c"}
     env = dict(line.split("=", 1) for line in stand.said("env").splitlines())
     assert env["CLAUDE_PROJECT_DIR"] == env["PARACHUTE_VAULT"] == str(stand.vault)
-    assert (env["PARACHUTE_EVENT"], env["PARACHUTE_HOME"], env["LANG"]) == ("write.before", str(stand.home), "C.UTF-8")
+    assert (env["PARACHUTE_EVENT"], env["PARACHUTE_HOME"], env["LANG"]) == (
+        "write.before",
+        str(stand.home),
+        "C.UTF-8",
+    )
     assert env["PATH"] == os.environ["PATH"]
     assert "secret-canary" not in stand.said("env")
     assert "OUT" not in env
@@ -165,7 +202,9 @@ async def test_a_hook_is_told_on_stdin_in_a_clean_environment(opened: Opening):
 
 async def test_nothing_of_the_event_reaches_a_shell(opened: Opening):
     opened.commands(file_created=f"cat > {opened.out}/out")
-    name = f"$(touch {opened.out}/pwned)`touch {opened.out}/pwned`; touch {opened.out}/pwned #\n'\".md"
+    name = (
+        f"$(touch {opened.out}/pwned)`touch {opened.out}/pwned`; touch {opened.out}/pwned #\n'\".md"
+    )
     async with opened() as stand:
         await stand.ask("file.created", {"path": name}, session_id=name)
 
@@ -177,7 +216,9 @@ async def test_a_hook_runs_where_the_session_works(opened: Opening, tmp_path: Pa
     opened.commands(SessionStart="pwd")
     async with opened() as stand:
         assert (await stand.ask("session.start", cwd=tmp_path)).context == (str(tmp_path),)
-        assert (await stand.ask("session.start", cwd=tmp_path / "gone")).context == (str(stand.vault),)
+        assert (await stand.ask("session.start", cwd=tmp_path / "gone")).context == (
+            str(stand.vault),
+        )
 
 
 # a hook and settings written for Claude Code
@@ -188,17 +229,33 @@ async def test_a_guard_written_for_claude_code_runs_here_unchanged(opened: Openi
     guard.write_text(
         "import json, sys\n"
         "told = json.load(sys.stdin)\n"
-        "assert told['hook_event_name'] == 'PreToolUse' and told['session_id'] and told['transcript_path']\n"
+        "assert told['hook_event_name'] == 'PreToolUse' and told['session_id'] and "
+        "told['transcript_path']\n"
         "if 'rm -rf' in told['tool_input'].get('command', ''):\n"
         "    print('never that', file=sys.stderr)\n"
         "    sys.exit(2)\n"
     )
-    opened.settings({"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": f"{sys.executable} {guard}"}]}]})
+    opened.settings(
+        {
+            "PreToolUse": [
+                {
+                    "matcher": "Bash",
+                    "hooks": [{"type": "command", "command": f"{sys.executable} {guard}"}],
+                }
+            ]
+        }
+    )
     async with opened() as stand:
         session = {"session_id": "s", "transcript_path": "/t"}
-        harmless = await stand.ask("tool.before", {"tool_name": "Bash", "tool_input": {"command": "ls"}}, **session)
-        harmful = await stand.ask("tool.before", {"tool_name": "Bash", "tool_input": {"command": "rm -rf /"}}, **session)
-        other = await stand.ask("tool.before", {"tool_name": "Edit", "tool_input": {"command": "rm -rf /"}}, **session)
+        harmless = await stand.ask(
+            "tool.before", {"tool_name": "Bash", "tool_input": {"command": "ls"}}, **session
+        )
+        harmful = await stand.ask(
+            "tool.before", {"tool_name": "Bash", "tool_input": {"command": "rm -rf /"}}, **session
+        )
+        other = await stand.ask(
+            "tool.before", {"tool_name": "Edit", "tool_input": {"command": "rm -rf /"}}, **session
+        )
 
     assert (harmless.allowed, harmful.allowed, other.allowed) == (True, False, True)
     assert harmful.reason == "never that"
@@ -224,13 +281,19 @@ async def test_json_answers_are_understood(opened: Opening):
         ("SessionEnd", "session.end", "failures"),  # nothing; logged
     ],
 )
-async def test_exit_2_does_to_each_event_what_it_does_in_claude_code(opened: Opening, claude: str, event: str, effect: str):
+async def test_exit_2_does_to_each_event_what_it_does_in_claude_code(
+    opened: Opening, claude: str, event: str, effect: str
+):
     opened.commands(**{claude: "echo no >&2; exit 2"})
     async with opened() as stand:
         decision = await stand.ask(event)
 
     assert decision.allowed is (effect != "reason")
-    found = {name: getattr(decision, name) for name in ("reason", "context", "messages", "failures") if getattr(decision, name)}
+    found = {
+        name: getattr(decision, name)
+        for name in ("reason", "context", "messages", "failures")
+        if getattr(decision, name)
+    }
     assert list(found) == [effect]
     assert "no" in (found[effect] if effect == "reason" else found[effect][0])
 
@@ -245,7 +308,9 @@ async def test_exit_2_does_to_each_event_what_it_does_in_claude_code(opened: Ope
         ("Stop", "stop.before"),
     ],
 )
-async def test_additional_context_of_each_event_that_has_it_reaches_the_caller(opened: Opening, claude: str, event: str):
+async def test_additional_context_of_each_event_that_has_it_reaches_the_caller(
+    opened: Opening, claude: str, event: str
+):
     said = {"hookSpecificOutput": {"hookEventName": claude, "additionalContext": "see README"}}
     opened.commands(**{claude: f"echo '{json.dumps(said)}'"})
     async with opened() as stand:
@@ -253,11 +318,19 @@ async def test_additional_context_of_each_event_that_has_it_reaches_the_caller(o
 
 
 async def test_a_condition_is_decided_before_anything_is_started(opened: Opening):
-    opened.settings({"PreToolUse": [{"command": f"touch {opened.out}/started; exit 2", "if": "Bash(git *)"}]})
+    opened.settings(
+        {"PreToolUse": [{"command": f"touch {opened.out}/started; exit 2", "if": "Bash(git *)"}]}
+    )
     async with opened() as stand:
-        assert (await stand.ask("tool.before", {"tool_name": "Bash", "tool_input": {"command": "ls"}})).allowed
+        assert (
+            await stand.ask("tool.before", {"tool_name": "Bash", "tool_input": {"command": "ls"}})
+        ).allowed
         assert not (opened.out / "started").exists()
-        assert not (await stand.ask("tool.before", {"tool_name": "Bash", "tool_input": {"command": "git push"}})).allowed
+        assert not (
+            await stand.ask(
+                "tool.before", {"tool_name": "Bash", "tool_input": {"command": "git push"}}
+            )
+        ).allowed
 
 
 # many hooks
@@ -266,7 +339,10 @@ async def test_a_condition_is_decided_before_anything_is_started(opened: Opening
 async def test_all_hooks_of_an_event_run_at_once(opened: Opening):
     """Each waits for the other's mark, so that one after the other would never end."""
     meet = "touch {out}/{me}; until [ -e {out}/{you} ]; do :; done; echo {me}"
-    commands = [{"command": meet.format(out=opened.out, me=me, you=you), "timeout": 20} for me, you in (("a", "b"), ("b", "a"))]
+    commands = [
+        {"command": meet.format(out=opened.out, me=me, you=you), "timeout": 20}
+        for me, you in (("a", "b"), ("b", "a"))
+    ]
     opened.settings({"SessionStart": commands})
     async with opened() as stand:
         assert (await stand.ask("session.start")).context == ("a", "b")
@@ -274,21 +350,32 @@ async def test_all_hooks_of_an_event_run_at_once(opened: Opening):
 
 async def test_a_later_stage_runs_after_an_earlier_one_and_sees_what_it_changed(opened: Opening):
     change = {"hookEventName": "PreToolUse", "updatedInput": {"command": "ls -l"}}
-    opened.settings({
-        "PreToolUse": [
-            {"command": f"cat > {opened.out}/out", "order": 2},
-            {"command": f"echo '{json.dumps({'hookSpecificOutput': change})}'", "order": 1},
-        ]
-    })  # fmt: skip
+    opened.settings(
+        {
+            "PreToolUse": [
+                {"command": f"cat > {opened.out}/out", "order": 2},
+                {"command": f"echo '{json.dumps({'hookSpecificOutput': change})}'", "order": 1},
+            ]
+        }
+    )
     async with opened() as stand:
-        decision = await stand.ask("tool.before", {"tool_name": "Bash", "tool_input": {"command": "ls"}})
+        decision = await stand.ask(
+            "tool.before", {"tool_name": "Bash", "tool_input": {"command": "ls"}}
+        )
 
     assert json.loads(stand.said())["tool_input"] == {"command": "ls -l"}
     assert decision.updated_input == {"command": "ls -l"}
 
 
 async def test_after_a_no_later_stages_are_not_asked(opened: Opening):
-    opened.settings({"write.before": [{"command": "exit 2", "order": 1}, {"command": f"touch {opened.out}/out", "order": 2}]})
+    opened.settings(
+        {
+            "write.before": [
+                {"command": "exit 2", "order": 1},
+                {"command": f"touch {opened.out}/out", "order": 2},
+            ]
+        }
+    )
     async with opened() as stand:
         assert not (await stand.ask("write.before", {"path": "a"})).allowed
 
@@ -303,13 +390,19 @@ async def test_an_asynchronous_hook_holds_nobody_up_and_cannot_object(opened: Op
         (opened.out / "go").touch()
         await until(lambda: stand.hooks.errors)
 
-    assert stand.hooks.errors[0].message == "write.before[0] objects to write.before, which cannot be stopped any more: late"
+    assert (
+        stand.hooks.errors[0].message
+        == "write.before[0] objects to write.before, which cannot be stopped any more: late"
+    )
 
 
 async def test_once_is_for_skills_so_a_guard_guards_every_call(opened: Opening):
     opened.settings({"tool.before": [{"command": "exit 2", "once": True}]})
     async with opened() as stand:
-        assert [(await stand.ask("tool.before", session_id="a")).allowed for _ in range(2)] == [False, False]
+        assert [(await stand.ask("tool.before", session_id="a")).allowed for _ in range(2)] == [
+            False,
+            False,
+        ]
 
 
 # the end of a turn
@@ -336,21 +429,34 @@ async def test_after_eight_objections_in_a_row_the_turn_ends_all_the_same(opened
 
 
 async def test_a_broken_guard_lets_it_pass_and_is_told_until_it_works_again(opened: Opening):
-    script = opened.script("on-write-before.sh", f"[ -e {opened.out}/mended ] || {{ echo broken >&2; exit 1; }}")
+    script = opened.script(
+        "on-write-before.sh", f"[ -e {opened.out}/mended ] || {{ echo broken >&2; exit 1; }}"
+    )
     async with opened() as stand:
         decision = await stand.ask("write.before", {"path": "a"})
         assert decision.allowed
         assert decision.failures == (f"{script.name} ended with 1: broken",)
         assert stand.reports[f"hooks:{script.name}"] == decision.failures[0]
-        assert stand.hooks.errors == (HookError(hook=script.name, message=decision.failures[0], timestamp=AT, event="write.before"),)
+        assert stand.hooks.errors == (
+            HookError(
+                hook=script.name, message=decision.failures[0], timestamp=AT, event="write.before"
+            ),
+        )
         assert stand.failed == list(stand.hooks.errors)
         (opened.out / "mended").touch()
         assert not (await stand.ask("write.before", {"path": "a"})).failures
         assert stand.reports[f"hooks:{script.name}"] is None
 
 
-async def test_a_broken_guard_stops_it_where_it_is_to_block_on_failure_or_all_are_to_fail_closed(opened: Opening):
-    opened.settings({"write.before": [{"command": "exit 1", "onFailure": "block"}], "bubble.before": [{"command": "exit 1"}]})
+async def test_a_broken_guard_stops_it_where_it_is_to_block_on_failure_or_all_are_to_fail_closed(
+    opened: Opening,
+):
+    opened.settings(
+        {
+            "write.before": [{"command": "exit 1", "onFailure": "block"}],
+            "bubble.before": [{"command": "exit 1"}],
+        }
+    )
     async with opened() as stand:
         assert not (await stand.ask("write.before", {"path": "a"})).allowed
         assert (await stand.ask("bubble.before", {"watcher": "a"})).allowed
@@ -375,7 +481,9 @@ async def test_objecting_to_a_fact_is_logged_as_an_error(opened: Opening):
         stand.hooks.tell(stand.occurrence("file.modified", {"path": "a.md"}))
         await until(lambda: stand.hooks.errors)
 
-    assert "file.modified, which cannot be stopped any more: too late" in stand.hooks.errors[0].message
+    assert (
+        "file.modified, which cannot be stopped any more: too late" in stand.hooks.errors[0].message
+    )
 
 
 async def test_a_broken_hook_of_the_failures_themselves_does_not_go_round(opened: Opening):
@@ -484,18 +592,26 @@ async def test_the_problem_of_a_hook_that_is_gone_is_none_any_more(opened: Openi
 
 
 async def test_facts_are_told_in_the_background_to_those_who_are_meant(opened: Opening):
-    opened.settings({"file.modified": [{"command": f"cat >> {opened.out}/out", "matcher": "Daily/**"}]})
+    opened.settings(
+        {"file.modified": [{"command": f"cat >> {opened.out}/out", "matcher": "Daily/**"}]}
+    )
     async with opened() as stand, running(stand.hooks):
         for path in ("Daily/a.md", "Work/b.md", "Daily/c.md"):
             stand.hooks.tell(stand.occurrence("file.modified", {"path": path}))
             await until(lambda path=path: path.startswith("Work") or path in stand.said())
 
-    assert [json.loads(line)["data"]["path"] for line in stand.said().splitlines()] == ["Daily/a.md", "Daily/c.md"]
+    assert [json.loads(line)["data"]["path"] for line in stand.said().splitlines()] == [
+        "Daily/a.md",
+        "Daily/c.md",
+    ]
 
 
 async def test_when_too_many_wait_the_oldest_are_dropped_and_that_is_a_problem(opened: Opening):
     opened.settings(
-        {"file.modified": [{"command": f"cat >> {opened.out}/out", "matcher": "last.md"}], "file.created": [{"command": "true"}]}
+        {
+            "file.modified": [{"command": f"cat >> {opened.out}/out", "matcher": "last.md"}],
+            "file.created": [{"command": "true"}],
+        }
     )
     async with opened() as stand:
         for number in range(1_000):
@@ -526,24 +642,37 @@ async def test_a_thread_may_ask_while_the_loop_runs(opened: Opening):
     opened.commands(write_before="echo not now >&2; exit 2")
     async with opened() as stand:
         loop = asyncio.get_running_loop()
-        decision = await asyncio.to_thread(stand.hooks.ask_from_thread, stand.occurrence("write.before", {"path": "a"}), loop)
+        decision = await asyncio.to_thread(
+            stand.hooks.ask_from_thread, stand.occurrence("write.before", {"path": "a"}), loop
+        )
         assert (decision.allowed, decision.reason) == (False, "not now")
-        assert await asyncio.to_thread(stand.hooks.ask_from_thread, stand.occurrence("bubble.before"), loop) is ALLOWED
+        assert (
+            await asyncio.to_thread(
+                stand.hooks.ask_from_thread, stand.occurrence("bubble.before"), loop
+            )
+            is ALLOWED
+        )
 
 
 async def test_on_the_loops_own_thread_it_would_wait_for_ever_so_it_is_refused(opened: Opening):
     opened.commands(write_before="true")
     async with opened() as stand:
         with pytest.raises(RuntimeError, match="loop's own thread"):
-            stand.hooks.ask_from_thread(stand.occurrence("write.before"), asyncio.get_running_loop())
+            stand.hooks.ask_from_thread(
+                stand.occurrence("write.before"), asyncio.get_running_loop()
+            )
 
 
-async def test_a_thread_that_asks_while_the_daemon_stops_is_refused_and_not_left_waiting(opened: Opening):
+async def test_a_thread_that_asks_while_the_daemon_stops_is_refused_and_not_left_waiting(
+    opened: Opening,
+):
     opened.commands(write_before=f"touch {opened.out}/out; sleep 60")
     async with opened() as stand:
         loop = asyncio.get_running_loop()
         asking = asyncio.ensure_future(  # noqa: TID251  a test's own
-            asyncio.to_thread(stand.hooks.ask_from_thread, stand.occurrence("write.before", {"path": "a"}), loop)
+            asyncio.to_thread(
+                stand.hooks.ask_from_thread, stand.occurrence("write.before", {"path": "a"}), loop
+            )
         )
         await until((opened.out / "out").exists)
         await stand.hooks.close()
@@ -561,7 +690,9 @@ def test_a_thread_that_asks_a_loop_that_has_ended_is_refused(opened: Opening):
             return stand, asyncio.get_running_loop()
 
     stand, loop = asyncio.run(found())
-    assert not stand.hooks.ask_from_thread(stand.occurrence("write.before", {"path": "a"}), loop).allowed
+    assert not stand.hooks.ask_from_thread(
+        stand.occurrence("write.before", {"path": "a"}), loop
+    ).allowed
 
 
 # seeing
@@ -573,7 +704,12 @@ async def test_every_run_is_recorded_with_what_went_in_and_what_came_of_it(opene
         await stand.ask("write.before", {"path": "a.md"})
         (record,) = stand.hooks.recorder.last(10)
 
-    assert (record.hook, record.event, record.decision, record.exit_code) == ("write.before[0]", "write.before", "blocked: no", 2)
+    assert (record.hook, record.event, record.decision, record.exit_code) == (
+        "write.before[0]",
+        "write.before",
+        "blocked: no",
+        2,
+    )
     assert json.loads(record.stdin)["data"]["path"] == "a.md"
     assert (record.stdout, record.stderr) == ("out\n", "no\n")
 
@@ -581,7 +717,9 @@ async def test_every_run_is_recorded_with_what_went_in_and_what_came_of_it(opene
 async def test_one_hook_may_be_run_by_hand_whatever_its_matcher_says(opened: Opening):
     opened.settings({"file.modified": [{"command": "cat", "matcher": "other.md"}]})
     async with opened() as stand:
-        _, record = await stand.hooks.run_one("file.modified[0]", stand.occurrence("file.modified", {"path": "a.md"}))
+        _, record = await stand.hooks.run_one(
+            "file.modified[0]", stand.occurrence("file.modified", {"path": "a.md"})
+        )
         assert json.loads(record.stdout)["data"]["path"] == "a.md"
         assert record.decision == "done"
         with pytest.raises(NotFoundError, match="hooks list"):
@@ -613,13 +751,28 @@ async def test_a_run_whose_input_was_not_kept_whole_is_not_replayed(opened: Open
 
 
 async def test_hooks_are_listed_as_they_stand(opened: Opening):
-    opened.settings({"PreToolUse": [{"command": "exit 1", "matcher": "Bash"}], "file.modified": [{"command": "true", "async": True}]})
+    opened.settings(
+        {
+            "PreToolUse": [{"command": "exit 1", "matcher": "Bash"}],
+            "file.modified": [{"command": "true", "async": True}],
+        }
+    )
     opened.script("on-session-start.sh", "# Says hello.\necho hello\n")
     async with opened() as stand:
         await stand.ask("tool.before", {"tool_name": "Bash"})
         first, second, third = stand.hooks.listed
 
-    assert (first.hook.id, first.claude, first.blocking, first.runs, first.failures) == ("PreToolUse[0]", "PreToolUse", True, 1, 1)
+    assert (first.hook.id, first.claude, first.blocking, first.runs, first.failures) == (
+        "PreToolUse[0]",
+        "PreToolUse",
+        True,
+        1,
+        1,
+    )
     assert first.slowest_ms == first.last_ms is not None
     assert (second.claude, second.blocking, second.runs) == (None, False, 0)
-    assert (third.hook.description, third.hook.source, third.problem) == ("Says hello.", "script", None)
+    assert (third.hook.description, third.hook.source, third.problem) == (
+        "Says hello.",
+        "script",
+        None,
+    )

@@ -1,4 +1,6 @@
-"""A guard that never ran: whatever kept it from starting, the act it guards does not happen, and says what to do."""
+"""A guard that never ran: whatever kept it from starting, the act it guards does not happen, and
+says what to do.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ UNREADABLE = {
 GUARDS_NOTHING = {
     "a mistake elsewhere": "nonsense: 1\nfile.modified: [{command: exit 0, timeout: soon}]\n",
     "an async hook": "write.before: [{command: exit 0, timeout: soon, async: true}]",
-    "all is switched off": "disableAllHooks: true\nwrite.before: [{command: exit 0, timeout: soon}]",
+    "all is switched "
+    "off": "disableAllHooks: true\nwrite.before: [{command: exit 0, timeout: soon}]",
     "a type of Claude Code's that is not run here": "write.before: [{type: prompt, prompt: x}]",
 }
 
@@ -86,7 +89,9 @@ async def test_a_note_is_not_written_while_the_machine_has_no_room_for_its_guard
 
 
 @pytest.mark.parametrize("why", UNSTARTABLE)
-async def test_a_note_is_not_written_while_its_guard_is_no_program(why: str, live: Live, vault: Path, home: Path):
+async def test_a_note_is_not_written_while_its_guard_is_no_program(
+    why: str, live: Live, vault: Path, home: Path
+):
     put_guard(home, "write.before", UNSTARTABLE[why])
     (vault / "a.md").write_text("old\n")
     async with live() as life:
@@ -97,8 +102,13 @@ async def test_a_note_is_not_written_while_its_guard_is_no_program(why: str, liv
 
 @pytest.mark.parametrize("event", GUARDS)
 @pytest.mark.parametrize("setting", ["", ", on_failure: continue"])
-async def test_no_act_goes_on_without_its_guard_whatever_the_settings_say(event: str, setting: str, opened: Opening, home: Path):
-    (home / "hooks.yaml").write_text(f"hooks:\n  {event}:\n    - {{type: command, command: /nowhere/guard, args: [x]{setting}}}\n")
+async def test_no_act_goes_on_without_its_guard_whatever_the_settings_say(
+    event: str, setting: str, opened: Opening, home: Path
+):
+    (home / "hooks.yaml").write_text(
+        f"hooks:\n  {event}:\n    - {{type: command, command: /nowhere/guard, args: "
+        f"[x]{setting}}}\n"
+    )
     (home / "hooks.yaml").chmod(0o600)
     async with opened() as stand:
         decision = await stand.ask(event)
@@ -107,7 +117,9 @@ async def test_no_act_goes_on_without_its_guard_whatever_the_settings_say(event:
     assert "there is no /nowhere/guard" in decision.reason
 
 
-async def test_an_agent_may_end_and_a_fact_is_told_though_their_hooks_do_not_start(opened: Opening, home: Path):
+async def test_an_agent_may_end_and_a_fact_is_told_though_their_hooks_do_not_start(
+    opened: Opening, home: Path
+):
     for event in ("stop.before", "file.modified"):
         put_guard(home, event, "#!/nowhere/interpreter\n")
     async with opened() as stand:
@@ -115,7 +127,9 @@ async def test_an_agent_may_end_and_a_fact_is_told_though_their_hooks_do_not_sta
         assert (await stand.ask("file.modified", {"path": "a"})).allowed
 
 
-async def test_an_act_stops_when_what_watched_over_its_guard_is_killed(opened: Opening, home: Path, tmp_path: Path):
+async def test_an_act_stops_when_what_watched_over_its_guard_is_killed(
+    opened: Opening, home: Path, tmp_path: Path
+):
     begun = tmp_path / "begun"
     put_guard(home, "write.before", f"#!/bin/sh\ntouch '{begun}'\nexec sleep 60\n")
     async with opened() as stand, asyncio.timeout(20), asyncio.TaskGroup() as group:
@@ -141,7 +155,9 @@ async def test_a_guard_that_is_not_approved_as_it_is_now_stops_the_act(opened: O
 
 
 @pytest.mark.parametrize("why", UNREADABLE)
-async def test_a_note_is_not_written_while_its_guard_cannot_be_read_from_the_settings(why: str, live: Live, vault: Path, home: Path):
+async def test_a_note_is_not_written_while_its_guard_cannot_be_read_from_the_settings(
+    why: str, live: Live, vault: Path, home: Path
+):
     put_settings(home, *UNREADABLE[why])
     (vault / "a.md").write_text("old\n")
     async with live() as life:
@@ -158,17 +174,23 @@ async def test_a_mistake_that_guards_nothing_stops_nothing(why: str, opened: Ope
         assert (await stand.ask("write.before", {"path": "a"})).allowed
 
 
-async def test_no_act_goes_on_while_the_settings_cannot_be_read_and_an_agent_may_end(opened: Opening, home: Path):
+async def test_no_act_goes_on_while_the_settings_cannot_be_read_and_an_agent_may_end(
+    opened: Opening, home: Path
+):
     put_settings(home, "hooks: [")
     async with opened() as stand:
         decisions = {event: await stand.ask(event) for event in sorted(BLOCKING)}
-        assert {event for event, decision in decisions.items() if not decision.allowed} == set(GUARDS)
+        assert {event for event, decision in decisions.items() if not decision.allowed} == set(
+            GUARDS
+        )
         put_settings(home, "hooks: {}")
         stand.hooks.look()
         assert (await stand.ask("write.before", {"path": "a"})).allowed
 
 
-async def test_the_scripts_of_a_folder_that_others_may_change_guard_as_before_and_other_acts_go_on(opened: Opening, home: Path):
+async def test_the_scripts_of_a_folder_that_others_may_change_guard_as_before_and_other_acts_go_on(
+    opened: Opening, home: Path
+):
     script = put_guard(home, "write.before")
     for unsafe in (script, script.parent):
         mode = unsafe.stat().st_mode

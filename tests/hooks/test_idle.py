@@ -25,24 +25,63 @@ SOURCES = Path(__file__).resolve().parents[2] / "parachuted"
         ("PreToolUse", {"matcher": ".*"}, None),
         ("PreToolUse", {"matcher": "plan_trip"}, None),
         ("PreToolUse", {"matcher": "mcp__curator__plan_trip"}, None),
-        ("PostToolUse", {"matcher": "TodoWrite|Task"}, "its matcher 'TodoWrite|Task' fits no tool that exists here"),
-        ("PreToolUse", {"matcher": "mcp__github__.*"}, "its matcher 'mcp__github__.*' fits no tool that exists here"),
+        (
+            "PostToolUse",
+            {"matcher": "TodoWrite|Task"},
+            "its matcher 'TodoWrite|Task' fits no tool that exists here",
+        ),
+        (
+            "PreToolUse",
+            {"matcher": "mcp__github__.*"},
+            "its matcher 'mcp__github__.*' fits no tool that exists here",
+        ),
         ("PreToolUse", {"matcher": " "}, "its matcher ' ' fits no tool that exists here"),
         ("PreToolUse", {"if": "Bash(git *)"}, None),
         ("PreToolUse", {"if": "Note(Daily/**)"}, None),
-        ("PreToolUse", {"if": "NotebookEdit(*.ipynb)"}, "its rule 'NotebookEdit(*.ipynb)' fits no tool that exists here"),
-        ("PreToolUse", {"matcher": "Edit", "if": "Write(a)"}, "its matcher 'Edit' fits no tool that exists here"),
+        (
+            "PreToolUse",
+            {"if": "NotebookEdit(*.ipynb)"},
+            "its rule 'NotebookEdit(*.ipynb)' fits no tool that exists here",
+        ),
+        (
+            "PreToolUse",
+            {"matcher": "Edit", "if": "Write(a)"},
+            "its matcher 'Edit' fits no tool that exists here",
+        ),
         ("write.before", {}, None),
         ("travel.trip.planned", {}, None),
-        ("garden.bed.sown", {}, "nothing here fires garden.bed.sown, which the module garden publishes: it does not run"),
-        ("daily.entry.created", {}, "nothing here fires daily.entry.created, which the module daily publishes: it does not run"),
+        (
+            "garden.bed.sown",
+            {},
+            (
+                "nothing here fires garden.bed.sown, which the module garden publishes: it does "
+                "not "
+                "run"
+            ),
+        ),
+        (
+            "daily.entry.created",
+            {},
+            (
+                "nothing here fires daily.entry.created, which the module daily publishes: it does "
+                "not run"
+            ),
+        ),
         ("SessionStart", {}, "nothing here fires session.start"),
     ],
 )
-async def test_the_list_of_hooks_says_which_never_run_and_why(event: str, keys: dict[str, str], idle: str | None, home: Path, vault: Path):
-    (home / "hooks.yaml").write_text(json.dumps({"hooks": {event: [{"type": "command", "command": "true", **keys}]}}))
+async def test_the_list_of_hooks_says_which_never_run_and_why(
+    event: str, keys: dict[str, str], idle: str | None, home: Path, vault: Path
+):
+    (home / "hooks.yaml").write_text(
+        json.dumps({"hooks": {event: [{"type": "command", "command": "true", **keys}]}})
+    )
     (home / "hooks.yaml").chmod(0o600)
-    async with serving(home, vault) as served, aiohttp.ClientSession() as session, session.get(f"{served.url}/api/hooks") as answer:
+    async with (
+        serving(home, vault) as served,
+        aiohttp.ClientSession() as session,
+        session.get(f"{served.url}/api/hooks") as answer,
+    ):
         (one,) = (await answer.json())["hooks"]
 
     assert one["idle"] == idle
@@ -54,10 +93,26 @@ def test_without_a_daemon_nothing_is_said_of_modules():
 
 
 def test_what_is_said_to_be_fired_by_nothing_is_named_nowhere_else():
-    """Whoever makes one of these events takes it off the list; what is not on it is fired somewhere."""
-    texts = [path.read_text() for path in SOURCES.rglob("*.py") if path.name != "catalog.py" and "hooks" not in path.parts]
-    fired = {name for name in CATALOG if any(re.search(rf'"{re.escape(name)}"', text) for text in texts)}
-    written = {"write.before", "file.created", "file.modified", "file.moved", "file.deleted"}  # in hooks/, and as file.{change.kind}
+    """Whoever makes one of these events takes it off the list; what is not on it is fired
+    somewhere.
+    """
+    texts = [
+        path.read_text()
+        for path in SOURCES.rglob("*.py")
+        if path.name != "catalog.py" and "hooks" not in path.parts
+    ]
+    fired = {
+        name for name in CATALOG if any(re.search(rf'"{re.escape(name)}"', text) for text in texts)
+    }
+    written = {
+        "write.before",
+        "file.created",
+        "file.modified",
+        "file.moved",
+        "file.deleted",
+    }  # in hooks/, and as file.{change.kind}
 
     assert UNFIRED & fired == set()
-    assert {name for name, kind in CATALOG.items() if kind.publisher is None} - fired - written - UNFIRED == set()
+    assert {
+        name for name, kind in CATALOG.items() if kind.publisher is None
+    } - fired - written - UNFIRED == set()

@@ -31,7 +31,11 @@ def test_settings_come_before_dropped_scripts_and_these_by_their_names(home: Pat
     for name in ("on-session-start.py", "on-session-end.sh", "helpers.py"):
         write(home / "hooks" / name, "")
 
-    assert [hook.id for hook in load_hooks(home).hooks] == ["Stop[0]", "on-session-end.sh", "on-session-start.py"]
+    assert [hook.id for hook in load_hooks(home).hooks] == [
+        "Stop[0]",
+        "on-session-end.sh",
+        "on-session-start.py",
+    ]
 
 
 def test_a_vault_folder_holds_no_hooks(home: Path, vault: Path):
@@ -59,7 +63,9 @@ def test_a_folder_of_scripts_that_is_the_vaults_is_refused(home: Path, vault: Pa
     found = load_hooks(home, vault=vault)
 
     assert found.hooks == ()
-    assert found.problems == ("no script in hooks/ runs: it lies in the vault, and what is there is never a hook",)
+    assert found.problems == (
+        "no script in hooks/ runs: it lies in the vault, and what is there is never a hook",
+    )
 
 
 def test_a_link_to_a_place_of_the_persons_own_is_followed(home: Path, vault: Path, tmp_path: Path):
@@ -75,7 +81,12 @@ def test_settings_that_others_may_change_are_refused_in_words(home: Path, mode: 
     found = load_hooks(home)
 
     assert [hook.id for hook in found.hooks] == ["on-session-start.py"]
-    assert found.problems == (f"no hook of hooks.yaml runs: others may change it; `chmod go-w {home / 'hooks.yaml'}` mends that",)
+    assert found.problems == (
+        (
+            f"no hook of hooks.yaml runs: others may change it; `chmod go-w {home / 'hooks.yaml'}` "
+            "mends that"
+        ),
+    )
 
 
 def test_settings_that_others_may_only_read_are_fine(home: Path):
@@ -104,7 +115,9 @@ def test_a_folder_or_script_that_others_may_change_is_refused(home: Path):
         (b"- x\n", "it should hold `hooks:`"),
     ],
 )
-def test_settings_that_cannot_be_read_are_one_problem_and_scripts_still_run(home: Path, data: bytes, words: str):
+def test_settings_that_cannot_be_read_are_one_problem_and_scripts_still_run(
+    home: Path, data: bytes, words: str
+):
     (home / "hooks.yaml").write_bytes(data)
     (home / "hooks.yaml").chmod(0o600)
     write(home / "hooks" / "on-session-start.py", "")

@@ -1,4 +1,6 @@
-"""Matching: each row of Claude Code's table of matchers, and what a matcher means where the subject is a file of the vault."""
+"""Matching: each row of Claude Code's table of matchers, and what a matcher means where the subject
+is a file of the vault.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,14 @@ from parachuted.hooks.matching import compile_hook
 AT = datetime(2025, 1, 6, tzinfo=UTC)
 
 
-def is_meant(event: str, matcher: str | None, data: Mapping[str, object], *, condition: str | None = None) -> bool:
+def is_meant(
+    event: str, matcher: str | None, data: Mapping[str, object], *, condition: str | None = None
+) -> bool:
     hook = Hook(id="h", event=event, command="true", matcher=matcher, condition=condition)
-    return compile_hook(hook)(HookEvent(event=event, at=AT, data=data, vault=Path("/vault"))) is not None
+    return (
+        compile_hook(hook)(HookEvent(event=event, at=AT, data=data, vault=Path("/vault")))
+        is not None
+    )
 
 
 def tool(name: str) -> dict[str, object]:
@@ -65,7 +72,11 @@ def test_a_matcher_of_plain_words_is_a_list_of_exact_names(matcher: str, name: s
         ("^(?!Read).*", "Read", False),
     ],
 )
-def test_any_other_matcher_is_a_regular_expression_found_anywhere_with_its_case(matcher: str, name: str, expected: bool):  # noqa: FBT001  a table
+def test_any_other_matcher_is_a_regular_expression_found_anywhere_with_its_case(
+    matcher: str,
+    name: str,
+    expected: bool,  # noqa: FBT001  a table
+):
     assert is_meant("tool.before", matcher, tool(name)) is expected
 
 
@@ -100,7 +111,12 @@ def test_an_event_of_ours_that_has_no_subject_pays_no_heed_to_a_matcher_either()
         ("vault.problem", "disk", {"subject": "disk"}, True),
     ],
 )
-def test_each_event_is_matched_by_its_own_subject(event: str, matcher: str, data: dict[str, object], expected: bool):  # noqa: FBT001  a table
+def test_each_event_is_matched_by_its_own_subject(
+    event: str,
+    matcher: str,
+    data: dict[str, object],
+    expected: bool,  # noqa: FBT001  a table
+):
     assert is_meant(event, matcher, data) is expected
 
 
@@ -131,7 +147,12 @@ def test_each_event_is_matched_by_its_own_subject(event: str, matcher: str, data
     ],
 )
 @pytest.mark.parametrize("event", ["file.modified", "write.before", "daily.entry.created"])
-def test_where_a_file_is_the_subject_a_matcher_is_a_glob_of_the_vault(event: str, matcher: str, path: str, expected: bool):  # noqa: FBT001  a table
+def test_where_a_file_is_the_subject_a_matcher_is_a_glob_of_the_vault(
+    event: str,
+    matcher: str,
+    path: str,
+    expected: bool,  # noqa: FBT001  a table
+):
     assert is_meant(event, matcher, {"path": path}) is expected
 
 

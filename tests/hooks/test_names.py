@@ -44,30 +44,50 @@ def test_an_event_of_claude_code_without_a_counterpart_is_told_of_by_name(name: 
         parse_event(name)
 
 
-@pytest.mark.parametrize("name", ["write.before", "bubble.before", "tool.before", "module.load.before"])
+@pytest.mark.parametrize(
+    "name", ["write.before", "bubble.before", "tool.before", "module.load.before"]
+)
 def test_what_comes_before_an_act_can_be_stopped(name: str):
     assert is_blocking(name)
     assert name in BLOCKING
 
 
-@pytest.mark.parametrize("name", ["write.before", "bubble.before", "module.load.before", "file.modified", "daily.entry.created"])
+@pytest.mark.parametrize(
+    "name",
+    ["write.before", "bubble.before", "module.load.before", "file.modified", "daily.entry.created"],
+)
 def test_our_own_events_have_no_name_of_claude_codes(name: str):
     assert claude_name(name) is None
 
 
-@pytest.mark.parametrize("name", ["session.start", "session.end", "file.created", "task.finished", "tool.after", "daily.entry.created"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "session.start",
+        "session.end",
+        "file.created",
+        "task.finished",
+        "tool.after",
+        "daily.entry.created",
+    ],
+)
 def test_what_has_happened_cannot_be_stopped(name: str):
     assert not is_blocking(name)
     assert parse_event(name) == name
 
 
-@pytest.mark.parametrize("name", ["file.changed", "write.afterwards.before", "tool.befor", "nonsense", "Pretooluse", "", "a..b"])
+@pytest.mark.parametrize(
+    "name",
+    ["file.changed", "write.afterwards.before", "tool.befor", "nonsense", "Pretooluse", "", "a..b"],
+)
 def test_a_name_that_can_never_happen_is_refused(name: str):
     with pytest.raises(UnknownEventError):
         parse_event(name)
 
 
-@pytest.mark.parametrize("name", ["telegram-bot.message", "weather.rain.expected", "daily.something.else"])
+@pytest.mark.parametrize(
+    "name", ["telegram-bot.message", "weather.rain.expected", "daily.something.else"]
+)
 def test_a_dotted_name_may_be_a_modules_own(name: str):
     assert parse_event(name) == name
 
@@ -96,12 +116,16 @@ def test_a_dropped_script_says_by_its_name_what_it_is_for(script: str, event: st
     assert parse_script_name(script) == event
 
 
-@pytest.mark.parametrize("name", ["helpers.py", "README.md", "session-start.py", "online.py", ".on-session-start.py"])
+@pytest.mark.parametrize(
+    "name", ["helpers.py", "README.md", "session-start.py", "online.py", ".on-session-start.py"]
+)
 def test_a_file_that_is_not_called_on_something_is_no_hook(name: str):
     assert parse_script_name(name) is None
 
 
-@pytest.mark.parametrize("name", ["on-nonsense.py", "on-Notification.sh", "on-file-changed.py", "on-.py"])
+@pytest.mark.parametrize(
+    "name", ["on-nonsense.py", "on-Notification.sh", "on-file-changed.py", "on-.py"]
+)
 def test_a_script_for_no_event_is_refused_by_name(name: str):
     with pytest.raises(UnknownEventError):
         parse_script_name(name)

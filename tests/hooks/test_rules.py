@@ -15,7 +15,14 @@ from parachuted.hooks.rules import compile_rule
 AT = datetime(2025, 1, 6, tzinfo=UTC)
 
 
-def holds(rule: str, event: str, data: Mapping[str, object], *, vault: Path = Path("/vault"), cwd: Path | None = None) -> bool:
+def holds(
+    rule: str,
+    event: str,
+    data: Mapping[str, object],
+    *,
+    vault: Path = Path("/vault"),
+    cwd: Path | None = None,
+) -> bool:
     return compile_rule(rule, event)(HookEvent(event=event, at=AT, data=data, vault=vault, cwd=cwd))
 
 
@@ -54,7 +61,11 @@ def call(name: str, **arguments: object) -> dict[str, object]:
         ("Bash(git *)", "echo 'open", True),  # cannot be taken apart: the guard is asked
     ],
 )
-def test_a_rule_about_commands_looks_at_each_command_of_the_line(rule: str, command: str, expected: bool):  # noqa: FBT001  a table
+def test_a_rule_about_commands_looks_at_each_command_of_the_line(
+    rule: str,
+    command: str,
+    expected: bool,  # noqa: FBT001  a table
+):
     assert holds(rule, "tool.before", call("Bash", command=command)) is expected
 
 
@@ -63,7 +74,11 @@ def test_a_rule_about_commands_looks_at_each_command_of_the_line(rule: str, comm
     [
         ("Edit(src/**)", "/vault/src/a/b.py", True),
         ("Edit(src/**)", "src/a.py", True),
-        ("Edit(src/**)", "/vault/lib/src/a.py", False),  # a single segment is that folder under the cwd alone
+        (
+            "Edit(src/**)",
+            "/vault/lib/src/a.py",
+            False,
+        ),  # a single segment is that folder under the cwd alone
         ("Edit(**/src/**)", "/vault/lib/src/a.py", True),
         ("Edit(*.ts)", "/vault/deep/down/a.ts", True),
         ("Edit(.env)", "/vault/deep/.env", True),
@@ -77,7 +92,11 @@ def test_a_rule_about_commands_looks_at_each_command_of_the_line(rule: str, comm
         ("Edit(**)", "/elsewhere/a.py", False),
     ],
 )
-def test_a_rule_about_files_is_a_place_under_the_folder_of_work(rule: str, path: str, expected: bool):  # noqa: FBT001  a table
+def test_a_rule_about_files_is_a_place_under_the_folder_of_work(
+    rule: str,
+    path: str,
+    expected: bool,  # noqa: FBT001  a table
+):
     assert holds(rule, "tool.before", call("Edit", file_path=path)) is expected
 
 
@@ -88,14 +107,19 @@ def test_a_rule_about_files_may_begin_at_home(monkeypatch: pytest.MonkeyPatch):
     assert not holds("Read(~/.ssh/**)", "tool.before", call("Read", file_path="/vault/.ssh/id"))
 
 
-def test_a_rule_about_files_begins_where_the_work_is_done_and_with_a_slash_at_the_vault(tmp_path: Path):
+def test_a_rule_about_files_begins_where_the_work_is_done_and_with_a_slash_at_the_vault(
+    tmp_path: Path,
+):
     data = call("Edit", file_path="src/a.py")
 
     assert holds("Edit(src/**)", "tool.before", data, vault=Path("/vault"), cwd=tmp_path)
     assert not holds("Edit(/src/**)", "tool.before", data, vault=Path("/vault"), cwd=tmp_path)
 
 
-@pytest.mark.parametrize(("rule", "tool", "expected"), [("Edit", "Edit", True), ("Edit", "Write", False), ("Read", "Grep", False)])
+@pytest.mark.parametrize(
+    ("rule", "tool", "expected"),
+    [("Edit", "Edit", True), ("Edit", "Write", False), ("Read", "Grep", False)],
+)
 def test_a_rule_means_the_tool_of_that_name_alone(rule: str, tool: str, expected: bool):  # noqa: FBT001  a table
     assert holds(f"{rule}(src/**)", "tool.before", call(tool, file_path="src/a")) is expected
 
@@ -125,7 +149,9 @@ def test_a_rule_may_name_the_host_of_a_page():
     assert holds("WebFetch(domain:docs.example.com)", "tool.before", page)
     assert holds("WebFetch(domain:*.example.com)", "tool.before", page)
     assert not holds("WebFetch(domain:example.com)", "tool.before", page)
-    assert not holds("WebFetch(domain:example.com)", "tool.before", call("WebFetch", url="http://[broken"))
+    assert not holds(
+        "WebFetch(domain:example.com)", "tool.before", call("WebFetch", url="http://[broken")
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,8 +167,18 @@ def test_a_rule_may_name_the_host_of_a_page():
         ("Note(Daily/** status=draft)", "Daily/a.md", {}, False),
         ("Note(Daily/** status=draft)", "Work/a.md", {"status": "draft"}, False),
         ("Note(status=draft)", "Work/a.md", {"status": "draft"}, True),
-        ("Note(Daily Notes/** status=draft type=entry)", "Daily Notes/a.md", {"status": "draft", "type": "entry"}, True),
-        ("Note(Daily Notes/** status=draft type=entry)", "Daily Notes/a.md", {"status": "draft"}, False),
+        (
+            "Note(Daily Notes/** status=draft type=entry)",
+            "Daily Notes/a.md",
+            {"status": "draft", "type": "entry"},
+            True,
+        ),
+        (
+            "Note(Daily Notes/** status=draft type=entry)",
+            "Daily Notes/a.md",
+            {"status": "draft"},
+            False,
+        ),
         ("Note(** tags=work)", "a.md", {"tags": ["home", "work"]}, True),
         ('Note(** title="my day")', "a.md", {"title": "my day"}, True),
         ("Note(** title=my*)", "a.md", {"title": "my day"}, True),
@@ -150,10 +186,13 @@ def test_a_rule_may_name_the_host_of_a_page():
         ("Note(** done=)", "a.md", {"done": None}, True),
         ("Note(** count=3)", "a.md", {"count": 3}, True),
     ],
-)  # fmt: skip
+)
 def test_a_rule_about_notes_is_a_place_in_the_vault_and_what_the_frontmatter_says(
-    rule: str, path: str, frontmatter: dict[str, object], expected: bool  # noqa: FBT001  a table
-):  # fmt: skip
+    rule: str,
+    path: str,
+    frontmatter: dict[str, object],
+    expected: bool,  # noqa: FBT001  a table
+):
     assert holds(rule, "file.modified", {"path": path, "frontmatter": frontmatter}) is expected
 
 
@@ -165,12 +204,16 @@ def test_unknown_frontmatter_lets_a_guard_be_asked_and_leaves_a_listener_alone()
 
 def test_a_rule_about_notes_holds_for_the_tools_that_touch_them():
     assert holds("Note(Daily/**)", "tool.before", call("Edit", file_path="/vault/Daily/a.md"))
-    assert not holds("Note(Daily/**)", "tool.before", call("Edit", file_path="/elsewhere/Daily/a.md"))
+    assert not holds(
+        "Note(Daily/**)", "tool.before", call("Edit", file_path="/elsewhere/Daily/a.md")
+    )
     assert not holds("Note", "tool.before", call("Bash", command="x"))
     assert not holds("Note", "session.start", {})
 
 
-@pytest.mark.parametrize("rule", ["Bash(git *", "(x)", "", "a b", "1x", "Edit(../**)", "Note(../**)"])
+@pytest.mark.parametrize(
+    "rule", ["Bash(git *", "(x)", "", "a b", "1x", "Edit(../**)", "Note(../**)"]
+)
 def test_what_is_no_rule_is_told_of(rule: str):
     with pytest.raises(ValueError, match=r"no rule|no pattern"):
         compile_rule(rule, "tool.before")
@@ -184,8 +227,18 @@ def test_a_rule_about_a_tool_on_an_event_that_is_about_none_is_told_of():
 def test_a_rule_with_several_stars_takes_no_longer_than_a_long_text_is_long():
     begun = time.thread_time()
     for text in ("TODO " * 20_000, "x" * 100_000, "TODO" + " DON" * 20_000):
-        assert not holds("update_context(*TODO*DONE*DONE)", "tool.before", call("update_context", content=text))
+        assert not holds(
+            "update_context(*TODO*DONE*DONE)", "tool.before", call("update_context", content=text)
+        )
     assert time.thread_time() - begun < 1
-    assert holds("update_context(*TODO*DONE*)", "tool.before", call("update_context", content="a TODO, not DONE yet"))
-    assert holds("update_context(*TODO*DONE)", "tool.before", call("update_context", content="TODO DONE DONE"))
+    assert holds(
+        "update_context(*TODO*DONE*)",
+        "tool.before",
+        call("update_context", content="a TODO, not DONE yet"),
+    )
+    assert holds(
+        "update_context(*TODO*DONE)",
+        "tool.before",
+        call("update_context", content="TODO DONE DONE"),
+    )
     assert holds("update_context(a*b *)", "tool.before", call("update_context", content="a bc b c"))

@@ -27,17 +27,44 @@ def recorder(folder):
     return HookRunRecorder(folder)
 
 
-def keep(recorder, hook="on-session-start.py", *, stdin=b"{}\n", stdout=b"", stderr=b"", decision="allowed"):
+def keep(
+    recorder,
+    hook="on-session-start.py",
+    *,
+    stdin=b"{}\n",
+    stdout=b"",
+    stderr=b"",
+    decision="allowed",
+):
     ran = ProcessResult(exit_code=0, stdout=stdout, stderr=stderr, took_ms=12.3456)
-    return recorder.keep(hook=hook, event="session.start", at=AT, stdin=stdin, ran=ran, decision=decision)
+    return recorder.keep(
+        hook=hook, event="session.start", at=AT, stdin=stdin, ran=ran, decision=decision
+    )
 
 
 def test_a_run_is_remembered_whole(recorder):
-    kept = keep(recorder, stdin=b'{"event": "x"}\n', stdout="grün".encode(), stderr=b"\xff", decision="blocked: no")
+    kept = keep(
+        recorder,
+        stdin=b'{"event": "x"}\n',
+        stdout="grün".encode(),
+        stderr=b"\xff",
+        decision="blocked: no",
+    )
 
     assert recorder.get(kept.id) == kept
-    assert (kept.stdin, kept.stdout, kept.stderr, kept.decision) == ('{"event": "x"}\n', "grün", "\ufffd", "blocked: no")
-    assert (kept.hook, kept.event, kept.at, kept.exit_code, kept.took_ms) == ("on-session-start.py", "session.start", AT, 0, 12.346)
+    assert (kept.stdin, kept.stdout, kept.stderr, kept.decision) == (
+        '{"event": "x"}\n',
+        "grün",
+        "\ufffd",
+        "blocked: no",
+    )
+    assert (kept.hook, kept.event, kept.at, kept.exit_code, kept.took_ms) == (
+        "on-session-start.py",
+        "session.start",
+        AT,
+        0,
+        12.346,
+    )
 
 
 def test_it_is_the_same_run_before_and_after_it_is_written(recorder):
@@ -58,7 +85,7 @@ recorder = Recorder(Path({str(folder)!r}))
 for _ in range(5):
     ran = Ran(exit_code=0, stdout=b"", stderr=b"", took_ms=1.0)
     recorder.keep(hook="a", event="session.start", at=datetime.now(UTC), stdin=b"", ran=ran, decision="done")
-"""
+"""  # noqa: E501
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
 
     assert len(HookRunRecorder(folder).last(10)) == 5
@@ -108,7 +135,9 @@ def test_only_their_owner_can_read_them(recorder, folder):
     assert modes == {0o700, 0o600}
 
 
-@pytest.mark.parametrize("name", ["", "../secret", "h1", "h00000001/../x", "h" + 8 * "\u0661", "h99999999"])
+@pytest.mark.parametrize(
+    "name", ["", "../secret", "h1", "h00000001/../x", "h" + 8 * "\u0661", "h99999999"]
+)
 def test_what_is_no_run_is_none(recorder, name):
     keep(recorder)
 

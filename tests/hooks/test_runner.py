@@ -1,4 +1,6 @@
-"""A hook's program gets its words, its input and its environment, and no more; what came of it is told in words."""
+"""A hook's program gets its words, its input and its environment, and no more; what came of it is
+told in words.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,23 @@ async def runner():
 def run(runner, tmp_path):
     async def run(command=None, *, argv=None, stdin=b"", timeout_s=20.0, env=None, **more):
         given = {"PATH": os.environ["PATH"], **(env or {})}
-        return await runner.run(argv=argv, command=command, stdin=stdin, env=given, cwd=tmp_path, timeout_s=timeout_s, **more)
+        return await runner.run(
+            argv=argv,
+            command=command,
+            stdin=stdin,
+            env=given,
+            cwd=tmp_path,
+            timeout_s=timeout_s,
+            **more,
+        )
 
     return run
 
 
 def keepers():
-    return [child for child in psutil.Process().children() if "keeping" in " ".join(command_of(child))]
+    return [
+        child for child in psutil.Process().children() if "keeping" in " ".join(command_of(child))
+    ]
 
 
 def command_of(process):
@@ -51,7 +63,11 @@ async def until(condition):
 async def test_a_program_gets_its_input_and_its_output_comes_back(run):
     ran = await run("cat; echo trouble >&2; exit 5", stdin=b'{"event": "file.modified"}\n')
 
-    assert (ran.exit_code, ran.stdout, ran.stderr) == (5, b'{"event": "file.modified"}\n', b"trouble\n")
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (
+        5,
+        b'{"event": "file.modified"}\n',
+        b"trouble\n",
+    )
     assert (ran.timed_out, ran.problem, ran.is_cut, ran.strays) == (False, None, False, 0)
     assert ran.took_ms > 0
 
@@ -60,14 +76,28 @@ async def test_the_environment_is_what_was_given_and_a_mark(run, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     tell = "import json, os; print(json.dumps(dict(os.environ)))"
 
-    ran = await run(argv=[sys.executable, "-I", "-S", "-c", tell], env={"PARACHUTE_EVENT": "file.modified", "LC_ALL": "C.UTF-8"})
+    ran = await run(
+        argv=[sys.executable, "-I", "-S", "-c", tell],
+        env={"PARACHUTE_EVENT": "file.modified", "LC_ALL": "C.UTF-8"},
+    )
 
-    assert json.loads(ran.stdout).keys() == {"PATH", "PARACHUTE_EVENT", "LC_ALL", "PARACHUTE_KEEPER"}
+    assert json.loads(ran.stdout).keys() == {
+        "PATH",
+        "PARACHUTE_EVENT",
+        "LC_ALL",
+        "PARACHUTE_KEEPER",
+    }
 
 
 async def test_a_program_begins_with_no_descriptor_of_ours_and_no_signal_of_ours_ignored(run):
-    tell = "import os, signal; print(sorted(os.listdir('/proc/self/fd')), [s.name for s in signal.valid_signals() if s != 9 and "
-    tell += "signal.getsignal(s) == signal.SIG_IGN and s not in (signal.SIGPIPE, signal.SIGXFSZ)], signal.pthread_sigmask(0, ()))"
+    tell = (
+        "import os, signal; print(sorted(os.listdir('/proc/self/fd')), [s.name for s in "
+        "signal.valid_signals() if s != 9 and "
+    )
+    tell += (
+        "signal.getsignal(s) == signal.SIG_IGN and s not in (signal.SIGPIPE, "
+        "signal.SIGXFSZ)], signal.pthread_sigmask(0, ()))"
+    )
 
     ran = await run(argv=[sys.executable, "-I", "-S", "-c", tell])
 
@@ -81,7 +111,9 @@ async def test_words_are_run_as_they_are_with_no_shell(run):
 
 
 async def test_a_program_is_in_a_session_of_its_own_in_the_folder_that_was_named(run, tmp_path):
-    ran = await run(argv=[sys.executable, "-c", "import os; print(os.getsid(0) == os.getpid(), os.getcwd())"])
+    ran = await run(
+        argv=[sys.executable, "-c", "import os; print(os.getsid(0) == os.getpid(), os.getcwd())"]
+    )
 
     assert ran.stdout.decode().split() == ["True", str(tmp_path)]
 
@@ -110,11 +142,22 @@ async def test_one_that_is_asked_to_end_may_tidy_up_first(run, tmp_path):
 
 async def test_a_cancelled_run_leaves_nothing(runner, tmp_path):
     def going():
-        return [child for child in psutil.Process().children(recursive=True) if "98765" in child.cmdline()]
+        return [
+            child
+            for child in psutil.Process().children(recursive=True)
+            if "98765" in child.cmdline()
+        ]
 
     async def run():
         env = {"PATH": os.environ["PATH"]}
-        await runner.run(argv=None, command="setsid sleep 98765 & sleep 98765", stdin=b"", env=env, cwd=tmp_path, timeout_s=60)
+        await runner.run(
+            argv=None,
+            command="setsid sleep 98765 & sleep 98765",
+            stdin=b"",
+            env=env,
+            cwd=tmp_path,
+            timeout_s=60,
+        )
 
     async with asyncio.TaskGroup() as group:
         task = group.create_task(run())
@@ -134,7 +177,14 @@ async def test_a_keeper_is_used_again(run):
 async def test_a_keeper_that_waited_long_enough_is_let_go(tmp_path):
     runner = HookRunner(idle_s=0.01)
     try:
-        await runner.run(argv=["true"], command=None, stdin=b"", env={"PATH": os.environ["PATH"]}, cwd=tmp_path, timeout_s=5)
+        await runner.run(
+            argv=["true"],
+            command=None,
+            stdin=b"",
+            env={"PATH": os.environ["PATH"]},
+            cwd=tmp_path,
+            timeout_s=5,
+        )
 
         await until(lambda: keepers() == [])
     finally:
@@ -154,7 +204,10 @@ async def test_no_more_run_at_a_time_than_there_are_places(tmp_path):
     overlap = 'touch "$$.run"; ls *.run | wc -l; sleep 0.05; rm "$$.run"'
     env = {"PATH": os.environ["PATH"]}
     try:
-        runs = (runner.run(argv=None, command=overlap, stdin=b"", env=env, cwd=tmp_path, timeout_s=20) for _ in range(8))
+        runs = (
+            runner.run(argv=None, command=overlap, stdin=b"", env=env, cwd=tmp_path, timeout_s=20)
+            for _ in range(8)
+        )
         counts = [int(ran.stdout) for ran in await asyncio.gather(*runs)]
     finally:
         await runner.close()
@@ -168,14 +221,22 @@ async def test_what_may_no_longer_run_when_its_turn_comes_does_not(tmp_path):
 
     async def run(command, refusal=lambda: None):
         return await runner.run(
-            argv=None, command=command, stdin=b"", env=env, cwd=tmp_path, timeout_s=20, refusal=refusal
-        )  # fmt: skip
+            argv=None,
+            command=command,
+            stdin=b"",
+            env=env,
+            cwd=tmp_path,
+            timeout_s=20,
+            refusal=refusal,
+        )
 
     def changed():
         return "it has changed" if (tmp_path / "first").exists() else None
 
     try:
-        first, second = await asyncio.gather(run("sleep 0.05; touch first"), run("touch second", changed))
+        first, second = await asyncio.gather(
+            run("sleep 0.05; touch first"), run("touch second", changed)
+        )
     finally:
         await runner.close()
 
@@ -190,13 +251,21 @@ async def test_what_runs_in_the_background_leaves_places_for_what_is_waited_for(
 
     async def run(command, *, is_background):
         return await runner.run(
-            argv=None, command=command, stdin=b"", env=env, cwd=tmp_path, timeout_s=20, is_background=is_background
-        )  # fmt: skip
+            argv=None,
+            command=command,
+            stdin=b"",
+            env=env,
+            cwd=tmp_path,
+            timeout_s=20,
+            is_background=is_background,
+        )
 
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(4):
-                group.create_task(run("until test -e done; do sleep 0.01; done", is_background=True))
+                group.create_task(
+                    run("until test -e done; do sleep 0.01; done", is_background=True)
+                )
             await asyncio.wait_for(run("touch done", is_background=False), 10)
     finally:
         await runner.close()

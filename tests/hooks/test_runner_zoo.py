@@ -1,4 +1,6 @@
-"""Forty and more nasty hooks: each is back within a second of its limit, and leaves no process and no descriptor behind."""
+"""Forty and more nasty hooks: each is back within a second of its limit, and leaves no process and
+no descriptor behind.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ import pytest
 
 from parachuted.hooks.runner import HookRunner
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what a descendant can do to get away is ended on Linux alone")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="what a descendant can do to get away is ended on Linux alone"
+)
 
 LIMIT = 0.2
 LONG = 30.0
@@ -108,13 +112,25 @@ ZOO = {
     "has threads that never end": hangs(python=THREADED, out=b"begun\n"),
     "is many": hangs(python=CROWD),
     "leaves a child that holds the pipe": Nasty(script="sleep 999 & exit 0", strays=1),
-    "leaves a child without the pipe": Nasty(script="sleep 999 >/dev/null 2>&1 </dev/null & exit 0", strays=1),
+    "leaves a child without the pipe": Nasty(
+        script="sleep 999 >/dev/null 2>&1 </dev/null & exit 0", strays=1
+    ),
     "leaves a child in a session of its own": Nasty(script="setsid sleep 999 & exit 0", strays=1),
-    "leaves a child that forgot its environment": Nasty(script="env -i setsid sleep 999 & exit 0", strays=1),
-    "leaves a grandchild whose parents are gone": Nasty(script="(setsid sh -c 'sleep 999 & exit' &); exit 0"),
-    "leaves a child that ignores signals": Nasty(script=f'setsid env -i sh -c "{FORGETFUL}" & exit 0'),
-    "leaves fifty": Nasty(script="for i in $(seq 50); do setsid sleep 999 & done; exit 0", strays=50),
-    "leaves one under nohup": Nasty(script="nohup sleep 999 >/dev/null 2>&1 & exit 3", code=3, strays=1),
+    "leaves a child that forgot its environment": Nasty(
+        script="env -i setsid sleep 999 & exit 0", strays=1
+    ),
+    "leaves a grandchild whose parents are gone": Nasty(
+        script="(setsid sh -c 'sleep 999 & exit' &); exit 0"
+    ),
+    "leaves a child that ignores signals": Nasty(
+        script=f'setsid env -i sh -c "{FORGETFUL}" & exit 0'
+    ),
+    "leaves fifty": Nasty(
+        script="for i in $(seq 50); do setsid sleep 999 & done; exit 0", strays=50
+    ),
+    "leaves one under nohup": Nasty(
+        script="nohup sleep 999 >/dev/null 2>&1 & exit 3", code=3, strays=1
+    ),
     "leaves a stopped child": Nasty(script="sleep 999 & kill -STOP $!; exit 0", strays=1),
     "becomes a daemon by the book, under another name": Nasty(python=DAEMON),
     "forks and ends, and so on": Nasty(python=HOPPER),
@@ -122,7 +138,9 @@ ZOO = {
     "reaps its orphans itself": Nasty(python=OWN_REAPER),
     "never reads stdin": Nasty(script="exit 0", stdin=MEGABYTES),
     "never reads stdin, and hangs": hangs(script="sleep 999", stdin=MEGABYTES),
-    "closes stdin and goes on": Nasty(script="exec <&-; sleep 0.05; echo done", stdin=MEGABYTES, out=b"done\n"),
+    "closes stdin and goes on": Nasty(
+        script="exec <&-; sleep 0.05; echo done", stdin=MEGABYTES, out=b"done\n"
+    ),
     "reads half of stdin": Nasty(script="head -c 100000 | wc -c", stdin=MEGABYTES, out=b"100000\n"),
     "reads all of a large stdin": Nasty(script="wc -c", stdin=MEGABYTES, out=b"5000000\n"),
     "holds its own stdin open": Nasty(script="exec 9>/proc/self/fd/0; exit 0"),
@@ -141,16 +159,26 @@ ZOO = {
     "says 255": Nasty(script="exit 255", code=255),
     "wants a terminal": Nasty(script="(read answer </dev/tty) 2>/dev/null || exit 1", code=1),
     "deletes the folder it is in": Nasty(script='d=$(mktemp -d); cd "$d"; rmdir "$d"; exit 0'),
-    "asks its keeper to end": Nasty(script="kill -TERM $PPID; kill -INT $PPID; kill -HUP $PPID; sleep 0.05; exit 4", code=4),
+    "asks its keeper to end": Nasty(
+        script="kill -TERM $PPID; kill -INT $PPID; kill -HUP $PPID; sleep 0.05; exit 4", code=4
+    ),
     "kills its keeper": Nasty(script="kill -KILL $PPID; sleep 999", code=None, problem="was lost"),
-    "kills its keeper and flees": Nasty(script="setsid sleep 999 & kill -KILL $PPID; sleep 999", code=None, problem="was lost"),
+    "kills its keeper and flees": Nasty(
+        script="setsid sleep 999 & kill -KILL $PPID; sleep 999", code=None, problem="was lost"
+    ),
     "stops its keeper": hangs(script="kill -STOP $PPID; sleep 999"),
-}  # fmt: skip
+}
 
 
 def family():
-    """Every process that stems from this one, living or not reaped: as its subreaper, this one misses none."""
-    return [child for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
+    """Every process that stems from this one, living or not reaped: as its subreaper, this one
+    misses none.
+    """
+    return [
+        child
+        for child in psutil.Process().children(recursive=True)
+        if child.status() != psutil.STATUS_ZOMBIE
+    ]
 
 
 def descriptors():
@@ -184,7 +212,14 @@ async def test_a_nasty_hook_is_back_in_time_and_leaves_nothing(nasty, strict, to
         descriptors_before, family_before = descriptors(), len(family())
         runner = HookRunner()
         try:
-            await runner.run(argv=["true"], command=None, stdin=b"", env={"PATH": os.environ["PATH"]}, cwd=tmp_path, timeout_s=LONG)
+            await runner.run(
+                argv=["true"],
+                command=None,
+                stdin=b"",
+                env={"PATH": os.environ["PATH"]},
+                cwd=tmp_path,
+                timeout_s=LONG,
+            )
             began = time.monotonic()
             ran = await runner.run(
                 argv=words(nasty),
@@ -199,7 +234,11 @@ async def test_a_nasty_hook_is_back_in_time_and_leaves_nothing(nasty, strict, to
         finally:
             await runner.close()
 
-        assert (ran.exit_code, ran.timed_out, ran.is_cut) == (nasty.code, nasty.timed_out, nasty.is_cut), ran.stderr
+        assert (ran.exit_code, ran.timed_out, ran.is_cut) == (
+            nasty.code,
+            nasty.timed_out,
+            nasty.is_cut,
+        ), ran.stderr
         assert nasty.problem in (ran.problem or "")
         assert (ran.problem is None) == (not nasty.timed_out and not nasty.problem), ran.problem
         assert took < nasty.limit + OVERSHOOT

@@ -39,19 +39,34 @@ def test_some_of_the_data_may_be_given(tmp_path):
 
 
 def test_all_that_a_hook_reads_may_be_given_back(tmp_path):
-    given = {"event": "x", "data": {"path": "a.md"}, "session_id": "s", "cwd": str(tmp_path), "cause": {"id": "c"}, "diff": {"text": "+a"}}
+    given = {
+        "event": "x",
+        "data": {"path": "a.md"},
+        "session_id": "s",
+        "cwd": str(tmp_path),
+        "cause": {"id": "c"},
+        "diff": {"text": "+a"},
+    }
     sample = make_sample("file.modified", vault=tmp_path, at=AT, given=given)
 
     assert (sample.data["path"], sample.session_id, sample.cwd, sample.cause, sample.diff) == (
-        "a.md", "s", str(tmp_path), {"id": "c"}, {"text": "+a"},
-    )  # fmt: skip
+        "a.md",
+        "s",
+        str(tmp_path),
+        {"id": "c"},
+        {"text": "+a"},
+    )
 
 
-@pytest.mark.parametrize(("name", "value"), [("cwd", 5), ("session_id", []), ("cause", "c"), ("diff", [1])])
+@pytest.mark.parametrize(
+    ("name", "value"), [("cwd", 5), ("session_id", []), ("cause", "c"), ("diff", [1])]
+)
 def test_what_cannot_be_a_hooks_input_says_so(tmp_path, name, value):
     with pytest.raises(ValueError, match=f"{name} should be"):
         make_sample("file.modified", vault=tmp_path, at=AT, given={"data": {}, name: value})
 
 
 def test_an_event_of_a_module_has_the_data_that_is_given(tmp_path):
-    assert make_sample("brain.thing.learned", vault=tmp_path, at=AT, given={"what": 1}).data == {"what": 1}
+    assert make_sample("brain.thing.learned", vault=tmp_path, at=AT, given={"what": 1}).data == {
+        "what": 1
+    }

@@ -63,7 +63,12 @@ def test_a_script_is_a_hook_by_its_name_and_pinned_by_its_content(tmp_path: Path
     path = drop(tmp_path, "on-daily-entry.py")
     hook = hook_of(path)
 
-    assert (hook.id, hook.event, hook.source, hook.files) == ("on-daily-entry.py", "daily.entry.created", "script", (path,))
+    assert (hook.id, hook.event, hook.source, hook.files) == (
+        "on-daily-entry.py",
+        "daily.entry.created",
+        "script",
+        (path,),
+    )
     assert (hook.timeout_s, hook.matcher, hook.is_async) == (30, None, False)
 
 
@@ -71,7 +76,10 @@ def test_a_script_is_a_hook_by_its_name_and_pinned_by_its_content(tmp_path: Path
     ("text", "described"),
     [
         ("#!/bin/sh\n# Copies the vault.\n# More.\n", "Copies the vault."),
-        ('#!/usr/bin/env python3\n# -*- coding: utf-8 -*-\n"""Links mentions."""\n', "Links mentions."),
+        (
+            '#!/usr/bin/env python3\n# -*- coding: utf-8 -*-\n"""Links mentions."""\n',
+            "Links mentions.",
+        ),
         ('"""Links mentions.\n\nMore."""\n', "Links mentions."),
         ("// Says hello\n", "Says hello"),
         ("-- Says hello\n", "Says hello"),
@@ -93,7 +101,15 @@ def test_bytes_that_are_no_text_do_no_harm(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "name", ["helpers.py", "README.md", ".on-session-start.py", "on-session-end.py~", "on-session-end.py.bak", "on-session-start.md"]
+    "name",
+    [
+        "helpers.py",
+        "README.md",
+        ".on-session-start.py",
+        "on-session-end.py~",
+        "on-session-end.py.bak",
+        "on-session-start.md",
+    ],
 )
 def test_what_lies_beside_the_hooks_is_left_alone(tmp_path: Path, name: str):
     assert read_script(drop(tmp_path, name, mode=0o755)) is None
@@ -108,7 +124,9 @@ def test_a_folder_or_a_pipe_of_that_name_is_no_hook(tmp_path: Path):
 
 
 def test_a_name_that_means_no_event_is_told_of(tmp_path: Path):
-    with pytest.raises(ValueError, match=r"on-nonsense\.py does not run: there is no event 'nonsense'"):
+    with pytest.raises(
+        ValueError, match=r"on-nonsense\.py does not run: there is no event 'nonsense'"
+    ):
         read_script(drop(tmp_path, "on-nonsense.py"))
     with pytest.raises(ValueError, match=r"Notification has no counterpart"):
         read_script(drop(tmp_path, "on-Notification.py"))

@@ -1,4 +1,6 @@
-"""Settings: what a person writes or pastes becomes hooks, and all that is wrong is told at once, with its line."""
+"""Settings: what a person writes or pastes becomes hooks, and all that is wrong is told at once,
+with its line.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ def test_both_shapes_may_be_mixed():
 
 
 def test_a_group_may_stand_beside_a_hook_under_one_event():
-    found = read("hooks: {Stop: [{command: a}, {hooks: [{command: b}, {command: c}]}, {command: d}]}")
+    found = read(
+        "hooks: {Stop: [{command: a}, {hooks: [{command: b}, {command: c}]}, {command: d}]}"
+    )
 
     assert [hook.id for hook in found.hooks] == ["Stop[0]", "Stop[1].0", "Stop[1].1", "Stop[2]"]
 
@@ -88,8 +92,21 @@ def test_a_settings_file_of_claude_codes_is_pasted_whole():
         "permissions": {"allow": ["Bash(git *)"]},
         "hooks": {
             "PreToolUse": [
-                {"matcher": "Edit|Write", "hooks": [{"type": "command", "command": "x", "timeout": 600}]},
-                {"matcher": "", "hooks": [{"type": "command", "command": "y", "if": "Bash(git *)", "onFailure": "block"}]},
+                {
+                    "matcher": "Edit|Write",
+                    "hooks": [{"type": "command", "command": "x", "timeout": 600}],
+                },
+                {
+                    "matcher": "",
+                    "hooks": [
+                        {
+                            "type": "command",
+                            "command": "y",
+                            "if": "Bash(git *)",
+                            "onFailure": "block",
+                        }
+                    ],
+                },
             ],
             "Notification": [{"hooks": [{"type": "command", "command": "notify-send hi"}]}],
         },
@@ -103,7 +120,10 @@ def test_a_settings_file_of_claude_codes_is_pasted_whole():
     assert (second.condition, second.blocks_on_failure) == ("Bash(git *)", True)
     assert found.problems == [
         "line 3: 'permissions' means nothing here",
-        f"line {at}: Claude Code's event Notification has no counterpart here, so its hooks do not run",
+        (
+            f"line {at}: Claude Code's event Notification has no counterpart here, so its hooks do "
+            "not run"
+        ),
     ]
 
 
@@ -114,7 +134,13 @@ def test_events_may_stand_without_hooks_above_them():
 def test_what_is_not_said_is_as_the_specification_has_it():
     hook = one()
 
-    assert (hook.timeout_s, hook.matcher, hook.condition, hook.is_async, hook.order) == (30, None, None, False, 0)
+    assert (hook.timeout_s, hook.matcher, hook.condition, hook.is_async, hook.order) == (
+        30,
+        None,
+        None,
+        False,
+        0,
+    )
     assert hook.blocks_on_failure is None
     assert hook.source == "settings"
 
@@ -148,7 +174,9 @@ def test_in_a_group_the_groups_matcher_counts_and_that_is_said(group: str, expec
     found = read(f"hooks: {{PreToolUse: [{{{group}hooks: [{{command: x, matcher: B}}]}}]}}")
 
     assert found.hooks[0].matcher == expected
-    assert found.problems == ["line 1: PreToolUse[0].0: the matcher of its group counts, not its own"]
+    assert found.problems == [
+        "line 1: PreToolUse[0].0: the matcher of its group counts, not its own"
+    ]
 
 
 def test_with_args_there_is_no_shell_and_each_word_is_filled_in_by_itself():
@@ -161,7 +189,9 @@ def test_with_args_there_is_no_shell_and_each_word_is_filled_in_by_itself():
 
 
 def test_a_line_for_a_shell_is_left_to_the_shell():
-    (hook,) = read('file.modified: [{command: "echo $PARACHUTE_VAULT", shell: bash}]', PARACHUTE_VAULT="/v;x").hooks
+    (hook,) = read(
+        'file.modified: [{command: "echo $PARACHUTE_VAULT", shell: bash}]', PARACHUTE_VAULT="/v;x"
+    ).hooks
 
     assert (hook.command, hook.argv) == ("echo $PARACHUTE_VAULT", None)
 
@@ -175,10 +205,15 @@ def test_what_is_to_wake_the_model_is_waited_for(more: str):
 
 @pytest.mark.parametrize("kind", ["prompt", "agent", "http", "mcp_tool"])
 def test_types_that_are_not_supported_are_told_of_by_name(kind: str):
-    found = read(f"hooks:\n  PreToolUse:\n    - hooks:\n        - type: {kind}\n          prompt: x\n        - {{command: y}}\n")
+    found = read(
+        f"hooks:\n  PreToolUse:\n    - hooks:\n        - type: {kind}\n          prompt: x\n      "
+        f"  - {{command: y}}\n"
+    )
 
     assert [hook.id for hook in found.hooks] == ["PreToolUse[0].1"]
-    assert found.problems == [f"line 4: PreToolUse[0].0: hooks of the type {kind} are not supported yet; it does not run"]
+    assert found.problems == [
+        f"line 4: PreToolUse[0].0: hooks of the type {kind} are not supported yet; it does not run"
+    ]
 
 
 MISTAKES = """\
@@ -213,23 +248,41 @@ def test_all_mistakes_are_told_at_once_each_with_its_line_and_the_other_hooks_wo
 
     assert found.problems == [
         "line 7: file.modified[1]: 'once' means nothing here; the rest of it holds",
-        "line 6: file.modified[1]: timeout should be a valid number, unable to parse string as a number; it does not run",
+        (
+            "line 6: file.modified[1]: timeout should be a valid number, unable to parse string "
+            "as a "
+            "number; it does not run"
+        ),
         "line 8: file.modified[2]: command field required; it does not run",
         "line 9: file.modified[3]: type should be command, not 'comand'; it does not run",
-        "line 10: file.modified[4] should be a hook, with `type: command` and a command, or a group with `hooks`",
+        (
+            "line 10: file.modified[4] should be a hook, with `type: command` and a command, or a "
+            "group with `hooks`"
+        ),
         "line 11: file.modified[5]: 'mathcer' means nothing here; the rest of it holds",
         "line 12: file.modified[6]: onFailure should be 'continue' or 'block'; it does not run",
         "line 13: file.modified[7]: timeout should be more than 0; it does not run",
-        f"line 14: file.modified[8] never runs: the matcher 'a(' is no regular expression of JavaScript's ({wrong}), so it never matches",
+        (
+            "line 14: file.modified[8] never runs: the matcher 'a(' is no regular expression of "
+            f"JavaScript's ({wrong}), so it never matches"
+        ),
         "line 15: file.modified[9]: shell should be 'bash'; it does not run",
         "line 16: file.modified[10]: matcher should be a text, and hooks a list",
         "line 17: there is no event 'file.changed'; `parachute hooks docs` lists them",
         "line 18: PreToolUse should be a list: each of its hooks begins with a dash",
-        "line 20: tool.before[0] never runs: 'Bash(' is no rule such as 'Bash(git *)' or 'Note(Daily/**)'",
+        (
+            "line 20: tool.before[0] never runs: 'Bash(' is no rule such as 'Bash(git *)' or "
+            "'Note(Daily/**)'"
+        ),
         "line 21: disableAllHooks should be true or false",
         "line 22: 'nonsense' means nothing here",
     ]
-    assert [hook.id for hook in found.hooks] == ["file.modified[0]", "file.modified[5]", "file.modified[8]", "tool.before[0]"]
+    assert [hook.id for hook in found.hooks] == [
+        "file.modified[0]",
+        "file.modified[5]",
+        "file.modified[8]",
+        "tool.before[0]",
+    ]
 
 
 def test_a_key_given_twice_is_told_of():
@@ -239,13 +292,22 @@ def test_a_key_given_twice_is_told_of():
 
 
 def test_one_event_under_two_keys_adds_up():
-    found = read("hooks:\n  Stop: [{command: a}]\n  Stop: [{command: b}]\n  stop.before: [{command: c}]\n")
+    found = read(
+        "hooks:\n  Stop: [{command: a}]\n  Stop: [{command: b}]\n  stop.before: [{command: c}]\n"
+    )
 
-    assert [(hook.id, hook.command) for hook in found.hooks] == [("Stop[0]", "a"), ("Stop[1]", "b"), ("stop.before[0]", "c")]
+    assert [(hook.id, hook.command) for hook in found.hooks] == [
+        ("Stop[0]", "a"),
+        ("Stop[1]", "b"),
+        ("stop.before[0]", "c"),
+    ]
 
 
 def test_a_persons_settings_in_a_line_for_the_shell_are_refused():
-    found = read('Stop: [{command: "echo ${user_config.name}"}, {command: echo, args: ["${user_config.name}"]}]')
+    found = read(
+        'Stop: [{command: "echo ${user_config.name}"}, {command: echo, args: '
+        '["${user_config.name}"]}]'
+    )
 
     assert [hook.id for hook in found.hooks] == ["Stop[1]"]
     assert "would be run as code" in found.problems[0]
@@ -259,7 +321,9 @@ def test_all_hooks_can_be_switched_off_and_that_is_said():
     assert not read("disableAllHooks: false\n").is_off
 
 
-@pytest.mark.parametrize("switch", ["allowManagedHooksOnly", "allowedHttpHookUrls", "httpHookAllowedEnvVars"])
+@pytest.mark.parametrize(
+    "switch", ["allowManagedHooksOnly", "allowedHttpHookUrls", "httpHookAllowedEnvVars"]
+)
 def test_claude_codes_switches_for_what_is_not_here_are_told_of_and_do_no_harm(switch: str):
     found = read(json.dumps({switch: [], "hooks": {"Stop": [{"command": "x"}]}}))
 
@@ -267,7 +331,9 @@ def test_claude_codes_switches_for_what_is_not_here_are_told_of_and_do_no_harm(s
     assert len(found.hooks) == 1
 
 
-@pytest.mark.parametrize("text", ["", "hooks:\n", "hooks: {}\n", "hooks: {Stop: }\n", "hooks: {Stop: []}\n"])
+@pytest.mark.parametrize(
+    "text", ["", "hooks:\n", "hooks: {}\n", "hooks: {Stop: }\n", "hooks: {Stop: []}\n"]
+)
 def test_no_hooks_are_no_mistake(text: str):
     assert read(text) == HookFile()
 
@@ -283,23 +349,52 @@ def test_the_scripts_that_a_hook_names_are_found_so_that_they_can_be_pinned(tmp_
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
     commands = [
-        {"command": "~/a.sh --flag x"}, {"command": "python b.py"}, {"command": '"$CLAUDE_PROJECT_DIR/with space.py"'},
-        {"command": "python", "args": ["${HOME}/c.sh", "nothing.py"]}, {"command": "/usr/bin/env x; sh /bin/sh"}, {"command": "it's"},
+        {"command": "~/a.sh --flag x"},
+        {"command": "python b.py"},
+        {"command": '"$CLAUDE_PROJECT_DIR/with space.py"'},
+        {"command": "python", "args": ["${HOME}/c.sh", "nothing.py"]},
+        {"command": "/usr/bin/env x; sh /bin/sh"},
+        {"command": "it's"},
         {"command": f"{tmp_path}/home/a.sh {tmp_path}/home/a.sh {tmp_path}/home {'x' * 5000}"},
-    ]  # fmt: skip
+    ]
     home, vault = str(tmp_path / "home"), str(tmp_path / "vault")
-    found = read(json.dumps({"Stop": commands}), HOME=home, PARACHUTE_VAULT=vault, CLAUDE_PROJECT_DIR=vault)
+    found = read(
+        json.dumps({"Stop": commands}), HOME=home, PARACHUTE_VAULT=vault, CLAUDE_PROJECT_DIR=vault
+    )
 
-    named = [[os.path.relpath(file, tmp_path) for file in hook.files if file.is_relative_to(tmp_path)] for hook in found.hooks]
-    assert named == [["home/a.sh"], ["vault/b.py"], ["vault/with space.py"], ["home/c.sh"], [], [], ["home/a.sh"]]
-    assert not any(str(file).startswith(("/usr/", "/bin/")) for hook in found.hooks for file in hook.files)
+    named = [
+        [os.path.relpath(file, tmp_path) for file in hook.files if file.is_relative_to(tmp_path)]
+        for hook in found.hooks
+    ]
+    assert named == [
+        ["home/a.sh"],
+        ["vault/b.py"],
+        ["vault/with space.py"],
+        ["home/c.sh"],
+        [],
+        [],
+        ["home/a.sh"],
+    ]
+    assert not any(
+        str(file).startswith(("/usr/", "/bin/")) for hook in found.hooks for file in hook.files
+    )
 
 
 @pytest.mark.parametrize(
     "command",
-    ["~/a.sh; exit 0", "~/a.sh||true", "(~/a.sh)", "x &&~/a.sh&", "~/a.sh>log.txt", "sh -c '. ~/a.sh; true'", "cat >> ~/log.txt | ~/a.sh"],
+    [
+        "~/a.sh; exit 0",
+        "~/a.sh||true",
+        "(~/a.sh)",
+        "x &&~/a.sh&",
+        "~/a.sh>log.txt",
+        "sh -c '. ~/a.sh; true'",
+        "cat >> ~/log.txt | ~/a.sh",
+    ],
 )
-def test_a_script_is_found_between_the_signs_of_a_shells_line_and_what_is_written_into_is_none(tmp_path: Path, command: str):
+def test_a_script_is_found_between_the_signs_of_a_shells_line_and_what_is_written_into_is_none(
+    tmp_path: Path, command: str
+):
     for name in ("a.sh", "log.txt"):
         (tmp_path / name).write_text("x")
     places = {"HOME": str(tmp_path), "PARACHUTE_VAULT": str(tmp_path)}
@@ -310,5 +405,9 @@ def test_a_script_is_found_between_the_signs_of_a_shells_line_and_what_is_writte
 
 
 def test_a_path_at_which_there_is_nothing_yet_is_looked_at_too(tmp_path: Path):
-    [hook] = read(json.dumps({"Stop": [{"command": "~/gone.sh x y"}]}), HOME=str(tmp_path), PARACHUTE_VAULT=str(tmp_path)).hooks
+    [hook] = read(
+        json.dumps({"Stop": [{"command": "~/gone.sh x y"}]}),
+        HOME=str(tmp_path),
+        PARACHUTE_VAULT=str(tmp_path),
+    ).hooks
     assert hook.files == (tmp_path / "gone.sh",)

@@ -1,4 +1,6 @@
-"""Settings: whatever stands in the file, and whatever a hook prints, nothing but the mistakes that are named comes of it."""
+"""Settings: whatever stands in the file, and whatever a hook prints, nothing but the mistakes that
+are named comes of it.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,47 @@ from parachuted.hooks.rules import compile_rule
 from parachuted.hooks.settings import read_settings
 from parachuted.hooks.yaml_nodes import DocumentRefusedError
 
-WORDS = st.sampled_from([
-    "hooks", "Stop", "PreToolUse", "file.modified", "type", "command", "args", "matcher", "if", "timeout", "once", "x", "", "30", "true",
-    "async", "onFailure", "block", "Bash(git *)", "a(", "Daily/**", "http", "hookSpecificOutput", "hookEventName", "permissionDecision",
-    "deny", "continue", "decision", "updatedInput", "additionalContext",
-])  # fmt: skip
+WORDS = st.sampled_from(
+    [
+        "hooks",
+        "Stop",
+        "PreToolUse",
+        "file.modified",
+        "type",
+        "command",
+        "args",
+        "matcher",
+        "if",
+        "timeout",
+        "once",
+        "x",
+        "",
+        "30",
+        "true",
+        "async",
+        "onFailure",
+        "block",
+        "Bash(git *)",
+        "a(",
+        "Daily/**",
+        "http",
+        "hookSpecificOutput",
+        "hookEventName",
+        "permissionDecision",
+        "deny",
+        "continue",
+        "decision",
+        "updatedInput",
+        "additionalContext",
+    ]
+)
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | WORDS | st.text(max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | WORDS
+    | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=5),
     max_leaves=25,
 )
@@ -56,10 +92,23 @@ def test_any_matcher_and_any_condition_is_one_or_a_value_error(text: str, event:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.binary(max_size=100) | VALUES.map(lambda value: json.dumps(value).encode()), EVENTS, st.sampled_from([0, 1, 2, -9, None]))
-def test_whatever_a_hook_prints_is_an_answer_and_only_a_guard_can_stop_anything(stdout: bytes, event: str, code: int | None):
+@given(
+    st.binary(max_size=100) | VALUES.map(lambda value: json.dumps(value).encode()),
+    EVENTS,
+    st.sampled_from([0, 1, 2, -9, None]),
+)
+def test_whatever_a_hook_prints_is_an_answer_and_only_a_guard_can_stop_anything(
+    stdout: bytes, event: str, code: int | None
+):
     hook = Hook(id="h", event=event, command="x")
-    decision = combine(event, [read_answer(hook, ProcessResult(exit_code=code, stdout=stdout, stderr=stdout, took_ms=1.0))])
+    decision = combine(
+        event,
+        [
+            read_answer(
+                hook, ProcessResult(exit_code=code, stdout=stdout, stderr=stdout, took_ms=1.0)
+            )
+        ],
+    )
 
     assert decision.allowed or event.endswith(".before")
     assert decision.allowed or decision.reason

@@ -12,7 +12,11 @@ from parachuted.hooks.runner import HookRunner
 
 CASES = {
     "missing": (None, 0o755, "there is no "),
-    "interpreter": (b"#!/no/such/python3\nprint(1)\n", 0o755, "names /no/such/python3, which is not on this machine"),
+    "interpreter": (
+        b"#!/no/such/python3\nprint(1)\n",
+        0o755,
+        "names /no/such/python3, which is not on this machine",
+    ),
     "crlf": (b"#!/bin/sh\r\necho hi\r\n", 0o755, "save it with Unix line ends"),
     "crlf-env": (b"#!/usr/bin/env python3\r\nprint(1)\r\n", 0o755, "save it with Unix line ends"),
     "forbidden": (b"#!/bin/sh\n", 0o644, "may not be run; `chmod +x "),
@@ -27,7 +31,9 @@ async def run(path, cwd):
     runner = HookRunner()
     try:
         env = {"PATH": os.environ["PATH"]}
-        return await runner.run(argv=[str(path)], command=None, stdin=b"", env=env, cwd=cwd, timeout_s=10)
+        return await runner.run(
+            argv=[str(path)], command=None, stdin=b"", env=env, cwd=cwd, timeout_s=10
+        )
     finally:
         await runner.close()
 
@@ -54,7 +60,10 @@ async def test_a_folder_is_no_program(tmp_path):
 async def test_a_folder_that_is_gone_is_named(tmp_path):
     ran = await run(Path("/bin/true"), tmp_path / "gone")
 
-    assert ran.problem == f"the folder {tmp_path / 'gone'} could not be entered: No such file or directory"
+    assert (
+        ran.problem
+        == f"the folder {tmp_path / 'gone'} could not be entered: No such file or directory"
+    )
 
 
 async def test_an_interpreter_that_is_no_program_is_named(tmp_path):

@@ -1,4 +1,6 @@
-"""Told: whole paths where a script needs them, the vault's own names where it goes on asking the vault."""
+"""Told: whole paths where a script needs them, the vault's own names where it goes on asking the
+vault.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ def test_places_are_whole_and_the_vault_s_own_names_stay():
 
 
 def test_what_is_no_path_where_one_is_expected_stays_as_it_is():
-    assert told_data({"paths": [1, None], "from": 7, "audio_path": ""}, VAULT) == {"paths": [1, None], "from": 7, "audio_path": ""}
+    assert told_data({"paths": [1, None], "from": 7, "audio_path": ""}, VAULT) == {
+        "paths": [1, None],
+        "from": 7,
+        "audio_path": "",
+    }
 
 
 def test_a_cause_says_where_it_began_who_acts_and_how_far_it_has_come():
@@ -48,6 +54,8 @@ def test_a_cause_says_where_it_began_who_acts_and_how_far_it_has_come():
     assert told_cause(["c"], actor="curator", depth=3)["depth"] == 3
 
 
-@pytest.mark.parametrize(("actor", "module"), [("module:daily", "daily"), ("person", None), ("curator", None)])
+@pytest.mark.parametrize(
+    ("actor", "module"), [("module:daily", "daily"), ("person", None), ("curator", None)]
+)
 def test_a_module_is_known_by_the_name_it_writes_under(actor, module):
     assert module_of(actor) == module

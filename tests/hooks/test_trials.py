@@ -28,29 +28,46 @@ async def test_all_hooks_of_the_event_run_and_one_objection_is_enough(home, vaul
 async def test_claude_codes_name_will_do(home, vault):
     drop(home, "on-PreToolUse.sh", "#!/bin/sh\ncat\n")
     async with running_hooks(home, vault) as hooks:
-        trial = await try_hooks(hooks, "PreToolUse", vault=vault, at=AT, given={"tool_name": "Bash"})
+        trial = await try_hooks(
+            hooks, "PreToolUse", vault=vault, at=AT, given={"tool_name": "Bash"}
+        )
 
     assert (trial.event, trial.allowed) == ("tool.before", True)
     assert '"tool_name": "Bash"' in trial.runs[0].stdout
 
 
 async def test_one_whose_matcher_does_not_mean_it_is_passed_over_unless_it_is_named(home, vault):
-    (home / "hooks.yaml").write_text('write.before:\n  - {type: command, command: "exit 2", matcher: "Daily/**"}\n')
+    (home / "hooks.yaml").write_text(
+        'write.before:\n  - {type: command, command: "exit 2", matcher: "Daily/**"}\n'
+    )
     (home / "hooks.yaml").chmod(0o600)
     async with running_hooks(home, vault) as hooks:
         (name,) = [listed.hook.id for listed in hooks.listed]
         unmeant = await try_hooks(hooks, "write.before", vault=vault, at=AT)
-        meant = await try_hooks(hooks, "write.before", vault=vault, at=AT, given={"path": "Daily/x.md"})
+        meant = await try_hooks(
+            hooks, "write.before", vault=vault, at=AT, given={"path": "Daily/x.md"}
+        )
         named = await try_hooks(hooks, "write.before", vault=vault, at=AT, only=name)
 
     assert (unmeant.runs, unmeant.passed_over, unmeant.allowed) == ((), (name,), True)
-    assert (meant.allowed, meant.passed_over, named.allowed, named.passed_over) == (False, (), False, ())
+    assert (meant.allowed, meant.passed_over, named.allowed, named.passed_over) == (
+        False,
+        (),
+        False,
+        (),
+    )
 
 
 @pytest.mark.parametrize(
-    "says", ['"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}', '"continue": false']
+    "says",
+    [
+        '"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}',
+        '"continue": false',
+    ],
 )
-async def test_what_nobody_can_be_asked_and_a_stop_are_told_as_the_refusals_that_they_are(home, vault, says):
+async def test_what_nobody_can_be_asked_and_a_stop_are_told_as_the_refusals_that_they_are(
+    home, vault, says
+):
     drop(home, "on-PreToolUse.sh", f"#!/bin/sh\necho '{{{says}}}'\n")
     async with running_hooks(home, vault) as hooks:
         trial = await try_hooks(hooks, "PreToolUse", vault=vault, at=AT)

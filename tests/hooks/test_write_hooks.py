@@ -17,7 +17,15 @@ from parachuted.hooks.hooks import Hooks
 from parachuted.hooks.run_recorder import HookRunRecorder
 from parachuted.hooks.runner import HookRunner
 from parachuted.hooks.write_hooks import WriteHooks
-from parachuted.vault import Author, History, ObjectStore, ReplaceSection, Store, VaultPath, VaultRoot
+from parachuted.vault import (
+    Author,
+    History,
+    ObjectStore,
+    ReplaceSection,
+    Store,
+    VaultPath,
+    VaultRoot,
+)
 
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
 NOTE = VaultPath("note.md")
@@ -56,14 +64,26 @@ async def place(vault: Path, home: Path, tmp_path: Path) -> AsyncIterator[Place]
     (vault / NOTE).write_text(TEXT)
     runner = HookRunner()
     hooks = Hooks(
-        home=home, vault=vault, runner=runner, approvals=HookApprovals(home), recorder=HookRunRecorder(tmp_path / "runs"), clock=lambda: NOON,
-        report=lambda _subject, _problem: None, env={"PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
+        home=home,
+        vault=vault,
+        runner=runner,
+        approvals=HookApprovals(home),
+        recorder=HookRunRecorder(tmp_path / "runs"),
+        clock=lambda: NOON,
+        report=lambda _subject, _problem: None,
+        env={"PATH": "/usr/bin:/bin"},
+    )
     writes = WriteHooks(
-        hooks, vault=vault, loop=asyncio.get_running_loop(), clock=lambda: NOON, root_of=lambda cause: f"{cause}.md"
-    )  # fmt: skip
+        hooks,
+        vault=vault,
+        loop=asyncio.get_running_loop(),
+        clock=lambda: NOON,
+        root_of=lambda cause: f"{cause}.md",
+    )
     objects, history = ObjectStore(tmp_path / "objects"), History(tmp_path / "history.db")
-    store = Store(VaultRoot(vault), objects, history, lambda: NOON, ask=writes.ask, is_asked=writes.is_asked)
+    store = Store(
+        VaultRoot(vault), objects, history, lambda: NOON, ask=writes.ask, is_asked=writes.is_asked
+    )
     writes.begin()
     yield Place(vault, home, hooks, store, writes)
     await hooks.close()
@@ -72,9 +92,14 @@ async def place(vault: Path, home: Path, tmp_path: Path) -> AsyncIterator[Place]
         part.close()
 
 
-async def test_a_hook_that_objects_keeps_the_file_as_it_was_and_its_words_reach_the_caller(place: Place):
+async def test_a_hook_that_objects_keeps_the_file_as_it_was_and_its_words_reach_the_caller(
+    place: Place,
+):
     place.script("echo 'this note is mine' >&2; exit 2")
-    with pytest.raises(ActRefusedError, match=r"a hook refused the write to note\.md, so nothing was written: this note is mine"):
+    with pytest.raises(
+        ActRefusedError,
+        match=r"a hook refused the write to note\.md, so nothing was written: this note is mine",
+    ):
         await place.edit()
 
     assert place.text() == TEXT
@@ -93,13 +118,29 @@ async def test_a_hook_is_told_what_would_be_written_by_whom_and_why(place: Place
         "r1",
         str(place.vault),
     )
-    assert (data["path"], data["file_path"], data["from"]) == ("note.md", str(place.vault / NOTE), None)
-    assert (data["actor"], data["run"], data["causes"], data["operation"]) == ("curator", "r1", ["c1", "c2"], "ReplaceSection")
+    assert (data["path"], data["file_path"], data["from"]) == (
+        "note.md",
+        str(place.vault / NOTE),
+        None,
+    )
+    assert (data["actor"], data["run"], data["causes"], data["operation"]) == (
+        "curator",
+        "r1",
+        ["c1", "c2"],
+        "ReplaceSection",
+    )
     assert (data["sections"], data["frontmatter"]) == (["Note > Facts"], {"status": "draft"})
     assert len(data["base"]) == len(data["digest"]) == 64
     assert told["diff"]["changed"] == ["Note > Facts"]
     assert "-old\n+new\n" in told["diff"]["text"]
-    assert told["cause"] == {"id": "c1", "root": "c1.md", "depth": 1, "actor": "curator", "run": "r1", "chain": ["c1", "c2"]}
+    assert told["cause"] == {
+        "id": "c1",
+        "root": "c1.md",
+        "depth": 1,
+        "actor": "curator",
+        "run": "r1",
+        "chain": ["c1", "c2"],
+    }
 
 
 async def test_a_hook_chooses_what_it_is_asked_about_by_place_and_frontmatter(place: Place):
@@ -121,11 +162,16 @@ async def test_before_the_beginning_and_without_a_hook_nobody_is_asked(place: Pl
     place.script("exit 2")
 
     assert place.writes.is_asked()
-    assert not WriteHooks(place.hooks, vault=place.vault, loop=asyncio.get_running_loop(), clock=lambda: NOON).is_asked()
+    assert not WriteHooks(
+        place.hooks, vault=place.vault, loop=asyncio.get_running_loop(), clock=lambda: NOON
+    ).is_asked()
 
 
 async def test_a_hook_may_save_the_very_file_meanwhile_and_nothing_of_either_is_lost(place: Place):
-    place.script(f"grep -q more {place.vault}/note.md || printf '\\n## More\\n\\nmore\\n' >> {place.vault}/note.md")
+    place.script(
+        f"grep -q more {place.vault}/note.md || printf '\\n## More\\n\\nmore\\n' >> "
+        f"{place.vault}/note.md"
+    )
     await place.edit()
 
     assert place.text() == TEXT.replace("old", "new") + "\n## More\n\nmore\n"
@@ -142,4 +188,7 @@ async def test_more_writes_than_there_are_threads_are_all_asked_about_and_made(p
     async with asyncio.timeout(60):
         await asyncio.gather(*(edit(number) for number in range(40)))
 
-    assert all((place.vault / f"{number}.md").read_text() == TEXT.replace("old", "new") for number in range(40))
+    assert all(
+        (place.vault / f"{number}.md").read_text() == TEXT.replace("old", "new")
+        for number in range(40)
+    )

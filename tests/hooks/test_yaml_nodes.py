@@ -21,7 +21,9 @@ def test_all_scalars_are_the_text_they_were():
 
 
 def test_every_value_knows_the_line_of_its_key_or_its_dash():
-    node = read_document("hooks:\n  a.b:\n    - type: command\n      command: x\n\n    - {type: http}\n")
+    node = read_document(
+        "hooks:\n  a.b:\n    - type: command\n      command: x\n\n    - {type: http}\n"
+    )
 
     assert node is not None
     (_, hooks), *_ = node.entries or ()
@@ -34,7 +36,20 @@ def test_nothing_is_nothing(text: str):
     assert plain(text) is None
 
 
-AWKWARD = {"hooks": {"Stop": [{"command": 'say "hi" / \\ \t \n é 🎉 \u2028', "n": 1.5, "t": True, "none": None, "empty": [], "o": {}}]}}
+AWKWARD = {
+    "hooks": {
+        "Stop": [
+            {
+                "command": 'say "hi" / \\ \t \n é 🎉 \u2028',
+                "n": 1.5,
+                "t": True,
+                "none": None,
+                "empty": [],
+                "o": {},
+            }
+        ]
+    }
+}
 
 
 @pytest.mark.parametrize("indent", [None, 2, "\t"])
@@ -44,11 +59,19 @@ def test_json_is_read_as_json_would_be(indent: int | str | None, *, ascii_only: 
 
     (hook,) = plain(text)["hooks"]["Stop"]  # type: ignore[index]
     assert hook["command"] == AWKWARD["hooks"]["Stop"][0]["command"]
-    assert (hook["n"], hook["t"], hook["none"], hook["empty"], hook["o"]) == ("1.5", "true", None, [], {})
+    assert (hook["n"], hook["t"], hook["none"], hook["empty"], hook["o"]) == (
+        "1.5",
+        "true",
+        None,
+        [],
+        {},
+    )
 
 
 def test_json_without_a_space_in_it_and_with_a_mark_of_its_encoding_is_read():
-    assert plain('\ufeff{"hooks":{"Stop":[{"command":"x"}]}}') == {"hooks": {"Stop": [{"command": "x"}]}}
+    assert plain('\ufeff{"hooks":{"Stop":[{"command":"x"}]}}') == {
+        "hooks": {"Stop": [{"command": "x"}]}
+    }
 
 
 @pytest.mark.parametrize(

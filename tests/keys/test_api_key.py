@@ -24,14 +24,20 @@ def test_an_entry_is_a_key_and_a_key_an_entry():
     key = parse_key(ENTRY)
 
     assert (key.id, key.name, key.last_used) == ("k_1", "phone", None)
-    assert key.scopes == (Scope(module="daily", capabilities=frozenset({"read", "write"}), paths=(PathGlob("Daily/**"),)),)
+    assert key.scopes == (
+        Scope(
+            module="daily", capabilities=frozenset({"read", "write"}), paths=(PathGlob("Daily/**"),)
+        ),
+    )
     assert key_document(key) == ENTRY
     assert HASH.startswith("sha256:")
     assert len(HASH) == 71
 
 
 def test_an_entry_as_the_specification_has_it_needs_no_more():
-    key = parse_key({"key_hash": HASH, "name": "iPhone", "scopes": [{"module": "*", "capabilities": ["admin"]}]})
+    key = parse_key(
+        {"key_hash": HASH, "name": "iPhone", "scopes": [{"module": "*", "capabilities": ["admin"]}]}
+    )
 
     assert key.id == f"k_{HASH[7:19]}"
     assert (key.created, key.expires, key.scopes[0].paths) == (None, None, None)
@@ -43,7 +49,9 @@ def test_a_key_is_over_at_its_end_and_not_before():
     assert [key.is_over(NOW + timedelta(seconds=by)) for by in (-1, 0, 1)] == [False, True, True]
     assert not parse_key({**ENTRY, "expires": "9999-12-31T23:59:59Z"}).is_over(NOW)
     assert parse_key({**ENTRY, "expires": "2026-03-01"}).expires == NOW.replace(hour=0)
-    assert parse_key({**ENTRY, "expires": "2026-03-01T12:00:00+02:00"}).expires == NOW - timedelta(hours=2)
+    assert parse_key({**ENTRY, "expires": "2026-03-01T12:00:00+02:00"}).expires == NOW - timedelta(
+        hours=2
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,16 +62,31 @@ def test_a_key_is_over_at_its_end_and_not_before():
         ({"key_hash": HASH.upper()}, "key_hash"),
         ({"scopes": None}, "scopes should be a list"),
         ({"scopes": ["daily"]}, "a scope should have"),
-        ({"scopes": [{"module": "daily", "capabilities": ["read"], "but_not": ["x"]}]}, "'but_not' means nothing"),
+        (
+            {"scopes": [{"module": "daily", "capabilities": ["read"], "but_not": ["x"]}]},
+            "'but_not' means nothing",
+        ),
         ({"scopes": [{"module": "daily", "capabilities": ["wrote"]}]}, "capabilities of daily"),
-        ({"scopes": [{"module": "daily", "capabilities": ["read", "wrote"]}]}, "capabilities of daily"),
+        (
+            {"scopes": [{"module": "daily", "capabilities": ["read", "wrote"]}]},
+            "capabilities of daily",
+        ),
         ({"scopes": [{"module": "daily", "capabilities": []}]}, "capabilities of daily"),
         ({"scopes": [{"module": "daily", "capabilities": "read"}]}, "capabilities of daily"),
         ({"scopes": [{"module": "Daily!", "capabilities": ["read"]}]}, "module should be"),
         ({"scopes": [{"capabilities": ["read"]}]}, "module should be"),
-        ({"scopes": [{"module": "daily", "capabilities": ["read"], "paths": None}]}, "paths of daily"),
-        ({"scopes": [{"module": "daily", "capabilities": ["read"], "paths": "Daily/**"}]}, "paths of daily"),
-        ({"scopes": [{"module": "daily", "capabilities": ["read"], "paths": ["../x"]}]}, "no pattern"),
+        (
+            {"scopes": [{"module": "daily", "capabilities": ["read"], "paths": None}]},
+            "paths of daily",
+        ),
+        (
+            {"scopes": [{"module": "daily", "capabilities": ["read"], "paths": "Daily/**"}]},
+            "paths of daily",
+        ),
+        (
+            {"scopes": [{"module": "daily", "capabilities": ["read"], "paths": ["../x"]}]},
+            "no pattern",
+        ),
         ({"expires": None}, "expires should be a time"),
         ({"expires": "soon"}, "expires should be a time"),
         ({"created": ["x"]}, "created should be a time"),

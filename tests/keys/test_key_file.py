@@ -1,4 +1,6 @@
-"""keys.yaml: what is in it counts only when it can be trusted, and no change of it is half of one."""
+"""keys.yaml: what is in it counts only when it can be trusted, and no change of it is half of
+one.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,10 @@ def test_a_file_that_was_cut_off_anywhere_lets_in_nobody(home):
 
 
 def test_a_file_written_by_hand_needs_no_marks_but_an_end_of_its_last_line(home):
-    text = f"api_keys:\n  - key_hash: {hash_of('x')}\n    scopes:\n      - module: daily\n        capabilities: [read]\n"
+    text = (
+        f"api_keys:\n  - key_hash: {hash_of('x')}\n    scopes:\n      - module: daily\n        "
+        "capabilities: [read]\n"
+    )
 
     assert len(write(home, text).load().keys) == 1
     with pytest.raises(KeysRefusedError, match="cut off"):
@@ -127,7 +132,9 @@ def test_an_entry_that_is_not_understood_opens_nothing_and_the_others_do(home):
     held = file.load()
 
     assert [key.name for key in held.keys] == ["tablet"]
-    assert held.faults == ("key 1 ('phone') opens nothing: capabilities of * should be some of read, write, admin",)
+    assert held.faults == (
+        "key 1 ('phone') opens nothing: capabilities of * should be some of read, write, admin",
+    )
     file.add(mint("new", USUAL, now=NOW).key)
     assert "- wrote" in file.path.read_text()
     assert [key.name for key in file.load().keys] == ["tablet", "new"]
@@ -190,7 +197,10 @@ def test_the_last_use_is_noted_and_nothing_else(home):
 
 
 def test_many_writers_at_once_lose_no_key(home):
-    threads = [threading.Thread(target=made, args=(home, f"a{number}", f"b{number}")) for number in range(8)]
+    threads = [
+        threading.Thread(target=made, args=(home, f"a{number}", f"b{number}"))
+        for number in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -65,7 +65,11 @@ def test_what_another_program_changes_in_place_counts_at_once(ring):
         with ring.file.path.open("r+b") as file:
             text = file.read()
             file.seek(0)
-            file.write(text.replace(b"- read", b"- reax") if b"- read" in text else text.replace(b"- reax", b"- read"))
+            file.write(
+                text.replace(b"- read", b"- reax")
+                if b"- read" in text
+                else text.replace(b"- reax", b"- read")
+            )
         assert (ring.find(made.secret) is None) is (b"- read" in text)
 
 

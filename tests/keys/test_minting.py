@@ -38,7 +38,12 @@ def test_a_key_does_not_end_before_it_begins():
 
 @pytest.mark.parametrize(
     ("words", "after"),
-    [("90d", timedelta(days=90)), ("12h", timedelta(hours=12)), ("2w", timedelta(weeks=2)), ("1y", timedelta(days=365))],
+    [
+        ("90d", timedelta(days=90)),
+        ("12h", timedelta(hours=12)),
+        ("2w", timedelta(weeks=2)),
+        ("1y", timedelta(days=365)),
+    ],
 )
 def test_an_end_may_be_a_span(words, after):
     assert parse_end(words, NOW) == NOW + after
@@ -48,7 +53,9 @@ def test_an_end_may_be_a_time():
     assert parse_end("2027-01-31T12:00:00Z", NOW) == datetime(2027, 1, 31, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("words", ["", "d", "0d", "-1d", "1.5d", "90", "soon", "999999y", "99999y", "90 d", "٣d"])
+@pytest.mark.parametrize(
+    "words", ["", "d", "0d", "-1d", "1.5d", "90", "soon", "999999y", "99999y", "90 d", "٣d"]
+)
 def test_an_end_is_nothing_else(words):
     with pytest.raises(ValueError, match="should be a span"):
         parse_end(words, NOW)
@@ -62,7 +69,10 @@ def test_words_are_a_scope():
     assert parse_words("*:read", []).paths is None
 
 
-@pytest.mark.parametrize("words", ["daily", "daily:", "daily:all", ":read", "daily:read,", "Daily:read", "daily:read:write"])
+@pytest.mark.parametrize(
+    "words",
+    ["daily", "daily:", "daily:all", ":read", "daily:read,", "Daily:read", "daily:read:write"],
+)
 def test_other_words_are_none(words):
     with pytest.raises(ValueError, match="should be"):
         parse_words(words, [])

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.keys import CAPABILITIES, EVERYTHING, NOBODY, Identity, PathGlob, Scope, is_narrower, parse_words
+from parachuted.keys import (
+    CAPABILITIES,
+    EVERYTHING,
+    NOBODY,
+    Identity,
+    PathGlob,
+    Scope,
+    is_narrower,
+    parse_words,
+)
 from tests.keys.test_path_globs import GLOBS
 
 MODULES = ("vault", "daily", "chat", "curator", "*")
@@ -20,7 +29,9 @@ SCOPES = st.builds(
     capabilities=st.frozensets(st.sampled_from(CAPABILITIES), min_size=1),
     paths=st.one_of(st.none(), st.lists(LIMITS, max_size=2).map(tuple)),
 )
-PATHS = st.tuples(FOLDERS, st.lists(st.sampled_from(["a", "b", "ab"]), max_size=3)).map(lambda parts: "/".join([parts[0], *parts[1]]))
+PATHS = st.tuples(FOLDERS, st.lists(st.sampled_from(["a", "b", "ab"]), max_size=3)).map(
+    lambda parts: "/".join([parts[0], *parts[1]])
+)
 
 
 def who(*scopes: Scope) -> Identity:
@@ -34,15 +45,26 @@ def words(*each: str, paths: tuple[str, ...] = ()) -> tuple[Scope, ...]:
 @st.composite
 def lessened(draw: st.DrawFn, scope: Scope) -> Scope:
     """A scope that allows less, perhaps."""
-    module = draw(st.sampled_from(MODULES)) if scope.module == "*" else draw(st.sampled_from([scope.module, "vault"]))
-    paths = draw(st.lists(LIMITS, min_size=1, max_size=2).map(tuple)) if scope.paths is None else scope.paths[:1]
+    module = (
+        draw(st.sampled_from(MODULES))
+        if scope.module == "*"
+        else draw(st.sampled_from([scope.module, "vault"]))
+    )
+    paths = (
+        draw(st.lists(LIMITS, min_size=1, max_size=2).map(tuple))
+        if scope.paths is None
+        else scope.paths[:1]
+    )
     return Scope(module=module, capabilities=scope.capabilities, paths=paths)
 
 
 MAKERS = st.lists(SCOPES, min_size=1, max_size=3)
 
 
-@given(MAKERS.flatmap(lambda old: st.tuples(st.just(old), st.one_of(lessened(old[0]), SCOPES))), st.lists(PATHS, min_size=10, max_size=10))
+@given(
+    MAKERS.flatmap(lambda old: st.tuples(st.just(old), st.one_of(lessened(old[0]), SCOPES))),
+    st.lists(PATHS, min_size=10, max_size=10),
+)
 def test_what_is_narrower_sees_nothing_that_its_maker_does_not(pair, paths):
     old, new = who(*pair[0]), who(pair[1])
     if not is_narrower(new.scopes, old):
@@ -66,7 +88,10 @@ def test_the_same_is_narrower_when_its_limits_are(scopes):
         (words("vault:read"), words("vault:read,write")),
         (words("daily:read"), words("*:read")),
         (words("vault:read", paths=("Daily/a/**",)), words("daily:read")),
-        (words("vault:read", paths=("a/x", "b/**")), words("vault:read", paths=("a/*",)) + words("*:read", paths=("b/**",))),
+        (
+            words("vault:read", paths=("a/x", "b/**")),
+            words("vault:read", paths=("a/*",)) + words("*:read", paths=("b/**",)),
+        ),
     ],
 )
 def test_what_is_less_may_be_made(new, old):

@@ -1,4 +1,6 @@
-"""Patterns of paths, held against a reference that is too simple to be wrong and too slow to be used."""
+"""Patterns of paths, held against a reference that is too simple to be wrong and too slow to be
+used.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +55,28 @@ def meant(draw: st.DrawFn, glob: PathGlob) -> str:
         if name == "**":
             names += draw(st.lists(NAMES, max_size=2))
         else:
-            names.append("".join(draw(st.text(LETTERS, max_size=2)) if sign == "*" else "a" if sign == "?" else sign for sign in name))
+            names.append(
+                "".join(
+                    draw(st.text(LETTERS, max_size=2))
+                    if sign == "*"
+                    else "a"
+                    if sign == "?"
+                    else sign
+                    for sign in name
+                )
+            )
     return "/".join(name for name in names if name) or "a"
 
 
 @st.composite
 def widened(draw: st.DrawFn, glob: PathGlob) -> PathGlob:
     """A pattern that means more, perhaps: some names become stars."""
-    return PathGlob("/".join(draw(st.sampled_from([name, name, "*", "**", f"{name.strip('*')}*"])) or "*" for name in glob.text.split("/")))
+    return PathGlob(
+        "/".join(
+            draw(st.sampled_from([name, name, "*", "**", f"{name.strip('*')}*"])) or "*"
+            for name in glob.text.split("/")
+        )
+    )
 
 
 @given(GLOBS.flatmap(lambda glob: st.tuples(st.just(glob), meant(glob))))
@@ -79,7 +95,13 @@ def test_every_folder_above_a_file_that_is_meant_is_entered(pair):
     assert all(glob.enters("/".join(parts[:depth])) for depth in range(len(parts)))
 
 
-@given(GLOBS.flatmap(lambda glob: st.tuples(st.one_of(widened(glob), GLOBS), st.just(glob), st.one_of(meant(glob), PATHS))))
+@given(
+    GLOBS.flatmap(
+        lambda glob: st.tuples(
+            st.one_of(widened(glob), GLOBS), st.just(glob), st.one_of(meant(glob), PATHS)
+        )
+    )
+)
 def test_what_is_covered_means_nothing_that_the_other_does_not(three):
     wide, narrow, path = three
 
@@ -108,7 +130,15 @@ def test_what_is_plainly_narrower_is_covered(wide, narrow):
 
 
 @pytest.mark.parametrize(
-    ("wide", "other"), [("a/*", "a/**"), ("a/*/b", "a/**/b"), ("a?", "a*"), ("*", "**"), ("a/*.md", "a/*"), ("Projects/**", "Projects")]
+    ("wide", "other"),
+    [
+        ("a/*", "a/**"),
+        ("a/*/b", "a/**/b"),
+        ("a?", "a*"),
+        ("*", "**"),
+        ("a/*.md", "a/*"),
+        ("Projects/**", "Projects"),
+    ],
 )
 def test_what_reaches_further_is_not_covered(wide, other):
     assert not PathGlob(wide).covers(PathGlob(other))
@@ -117,7 +147,11 @@ def test_what_reaches_further_is_not_covered(wide, other):
 @pytest.mark.parametrize(
     ("glob", "meant", "not_meant"),
     [
-        ("Projects/**", ["Projects/a", "Projects/a/b.md"], ["Projects", "Projects/", "projects/a", "Projectsa/b", "a/Projects/b"]),
+        (
+            "Projects/**",
+            ["Projects/a", "Projects/a/b.md"],
+            ["Projects", "Projects/", "projects/a", "Projectsa/b", "a/Projects/b"],
+        ),
         ("*.md", ["a.md", ".md"], ["a/b.md", "a.mdx", "a.md/b"]),
         ("Daily/*/x.md", ["Daily/a/x.md"], ["Daily/x.md", "Daily/a/b/x.md", "Daily//x.md"]),
         ("a[b]c", ["a[b]c"], ["abc"]),
@@ -134,13 +168,32 @@ def test_examples(glob, meant, not_meant):
 def test_what_is_below_a_folder_may_be_entered_or_not():
     glob = PathGlob("Projects/*/notes/**")
 
-    assert all(map(glob.enters, ["", "Projects", "Projects/a", "Projects/a/notes", "Projects/a/notes/b/c"]))
+    assert all(
+        map(glob.enters, ["", "Projects", "Projects/a", "Projects/a/notes", "Projects/a/notes/b/c"])
+    )
     assert not any(map(glob.enters, ["Daily", "Projects/a/b"]))
     assert PathGlob("Projects/*").enters("Projects")
     assert not PathGlob("Projects/*").enters("Projects/a")
 
 
-@pytest.mark.parametrize("text", ["", "/a", "a/", "a//b", "../a", "a/../b", "./a", "~/a", "a**", "**b", "a/***/b", "a\0b", "a" * 1001])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "/a",
+        "a/",
+        "a//b",
+        "../a",
+        "a/../b",
+        "./a",
+        "~/a",
+        "a**",
+        "**b",
+        "a/***/b",
+        "a\0b",
+        "a" * 1001,
+    ],
+)
 def test_what_can_mean_nothing_in_a_vault_is_refused(text):
     with pytest.raises(ValueError, match="no pattern of paths"):
         PathGlob(text)

@@ -8,7 +8,11 @@ def who(*scopes: Scope) -> Identity:
 
 
 def scope(module: str, *capabilities: Capability, paths: list[str] | None = None) -> Scope:
-    return Scope(module=module, capabilities=frozenset(capabilities), paths=None if paths is None else tuple(map(PathGlob, paths)))
+    return Scope(
+        module=module,
+        capabilities=frozenset(capabilities),
+        paths=None if paths is None else tuple(map(PathGlob, paths)),
+    )
 
 
 def test_nobody_may_do_anything_and_this_machine_everything():
@@ -19,7 +23,9 @@ def test_nobody_may_do_anything_and_this_machine_everything():
 
 def test_no_capability_implies_another():
     for given in CAPABILITIES:
-        assert [one for one in CAPABILITIES if who(scope("vault", given)).grant("vault", one)] == [given]
+        assert [one for one in CAPABILITIES if who(scope("vault", given)).grant("vault", one)] == [
+            given
+        ]
 
 
 def test_a_module_is_no_other_module():
@@ -31,24 +37,42 @@ def test_a_module_is_no_other_module():
 def test_patterns_limit_what_exists():
     grant = who(scope("vault", "read", paths=["Projects/**", "*.md"])).grant("vault", "read")
 
-    assert [path for path in ("Projects/a/b.md", "a.md", "Daily/a.md", "Projects") if grant.sees(path)] == ["Projects/a/b.md", "a.md"]
-    assert [folder for folder in ("", "Projects", "Projects/a", "Daily") if grant.enters(folder)] == ["", "Projects", "Projects/a"]
+    assert [
+        path for path in ("Projects/a/b.md", "a.md", "Daily/a.md", "Projects") if grant.sees(path)
+    ] == ["Projects/a/b.md", "a.md"]
+    assert [
+        folder for folder in ("", "Projects", "Projects/a", "Daily") if grant.enters(folder)
+    ] == ["", "Projects", "Projects/a"]
 
 
 def test_two_scopes_together_see_what_either_sees():
-    grant = who(scope("vault", "read", paths=["a/**"]), scope("*", "read", paths=["b/**"])).grant("vault", "read")
+    grant = who(scope("vault", "read", paths=["a/**"]), scope("*", "read", paths=["b/**"])).grant(
+        "vault", "read"
+    )
 
     assert [path for path in ("a/x", "b/x", "c/x") if grant.sees(path)] == ["a/x", "b/x"]
-    assert who(scope("vault", "read", paths=["a/**"]), scope("vault", "read")).grant("vault", "read").sees("c/x")
+    assert (
+        who(scope("vault", "read", paths=["a/**"]), scope("vault", "read"))
+        .grant("vault", "read")
+        .sees("c/x")
+    )
 
 
 def test_a_scope_on_the_journal_is_one_on_its_folder_and_no_more():
     grant = who(scope("daily", "read")).grant("vault", "read")
     narrow = who(scope("daily", "read", paths=["Daily/a/**", "Projects/**"])).grant("vault", "read")
 
-    assert [path for path in ("Daily/x.md", "Chat/x.md", "Daily") if grant.sees(path)] == ["Daily/x.md"]
-    assert (grant.enters(""), grant.enters("Daily/a"), grant.enters("Projects")) == (True, True, False)
-    assert [path for path in ("Daily/a/x.md", "Daily/x.md", "Projects/x.md") if narrow.sees(path)] == ["Daily/a/x.md"]
+    assert [path for path in ("Daily/x.md", "Chat/x.md", "Daily") if grant.sees(path)] == [
+        "Daily/x.md"
+    ]
+    assert (grant.enters(""), grant.enters("Daily/a"), grant.enters("Projects")) == (
+        True,
+        True,
+        False,
+    )
+    assert [
+        path for path in ("Daily/a/x.md", "Daily/x.md", "Projects/x.md") if narrow.sees(path)
+    ] == ["Daily/a/x.md"]
     assert who(scope("daily", "read")).grant("vault", "write") is None
 
 
@@ -65,6 +89,8 @@ def test_what_two_grants_allow_together_is_what_both_see():
     everything = who(scope("vault", "read")).grant("vault", "read")
     assert not {shop, notes, everything} & {None}
     both = shop.both(notes)
-    assert [both.sees(path) for path in ("Shop/a.md", "Open/a.md", "Shop/a.txt", "Private/a.md")] == [True, True, False, False]
+    assert [
+        both.sees(path) for path in ("Shop/a.md", "Open/a.md", "Shop/a.txt", "Private/a.md")
+    ] == [True, True, False, False]
     assert everything.both(shop) == shop.both(everything) == shop
     assert everything.both(everything) == everything

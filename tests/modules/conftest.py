@@ -20,8 +20,16 @@ def make_cages(request: pytest.FixtureRequest, tmp_path: Path) -> MakeCages:
 
     def make(sandbox: Sandbox, **more: int) -> IsolationFactory:
         if sandbox == "landlock" and not (landlock_version() and can_filter()):
-            pytest.skip("this kernel has no Landlock, or the processor's system calls are not known")
+            pytest.skip(
+                "this kernel has no Landlock, or the processor's system calls are not known"
+            )
         env = request.getfixturevalue("engine") if sandbox in {"docker", "auto"} else {}
-        return IsolationFactory(sandbox=sandbox, run=tmp_path / "run", secret=[tmp_path / "vault", tmp_path / "home"], env=env, **more)
+        return IsolationFactory(
+            sandbox=sandbox,
+            run=tmp_path / "run",
+            secret=[tmp_path / "vault", tmp_path / "home"],
+            env=env,
+            **more,
+        )
 
     return make

@@ -37,7 +37,9 @@ class Asked:
 
     async def ask(self, occurrence: HookEvent) -> HookDecision:
         self.asked.append(occurrence)
-        return HookDecision(allowed=occurrence.data["name"] not in self.objects_to, reason="not this one")
+        return HookDecision(
+            allowed=occurrence.data["name"] not in self.objects_to, reason="not this one"
+        )
 
 
 class Shelf(ModuleApprovals):
@@ -57,7 +59,9 @@ class Shelf(ModuleApprovals):
 
 
 class House:
-    """`add` writes and approves a module; `memory` is what modules kept, by their names; `config` is what each of them is told."""
+    """`add` writes and approves a module; `memory` is what modules kept, by their names; `config`
+    is what each of them is told.
+    """
 
     def __init__(self, folder: Path, preferred: Mapping[str, str]) -> None:
         self.vault, self.home = folder / "vault", folder / "home"
@@ -71,20 +75,36 @@ class House:
         self.bus.listen(self.events.append)
         self.trust = Shelf(self.home, self.vault, env=dict(os.environ))
         self.modules = ModuleManager(
-            trust=self.trust, make_services=self.services, start_worker=self.worker, bus=self.bus, asker=self.asker, vault=self.vault,
-            clock=self.clock, report=self.problems.__setitem__, preferred=preferred, audit=self.audit, look_every_s=0.05,
-        )  # fmt: skip
+            trust=self.trust,
+            make_services=self.services,
+            start_worker=self.worker,
+            bus=self.bus,
+            asker=self.asker,
+            vault=self.vault,
+            clock=self.clock,
+            report=self.problems.__setitem__,
+            preferred=preferred,
+            audit=self.audit,
+            look_every_s=0.05,
+        )
 
     def find(self, name: str) -> ProvidedInterface | None:
         """What anybody calls that interface by."""
-        return self.modules.interface(name, CallingModule(own=Authority, lent=lambda authority: authority))
+        return self.modules.interface(
+            name, CallingModule(own=Authority, lent=lambda authority: authority)
+        )
 
     def clock(self) -> datetime:
         return datetime.now(UTC)
 
     def services(self, approved: ApprovedModule) -> Services:
         name, modules = approved.name, self.modules
-        given = Given(name=name, config=self.config, tell=lambda event, data: modules.publish(name, event, data, current()), find=self.find)
+        given = Given(
+            name=name,
+            config=self.config,
+            tell=lambda event, data: modules.publish(name, event, data, current()),
+            find=self.find,
+        )
         given.state = self.memory.setdefault(name, given.state)
         return given
 
@@ -93,7 +113,9 @@ class House:
         return InProcessHost(approved, services)
 
     def write(self, name: str, body: str, manifest: str = "", **files: str) -> Path:
-        return write_module(self.vault / "ModuleManager" / name, body, name=name, manifest=manifest, **files)
+        return write_module(
+            self.vault / "ModuleManager" / name, body, name=name, manifest=manifest, **files
+        )
 
     def approve(self, name: str, trust: TrustLevel = "trusted") -> None:
         digest = self.trust.entry(name).found_digest

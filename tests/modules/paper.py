@@ -1,4 +1,7 @@
-"""Paper: what a module is given, kept in dicts. For tests of what needs no disk and no permissions."""
+"""Paper: what a module is given, kept in dicts.
+
+For tests of what needs no disk and no permissions.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,11 @@ class PaperState:
 
 
 class Paper:
-    """Services on paper. `published` and `asked` are what the module said and whom it asked; `others` are interfaces that there are."""
+    """Services on paper.
+
+    `published` and `asked` are what the module said and whom it asked; `others` are interfaces that
+    there are.
+    """
 
     def __init__(self, name: str = "daily", config: Mapping[str, object] | None = None) -> None:
         self.name, self.config = name, config or {}
@@ -85,7 +92,14 @@ class Paper:
         self.asked.append((agent, prompt, options))
         return f"{agent} says yes"
 
-    async def suggest(self, action: str, path: str, payload: Mapping[str, object], reasoning: str, base: str | None = None) -> str:
+    async def suggest(
+        self,
+        action: str,
+        path: str,
+        payload: Mapping[str, object],
+        reasoning: str,
+        base: str | None = None,
+    ) -> str:
         del reasoning, base
         self.asked.append((action, path, payload))
         return "s0000000001"
@@ -95,7 +109,9 @@ class Paper:
 def loaded(folder: Path) -> Iterator[tuple[type[Module], Manifest]]:
     """The class of a module, loaded as the daemon does it, and its manifest."""
     tree = read_tree(folder)
-    manifest = read_manifest((folder / "manifest.yaml").read_bytes(), files=[file.path for file in tree.files])
+    manifest = read_manifest(
+        (folder / "manifest.yaml").read_bytes(), files=[file.path for file in tree.files]
+    )
     try:
         yield load_class(folder, manifest.name, manifest, tree=tree.digest), manifest
     finally:

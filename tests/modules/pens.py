@@ -1,4 +1,6 @@
-"""Pens: small programs that put walls around themselves and then try to get out, for the tests of the walls."""
+"""Pens: small programs that put walls around themselves and then try to get out, for the tests of
+the walls.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,16 @@ def attempt(name, act):
 
 def run(script: str, *arguments: object, check: bool = True) -> dict[str, str]:
     """Run it in a Python of its own; what came of each `attempt`."""
-    code = f"{_HEAD}\n{script}\nsys.stdout.write(json.dumps(tried))\nsys.stdout.flush()\nos._exit(0)\n"
+    code = (
+        f"{_HEAD}\n{script}\nsys.stdout.write(json.dumps(tried))\nsys.stdout.flush()\nos._exit(0)\n"
+    )
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code, *map(str, arguments)], capture_output=True, text=True, timeout=30, check=False, cwd="/"
+        [sys.executable, "-I", "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        cwd="/",
     )
     assert not check or done.returncode == 0, done.stderr
     return json.loads(done.stdout) if done.stdout else {"ended": str(done.returncode)}

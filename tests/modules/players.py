@@ -1,4 +1,6 @@
-"""Players: small modules written on the spot, approved as they are, and services that remember what was asked of them."""
+"""Players: small modules written on the spot, approved as they are, and services that remember what
+was asked of them.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,20 @@ from parachuted.modules import Module, Response, event, interface, mcp_tool, rou
 """
 
 
-def write_module(folder: Path, body: str, *, name: str = "daily", manifest: str = "", **files: str) -> Path:
-    """A folder with a manifest and a module.py whose class has that body. `files` are others, by their stem."""
+def write_module(
+    folder: Path, body: str, *, name: str = "daily", manifest: str = "", **files: str
+) -> Path:
+    """A folder with a manifest and a module.py whose class has that body.
+
+    `files` are others, by their stem.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE).write_text(f"name: {name}\nversion: 1.0.0\nmodule: module.py\n{textwrap.dedent(manifest)}")
-    code = f"{HEAD}\nclass Made(Module):\n    'One.'\n{textwrap.indent(textwrap.dedent(body), '    ')}"
+    (folder / FILE).write_text(
+        f"name: {name}\nversion: 1.0.0\nmodule: module.py\n{textwrap.dedent(manifest)}"
+    )
+    code = (
+        f"{HEAD}\nclass Made(Module):\n    'One.'\n{textwrap.indent(textwrap.dedent(body), '    ')}"
+    )
     (folder / "module.py").write_text(code)
     for stem, text in files.items():
         (folder / f"{stem}.py").write_text(textwrap.dedent(text))
@@ -36,7 +47,15 @@ def approve(folder: Path, *, trust: TrustLevel = "trusted", **more: Any) -> Appr
     """What the folder holds now, as if a person had approved it."""
     tree = read_tree(folder).digest
     manifest = read_manifest((folder / FILE).read_text())
-    return ApprovedModule(name=manifest.name, copy=folder, digest=tree, tree=tree, manifest=manifest, trust=trust, **more)
+    return ApprovedModule(
+        name=manifest.name,
+        copy=folder,
+        digest=tree,
+        tree=tree,
+        manifest=manifest,
+        trust=trust,
+        **more,
+    )
 
 
 class Memory:
@@ -60,7 +79,9 @@ class Memory:
 
 @dataclass(kw_only=True)
 class Given:
-    """Services by hand: `published` and `asked` are what the module said, `lent` the interfaces that it finds."""
+    """Services by hand: `published` and `asked` are what the module said, `lent` the interfaces
+    that it finds.
+    """
 
     name: str = "daily"
     config: Mapping[str, object] = field(default_factory=dict)
@@ -88,7 +109,14 @@ class Given:
         self.asked.append((agent, prompt, *options))
         return f"{agent} says yes"
 
-    async def suggest(self, action: str, path: str, payload: Mapping[str, object], reasoning: str, base: str | None = None) -> str:
+    async def suggest(
+        self,
+        action: str,
+        path: str,
+        payload: Mapping[str, object],
+        reasoning: str,
+        base: str | None = None,
+    ) -> str:
         del payload, base
         self.asked.append((action, path, reasoning))
         return "s0000000001"

@@ -1,4 +1,6 @@
-"""Stranger: a module from somewhere, the home and the vault that it comes to, and a payload that tells whether it ever ran."""
+"""Stranger: a module from somewhere, the home and the vault that it comes to, and a payload that
+tells whether it ever ran.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,10 @@ SAID = "as approved"
 
 @dataclass(kw_only=True)
 class Yard:
-    """A home, a vault, and the trust of both. `payload` is Python that leaves a mark where the attacker is told that it ran."""
+    """A home, a vault, and the trust of both.
+
+    `payload` is Python that leaves a mark where the attacker is told that it ran.
+    """
 
     base: Path
     home: Path
@@ -81,7 +86,10 @@ class Yard:
 
     def write(self, folder: Path | None = None, **changed: str) -> Path:
         folder = folder or self.folder
-        for path, text in {**FILES, **{name.replace("__", "/"): text for name, text in changed.items()}}.items():
+        for path, text in {
+            **FILES,
+            **{name.replace("__", "/"): text for name, text in changed.items()},
+        }.items():
             file = folder / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)

@@ -1,4 +1,6 @@
-"""Access: what a module reads, finds and writes is what its permissions name, whatever stands in the way."""
+"""Access: what a module reads, finds and writes is what its permissions name, whatever stands in
+the way.
+"""
 
 from __future__ import annotations
 
@@ -38,31 +40,61 @@ def yard(tmp_path) -> Iterator[Yard]:
 
 @pytest.fixture
 def daily(yard):
-    """A module that may read and write below Daily, as the manifest of the specification's example says."""
+    """A module that may read and write below Daily, as the manifest of the specification's example
+    says.
+    """
     return yard.bounded(read=["Daily/**"], write=["Daily/**"])
 
 
 async def test_what_the_permissions_name_is_read_and_nothing_else(daily):
     assert (await daily.read("Daily/monday.md")).startswith("# Monday")
-    assert (await daily.exists("Daily/monday.md"), await daily.exists("Private/secret.md"), await daily.exists("Daily/no.md")) == (
+    assert (
+        await daily.exists("Daily/monday.md"),
+        await daily.exists("Private/secret.md"),
+        await daily.exists("Daily/no.md"),
+    ) == (
         True,
         False,
         False,
     )
-    with pytest.raises(ActRefusedError, match=r"the module daily may not read Private/secret\.md: permissions\.read does not name it"):
+    with pytest.raises(
+        ActRefusedError,
+        match=r"the module daily may not read Private/secret\.md: permissions\.read does not name "
+        r"it",
+    ):
         await daily.read("Private/secret.md")
     with pytest.raises(NotFoundError):
         await daily.read("Daily/no.md")
 
 
-@pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "Daily/../Private/secret.md", "Daily//x.md", "~/x", "Daily/a\0b", "./Daily/x"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/etc/passwd",
+        "../x",
+        "Daily/../Private/secret.md",
+        "Daily//x.md",
+        "~/x",
+        "Daily/a\0b",
+        "./Daily/x",
+    ],
+)
 async def test_what_is_no_path_in_the_vault_is_refused_everywhere(daily, path):
-    for act in (daily.read(path), daily.read_bytes(path), daily.digest(path), daily.write(path, "x"), daily.delete(path)):
+    for act in (
+        daily.read(path),
+        daily.read_bytes(path),
+        daily.digest(path),
+        daily.write(path, "x"),
+        daily.delete(path),
+    ):
         with pytest.raises(PathRefusedError):
             await act
 
 
-@pytest.mark.parametrize("path", ["private/secret.md", "Private/none.md", "DAILY/monday.md", "Dailyx/a.md", "Daily"])
+@pytest.mark.parametrize(
+    "path", ["private/secret.md", "Private/none.md", "DAILY/monday.md", "Dailyx/a.md", "Daily"]
+)
 async def test_whether_something_is_there_does_not_show_in_a_refusal(daily, path):
     with pytest.raises(ActRefusedError, match="does not name it"):
         await daily.read(path)
@@ -90,7 +122,9 @@ async def test_a_link_leads_only_where_the_permissions_reach_too(yard, daily):
 
 
 async def test_a_link_that_is_swapped_in_between_look_and_act_leads_nowhere(yard, torture):
-    """The window is made as wide as it gets: one thread does nothing but swap a folder for a link to what is not theirs."""
+    """The window is made as wide as it gets: one thread does nothing but swap a folder for a link
+    to what is not theirs.
+    """
     vault = yard.bounded(read=["Daily/**"], write=["Daily/**"])
     yard.save("Daily/a/secret.md", "open\n")
     folder, aside, link = (yard.vault / name for name in ("Daily/a", "Daily/aside", "Daily/link"))
@@ -124,11 +158,21 @@ async def test_a_link_that_is_swapped_in_between_look_and_act_leads_nowhere(yard
     assert (swaps > 10, seen != set()) == (True, True)
 
 
-ACTS = {"read": (), "digest": (), "exists": (), "write": ("mine",), "append": ("Log", "mine"), "set_key": ("a", "b"), "delete": ()}
+ACTS = {
+    "read": (),
+    "digest": (),
+    "exists": (),
+    "write": ("mine",),
+    "append": ("Log", "mine"),
+    "set_key": ("a", "b"),
+    "delete": (),
+}
 
 
 @pytest.mark.parametrize("act", ACTS)
-async def test_a_link_that_is_there_by_the_time_of_the_act_is_not_followed(yard, daily, monkeypatch, act):
+async def test_a_link_that_is_there_by_the_time_of_the_act_is_not_followed(
+    yard, daily, monkeypatch, act
+):
     yard.save("Daily/a/secret.md", "open\n")
     resolve, swapped = yard.root.resolve, []
 
@@ -151,9 +195,17 @@ async def test_a_link_that_is_there_by_the_time_of_the_act_is_not_followed(yard,
 
 
 CONTROL = [
-    ".parachute/audit/x.jsonl", ".claude/skills/x.md", ".git/config", "Modules/daily/module.py", "modules/x/manifest.yaml",
-    ".parachuteignore", "Daily/.agents/x.md", "a/.env", "\N{FULLWIDTH LATIN SMALL LETTER M}odules/x.py", "Mod\u00adules/x",
-]  # fmt: skip
+    ".parachute/audit/x.jsonl",
+    ".claude/skills/x.md",
+    ".git/config",
+    "Modules/daily/module.py",
+    "modules/x/manifest.yaml",
+    ".parachuteignore",
+    "Daily/.agents/x.md",
+    "a/.env",
+    "\N{FULLWIDTH LATIN SMALL LETTER M}odules/x.py",
+    "Mod\u00adules/x",
+]
 
 
 @pytest.mark.parametrize("path", CONTROL)
@@ -184,7 +236,11 @@ async def test_settings_are_hidden_from_reading_too_but_notes_of_agents_are_not(
     with pytest.raises(PathRefusedError, match="is hidden"):
         await vault.read(".parachute/audit/today.jsonl")
     assert await vault.read("Daily/.agents/reflect.md") == "# Reflect\n"
-    assert await vault.list() == ["Daily/.agents/reflect.md", "Daily/monday.md", "Private/secret.md"]
+    assert await vault.list() == [
+        "Daily/.agents/reflect.md",
+        "Daily/monday.md",
+        "Private/secret.md",
+    ]
 
 
 async def test_lists_and_searches_hold_only_what_may_be_read(yard, daily):
@@ -196,7 +252,9 @@ async def test_lists_and_searches_hold_only_what_may_be_read(yard, daily):
     assert await daily.list("Daily/sub/") == ["Daily/sub/tuesday.md"]
     assert await daily.list("Private/**") == []
     hits = await daily.search("heliotrope")
-    assert [(hit.path, hit.title, "<mark>" in hit.snippet) for hit in hits] == [("Daily/sub/tuesday.md", "Tuesday", True)]
+    assert [(hit.path, hit.title, "<mark>" in hit.snippet) for hit in hits] == [
+        ("Daily/sub/tuesday.md", "Tuesday", True)
+    ]
     assert [hit.path for hit in await yard.bounded(read=["**"]).search("heliotrope", 1)] != []
     with pytest.raises(PathRefusedError):
         await daily.list("../**")
@@ -207,8 +265,16 @@ async def test_lists_and_searches_hold_only_what_may_be_read(yard, daily):
 async def test_a_module_with_no_permissions_sees_nothing(yard):
     vault = yard.bounded()
 
-    assert (await vault.list(), await vault.search("heliotrope"), await vault.exists("Daily/monday.md")) == ([], [], False)
-    for act in (vault.read("Daily/monday.md"), vault.write("Daily/monday.md", "x"), vault.create("x.md", "x")):
+    assert (
+        await vault.list(),
+        await vault.search("heliotrope"),
+        await vault.exists("Daily/monday.md"),
+    ) == ([], [], False)
+    for act in (
+        vault.read("Daily/monday.md"),
+        vault.write("Daily/monday.md", "x"),
+        vault.create("x.md", "x"),
+    ):
         with pytest.raises(ActRefusedError):
             await act
 
@@ -216,7 +282,9 @@ async def test_a_module_with_no_permissions_sees_nothing(yard):
 async def test_to_read_is_not_to_write_and_to_write_is_not_to_read(yard):
     reader, writer = yard.bounded(read=["Daily/**"]), yard.bounded(write=["Inbox/**"])
 
-    with pytest.raises(ActRefusedError, match=r"may not write Daily/monday\.md: permissions\.write"):
+    with pytest.raises(
+        ActRefusedError, match=r"may not write Daily/monday\.md: permissions\.write"
+    ):
         await reader.append("Daily/monday.md", "Log", "- mine")
     digest = await writer.create("Inbox/a.md", "mine\n")
     assert digest == digest_of(b"mine\n")
@@ -224,10 +292,16 @@ async def test_to_read_is_not_to_write_and_to_write_is_not_to_read(yard):
         await writer.read("Inbox/a.md")
     with pytest.raises(ConflictError) as conflict:
         await writer.create("Inbox/a.md", "again\n")
-    assert (conflict.value.ours, conflict.value.theirs, conflict.value.base) == (b"again\n", b"", b"")
+    assert (conflict.value.ours, conflict.value.theirs, conflict.value.base) == (
+        b"again\n",
+        b"",
+        b"",
+    )
 
 
-async def test_every_way_to_write_goes_through_the_one_store_by_the_module_and_is_noticed(yard, daily):
+async def test_every_way_to_write_goes_through_the_one_store_by_the_module_and_is_noticed(
+    yard, daily
+):
     await daily.create("Daily/new/note.md", "---\ntags: [a]\n---\n# New\n")
     await daily.append("Daily/new/note.md", "Log", "- begun")
     await daily.set_key("Daily/new/note.md", "status", "draft")
@@ -236,7 +310,14 @@ async def test_every_way_to_write_goes_through_the_one_store_by_the_module_and_i
     await daily.delete("Daily/new/note.md")
 
     writes = yard.history.writes_of("Daily/new/note.md")
-    assert [write.operation for write in writes] == ["Create", "AppendToSection", "SetKey", "DeleteKey", "ReplaceAll", "Delete"]
+    assert [write.operation for write in writes] == [
+        "Create",
+        "AppendToSection",
+        "SetKey",
+        "DeleteKey",
+        "ReplaceAll",
+        "Delete",
+    ]
     assert {(write.author.by, write.author.run) for write in writes} == {("module:daily", None)}
     assert yard.noticed == ["Daily/new/note.md"] * 6
     assert all(earlier.after == later.before for earlier, later in pairwise(writes))
@@ -274,7 +355,11 @@ async def test_what_a_person_wrote_since_the_base_is_kept_or_it_is_a_conflict(ya
     assert "- watered" in merged
     with pytest.raises(ConflictError) as conflict:
         await daily.write("Daily/monday.md", text.replace("beans", "corn"), base=base)
-    assert (b"corn" in conflict.value.ours, conflict.value.theirs, conflict.value.base) == (True, merged.encode(), b"")
+    assert (b"corn" in conflict.value.ours, conflict.value.theirs, conflict.value.base) == (
+        True,
+        merged.encode(),
+        b"",
+    )
 
 
 async def test_the_digest_of_another_text_is_no_key_to_it(yard, daily):
@@ -318,7 +403,11 @@ async def test_a_file_that_is_no_text_is_bytes_and_one_that_is_too_large_is_refu
     assert await daily.read_bytes("Daily/photo.md") == b"\xff\xfe\x00"
     with pytest.raises(EditRefusedError, match="no text in UTF-8"):
         await daily.read("Daily/photo.md")
-    for act in (daily.read("Daily/huge.md"), daily.write("Daily/huge.md", "x"), daily.append("Daily/huge.md", "Log", "x")):
+    for act in (
+        daily.read("Daily/huge.md"),
+        daily.write("Daily/huge.md", "x"),
+        daily.append("Daily/huge.md", "Log", "x"),
+    ):
         with pytest.raises(EditRefusedError, match="larger than"):
             await act
     with pytest.raises(EditRefusedError, match="larger than"):
@@ -339,7 +428,9 @@ async def test_a_call_for_a_key_with_paths_reaches_what_both_reach(yard):
     yard.save("Daily/work/a.md", "# Work heliotrope\n")
     yard.library.settled()
     vault = yard.bounded(read=["Daily/**"], write=["Daily/**"])
-    with acting(limited(AccessGrant(alternatives=(((PathGlob("Daily/work/**"), PathGlob("Private/**")),),)))):
+    with acting(
+        limited(AccessGrant(alternatives=(((PathGlob("Daily/work/**"), PathGlob("Private/**")),),)))
+    ):
         assert await vault.list() == ["Daily/work/a.md"]
         assert [hit.path for hit in await vault.search("heliotrope")] == ["Daily/work/a.md"]
         await vault.append("Daily/work/a.md", "Log", "- x")
@@ -353,7 +444,9 @@ async def test_a_call_for_a_key_with_paths_reaches_what_both_reach(yard):
     assert await vault.list() == ["Daily/monday.md", "Daily/work/a.md"]
 
 
-async def test_nothing_is_written_that_could_not_be_recorded_and_the_audit_is_told_who_it_was(yard, daily, monkeypatch):
+async def test_nothing_is_written_that_could_not_be_recorded_and_the_audit_is_told_who_it_was(
+    yard, daily, monkeypatch
+):
     callers = []
     monkeypatch.setattr(yard.store, "_wrote", lambda _write: callers.append(CALLER.get()))
     await daily.create("Daily/a.md", "x\n")
@@ -361,7 +454,10 @@ async def test_nothing_is_written_that_could_not_be_recorded_and_the_audit_is_to
         await daily.create("Daily/b.md", "x\n")
     yard.audit.refusal = "the audit cannot be written"
 
-    assert callers == [AuditCaller("module", "daily", ""), AuditCaller("module", "daily", "request-9")]
+    assert callers == [
+        AuditCaller("module", "daily", ""),
+        AuditCaller("module", "daily", "request-9"),
+    ]
     with pytest.raises(StorageFailedError, match="the audit cannot be written"):
         await daily.create("Daily/c.md", "x\n")
     assert not (yard.vault / "Daily/c.md").exists()

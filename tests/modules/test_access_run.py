@@ -1,4 +1,6 @@
-"""Access for a run: what it reads marks it, what it may not write is put forward, and what is beyond it is asked of a person."""
+"""Access for a run: what it reads marks it, what it may not write is put forward, and what is
+beyond it is asked of a person.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ from tests.modules.yard import Yard, acted_on
 
 
 class Watch:
-    """A run whose lane is `Work/log.md`. What lies in `Inbox/` is a stranger's, and so is what holds the word `stranger`."""
+    """A run whose lane is `Work/log.md`.
+
+    What lies in `Inbox/` is a stranger's, and so is what holds the word `stranger`.
+    """
 
     def __init__(self, *allows: str) -> None:
         self.taint, self.asked, self.wrote_, self.changes = Taint(), [], {}, []  # type: ignore[var-annotated]
@@ -74,9 +79,18 @@ def yard(tmp_path) -> Iterator[Yard]:
 
 
 def vault(yard: Yard, watch: Watch, *globs: str) -> BoundedVault:
-    bounds = ModuleBounds.of_module("helper", read=globs or ("Work/**", "Inbox/**"), write=globs or ("Work/**", "Inbox/**"))
+    bounds = ModuleBounds.of_module(
+        "helper", read=globs or ("Work/**", "Inbox/**"), write=globs or ("Work/**", "Inbox/**")
+    )
     author = Author(by="module:helper", run="r1", causes=("c1",))
-    return BoundedVault(yard.parts, bounds, lambda: author, AuditCaller("agent", "helper", ""), run=watch, authority=acted_on)
+    return BoundedVault(
+        yard.parts,
+        bounds,
+        lambda: author,
+        AuditCaller("agent", "helper", ""),
+        run=watch,
+        authority=acted_on,
+    )
 
 
 async def call(notes: NoteTools, name: str, **given: str) -> str:
@@ -97,7 +111,9 @@ async def test_a_run_that_read_only_its_own_persons_notes_writes_what_it_may(yar
 
 async def test_a_run_is_told_of_a_write_before_its_text_is_on_the_disk(yard, monkeypatch):
     watch, at_the_write = Watch(), []
-    monkeypatch.setattr(yard.store, "_wrote", lambda _write: at_the_write.append((watch.writes, dict(watch.wrote_))))
+    monkeypatch.setattr(
+        yard.store, "_wrote", lambda _write: at_the_write.append((watch.writes, dict(watch.wrote_)))
+    )
 
     await vault(yard, watch).write("Work/plan.md", "# Plan\n\npeas\n")
 
@@ -119,7 +135,9 @@ async def test_once_marked_it_writes_its_lane_and_all_else_is_put_forward(yard):
     before = await notes.digest("Work/plan.md")
     await notes.read("Inbox/mail.md")
 
-    with pytest.raises(ActRefusedError, match=r"Work/plan\.md is not in its lane; it was put forward as s-1"):
+    with pytest.raises(
+        ActRefusedError, match=r"Work/plan\.md is not in its lane; it was put forward as s-1"
+    ):
         await notes.write("Work/plan.md", "sold\n", base=before)
     with pytest.raises(ActRefusedError, match="s-1"):
         await notes.append("Work/plan.md", "Log", "- sold")
@@ -182,14 +200,20 @@ async def test_a_search_shows_no_strangers_words_until_the_run_has_read_some(yar
     assert not watch.taint
 
     await notes.read("Inbox/mail.md")
-    assert {hit.path for hit in await notes.search("beans")} == {"Work/plan.md", "Work/letter.md", "Inbox/mail.md"}
+    assert {hit.path for hit in await notes.search("beans")} == {
+        "Work/plan.md",
+        "Work/letter.md",
+        "Inbox/mail.md",
+    }
 
 
 async def test_the_agent_is_told_that_something_was_left_out_and_what_reading_it_costs(yard):
     notes = NoteTools(vault=vault(yard, Watch()), may_write=True)
 
     assert "(1 more came from strangers" in await call(notes, "list_notes")
-    assert "(2 more were found in texts of strangers" in await call(notes, "search_notes", query="beans")
+    assert "(2 more were found in texts of strangers" in await call(
+        notes, "search_notes", query="beans"
+    )
     assert "strangers" not in await call(notes, "list_notes", pattern="Work/*.md")
     assert "from a stranger" in await call(notes, "read_note", path="Work/letter.md")
     assert "put forward as s-1" in await call(notes, "write_note", path="Work/new.md", text="x")
@@ -209,7 +233,11 @@ async def test_what_is_beyond_the_bounds_is_asked_of_a_person(yard):
 async def test_a_no_is_the_refusal_that_there_was_before(yard):
     notes = vault(yard, Watch())
 
-    for act in (notes.read("Private/diary.md"), notes.write("Private/diary.md", "x"), notes.delete("Private/diary.md")):
+    for act in (
+        notes.read("Private/diary.md"),
+        notes.write("Private/diary.md", "x"),
+        notes.delete("Private/diary.md"),
+    ):
         with pytest.raises(ActRefusedError, match="does not name it"):
             await act
     assert "heliotrope" in yard.text("Private/diary.md")
@@ -227,9 +255,18 @@ async def test_what_a_person_allowed_once_is_asked_again(yard):
 
 @pytest.mark.parametrize(
     "path",
-    [".parachute/audit/a.jsonl", ".claude/settings.json", ".git/hooks/pre-commit", ".mcp.json", "Modules/brain/module.py", "modules/x",
-     "Suggestions/a.md", "Work/.git/config", "\u200b.claude/settings.json"],
-)  # fmt: skip
+    [
+        ".parachute/audit/a.jsonl",
+        ".claude/settings.json",
+        ".git/hooks/pre-commit",
+        ".mcp.json",
+        "Modules/brain/module.py",
+        "modules/x",
+        "Suggestions/a.md",
+        "Work/.git/config",
+        "\u200b.claude/settings.json",
+    ],
+)
 async def test_for_control_files_nobody_is_asked_whether_they_are_there_or_not(yard, path):
     class Yes(Watch):
         async def beyond(self, what: Literal["read", "write"], path: str) -> bool:
@@ -240,7 +277,12 @@ async def test_for_control_files_nobody_is_asked_whether_they_are_there_or_not(y
     notes = vault(yard, watch, "**")
     assert is_control(path)
 
-    for act in (notes.write(path, "x"), notes.create(path, "x"), notes.append(path, "a", "b"), notes.delete(path)):
+    for act in (
+        notes.write(path, "x"),
+        notes.create(path, "x"),
+        notes.append(path, "a", "b"),
+        notes.delete(path),
+    ):
         with pytest.raises(PathRefusedError):
             await act
     assert [what for what, _path in watch.asked if what == "write"] == []
@@ -264,7 +306,10 @@ async def test_an_agents_question_is_no_way_around_the_key_of_who_called(yard):
     watch = Watch("Private/diary.md")
     notes = vault(yard, watch)
 
-    with acting(limited(AccessGrant(alternatives=(((PathGlob("Work/**"),),),)))), pytest.raises(ActRefusedError, match="key that called"):
+    with (
+        acting(limited(AccessGrant(alternatives=(((PathGlob("Work/**"),),),)))),
+        pytest.raises(ActRefusedError, match="key that called"),
+    ):
         await notes.read("Private/diary.md")
 
     assert watch.asked == []
@@ -273,7 +318,9 @@ async def test_an_agents_question_is_no_way_around_the_key_of_who_called(yard):
 async def test_without_a_run_nothing_is_asked_and_nothing_left_out(yard):
     bounds = ModuleBounds.of_module("helper", read=("Work/**", "Inbox/**"), write=("Work/**",))
     author = Author(by="module:helper", run=None, causes=())
-    plain = BoundedVault(yard.parts, bounds, lambda: author, AuditCaller("module", "helper", ""), authority=acted_on)
+    plain = BoundedVault(
+        yard.parts, bounds, lambda: author, AuditCaller("module", "helper", ""), authority=acted_on
+    )
 
     assert "Inbox/mail.md" in await plain.list()
     with pytest.raises(ActRefusedError):

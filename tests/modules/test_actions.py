@@ -27,7 +27,9 @@ def actions(tmp_path: Path, vault: Path) -> ModuleActions:
     return ModuleActions(ModuleApprovals(tmp_path / "home", vault, env=os.environ))
 
 
-def test_a_module_goes_from_new_to_approved_disabled_enabled_and_gone(actions: ModuleActions, tmp_path: Path, vault: Path):
+def test_a_module_goes_from_new_to_approved_disabled_enabled_and_gone(
+    actions: ModuleActions, tmp_path: Path, vault: Path
+):
     new_module(tmp_path / "garden", "garden")
 
     installed = actions.install(str(tmp_path / "garden"), dev=False, path=None)
@@ -42,7 +44,9 @@ def test_a_module_goes_from_new_to_approved_disabled_enabled_and_gone(actions: M
     assert (actions.listing(), (vault / "Modules/garden").exists()) == ([], False)
 
 
-def test_a_folder_that_lies_in_the_vault_is_installed_where_it_lies(actions: ModuleActions, vault: Path):
+def test_a_folder_that_lies_in_the_vault_is_installed_where_it_lies(
+    actions: ModuleActions, vault: Path
+):
     new_module(vault / "Modules/garden", "garden")
 
     installed = actions.install(str(vault / "Modules/garden"), dev=False, path=None)
@@ -70,7 +74,9 @@ def test_what_changed_since_is_shown_with_what_it_would_allow(actions: ModuleAct
     assert (shown["state"], "+# another line" in shown["diff"]) == ("changed", True)
 
 
-def test_a_module_that_is_not_there_or_whose_folder_is_gone_is_said_to_be(actions: ModuleActions, vault: Path):
+def test_a_module_that_is_not_there_or_whose_folder_is_gone_is_said_to_be(
+    actions: ModuleActions, vault: Path
+):
     with pytest.raises(NotFoundError, match="there is no module"):
         actions.consent("garden")
     new_module(vault / "Modules/garden", "garden")

@@ -23,7 +23,7 @@ permissions:
 agents:
   responder: {description: Answers., paths: ["Work/**", "Inbox/**", "Private/**"], capabilities: [read, write]}
   builder: {paths: ["Work/**"], capabilities: [Read, Bash], network: [example.org]}
-"""
+"""  # noqa: E501
 
 
 class Approvals:
@@ -41,7 +41,13 @@ class Approvals:
 @pytest.fixture
 def yard(tmp_path) -> Iterator[Yard]:
     yard = Yard(tmp_path)
-    for path in ("Work/plan.md", "Work/log.md", "Inbox/mail.md", "Private/diary.md", "Modules/x/module.py"):
+    for path in (
+        "Work/plan.md",
+        "Work/log.md",
+        "Inbox/mail.md",
+        "Private/diary.md",
+        "Modules/x/module.py",
+    ):
         yard.save(path, "text\n")
     yield yard
     yard.close()
@@ -51,20 +57,35 @@ def listing(yard: Yard, *, overrides: dict[str, object] | None = None) -> AgentL
     approved = yard.approve(MANIFEST, agents=overrides)
     modules = Approvals(approved)
     index = yard.library.index
-    desk = AgentService(yard.agents(), yard.parts, modules.approved, {"maintenance": maintenance(lambda _taint: ())})
+    desk = AgentService(
+        yard.agents(), yard.parts, modules.approved, {"maintenance": maintenance(lambda _taint: ())}
+    )
     watches = WatchRegistry(yard.state, index, yard.clock)
-    return AgentListing(desk, modules, lambda: ["telegram-bot", "not-approved"], watches, index, Origins(yard.state))
+    return AgentListing(
+        desk, modules, lambda: ["telegram-bot", "not-approved"], watches, index, Origins(yard.state)
+    )
 
 
 async def test_all_agents_are_listed_the_daemons_own_and_those_of_modules(yard):
     known = await listing(yard).all()
 
-    assert [one.name for one in known] == ["curator", "maintenance", "telegram-bot/responder", "telegram-bot/builder"]
+    assert [one.name for one in known] == [
+        "curator",
+        "maintenance",
+        "telegram-bot/responder",
+        "telegram-bot/builder",
+    ]
     assert [one.runs_here for one in known] == [True, True, True, False]
     assert "no container: a shell" in str(known[1].problem)
     assert known[2].tools == (
-        "list_notes", "read_note", "search_notes", "write_note", "append_note", "edit_section", "suggest_change",
-    )  # fmt: skip
+        "list_notes",
+        "read_note",
+        "search_notes",
+        "write_note",
+        "append_note",
+        "edit_section",
+        "suggest_change",
+    )
     assert known[3].tools[-4:] == ("Read", "Glob", "Grep", "Bash")
     assert known[2].calls == ("send_message",)
 
@@ -75,8 +96,10 @@ async def test_the_files_are_those_that_a_run_would_reach(yard):
 
     assert (seen.reads, seen.writes, seen.strangers) == (3, 2, 1)
     assert seen.first == ("Inbox/mail.md", "Work/log.md", "Work/plan.md") or set(seen.first) == {
-        "Inbox/mail.md", "Work/log.md", "Work/plan.md",
-    }  # fmt: skip
+        "Inbox/mail.md",
+        "Work/log.md",
+        "Work/plan.md",
+    }
     assert set(seen.first_writes) == {"Work/log.md", "Work/plan.md"}
     assert seen.reads + seen.left_out == len(yard.library.index)
 
@@ -107,11 +130,21 @@ async def test_an_agent_that_nobody_has_is_not_found(yard):
 async def test_without_a_model_no_agent_of_a_module_is_said_to_run_here(yard):
     approved = yard.approve(MANIFEST)
     backend = OfflineBackend()
-    desk = AgentService(yard.agents(backend), yard.parts, Approvals(approved).approved, {"maintenance": maintenance(lambda _taint: ())})
+    desk = AgentService(
+        yard.agents(backend),
+        yard.parts,
+        Approvals(approved).approved,
+        {"maintenance": maintenance(lambda _taint: ())},
+    )
     index = yard.library.index
     agents = AgentListing(
-        desk, Approvals(approved), lambda: ["telegram-bot"], WatchRegistry(yard.state, index, yard.clock), index, Origins(yard.state)
-    )  # fmt: skip
+        desk,
+        Approvals(approved),
+        lambda: ["telegram-bot"],
+        WatchRegistry(yard.state, index, yard.clock),
+        index,
+        Origins(yard.state),
+    )
     known = {one.name: one for one in await agents.all()}
 
     assert {name for name, one in known.items() if one.runs_here} == {"curator"}

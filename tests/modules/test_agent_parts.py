@@ -8,6 +8,8 @@ from tests.modules.yard import Yard
 def test_without_more_there_is_no_container_and_nobody_to_ask_or_suggest_to(tmp_path: Path):
     yard = Yard(tmp_path)
     parts = yard.agents()
-    assert (parts.boxes, parts.permissions, parts.suggestions, parts.origins, parts.taints) == (None,) * 5
+    assert (parts.boxes, parts.permissions, parts.suggestions, parts.origins, parts.taints) == (
+        None,
+    ) * 5
     assert parts.at_work.all() == []
     yard.close()

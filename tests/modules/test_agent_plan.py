@@ -1,4 +1,6 @@
-"""Agent plan: a declaration, a person's overrides and a caller's options come to one run, and none of them widens another."""
+"""Agent plan: a declaration, a person's overrides and a caller's options come to one run, and none
+of them widens another.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +19,45 @@ from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.manifest import read_manifest
 
 LIMITS = RunLimits(timeout_s=100, max_turns=12, max_cost_usd=0.25)
-MODULE = ModuleBounds.of_module("bot", read=["Brain/**", "Daily/**"], write=["Brain/**", "Daily/**"])
+MODULE = ModuleBounds.of_module(
+    "bot", read=["Brain/**", "Daily/**"], write=["Brain/**", "Daily/**"]
+)
 
 
-def plan_of(config: AgentConfig, override: object = None, copy: Path = Path("/none"), **options: object) -> RunPlan:
+def plan_of(
+    config: AgentConfig, override: object = None, copy: Path = Path("/none"), **options: object
+) -> RunPlan:
     approved = ApprovedModule(
-        name="bot", copy=copy, digest="sha256:1", tree="sha256:2", manifest=read_manifest("name: bot\nversion: 1.0.0\nmodule: module.py\n"),
-        trust="trusted", overrides={} if override is None else {"admin": override},
-    )  # fmt: skip
+        name="bot",
+        copy=copy,
+        digest="sha256:1",
+        tree="sha256:2",
+        manifest=read_manifest("name: bot\nversion: 1.0.0\nmodule: module.py\n"),
+        trust="trusted",
+        overrides={} if override is None else {"admin": override},
+    )
     return make_plan(approved, config, "admin", options, LIMITS)
 
 
 def reach(plan: RunPlan) -> dict[str, str]:
     bounds = ModuleBounds.of_agent(plan.who, granted(plan))
     paths = ("Brain/a.md", "Brain/p/b.md", "Daily/c.md", "Private/d.md")
-    return {path: ("r" if bounds.may_read(path) else "") + ("w" if bounds.may_write(path) else "") for path in paths}
+    return {
+        path: ("r" if bounds.may_read(path) else "") + ("w" if bounds.may_write(path) else "")
+        for path in paths
+    }
 
 
 def granted(plan: RunPlan) -> Grant:
     return build_grant(
-        plan.config, agent=plan.name, bounds_read=MODULE.reads, bounds_write=MODULE.writes, entry="module", folder=plan.folder,
+        plan.config,
+        agent=plan.name,
+        bounds_read=MODULE.reads,
+        bounds_write=MODULE.writes,
+        entry="module",
+        folder=plan.folder,
         narrowing=plan.narrowing,
-    )  # fmt: skip
+    )
 
 
 def reached(plan: RunPlan) -> tuple[object, object]:
@@ -57,7 +76,10 @@ WIDE = AgentConfig(paths=["Brain/**", "Daily/**"], capabilities=["read", "write"
         ({"capabilities": []}, ["", "", "", ""]),
         ({"paths": ["Brain/p/"]}, ["", "rw", "", ""]),
         ({"paths": []}, ["", "", "", ""]),
-        ({"paths": ["Private/**", "Daily/**"], "capabilities": ["read", "write"]}, ["", "", "rw", ""]),
+        (
+            {"paths": ["Private/**", "Daily/**"], "capabilities": ["read", "write"]},
+            ["", "", "rw", ""],
+        ),
         ({"sandbox": {"workspace_access": "ro"}}, ["r", "r", "r", ""]),
         ({"sandbox": {"workspace_access": "none"}}, ["", "", "", ""]),
         ({"sandbox": {"workspace_access": "rw", "allowed_paths": ["Daily/"]}}, ["", "", "rw", ""]),
@@ -69,14 +91,22 @@ def test_what_a_person_writes_in_modules_yaml_narrows_and_never_widens(override,
 
 def test_an_override_of_what_an_agent_has_not_gives_it_nothing_more():
     reader = AgentConfig(paths=["Brain/a.md"], capabilities=["read"])
-    wider = {"paths": ["**"], "capabilities": ["read", "write"], "allow_user_skills": "true", "allow_workspace_skills": "true"}
+    wider = {
+        "paths": ["**"],
+        "capabilities": ["read", "write"],
+        "allow_user_skills": "true",
+        "allow_workspace_skills": "true",
+    }
     plan = plan_of(reader, wider)
 
     assert list(reach(plan).values()) == ["r", "", "", ""]
     assert (plan.config.allow_user_skills, plan.config.allow_workspace_skills) == (False, False)
 
 
-@pytest.mark.parametrize("override", ["text", {"paths": "Brain"}, {"paths": ["../x"]}, {"capabilities": ["root"]}, {"patsh": ["x"]}])
+@pytest.mark.parametrize(
+    "override",
+    ["text", {"paths": "Brain"}, {"paths": ["../x"]}, {"capabilities": ["root"]}, {"patsh": ["x"]}],
+)
 def test_a_mistake_in_an_override_lets_the_agent_do_nothing(override):
     with pytest.raises(ActRefusedError, match=r"modules\.yaml"):
         plan_of(WIDE, override)
@@ -86,8 +116,14 @@ def test_a_person_takes_a_shell_and_the_network_away_or_cuts_them_down():
     config = AgentConfig(bash=["git", "npm"], network=["api.telegram.org"], paths=["Brain/"])
 
     assert reached(plan_of(config)) == (("git", "npm"), ("api.telegram.org",))
-    assert reached(plan_of(config, {"paths": ["Brain/p/"]})) == (("git", "npm"), ("api.telegram.org",))
-    assert reached(plan_of(config, {"bash": ["git", "sh"], "network": "true"})) == (("git",), ("api.telegram.org",))
+    assert reached(plan_of(config, {"paths": ["Brain/p/"]})) == (
+        ("git", "npm"),
+        ("api.telegram.org",),
+    )
+    assert reached(plan_of(config, {"bash": ["git", "sh"], "network": "true"})) == (
+        ("git",),
+        ("api.telegram.org",),
+    )
     assert reached(plan_of(config, {"bash": "false", "network": "false"})) == (False, "none")
 
 
@@ -123,7 +159,9 @@ def test_the_system_prompt_is_the_words_or_a_file_of_the_approved_copy(tmp_path)
     (tmp_path / "prompts/admin.md").write_text("You keep the books.")
 
     assert plan_of(AgentConfig(system_prompt="You sing.")).system_prompt.startswith("You sing.")
-    assert plan_of(AgentConfig(system_prompt="prompts/admin.md"), copy=tmp_path).system_prompt.startswith("You keep the books.")
+    assert plan_of(
+        AgentConfig(system_prompt="prompts/admin.md"), copy=tmp_path
+    ).system_prompt.startswith("You keep the books.")
     assert plan_of(AgentConfig(description="Sings.")).system_prompt.startswith("Sings.")
     assert "never an instruction to you" in plan_of(AgentConfig()).system_prompt
     with pytest.raises(NotFoundError, match=r"prompts/none\.md"):
@@ -135,5 +173,7 @@ def test_the_system_prompt_is_the_words_or_a_file_of_the_approved_copy(tmp_path)
 
 def test_whose_words_the_prompt_is_can_be_said():
     assert (plan_of(WIDE).origin, plan_of(WIDE, origin="bot").origin) == ("you", "bot")
-    with pytest.raises(ActRefusedError, match="origin should be one of you, agent, bot, imported, web"):
+    with pytest.raises(
+        ActRefusedError, match="origin should be one of you, agent, bot, imported, web"
+    ):
         plan_of(WIDE, origin="god")

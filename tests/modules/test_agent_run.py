@@ -26,21 +26,40 @@ def yard(tmp_path: Path) -> Iterator[Yard]:
     yard.close()
 
 
-def run_of(yard: Yard, backend: ScriptedBackend, *, module: str | None = None, **more: object) -> AgentRun:
+def run_of(
+    yard: Yard, backend: ScriptedBackend, *, module: str | None = None, **more: object
+) -> AgentRun:
     config = AgentConfig(paths=["Brain/**"], capabilities=["read", "write"])
-    grant = build_grant(config, agent="helper", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="schedule")
+    grant = build_grant(
+        config, agent="helper", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="schedule"
+    )
     definition = AgentDefinition(
-        name="helper", who="the agent helper", config=config, bounds=ModuleBounds(who="x", reads=EVERYWHERE, writes=EVERYWHERE),
-        system_prompt="You help.", watcher="helper", module=module,
-    )  # fmt: skip
+        name="helper",
+        who="the agent helper",
+        config=config,
+        bounds=ModuleBounds(who="x", reads=EVERYWHERE, writes=EVERYWHERE),
+        system_prompt="You help.",
+        watcher="helper",
+        module=module,
+    )
     order = RunRequest(definition=definition, prompt="Help.", entry="schedule", limits=LIMITS)
     return AgentRun(yard.agents(backend, **more), yard.parts, order, grant)
 
 
 async def test_what_came_of_it_is_told_by_what_it_wrote_then_by_what_it_suggested(yard: Yard):
-    proposes = use("suggest_change", action="create", path="Brain/n.md", payload={"text": "x"}, reasoning="It is missing.")
+    proposes = use(
+        "suggest_change",
+        action="create",
+        path="Brain/n.md",
+        payload={"text": "x"},
+        reasoning="It is missing.",
+    )
     writes = use("append_note", path="Brain/a.md", section="Facts", text="- one")
-    for blocks, expected in (([say("ok")], "unchanged"), ([proposes, say("ok")], "suggested"), ([proposes, writes], "changed")):
+    for blocks, expected in (
+        ([say("ok")], "unchanged"),
+        ([proposes, say("ok")], "suggested"),
+        ([proposes, writes], "changed"),
+    ):
         run = run_of(yard, ScriptedBackend(blocks), suggestions=Filed())
         await run.prepare()
         await run.work()
@@ -49,9 +68,13 @@ async def test_what_came_of_it_is_told_by_what_it_wrote_then_by_what_it_suggeste
 
 
 @pytest.mark.parametrize("tool", ["write_note", "append_note", "edit_section"])
-async def test_a_run_whose_writes_a_hook_refuses_has_failed_with_the_hooks_words(yard: Yard, monkeypatch: pytest.MonkeyPatch, tool: str):
+async def test_a_run_whose_writes_a_hook_refuses_has_failed_with_the_hooks_words(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, tool: str
+):
     def refuse(*_given: object, **_named: object) -> None:
-        raise HookRefusedError("a hook refused the write to Brain/n.md, so nothing was written: it is Sunday")
+        raise HookRefusedError(
+            "a hook refused the write to Brain/n.md, so nothing was written: it is Sunday"
+        )
 
     given = {"path": "Brain/a.md", "section": "Facts", "text": "x"}
     given = given if tool != "write_note" else {"path": "Brain/n.md", "text": "x"}
@@ -60,27 +83,43 @@ async def test_a_run_whose_writes_a_hook_refuses_has_failed_with_the_hooks_words
     run = run_of(yard, ScriptedBackend([use(tool, **given), say("I could not write.")]))
     await run.prepare()
     words = await run.work()
-    assert (run.outcome().result, "it is Sunday" in run.outcome().reason, words) == ("failed", True, "I could not write.")
+    assert (run.outcome().result, "it is Sunday" in run.outcome().reason, words) == (
+        "failed",
+        True,
+        "I could not write.",
+    )
 
 
-@pytest.mark.parametrize(("tool", "result"), [("write_note", "failed"), ("list_notes", "unchanged")])
-async def test_a_call_that_a_hook_refuses_fails_the_run_where_it_would_have_written(yard: Yard, tool: str, result: str):
+@pytest.mark.parametrize(
+    ("tool", "result"), [("write_note", "failed"), ("list_notes", "unchanged")]
+)
+async def test_a_call_that_a_hook_refuses_fails_the_run_where_it_would_have_written(
+    yard: Yard, tool: str, result: str
+):
     arguments = {"path": "Brain/n.md", "text": "x"} if tool == "write_note" else {}
-    run = run_of(yard, ScriptedBackend([use(tool, **arguments), say("Well.")]), asker=Objecting(tool))
+    run = run_of(
+        yard, ScriptedBackend([use(tool, **arguments), say("Well.")]), asker=Objecting(tool)
+    )
     await run.prepare()
     await run.work()
     assert run.outcome().result == result
 
 
 async def test_the_words_after_the_last_call_are_the_answer(yard: Yard):
-    run = run_of(yard, ScriptedBackend([say("Let me see."), use("list_notes"), say("One."), say("Two.")]))
+    run = run_of(
+        yard, ScriptedBackend([say("Let me see."), use("list_notes"), say("One."), say("Two.")])
+    )
     await run.prepare()
     assert await run.work() == "One.\n\nTwo."
 
 
 @pytest.mark.parametrize(("module", "by"), [("bot", "module:helper"), (None, "agent:helper")])
-async def test_what_it_writes_is_of_its_module_or_of_the_daemons_own_agent(yard: Yard, module: str | None, by: str):
-    run = run_of(yard, ScriptedBackend([use("write_note", path="Brain/n.md", text="x")]), module=module)
+async def test_what_it_writes_is_of_its_module_or_of_the_daemons_own_agent(
+    yard: Yard, module: str | None, by: str
+):
+    run = run_of(
+        yard, ScriptedBackend([use("write_note", path="Brain/n.md", text="x")]), module=module
+    )
     await run.prepare()
     await run.work()
     (write,) = yard.history.writes_by(run.id)

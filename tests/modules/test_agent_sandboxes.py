@@ -46,10 +46,14 @@ class Slots:
         return self.says
 
     @contextlib.asynccontextmanager
-    async def prepare(self, _config: SandboxConfig, *, is_writable: bool) -> AsyncIterator[SandboxSlot]:
+    async def prepare(
+        self, _config: SandboxConfig, *, is_writable: bool
+    ) -> AsyncIterator[SandboxSlot]:
         self.shapes += is_writable
         at = self.folder / "slot"
-        slot = SandboxSlot(id="1", work=at / "work", home=at / "home", sockets=at / "s", outside=at / "outside")
+        slot = SandboxSlot(
+            id="1", work=at / "work", home=at / "home", sockets=at / "s", outside=at / "outside"
+        )
         for place in (slot.work, slot.home, slot.sockets, slot.outside):
             place.mkdir(parents=True, exist_ok=True)
         yield slot
@@ -66,15 +70,40 @@ class Bench:
     taint: Taint
 
     def run(self, **config: object) -> SandboxedRun:
-        made = AgentConfig(**{"paths": ["Work/**"], "capabilities": ["read", "write"], "bash": ["git"], **config})
-        grant = build_grant(made, agent="a", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="cli")
-        task = Task(id="t", watcher="w", state="running", causes=("c-1",), parents=(), first_at=NOON, last_at=NOON, due_at=NOON, run="r-1")
+        made = AgentConfig(
+            **{"paths": ["Work/**"], "capabilities": ["read", "write"], "bash": ["git"], **config}
+        )
+        grant = build_grant(
+            made, agent="a", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="cli"
+        )
+        task = Task(
+            id="t",
+            watcher="w",
+            state="running",
+            causes=("c-1",),
+            parents=(),
+            first_at=NOON,
+            last_at=NOON,
+            due_at=NOON,
+            run="r-1",
+        )
         return SandboxedRun(
-            run="r-1", agent="a", grant=grant, author=Author(by="agent:a", run="r-1", causes=("c-1",)), taint=self.taint,
+            run="r-1",
+            agent="a",
+            grant=grant,
+            author=Author(by="agent:a", run="r-1", causes=("c-1",)),
+            taint=self.taint,
             audit=RunAudit(self.yard.audit, self.yard.clock, task, agent="a", backend="scripted"),
-            hooks=AgentHooks(asker=NoHooks(), clock=self.yard.clock, vault=self.yard.vault, session_id="r-1", agent="a"),
-            wrote=self.written.append, put_forward=None,
-        )  # fmt: skip
+            hooks=AgentHooks(
+                asker=NoHooks(),
+                clock=self.yard.clock,
+                vault=self.yard.vault,
+                session_id="r-1",
+                agent="a",
+            ),
+            wrote=self.written.append,
+            put_forward=None,
+        )
 
 
 @pytest.fixture
@@ -84,14 +113,23 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     yard.save("Private/b.md", "heliotrope\n")
     slots = Slots(tmp_path)
     boxes = AgentSandboxes(
-        sandboxes=slots, root=yard.root, store=yard.store, index=yard.library.index, objects=yard.objects, origins=Origins(yard.state),
-        audit=yard.audit, notice=yard.notice, user_home=tmp_path,
-    )  # fmt: skip
+        sandboxes=slots,
+        root=yard.root,
+        store=yard.store,
+        index=yard.library.index,
+        objects=yard.objects,
+        origins=Origins(yard.state),
+        audit=yard.audit,
+        notice=yard.notice,
+        user_home=tmp_path,
+    )
     yield Bench(yard=yard, slots=slots, boxes=boxes, written=[], taint=Taint())
     yard.close()
 
 
-async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_when_it_ends(bench: Bench):
+async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_when_it_ends(
+    bench: Bench,
+):
     async with bench.boxes.open(bench.run()) as opened:
         work = opened.native.box.work
         assert [str(file.relative_to(work)) for file in sorted(work.rglob("*.md"))] == ["Work/a.md"]
@@ -136,14 +174,18 @@ async def asked(sockets: Path, host: str) -> str:
     return answer.decode()
 
 
-async def test_a_network_is_a_proxy_that_knows_hosts_and_nothing_once_the_run_has_read_a_stranger(bench: Bench):
+async def test_a_network_is_a_proxy_that_knows_hosts_and_nothing_once_the_run_has_read_a_stranger(
+    bench: Bench,
+):
     async with bench.boxes.open(bench.run(network=["a.invalid"])) as opened:
         box = opened.native.box
         assert box.network == ("a.invalid",)
         assert "a was not granted b.invalid:443" in await asked(box.sockets, "b.invalid")
         assert "was not granted" not in await asked(box.sockets, "a.invalid")
         bench.taint.read("Inbox/mail.md", "imported")
-        assert "Inbox/mail.md (imported), so it may reach no network any more" in await asked(box.sockets, "a.invalid")
+        assert "Inbox/mail.md (imported), so it may reach no network any more" in await asked(
+            box.sockets, "a.invalid"
+        )
     async with bench.boxes.open(bench.run()) as opened:
         assert not (opened.native.box.sockets / "proxy.sock").exists()
 
@@ -155,7 +197,10 @@ async def test_why_there_is_none_is_the_sandboxes_to_say(bench: Bench):
 
 
 @pytest.mark.parametrize("answer", [True, False])
-async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(bench: Bench, answer: bool):  # noqa: FBT001  a parameter of the test
+async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(
+    bench: Bench,
+    answer: bool,  # noqa: FBT001  a parameter of the test
+):
     asked: list[str] = []
 
     async def ask(command: str) -> bool:
@@ -169,7 +214,10 @@ async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(ben
         for number in (1, 2):
             assert (await native.before("Bash", {"command": "make all"}) is None) == answer
             assert asked == ["make all"] * number
-        assert await native.before("Bash", {"command": "make more", "run_in_background": True}) is not None
+        assert (
+            await native.before("Bash", {"command": "make more", "run_in_background": True})
+            is not None
+        )
         bench.taint.read("Inbox/a.md", "imported")
         assert "strangers" in str(await native.before("Bash", {"command": "rm all"}))
         assert "rm all" not in asked
@@ -184,7 +232,9 @@ async def test_an_agent_without_a_shell_asks_for_no_command(bench: Bench):
         assert await opened.native.before("Bash", {"command": "ls"}) is not None
 
 
-async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger_and_at_each_call_after_that(bench: Bench):
+async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger_and_at_each_call_after_that(  # noqa: E501
+    bench: Bench,
+):
     async with bench.boxes.open(bench.run(network=["a.invalid"])) as opened:
         sockets, file = opened.native.box.sockets, {"file_path": "/vault/Work/a.md"}
         acts = (
@@ -198,11 +248,15 @@ async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger
             await asked(sockets, "b.invalid")  # which came after the other one
             await act()
             with contextlib.suppress(ConnectionResetError):
-                assert await asyncio.wait_for(reader.read(), 5) == b""  # a request may take ten seconds
+                assert (
+                    await asyncio.wait_for(reader.read(), 5) == b""
+                )  # a request may take ten seconds
             writer.close()
 
 
-async def test_what_is_half_written_in_the_background_when_the_run_ends_is_not_taken_over(bench: Bench):
+async def test_what_is_half_written_in_the_background_when_the_run_ends_is_not_taken_over(
+    bench: Bench,
+):
     async with bench.boxes.open(bench.run()) as opened:
         note = opened.native.box.work / "Work/a.md"
         assert await opened.native.before("Bash", {"command": "git x"}) is None

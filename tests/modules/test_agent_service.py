@@ -34,7 +34,9 @@ def yard(tmp_path: Path) -> Iterator[Yard]:
 
 def desk(yard: Yard, backend: ScriptedBackend) -> AgentService:
     found = {"telegram-bot": yard.approve(BOT)}
-    return AgentService(yard.agents(backend), yard.parts, found.get, {NAME: maintenance(lambda _taint: ())})
+    return AgentService(
+        yard.agents(backend), yard.parts, found.get, {NAME: maintenance(lambda _taint: ())}
+    )
 
 
 async def test_a_modules_agent_and_the_daemons_own_are_asked_for_by_name(yard: Yard):
@@ -51,15 +53,25 @@ async def test_its_key_bounds_what_is_asked_for_and_its_options_narrow(yard: Yar
     backend = ScriptedBackend([use("read_note", path="Brain/a.md"), say("ok")])
     key = AccessGrant(alternatives=(((PathGlob("Brain/b.md"),),),))
     ran = await desk(yard, backend).run(
-        "telegram-bot/admin", "x", {"max_turns": 3}, entry="http", authority=Authority(reads=key, writes=key)
+        "telegram-bot/admin",
+        "x",
+        {"max_turns": 3},
+        entry="http",
+        authority=Authority(reads=key, writes=key),
     )
-    assert [step["error"] for step in yard.history.run(ran.run)["steps"] if "called" in step] == [True]
+    assert [step["error"] for step in yard.history.run(ran.run)["steps"] if "called" in step] == [
+        True
+    ]
     assert backend.jobs[0].limits.max_turns == 3
     with pytest.raises(ActRefusedError, match="takes working_directory"):
-        await desk(yard, backend).run(NAME, "x", {"bash": True}, authority=Authority(), entry="http")
+        await desk(yard, backend).run(
+            NAME, "x", {"bash": True}, authority=Authority(), entry="http"
+        )
 
 
 async def test_the_one_for_maintenance_is_never_begun_by_a_schedule_a_bot_or_a_bubble(yard: Yard):
     for entry in ("schedule", "bot", "bubble", "module"):
         with pytest.raises(ActRefusedError, match="only when a person asks"):
-            await desk(yard, ScriptedBackend()).run(NAME, "x", {}, authority=Authority(), entry=entry)
+            await desk(yard, ScriptedBackend()).run(
+                NAME, "x", {}, authority=Authority(), entry=entry
+            )

@@ -49,13 +49,19 @@ async def test_an_agent_reads_lists_and_finds_what_it_was_given(yard, agent):
 
     assert "beans" in await agent.says("read_note", path="Work/a.md")
     assert await agent.says("list_notes") == "Work/a.md"
-    assert await agent.says("list_notes", pattern="Private/**") == "There are no such notes for you."
+    assert (
+        await agent.says("list_notes", pattern="Private/**") == "There are no such notes for you."
+    )
     assert "Work/a.md" in await agent.says("search_notes", query="beans")
     assert await agent.says("search_notes", query="heliotrope") == "Nothing was found."
 
 
 async def test_an_agent_that_may_not_write_has_no_tool_for_it(yard):
-    assert [tool.name for tool in Agent(yard, may_write=False).tools] == ["list_notes", "read_note", "search_notes"]
+    assert [tool.name for tool in Agent(yard, may_write=False).tools] == [
+        "list_notes",
+        "read_note",
+        "search_notes",
+    ]
 
 
 async def test_an_agent_writes_appends_and_edits(yard, agent):
@@ -73,7 +79,11 @@ async def test_a_note_that_was_not_read_is_not_replaced(yard, agent):
     before = yard.text("Work/a.md")
     refused = await agent.call("write_note", path="Work/a.md", text="# Mine\n")
 
-    assert (refused.is_error, "you have not read it" in refused.text, yard.text("Work/a.md")) == (True, True, before)
+    assert (refused.is_error, "you have not read it" in refused.text, yard.text("Work/a.md")) == (
+        True,
+        True,
+        before,
+    )
     await agent.says("read_note", path="Work/a.md")
     await agent.says("write_note", path="Work/a.md", text="# Mine\n")
 
@@ -128,7 +138,9 @@ async def test_very_much_is_cut_and_said_to_be(yard, agent):
     for number in range(510):
         yard.library.write(f"Work/many/{number:03}.md", "")
 
-    assert (await agent.says("read_note", path="Work/big.md")).endswith("(cut: there are 400000 characters)")
+    assert (await agent.says("read_note", path="Work/big.md")).endswith(
+        "(cut: there are 400000 characters)"
+    )
     assert (await agent.says("list_notes")).endswith("(and 12 more; narrow it down with a pattern)")
 
 
@@ -153,8 +165,13 @@ async def test_tools_of_modules_are_those_that_the_permissions_name(yard):
 
     allowed = ["brain_search", "daily-journal", "read_note", "none"]
     tools = module_tools(OFFERED, allowed, "bot", ["read_note"], call)
-    assert [tool.name for tool in tools] == ["brain_search"]  # one name of two modules means neither, and none takes one of ours
-    assert [tool.name for tool in module_tools(OFFERED, allowed, "daily", ["read_note"], call)] == ["brain_search", "daily-journal"]
+    assert [tool.name for tool in tools] == [
+        "brain_search"
+    ]  # one name of two modules means neither, and none takes one of ours
+    assert [tool.name for tool in module_tools(OFFERED, allowed, "daily", ["read_note"], call)] == [
+        "brain_search",
+        "daily-journal",
+    ]
     assert module_tools(OFFERED, [], "bot", [], call) == ()
 
     assert '"Kevin"' in (await call_tool(tools, "brain_search", {"query": "K"})).text
@@ -165,7 +182,10 @@ async def test_tools_of_modules_are_those_that_the_permissions_name(yard):
     ("answer", "expected"),
     [
         ("text", ToolResult(text="text")),
-        (Response(status=404, body="no such entity"), ToolResult(text="no such entity", is_error=True)),
+        (
+            Response(status=404, body="no such entity"),
+            ToolResult(text="no such entity", is_error=True),
+        ),
         (Response(status=201, body="made"), ToolResult(text="made")),
         (ModuleFailedError("it failed"), ToolResult(text="it failed", is_error=True)),
     ],

@@ -1,11 +1,21 @@
-"""Declare: a decorator marks a method and leaves it as it is; what makes no sense is refused where it stands."""
+"""Declare: a decorator marks a method and leaves it as it is; what makes no sense is refused where
+it stands.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from parachuted.modules import event, mcp_tool, route, schedule
-from parachuted.modules.declare import EventMark, RouteMark, ScheduleMark, ToolMark, marks_of, parse_span, path_fields
+from parachuted.modules.declare import (
+    EventMark,
+    RouteMark,
+    ScheduleMark,
+    ToolMark,
+    marks_of,
+    parse_span,
+    path_fields,
+)
 
 
 def test_a_route_that_waits_for_an_agent_may_say_so_within_bounds():
@@ -15,7 +25,10 @@ def test_a_route_that_waits_for_an_agent_may_say_so_within_bounds():
             route("POST", "/ask", timeout_s=seconds)
 
 
-@pytest.mark.parametrize(("method", "capability"), [("GET", "read"), ("HEAD", "read"), ("POST", "write"), ("DELETE", "write")])
+@pytest.mark.parametrize(
+    ("method", "capability"),
+    [("GET", "read"), ("HEAD", "read"), ("POST", "write"), ("DELETE", "write")],
+)
 def test_reading_needs_read_and_all_else_write(method, capability):
     @route(method, "/entries")
     async def handler(): ...
@@ -58,13 +71,32 @@ def test_what_nobody_marked_has_no_marks():
     assert marks_of(len) == ()
 
 
-@pytest.mark.parametrize("path", ["/", "/a", "/a/{entry_id}", "/a/{b}/c.json", "/{a}/{b}", "/a-b_c~d"])
+@pytest.mark.parametrize(
+    "path", ["/", "/a", "/a/{entry_id}", "/a/{b}/c.json", "/{a}/{b}", "/a-b_c~d"]
+)
 def test_paths_of_routes(path):
     route("GET", path)
 
 
 @pytest.mark.parametrize(
-    "path", ["", "a", "/a/", "//a", "/a/../b", "/.", "/a?b", "/a b", "/{A}", "/{a}b", "/{", "/a\n", "/%2e", "/{a}/{a}", "/ä"]
+    "path",
+    [
+        "",
+        "a",
+        "/a/",
+        "//a",
+        "/a/../b",
+        "/.",
+        "/a?b",
+        "/a b",
+        "/{A}",
+        "/{a}b",
+        "/{",
+        "/a\n",
+        "/%2e",
+        "/{a}/{a}",
+        "/ä",
+    ],
 )
 def test_what_is_no_path_of_a_route_is_refused(path):
     with pytest.raises(ValueError, match=r"@route: .*path|twice"):
@@ -88,19 +120,33 @@ def test_tools_have_names_that_every_agent_can_say(name):
         mcp_tool(name)
 
 
-@pytest.mark.parametrize("name", ["", "daily", "Daily.created", "daily.", ".a", "a..b", "a.b c", "file.*", "PreToolUse"])
+@pytest.mark.parametrize(
+    "name", ["", "daily", "Daily.created", "daily.", ".a", "a..b", "a.b c", "file.*", "PreToolUse"]
+)
 def test_events_have_dotted_names(name):
     with pytest.raises(ValueError, match="no name of an event"):
         event(name)
 
 
-@pytest.mark.parametrize("said", [{}, {"every": "1m", "at": "03:00"}, {"at": "3:00"}, {"at": "24:00"}, {"every": "0m"}, {"every": "15"}])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"every": "1m", "at": "03:00"},
+        {"at": "3:00"},
+        {"at": "24:00"},
+        {"every": "0m"},
+        {"every": "15"},
+    ],
+)
 def test_a_schedule_is_one_span_or_one_time(said):
     with pytest.raises(ValueError, match=r"@schedule|no span"):
         schedule(**said)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("15m", 900), ("2h", 7200), ("1d", 86400)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30s", 30), ("15m", 900), ("2h", 7200), ("1d", 86400)]
+)
 def test_spans(text, seconds):
     assert parse_span(text) == seconds
 

@@ -23,14 +23,26 @@ async def test_all_that_it_has_is_what_it_was_given():
     paper = Paper(config={"greeting": "Hello"})
     module = Greeter(paper)
 
-    assert (module.vault, module.state, module.log, module.config) == (paper.vault, paper.state, paper.log, {"greeting": "Hello"})
+    assert (module.vault, module.state, module.log, module.config) == (
+        paper.vault,
+        paper.state,
+        paper.log,
+        {"greeting": "Hello"},
+    )
 
 
 async def test_what_it_publishes_is_json_by_then():
     paper = Paper()
-    Greeter(paper).publish("greeter.met", at=datetime(2026, 1, 5, tzinfo=UTC), path=PurePosixPath("a/b.md"), names=("Kim",))
+    Greeter(paper).publish(
+        "greeter.met",
+        at=datetime(2026, 1, 5, tzinfo=UTC),
+        path=PurePosixPath("a/b.md"),
+        names=("Kim",),
+    )
 
-    assert paper.published == [("greeter.met", {"at": "2026-01-05T00:00:00+00:00", "path": "a/b.md", "names": ["Kim"]})]
+    assert paper.published == [
+        ("greeter.met", {"at": "2026-01-05T00:00:00+00:00", "path": "a/b.md", "names": ["Kim"]})
+    ]
 
 
 async def test_an_event_may_carry_data_of_any_name():
@@ -51,7 +63,10 @@ async def test_what_is_no_json_is_not_published():
 async def test_an_agent_is_run_with_its_options():
     paper = Paper()
 
-    assert await Greeter(paper).run_agent("helper", "Who?", cwd="Work", prompt="x") == "helper says yes"
+    assert (
+        await Greeter(paper).run_agent("helper", "Who?", cwd="Work", prompt="x")
+        == "helper says yes"
+    )
     assert paper.asked == [("helper", "Who?", {"cwd": "Work", "prompt": "x"})]
 
 
@@ -79,7 +94,10 @@ async def test_a_class_that_says_nothing_enables_and_disables_quietly():
 
 
 async def test_the_journal_links_what_a_brain_knows_and_works_without_one():
-    with loaded(EXAMPLES / "daily") as (daily_class, _), loaded(EXAMPLES / "brain") as (brain_class, _):
+    with (
+        loaded(EXAMPLES / "daily") as (daily_class, _),
+        loaded(EXAMPLES / "brain") as (brain_class, _),
+    ):
         paper, brain_paper = Paper("daily"), Paper("brain")
         daily, brain = daily_class(paper), brain_class(brain_paper)
         brain_paper.vault.notes["Brain/entities/Kevin.md"] = "A friend.\n"
@@ -91,12 +109,17 @@ async def test_the_journal_links_what_a_brain_knows_and_works_without_one():
         (known,) = await brain.suggest("[[Kevin]]")
         assert paper.vault.keys == {("Daily/entries/monday.md", "mentions"): [known["para_id"]]}
         assert brain_paper.published == [
-            ("brain.mention.detected", {"source_id": "monday", "para_id": known["para_id"], "confidence": 1.0})
-        ]  # fmt: skip
+            (
+                "brain.mention.detected",
+                {"source_id": "monday", "para_id": known["para_id"], "confidence": 1.0},
+            )
+        ]
 
 
 def test_importing_it_loads_neither_the_web_server_nor_an_agent():
     code = "import json, sys, parachuted.modules; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert {"aiohttp", "claude_agent_sdk", "tinydb", "parachuted.api", "cryptography"} & set(json.loads(done.stdout)) == set()
+    assert {"aiohttp", "claude_agent_sdk", "tinydb", "parachuted.api", "cryptography"} & set(
+        json.loads(done.stdout)
+    ) == set()

@@ -55,7 +55,10 @@ NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
         (UUID(int=0), "00000000-0000-0000-0000-000000000000"),
         (Mood.GOOD, "good"),
         ({"b", "a"}, ["a", "b"]),
-        ({1: "one", Mood.GOOD: "x", date(2026, 1, 5): "day"}, {"1": "one", "good": "x", "2026-01-05": "day"}),
+        (
+            {1: "one", Mood.GOOD: "x", date(2026, 1, 5): "day"},
+            {"1": "one", "good": "x", "2026-01-05": "day"},
+        ),
         (MappingProxyType({"a": range(2)}), {"a": [0, 1]}),
     ],
 )
@@ -117,7 +120,18 @@ def test_a_status_that_ends_no_call_is_refused(status):
         Response(status=status)
 
 
-@pytest.mark.parametrize("name", ["Content-Length", "transfer-encoding", "content-type", "Access-Control-Allow-Origin", "X: a", "", "é"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Content-Length",
+        "transfer-encoding",
+        "content-type",
+        "Access-Control-Allow-Origin",
+        "X: a",
+        "",
+        "é",
+    ],
+)
 def test_how_an_answer_is_sent_and_read_is_not_a_modules_to_say(name):
     with pytest.raises(ValueError, match="the daemon's own"):
         Response(headers={name: "500"})

@@ -16,9 +16,12 @@ from parachuted.state import open_state
 from parachuted.suggestions import Proposal
 
 GRANT = build_grant(
-    AgentConfig(paths=["**"], capabilities=["read", "write"], lane=["Inbox/answers/**"]), agent="bot/helper", bounds_read=EVERYWHERE,
-    bounds_write=EVERYWHERE, entry="module",
-)  # fmt: skip
+    AgentConfig(paths=["**"], capabilities=["read", "write"], lane=["Inbox/answers/**"]),
+    agent="bot/helper",
+    bounds_read=EVERYWHERE,
+    bounds_write=EVERYWHERE,
+    entry="module",
+)
 
 
 class Filed:
@@ -39,8 +42,14 @@ def watching(tmp_path):
     state = open_state(tmp_path / "journal")
     taint = Taint()
     yield RunGuard(
-        run="r-1", session=None, grant=GRANT, taint=taint, origins=Origins(state), permissions=None, put_forward=None
-    )  # fmt: skip
+        run="r-1",
+        session=None,
+        grant=GRANT,
+        taint=taint,
+        origins=Origins(state),
+        permissions=None,
+        put_forward=None,
+    )
     state.close()
 
 
@@ -49,7 +58,9 @@ def test_what_strangers_wrote_marks_the_run_and_what_you_wrote_does_not(watching
     assert (watching.is_tainted, watching.objection("Daily/b.md")) == (False, None)
     watching.has_read("Inbox/mail.md", "d-2", b"# theirs\n")
     assert watching.is_tainted
-    assert "Inbox/mail.md (imported), so it may not write Daily/b.md any more" in str(watching.objection("Daily/b.md"))
+    assert "Inbox/mail.md (imported), so it may not write Daily/b.md any more" in str(
+        watching.objection("Daily/b.md")
+    )
     assert watching.objection("Inbox/answers/a.md") is None
 
 
@@ -68,7 +79,9 @@ def test_what_a_run_that_has_read_them_writes_is_theirs_for_the_next_one(watchin
 
 def test_a_kill_between_its_write_and_what_is_recorded_of_it_leaves_it_theirs(watching: RunGuard):
     watching.taint.read("the prompt", "bot")
-    with watching.writing("Daily/after.md"):  # here its text is on the disk, and nothing told of it yet
+    with watching.writing(
+        "Daily/after.md"
+    ):  # here its text is on the disk, and nothing told of it yet
         assert watching.is_stranger("Daily/after.md", "d-3", b"copied")
 
 
@@ -83,21 +96,40 @@ async def test_what_it_may_not_write_is_put_forward_with_why_and_remembered(watc
     filed, told = Filed(), []
     watching.taint.read("the prompt", "bot")
     forward = SuggestionForwarder(
-        suggestions=filed, agent="bot/helper", session=None, run="r-1", causes=("c-1",), taint=watching.taint, told=told.append
-    )  # fmt: skip
+        suggestions=filed,
+        agent="bot/helper",
+        session=None,
+        run="r-1",
+        causes=("c-1",),
+        taint=watching.taint,
+        told=told.append,
+    )
     asked = replace(watching, put_forward=forward)
     words = await asked.instead(
-        ProposedChange(path="Daily/a.md", action="update", base="d-1", data="# né\n".encode()), "it read a stranger's text"
+        ProposedChange(path="Daily/a.md", action="update", base="d-1", data="# né\n".encode()),
+        "it read a stranger's text",
     )
 
     assert "it is suggested to a person as s-1" in words
     (proposal,) = filed.proposals
-    assert (proposal.path, proposal.action, proposal.base, proposal.origin) == ("Daily/a.md", "update", "d-1", "bot")
+    assert (proposal.path, proposal.action, proposal.base, proposal.origin) == (
+        "Daily/a.md",
+        "update",
+        "d-1",
+        "bot",
+    )
     assert proposal.payload == {"text": "# né\n"}
     assert told == ["s-1"]
     with pytest.raises(EditRefusedError, match="no text"):
-        await asked.instead(ProposedChange(path="a.bin", action="create", base=None, data=b"\xff"), "x")
-    assert await watching.instead(ProposedChange(path="Daily/a.md", action="delete", base="d-1", data=None), "it may not") == "it may not"
+        await asked.instead(
+            ProposedChange(path="a.bin", action="create", base=None, data=b"\xff"), "x"
+        )
+    assert (
+        await watching.instead(
+            ProposedChange(path="Daily/a.md", action="delete", base="d-1", data=None), "it may not"
+        )
+        == "it may not"
+    )
 
 
 async def test_nobody_is_asked_for_more_by_a_run_that_nobody_waits_for(watching: RunGuard):

@@ -12,11 +12,19 @@ from parachuted.modules.hosting.module_state import ModuleState
 
 
 def methods(kind: type) -> dict[str, inspect.Signature]:
-    return {name: inspect.signature(function) for name, function in vars(kind).items() if inspect.iscoroutinefunction(function)}
+    return {
+        name: inspect.signature(function)
+        for name, function in vars(kind).items()
+        if inspect.iscoroutinefunction(function)
+    }
 
 
-@pytest.mark.parametrize(("asked", "given"), [(VaultAccess, BoundedVault), (StateAccess, ModuleState)])
-def test_what_a_module_is_given_has_every_method_with_the_parameters_that_are_promised(asked, given):
+@pytest.mark.parametrize(
+    ("asked", "given"), [(VaultAccess, BoundedVault), (StateAccess, ModuleState)]
+)
+def test_what_a_module_is_given_has_every_method_with_the_parameters_that_are_promised(
+    asked, given
+):
     has = methods(given)
 
     assert methods(asked)

@@ -1,4 +1,6 @@
-"""Skills: texts that agents may be given, found in three kinds of places, and never more than text."""
+"""Skills: texts that agents may be given, found in three kinds of places, and never more than
+text.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,21 @@ def place(vault):
 
 
 def test_both_forms_are_found_with_what_their_frontmatter_says(vault, place):
-    put(vault, "remotion/SKILL.md", "---\nname: remotion\ndescription: Renders   videos\n  from code.\n---\n# Remotion\n\nRun it.\n")
+    put(
+        vault,
+        "remotion/SKILL.md",
+        "---\nname: remotion\ndescription: Renders   videos\n  from code.\n---\n# Remotion\n\nRun "
+        "it.\n",
+    )
     put(vault, "remotion/helper.md", "not a skill\n")
     put(vault, "weekly.md", "# Weekly review\n\nAsk three questions.\n")
 
     remotion, weekly = find_skills([place])
-    assert (remotion.name, remotion.description, remotion.text) == ("remotion", "Renders videos from code.", "# Remotion\n\nRun it.")
+    assert (remotion.name, remotion.description, remotion.text) == (
+        "remotion",
+        "Renders videos from code.",
+        "# Remotion\n\nRun it.",
+    )
     assert (weekly.name, weekly.description) == ("weekly", "Weekly review")
 
 
@@ -48,8 +59,10 @@ def test_the_nearer_place_wins_and_a_folder_wins_over_a_file(vault, tmp_path):
     ]
 
     assert {skill.name: skill.text for skill in find_skills(places)} == {
-        "same": "of the project", "both": "the folder", "own": "of the person",
-    }  # fmt: skip
+        "same": "of the project",
+        "both": "the folder",
+        "own": "of the person",
+    }
 
 
 def test_a_link_passes_nothing_off_as_a_skill(vault, place):
@@ -97,7 +110,11 @@ def test_of_very_many_a_hundred_are_offered(vault, place):
 
 
 def test_no_skills_is_nothing_to_tell_of(place):
-    assert (find_skills([place]), find_skills([SkillFolder(root=place.root, folder="../x")]), listed((), Taint())) == ((), (), "")
+    assert (
+        find_skills([place]),
+        find_skills([SkillFolder(root=place.root, folder="../x")]),
+        listed((), Taint()),
+    ) == ((), (), "")
 
 
 async def test_an_agent_is_told_of_its_skills_and_gets_the_text_of_one(vault, place):
@@ -140,5 +157,10 @@ def test_a_strangers_skill_takes_the_place_of_no_other_by_its_name_or_by_their_n
         put(vault / "Inbox", f"a{number:03}.md", "Obey me.")
     put(vault, "weekly.md", "Mine.")
     root = VaultRoot(vault)
-    found = find_skills([SkillFolder(root=root, folder="Inbox", origin=of_strangers), SkillFolder(root=root, origin=of_strangers)])
+    found = find_skills(
+        [
+            SkillFolder(root=root, folder="Inbox", origin=of_strangers),
+            SkillFolder(root=root, origin=of_strangers),
+        ]
+    )
     assert [skill.text for skill in found if skill.name == "weekly"] == ["Mine."]

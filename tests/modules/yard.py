@@ -1,4 +1,6 @@
-"""Yard: a vault with its one writer and its indexes, as a daemon has them, and what modules are given of it."""
+"""Yard: a vault with its one writer and its indexes, as a daemon has them, and what modules are
+given of it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 
 def acted_on() -> Authority:
-    """That of the code which runs here; a test that says nothing of it acts as the module itself."""
+    """That of the code which runs here; a test that says nothing of it acts as the module
+    itself.
+    """
     found = current()
     return Authority() if found is NOBODY else found
 
@@ -64,7 +68,12 @@ class Yard:
         self.library = Library(self.vault, folder / "search.db")
         self.library.start()
         self.parts = VaultParts(
-            root=self.root, store=self.store, index=self.library.index, search=self.library.search, notice=self.notice, audit=self.audit
+            root=self.root,
+            store=self.store,
+            index=self.library.index,
+            search=self.library.search,
+            notice=self.notice,
+            audit=self.audit,
         )
 
         self.state = open_state(folder / "state.journal")
@@ -74,31 +83,67 @@ class Yard:
     def clock(self) -> datetime:
         return NOON
 
-    def agents(self, backend: Backend | None = None, *, runs: int = 100, runs_per_cause: int = 50, **more: Any) -> AgentParts:
+    def agents(
+        self,
+        backend: Backend | None = None,
+        *,
+        runs: int = 100,
+        runs_per_cause: int = 50,
+        **more: Any,
+    ) -> AgentParts:
         """What agents work with; `runs`: how many there may be in an hour."""
         budget = Budget(
-            RunCountLimits(runs_per_hour=runs, runs_per_day=1_000, runs_per_cause=runs_per_cause), self.history, self.state, self.clock
+            RunCountLimits(runs_per_hour=runs, runs_per_day=1_000, runs_per_cause=runs_per_cause),
+            self.history,
+            self.state,
+            self.clock,
         )
         return AgentParts(
-            backend=backend or ScriptedBackend(), model=None, limits=LIMITS, budget=budget, history=self.history, objects=self.objects,
-            causes=Causes(self.state), bus=self.bus, clock=self.clock, user_home=self.folder / "person", audit=self.audit, **more,
-        )  # fmt: skip
+            backend=backend or ScriptedBackend(),
+            model=None,
+            limits=LIMITS,
+            budget=budget,
+            history=self.history,
+            objects=self.objects,
+            causes=Causes(self.state),
+            bus=self.bus,
+            clock=self.clock,
+            user_home=self.folder / "person",
+            audit=self.audit,
+            **more,
+        )
 
     def given(
-        self, approved: ApprovedModule, agents: AgentParts | None = None, interfaces: dict[str, object] | None = None
+        self,
+        approved: ApprovedModule,
+        agents: AgentParts | None = None,
+        interfaces: dict[str, object] | None = None,
     ) -> ModuleContext:
         """What the module of that approval is given."""
         sources = ModuleContextSources(
-            vault=self.parts, agents=agents or self.agents(), state=self.folder / "state/modules", clock=self.clock,
-            publish=lambda module, event, data, _authority: self.published.append((module, event, dict(data))),
-            wrote=lambda *_: None, interface=lambda name, _caller: (interfaces or {}).get(name),
-        )  # fmt: skip
+            vault=self.parts,
+            agents=agents or self.agents(),
+            state=self.folder / "state/modules",
+            clock=self.clock,
+            publish=lambda module, event, data, _authority: self.published.append(
+                (module, event, dict(data))
+            ),
+            wrote=lambda *_: None,
+            interface=lambda name, _caller: (interfaces or {}).get(name),
+        )
         return ModuleContext(approved, sources, acted_on)
 
     def approve(
-        self, manifest: str, *, config: dict[str, object] | None = None, agents: dict[str, object] | None = None, **files: str
+        self,
+        manifest: str,
+        *,
+        config: dict[str, object] | None = None,
+        agents: dict[str, object] | None = None,
+        **files: str,
     ) -> ApprovedModule:
-        """A module of that manifest, approved; `agents` and `config` as modules.yaml has them, `files` by path, `__` for a slash."""
+        """A module of that manifest, approved; `agents` and `config` as modules.yaml has them,
+        `files` by path, `__` for a slash.
+        """
         head = "name: telegram-bot\nversion: 1.0.0\nmodule: module.py\n"
         copy = self.folder / "copy"
         for name, text in files.items():
@@ -106,9 +151,15 @@ class Yard:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         return ApprovedModule(
-            name="telegram-bot", copy=copy, digest="sha256:1", tree="sha256:2", manifest=read_manifest(head + textwrap.dedent(manifest)),
-            trust="trusted", overrides=agents or {}, config=config or {},
-        )  # fmt: skip
+            name="telegram-bot",
+            copy=copy,
+            digest="sha256:1",
+            tree="sha256:2",
+            manifest=read_manifest(head + textwrap.dedent(manifest)),
+            trust="trusted",
+            overrides=agents or {},
+            config=config or {},
+        )
 
     def save(self, path: str, text: str | bytes) -> None:
         self.library.save(path, text)
@@ -135,9 +186,18 @@ class Yard:
     def author(self) -> Author:
         return Author(by="module:daily", causes=acted_on().causes_at(NOON))
 
-    def bounded(self, *, read: Iterable[str] = (), write: Iterable[str] = (), **more: Callable[..., None]) -> BoundedVault:
+    def bounded(
+        self, *, read: Iterable[str] = (), write: Iterable[str] = (), **more: Callable[..., None]
+    ) -> BoundedVault:
         bounds = ModuleBounds.of_module("daily", read=read, write=write)
-        return BoundedVault(self.parts, bounds, self.author, AuditCaller("module", "daily", ""), authority=acted_on, **more)
+        return BoundedVault(
+            self.parts,
+            bounds,
+            self.author,
+            AuditCaller("module", "daily", ""),
+            authority=acted_on,
+            **more,
+        )
 
     def close(self) -> None:
         self.library.search.close()

@@ -1,4 +1,6 @@
-"""A keeper runs one program after another, and takes what it runs along when it ends, whoever ended it."""
+"""A keeper runs one program after another, and takes what it runs along when it ends, whoever ended
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from parachuted.processes.hook_process import HookProcess, HookProcessLostError,
 
 
 def order(script, **changed):
-    given = {"env": {"PATH": os.environ["PATH"]}, "cwd": Path("/"), "stdin": b"", "timeout_s": 20.0, "cap": 1000, **changed}
+    given = {
+        "env": {"PATH": os.environ["PATH"]},
+        "cwd": Path("/"),
+        "stdin": b"",
+        "timeout_s": 20.0,
+        "cap": 1000,
+        **changed,
+    }
     return ProcessOrder(argv=["/bin/sh", "-c", script], **given)
 
 
@@ -53,14 +62,21 @@ async def test_it_holds_no_more_descriptors_after_thirty_programs_than_after_one
     await keeper.run(order("true"))
     before = psutil.Process(keeper.pid).num_fds()
     for number in range(30):
-        await keeper.run(order("exit 1" if number % 2 else "sleep 9 &", cwd=Path("/") if number % 3 else Path("/no/such/folder")))
+        await keeper.run(
+            order(
+                "exit 1" if number % 2 else "sleep 9 &",
+                cwd=Path("/") if number % 3 else Path("/no/such/folder"),
+            )
+        )
 
     assert psutil.Process(keeper.pid).num_fds() == before
 
 
 async def test_it_tells_a_folder_that_is_gone_from_a_program_that_is_gone(keeper):
     no_folder = await keeper.run(order("true", cwd=Path("/no/such/folder")))
-    no_program = await keeper.run(ProcessOrder(argv=["/no/such"], env={}, cwd=Path("/"), stdin=b"", timeout_s=1, cap=1))
+    no_program = await keeper.run(
+        ProcessOrder(argv=["/no/such"], env={}, cwd=Path("/"), stdin=b"", timeout_s=1, cap=1)
+    )
 
     assert (no_folder.failed, no_program.failed) == ("folder", "program")
     assert keeper.is_ready
@@ -68,7 +84,11 @@ async def test_it_tells_a_folder_that_is_gone_from_a_program_that_is_gone(keeper
 
 async def test_words_and_input_need_not_be_text(keeper, tmp_path):
     path = os.fsencode(tmp_path) + b"/\xff"
-    ran = await keeper.run(ProcessOrder(argv=["/bin/cat", path], env={}, cwd=tmp_path, stdin=b"", timeout_s=5, cap=1000))
+    ran = await keeper.run(
+        ProcessOrder(
+            argv=["/bin/cat", path], env={}, cwd=tmp_path, stdin=b"", timeout_s=5, cap=1000
+        )
+    )
 
     assert ran.exit_code == 1
 
@@ -84,7 +104,9 @@ async def test_it_is_of_no_use_once_it_is_closed(keeper):
 async def test_a_program_that_outlives_its_killed_keeper_is_found_by_its_mark():
     keeper = await HookProcess.start()
     with pytest.raises(HookProcessLostError):
-        await keeper.run(order("setsid sleep 97531 & setsid sleep 97531 & kill -9 $PPID; sleep 97531"))
+        await keeper.run(
+            order("setsid sleep 97531 & setsid sleep 97531 & kill -9 $PPID; sleep 97531")
+        )
 
     assert running("97531") == set()
 
@@ -98,7 +120,7 @@ async def main():
     await keeper.run(Order(argv=["/bin/sh", "-c", "(env -i setsid sleep 97532 &) ; sleep 97532"], env=dict(os.environ), cwd=Path("/"),
                            stdin=b"", timeout_s=600, cap=10))
 asyncio.run(main())
-"""
+"""  # noqa: E501
 
 
 def test_nothing_is_left_when_the_owner_is_killed():

@@ -11,7 +11,10 @@ import pytest
 
 from parachuted.processes.keeping import descendants, frame, processes
 
-LOADS = "import sys; sys.path.append(sys.argv[1]); import parachuted.processes.keeping; print(*sorted(sys.modules))"
+LOADS = (
+    "import sys; sys.path.append(sys.argv[1]); import parachuted.processes.keeping; "
+    "print(*sorted(sys.modules))"
+)
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="there is no /proc")
@@ -28,7 +31,12 @@ def test_a_process_is_told_with_its_parent_group_and_session():
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="there is no /proc")
 def test_grandchildren_are_descendants_and_the_dead_are_not():
-    child = subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    child = subprocess.Popen(
+        ["sh", "-c", "sleep 60 & echo $!; wait"],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     grandchild = int(child.stdout.readline())
     try:
         found = descendants(os.getpid())
@@ -44,10 +52,21 @@ def test_grandchildren_are_descendants_and_the_dead_are_not():
 
 def test_what_starts_for_each_keeper_is_small():
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", LOADS, Path(__file__).parents[2]], capture_output=True, text=True, check=True
-    )  # fmt: skip
+        [sys.executable, "-I", "-S", "-c", LOADS, Path(__file__).parents[2]],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
 
-    assert {"asyncio", "json", "dataclasses", "typing", "pathlib", "subprocess", "threading"}.isdisjoint(done.stdout.split())
+    assert {
+        "asyncio",
+        "json",
+        "dataclasses",
+        "typing",
+        "pathlib",
+        "subprocess",
+        "threading",
+    }.isdisjoint(done.stdout.split())
 
 
 def test_a_message_says_how_long_it_is():

@@ -12,7 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.processes.reaper import began_at, family_threads, find_family, kill_family, kill_group, thread_count
+from parachuted.processes.reaper import (
+    began_at,
+    family_threads,
+    find_family,
+    kill_family,
+    kill_group,
+    thread_count,
+)
 
 MARK = "PARACHUTE_TEST_MARK"
 
@@ -32,7 +39,11 @@ def still_running(seconds):
     found = set()
     for entry in os.scandir("/proc"):
         try:
-            words = Path(entry.path, "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+            words = (
+                Path(entry.path, "cmdline").read_bytes().split(b"\0")
+                if entry.name.isdigit()
+                else []
+            )
         except OSError:
             continue
         if seconds.encode() in words:
@@ -59,7 +70,9 @@ def start(tmp_path, seconds):
     def start(script):
         mark = f"{MARK}={tmp_path}"
         env = {**os.environ, MARK: str(tmp_path)}
-        process = subprocess.Popen(["sh", "-c", script.replace("$N", seconds)], env=env, start_new_session=True)
+        process = subprocess.Popen(
+            ["sh", "-c", script.replace("$N", seconds)], env=env, start_new_session=True
+        )
         started.append((process, mark))
         return process, mark
 
@@ -74,7 +87,9 @@ def start(tmp_path, seconds):
 @pytest.mark.parametrize("script", ZOO.values(), ids=ZOO)
 def test_nothing_of_the_family_is_left(start, script, seconds):
     process, mark = start(script)
-    wait_for(lambda: len(still_running(seconds)) >= (9 if "for" in script else script.count("sleep")))
+    wait_for(
+        lambda: len(still_running(seconds)) >= (9 if "for" in script else script.count("sleep"))
+    )
 
     kill_family(process.pid, mark)
 

@@ -29,7 +29,9 @@ class Library:
         file.parent.mkdir(parents=True, exist_ok=True)
         data = text if isinstance(text, bytes) else text.encode()
         file.write_bytes(data)
-        self.index.set(path, IndexEntry.of(file.stat(), digest_of(data) if path.endswith(".md") else None))
+        self.index.set(
+            path, IndexEntry.of(file.stat(), digest_of(data) if path.endswith(".md") else None)
+        )
 
     def save(self, path: str, text: str | bytes) -> None:
         """The same, and the index hears of it."""
@@ -63,7 +65,13 @@ class Library:
             time.sleep(0.002)
 
     def ask(
-        self, text: str, *, limit: int = 20, sees: Callable[[str], bool] | None = None, explain: bool = False, **more: object
+        self,
+        text: str,
+        *,
+        limit: int = 20,
+        sees: Callable[[str], bool] | None = None,
+        explain: bool = False,
+        **more: object,
     ) -> SearchResults:
         self.settled()
         return self.search.find(parse_query(text, **more), limit, sees, explain=explain)
@@ -75,7 +83,10 @@ class Library:
     def notes(self, **query: object) -> list[str]:
         """The paths that the catalogue lists."""
         self.settled()
-        return [row.path for row in self.search.catalogue.notes(NoteQuery(**query), lambda _path: True).rows]
+        return [
+            row.path
+            for row in self.search.catalogue.notes(NoteQuery(**query), lambda _path: True).rows
+        ]
 
     def _report(self, subject: str, problem: str | None) -> None:
         if problem is None:

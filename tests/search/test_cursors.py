@@ -10,7 +10,17 @@ def test_a_cursor_holds_its_values():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "é", "!!!!", "bnVsbA", write_cursor("path", 1, "x"), write_cursor("title", "1", "x"), write_cursor("title")]
+    "text",
+    [
+        "",
+        "x",
+        "é",
+        "!!!!",
+        "bnVsbA",
+        write_cursor("path", 1, "x"),
+        write_cursor("title", "1", "x"),
+        write_cursor("title"),
+    ],
 )
 def test_what_is_no_cursor_of_that_list_is_refused(text):
     with pytest.raises(ValueError, match="cursor"):

@@ -66,7 +66,9 @@ def test_one_that_is_deleted_while_it_is_open_is_made_anew(library: Library):
 def test_reading_ends_when_its_time_is_up(library: Library):
     library.save("a.md", "beans")
     library.settled()
-    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    endless = (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    )
 
     with pytest.raises(StorageFailedError), library.search._database.reading(0.05) as connection:
         connection.execute(endless).fetchone()

@@ -17,7 +17,9 @@ YEAR_S = 365 * 86_400
 def test_a_title_counts_more_than_a_heading_and_that_more_than_the_text(library: Library):
     library.save("body.md", "# Other\n\nBeans and beans, beans or beans: a word on them.\n")
     library.save("heading.md", "# Other\n\n## Beans\n\nA word on this and that, and much else.\n")
-    library.save("title.md", "---\ntitle: All on beans\n---\nA word on this and that, and much else.\n")
+    library.save(
+        "title.md", "---\ntitle: All on beans\n---\nA word on this and that, and much else.\n"
+    )
 
     assert library.find("beans") == ["title.md", "heading.md", "body.md"]
 
@@ -51,13 +53,25 @@ def test_words_phrases_beginnings_and_what_is_left_out(library: Library):
 
 
 def test_tags_paths_and_keys(library: Library):
-    library.save("Projects/garden/plan.md", "---\ntags: [home/balcony]\nstatus: In Progress\nauthor: Zoë Smith\n---\nbeans #wip\n")
+    library.save(
+        "Projects/garden/plan.md",
+        "---\ntags: [home/balcony]\nstatus: In Progress\nauthor: Zoë Smith\n---\nbeans #wip\n",
+    )
     library.save("Projects/house/plan.md", "---\nstatus: done\n---\nbeans\n")
 
-    assert library.find("tag:home") == library.find("tag:#home/balcony") == library.find("tag:bal*") == ["Projects/garden/plan.md"]
+    assert (
+        library.find("tag:home")
+        == library.find("tag:#home/balcony")
+        == library.find("tag:bal*")
+        == ["Projects/garden/plan.md"]
+    )
     assert library.find("tag:wip beans") == ["Projects/garden/plan.md"]
     assert library.find("path:projects/gar") == ["Projects/garden/plan.md"]
-    assert library.find('status:"in progress"') == library.find("author:zoe") == ["Projects/garden/plan.md"]
+    assert (
+        library.find('status:"in progress"')
+        == library.find("author:zoe")
+        == ["Projects/garden/plan.md"]
+    )
     assert len(library.find("status:")) == 2
     assert library.find("beans -status:done") == ["Projects/garden/plan.md"]
     assert library.find("title:plan status:done") == ["Projects/house/plan.md"]
@@ -84,7 +98,13 @@ def test_emoji_are_words(library: Library):
     library.save("a.md", "---\nmood: 🎉\n---\nparty🎉🎉time")
     library.save("b.md", "done ✅ and 👍🏽")
 
-    assert library.find("🎉") == library.find("party") == library.find("mood:🎉") == library.find("🎉🎉") == ["a.md"]
+    assert (
+        library.find("🎉")
+        == library.find("party")
+        == library.find("mood:🎉")
+        == library.find("🎉🎉")
+        == ["a.md"]
+    )
     assert library.find("✅") == library.find("👍") == ["b.md"]
 
 
@@ -134,8 +154,12 @@ def test_who_sees_little_gets_as_many_as_who_sees_all(shut: Library):
     assert all(path.startswith("open/") for path in found)
 
 
-@pytest.mark.parametrize("query", ["vaultcode", "xq7*", '"vaultcode is xq7"', "title:xq7", "xq7 vaultcode -beans"])
-def test_what_others_notes_say_changes_no_score_and_no_order_of_who_does_not_see_them(library: Library, query):
+@pytest.mark.parametrize(
+    "query", ["vaultcode", "xq7*", '"vaultcode is xq7"', "title:xq7", "xq7 vaultcode -beans"]
+)
+def test_what_others_notes_say_changes_no_score_and_no_order_of_who_does_not_see_them(
+    library: Library, query
+):
     def asked() -> list[tuple[str, float]]:
         found = library.ask(query, limit=20, sees=lambda path: path.startswith("open/"))
         return [(hit.path, round(hit.why.score, 4)) for hit in found.hits]
@@ -164,10 +188,18 @@ def test_of_a_common_word_not_all_are_ranked_but_those_with_it_in_their_title_ar
     assert found.hits[0].path == "target.md"
 
 
-def test_of_a_word_in_most_notes_those_with_it_in_their_title_come_first_then_the_freshest(shut: Library):
+def test_of_a_word_in_most_notes_those_with_it_in_their_title_come_first_then_the_freshest(
+    shut: Library,
+):
     for number in range(2_100):
-        shut.write(f"{number}.md", f"# {'Beans in soup' if 500 <= number < 800 else 'Other'} {number}\n\n{'beans ' * (number % 5 + 1)}")
-        shut.index.set(f"{number}.md", shut.index.get(f"{number}.md")._replace(mtime_ns=number * 10**9))
+        shut.write(
+            f"{number}.md",
+            f"# {'Beans in soup' if 500 <= number < 800 else 'Other'} "
+            f"{number}\n\n{'beans ' * (number % 5 + 1)}",
+        )
+        shut.index.set(
+            f"{number}.md", shut.index.get(f"{number}.md")._replace(mtime_ns=number * 10**9)
+        )
     shut.write("beans.md", "# Beans\n\nbeans\n")
     shut.index.set("beans.md", shut.index.get("beans.md")._replace(mtime_ns=501 * 10**9))
     shut.start()
@@ -208,7 +240,12 @@ def test_hostile_queries_are_bounded_in_time(shut: Library):
     for number in range(1_500):
         shut.write(f"{number}.md", "alpha beta gamma " * 40)
     shut.start()
-    for text in ('"' + "alpha beta gamma " * 50 + '"', "alpha " * 30, "al* be* ga* " * 10, "-alpha beta " * 15):
+    for text in (
+        '"' + "alpha beta gamma " * 50 + '"',
+        "alpha " * 30,
+        "al* be* ga* " * 10,
+        "-alpha beta " * 15,
+    ):
         begun = time.perf_counter()
         shut.find(text)
         assert time.perf_counter() - begun < 2, text

@@ -18,7 +18,10 @@ def shelf(tmp_path):
 
 def rows(shelf: IndexTables) -> list[int]:
     tables = ("notes", "texts", "tags", "fields", "links", "others")
-    return [shelf._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables]  # noqa: S608
+    return [
+        shelf._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
+        for table in tables
+    ]
 
 
 def test_what_is_put_in_comes_out_without_a_rest(shelf: IndexTables):
@@ -27,7 +30,11 @@ def test_what_is_put_in_comes_out_without_a_rest(shelf: IndexTables):
     shelf.all_at_once(lambda: shelf.put_others(["p.png"]))
 
     assert rows(shelf) == [1, 1, 1, 1, 1, 1]
-    assert (shelf.known(), shelf.last_id(), shelf.digest("a.md")) == ({"a.md": (card.digest, 1.0)}, 7, card.digest)
+    assert (shelf.known(), shelf.last_id(), shelf.digest("a.md")) == (
+        {"a.md": (card.digest, 1.0)},
+        7,
+        card.digest,
+    )
     assert shelf._connection.execute("SELECT body FROM texts").fetchone() == (card.texts[2],)
 
     shelf.all_at_once(lambda: shelf.drop(["a.md", "p.png", "none.md"]))

@@ -27,8 +27,15 @@ def test_a_note_is_known_by_its_title_tags_fields_and_links():
 
     assert card.title == "Winter garden"
     assert card.tags == ("Plants", "home/balcony", "inline")
-    assert [(field.key, field.text, field.kind) for field in card.fields][-1] == ("rating", "4", "number")
-    assert [(link.kind, link.target) for link in card.links] == [("wiki", "Seeds"), ("embed", "pic.png")]
+    assert [(field.key, field.text, field.kind) for field in card.fields][-1] == (
+        "rating",
+        "4",
+        "number",
+    )
+    assert [(link.kind, link.target) for link in card.links] == [
+        ("wiki", "Seeds"),
+        ("embed", "pic.png"),
+    ]
     assert card.reason is None
 
 
@@ -59,7 +66,21 @@ def test_bytes_that_are_not_utf8_leave_the_rest_to_be_found():
 @given(
     st.lists(
         st.sampled_from(
-            ["# One", "## Two ##", "  ### Three #", "    # no", "#no", "#", "# a#", "#\tTab", "text", "", "- item", "####### no", "# C# ##"]
+            [
+                "# One",
+                "## Two ##",
+                "  ### Three #",
+                "    # no",
+                "#no",
+                "#",
+                "# a#",
+                "#\tTab",
+                "text",
+                "",
+                "- item",
+                "####### no",
+                "# C# ##",
+            ]
         )
     )
 )

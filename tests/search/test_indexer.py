@@ -11,7 +11,9 @@ from parachuted.vault import VaultRoot
 from tests.search.library import Library
 
 
-def test_what_is_there_before_is_found_and_what_is_saved_changed_moved_and_deleted_after(shut: Library):
+def test_what_is_there_before_is_found_and_what_is_saved_changed_moved_and_deleted_after(
+    shut: Library,
+):
     shut.write("old.md", "an old word: beans")
     shut.start()
     assert shut.find("beans") == ["old.md"]
@@ -55,7 +57,9 @@ def test_a_start_reads_only_what_differs(library: Library, monkeypatch):
     library.save("a.md", "beans")
     library.settled()
     read: list[str] = []
-    monkeypatch.setattr("parachuted.search.reader.make_card", lambda path, *_rest: read.append(path))
+    monkeypatch.setattr(
+        "parachuted.search.reader.make_card", lambda path, *_rest: read.append(path)
+    )
 
     library.restart()
 
@@ -76,11 +80,17 @@ def test_many_notes_are_all_found_the_freshest_with_the_greatest_ids(shut: Libra
     for number in range(700):
         shut.write(f"f{number % 7}/{number}.md", f"beans {number}")
         os.utime(shut.vault / f"f{number % 7}/{number}.md", (number + 1, number + 1))
-        shut.index.set(f"f{number % 7}/{number}.md", shut.index.get(f"f{number % 7}/{number}.md")._replace(mtime_ns=number))
+        shut.index.set(
+            f"f{number % 7}/{number}.md",
+            shut.index.get(f"f{number % 7}/{number}.md")._replace(mtime_ns=number),
+        )
     shut.start()
 
     with sqlite3.connect(shut.database) as database:
-        ids = [int(path.split(b"/")[1][:-3]) for (path,) in database.execute("SELECT path FROM notes ORDER BY id")]
+        ids = [
+            int(path.split(b"/")[1][:-3])
+            for (path,) in database.execute("SELECT path FROM notes ORDER BY id")
+        ]
     database.close()
     assert ids == sorted(ids)
     assert len(ids) == 700
@@ -116,12 +126,17 @@ def test_names_that_are_not_utf8_are_notes_too(library: Library):
     assert library.find("beans") == [os.fsdecode(b"caf\xe9.md")]
 
 
-def test_an_error_in_the_program_is_told_and_does_not_end_the_thread(library: Library, monkeypatch, caplog):
+def test_an_error_in_the_program_is_told_and_does_not_end_the_thread(
+    library: Library, monkeypatch, caplog
+):
     library.save("a.md", "# A\n")
     library.settled()
     monkeypatch.setattr("parachuted.search.indexer._PAUSE_S", 0.01)
     with monkeypatch.context() as patch:
-        patch.setattr("parachuted.search.index_tables.Shelf.put", Mock(side_effect=ValueError("a fault")))
+        patch.setattr(
+            "parachuted.search.index_tables.IndexTables.put",
+            Mock(side_effect=ValueError("a fault")),
+        )
         library.save("b.md", "# Bee\n")
         library.until(lambda: "ValueError" in library.problems.get("search.writing", ""))
 
@@ -130,8 +145,12 @@ def test_an_error_in_the_program_is_told_and_does_not_end_the_thread(library: Li
     assert "the search index was not brought up to date" in caplog.text
 
 
-def test_a_note_that_the_program_cannot_prepare_is_found_by_its_name_and_keeps_no_other_from_the_index(library: Library, monkeypatch):
-    monkeypatch.setattr("parachuted.search.indexed_note.links_in", Mock(side_effect=ValueError("a fault")))
+def test_a_note_that_the_program_cannot_prepare_is_found_by_its_name_and_keeps_no_other_from_the_index(  # noqa: E501
+    library: Library, monkeypatch
+):
+    monkeypatch.setattr(
+        "parachuted.search.indexed_note.links_in", Mock(side_effect=ValueError("a fault"))
+    )
     library.save("odd one.md", "[[beans]]")
     library.save("b.md", "beans")
 
@@ -151,7 +170,9 @@ def test_while_a_change_is_told_the_first_indexing_waits_but_not_for_ever(librar
         times_asked += 1
         return True
 
-    library.search = Search(library.database, VaultRoot(library.vault), library.index, Mock(), is_noticing=is_noticing)
+    library.search = Search(
+        library.database, VaultRoot(library.vault), library.index, Mock(), is_noticing=is_noticing
+    )
     library.start()
 
     assert len(library.find("beans")) == 5

@@ -9,8 +9,12 @@ from tests.search.library import Library
 
 @pytest.fixture
 def shelf(library: Library) -> Library:
-    library.save("a.md", "---\nrating: 10\ndue: 2026-03-01\nstatus: Done\npeople: [Ann, Bo]\n---\n# Zebra\n")
-    library.save("b.md", "---\nrating: 9.5\ndue: 2026-02-28T12:00:00Z\nstatus: open\n---\n# apple\n")
+    library.save(
+        "a.md", "---\nrating: 10\ndue: 2026-03-01\nstatus: Done\npeople: [Ann, Bo]\n---\n# Zebra\n"
+    )
+    library.save(
+        "b.md", "---\nrating: 9.5\ndue: 2026-02-28T12:00:00Z\nstatus: open\n---\n# apple\n"
+    )
     library.save("sub/c.md", "---\nrating: n/a\ntags: [home/garden]\n---\n# Mango\n")
     library.save("sub/d.md", "no frontmatter #home")
     return library
@@ -65,14 +69,23 @@ def test_notes_come_in_the_order_that_is_asked_for(shelf: Library, sort, order):
     assert shelf.notes(sort=sort) == order
     pages, after = [], None
     for _ in order:
-        page = shelf.search.catalogue.notes(NoteQuery(sort=sort, limit=1, after=after), lambda _path: True)
+        page = shelf.search.catalogue.notes(
+            NoteQuery(sort=sort, limit=1, after=after), lambda _path: True
+        )
         pages += [row.path for row in page.rows]
         after = page.next
     assert pages == order
 
 
 def test_no_value_stands_in_the_statement():
-    listing = make_listing(NoteQuery(sort="x'y", folder="a'b", tag="c'd", filters=(KeyFilter(key="e'f", op="eq", value="g'h"),)))
+    listing = make_listing(
+        NoteQuery(
+            sort="x'y",
+            folder="a'b",
+            tag="c'd",
+            filters=(KeyFilter(key="e'f", op="eq", value="g'h"),),
+        )
+    )
 
     assert not {"x'y", "a'b", "c'd", "e'f", "g'h"} & set(listing.sql("1").split())
     assert "'y" not in listing.sql("1")

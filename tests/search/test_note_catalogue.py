@@ -7,15 +7,28 @@ from tests.search.library import Library
 
 
 def test_a_note_is_told_with_all_that_is_known_of_it(library: Library):
-    library.save("a/b.md", "---\ntitle: Beans\ntags: [x, y]\npeople: [Ann, Bo]\nmore: {deep: 1}\n---\ntext")
+    library.save(
+        "a/b.md", "---\ntitle: Beans\ntags: [x, y]\npeople: [Ann, Bo]\nmore: {deep: 1}\n---\ntext"
+    )
     library.settled()
 
     row = library.search.catalogue.note("a/b.md")
 
     entry = library.index.get("a/b.md")
-    assert (row.path, row.title, row.tags, row.digest, row.size) == ("a/b.md", "Beans", ("x", "y"), entry.digest, entry.size)
+    assert (row.path, row.title, row.tags, row.digest, row.size) == (
+        "a/b.md",
+        "Beans",
+        ("x", "y"),
+        entry.digest,
+        entry.size,
+    )
     assert row.modified == entry.mtime_ns / 1e9
-    assert row.frontmatter == {"title": "Beans", "tags": ["x", "y"], "people": ["Ann", "Bo"], "more": {"deep": "1"}}
+    assert row.frontmatter == {
+        "title": "Beans",
+        "tags": ["x", "y"],
+        "people": ["Ann", "Bo"],
+        "more": {"deep": "1"},
+    }
     assert library.search.catalogue.note("a/none.md") is None
 
 
@@ -25,7 +38,9 @@ def test_a_page_leads_to_the_next_and_notes_that_come_meanwhile_disturb_nothing(
     library.settled()
     catalogue, found, after = library.search.catalogue, [], None
     while True:
-        page = catalogue.notes(NoteQuery(sort="-rank", limit=3, after=after), lambda path: path != "5.md")
+        page = catalogue.notes(
+            NoteQuery(sort="-rank", limit=3, after=after), lambda path: path != "5.md"
+        )
         found += [row.path for row in page.rows]
         library.save(f"new{len(found)}.md", "---\nrank: 9\n---\n")
         library.settled()
@@ -46,7 +61,9 @@ def test_a_cursor_that_is_none_is_refused(library: Library, cursor):
 
 
 def test_links_are_told_from_both_ends(library: Library):
-    library.save("Projects/a.md", "one\n[[B]] and [x](../c.md#top)\n![[pic.png|100]] and [[nowhere]]\n")
+    library.save(
+        "Projects/a.md", "one\n[[B]] and [x](../c.md#top)\n![[pic.png|100]] and [[nowhere]]\n"
+    )
     library.save("Notes/b.md", "[back](/Projects/a.md)")
     library.save("c.md", "")
     library.save("pic.png", b"png")

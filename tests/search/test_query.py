@@ -12,7 +12,9 @@ from parachuted.search.query import LONGEST, QueryError, parse_query
 @pytest.fixture(scope="module")
 def table():
     database = sqlite3.connect(":memory:")
-    database.execute("CREATE VIRTUAL TABLE texts USING fts5(title, headings, body, tags, matter, place, facets)")
+    database.execute(
+        "CREATE VIRTUAL TABLE texts USING fts5(title, headings, body, tags, matter, place, facets)"
+    )
     return database
 
 
@@ -52,7 +54,9 @@ def test_no_query_is_a_mistake_of_syntax(table, text):
 @example('-"a')
 def test_nor_is_any_heap_of_marks(text):
     database = sqlite3.connect(":memory:")
-    database.execute("CREATE VIRTUAL TABLE texts USING fts5(title, headings, body, tags, matter, place, facets)")
+    database.execute(
+        "CREATE VIRTUAL TABLE texts USING fts5(title, headings, body, tags, matter, place, facets)"
+    )
     try:
         query = parse_query(text, part="title", within=[["a"], ["b", "c"]])
     except QueryError:

@@ -16,7 +16,11 @@ def test_notes_are_read_and_what_is_gone_or_no_file_is_none(vault):
     (vault / "a/folder.md").mkdir()
     (vault / "link.md").symlink_to(vault / "a/x.md")
 
-    cards = dict(NoteReader(VaultRoot(vault)).cards(["a/x.md", "a/none.md", "none/x.md", "a/folder.md", "link.md"]))
+    cards = dict(
+        NoteReader(VaultRoot(vault)).cards(
+            ["a/x.md", "a/none.md", "none/x.md", "a/folder.md", "link.md"]
+        )
+    )
 
     assert cards.pop("a/x.md").digest == digest_of(b"beans")
     assert cards == {"a/none.md": None, "none/x.md": None, "a/folder.md": None, "link.md": None}
@@ -30,7 +34,10 @@ def test_a_large_note_has_the_digest_of_all_of_it(vault):
     cards = dict(NoteReader(VaultRoot(vault)).cards(["large.md", "middle.md"]))
 
     assert (cards["large.md"].digest, cards["large.md"].size) == (digest_of(data), len(data))
-    assert (cards["middle.md"].digest, cards["middle.md"].reason) == (digest_of(data[: LARGEST // 2]), None)
+    assert (cards["middle.md"].digest, cards["middle.md"].reason) == (
+        digest_of(data[: LARGEST // 2]),
+        None,
+    )
 
 
 def test_a_vault_that_is_not_there_is_an_error_and_no_lack_of_notes(vault):

@@ -8,7 +8,9 @@ from parachuted.vault import IndexEntry, VaultIndex, VaultRoot
 from tests.search.library import Library
 
 
-def test_the_notes_that_are_not_found_by_all_of_their_text_are_listed_with_the_reason(library: Library):
+def test_the_notes_that_are_not_found_by_all_of_their_text_are_listed_with_the_reason(
+    library: Library,
+):
     library.save("fine.md", "beans")
     library.save("binary.md", b"\0\1\2 beans")
     library.save("large.md", b"word " * 2_200_000 + b"beans")

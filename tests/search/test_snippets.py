@@ -17,7 +17,10 @@ def test_what_was_sought_is_marked_as_it_is_written():
 def test_nothing_of_the_note_is_markup():
     snippet = marker("alert").snippet('<script>alert(1)</script> & <mark onclick="x">')
 
-    assert snippet == "&lt;script&gt;<mark>alert</mark>(1)&lt;/script&gt; &amp; &lt;mark onclick=&quot;x&quot;&gt;"
+    assert (
+        snippet == "&lt;script&gt;<mark>alert</mark>(1)&lt;/script&gt; &amp; &lt;mark "
+        "onclick=&quot;x&quot;&gt;"
+    )
 
 
 def test_phrases_beginnings_and_characters_are_marked():

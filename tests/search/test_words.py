@@ -3,7 +3,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.search.words import cut, facet, folded, is_spaceless, joined, plain, storable, words_of
+from parachuted.search.words import (
+    cut,
+    facet,
+    folded,
+    is_spaceless,
+    joined,
+    plain,
+    storable,
+    words_of,
+)
 
 
 def test_accents_and_letter_case_do_not_matter():
@@ -30,7 +39,18 @@ def test_what_sqlite_cannot_hold_is_replaced():
 
 
 def test_facets_tell_kinds_and_texts_apart():
-    assert len({facet("tag", "a"), facet("folder", "a"), facet("tag", "b"), facet("key", "a"), facet("value", "a")}) == 5
+    assert (
+        len(
+            {
+                facet("tag", "a"),
+                facet("folder", "a"),
+                facet("tag", "b"),
+                facet("key", "a"),
+                facet("value", "a"),
+            }
+        )
+        == 5
+    )
     assert facet("folder", "\udcff").isascii()
 
 

@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.hooks import HookApprovals, HookDecision, HookEvent, HookRunner, HookRunRecord, HookRunRecorder, Hooks
+from parachuted.hooks import (
+    HookApprovals,
+    HookDecision,
+    HookEvent,
+    HookRunner,
+    HookRunRecord,
+    HookRunRecorder,
+    Hooks,
+)
 
 SHIPPED = Path(__file__).resolve().parents[2] / "hooks"
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
@@ -32,11 +40,24 @@ class Shipped:
         shutil.copy(SHIPPED / name, self.home / "hooks" / name)
         self.hooks.look()
 
-    async def happens(self, event: str, *, transcript: Path | None = None, session: str | None = "s1", **data: object) -> HookDecision:
+    async def happens(
+        self,
+        event: str,
+        *,
+        transcript: Path | None = None,
+        session: str | None = "s1",
+        **data: object,
+    ) -> HookDecision:
         """The event, and what its hooks say."""
         occurrence = HookEvent(
-            event=event, at=NOON, data=data, vault=self.vault, session_id=session, transcript_path=transcript, module="daily"
-        )  # fmt: skip
+            event=event,
+            at=NOON,
+            data=data,
+            vault=self.vault,
+            session_id=session,
+            transcript_path=transcript,
+            module="daily",
+        )
         return await self.hooks.ask(occurrence)
 
     def ran(self) -> HookRunRecord:
@@ -50,9 +71,15 @@ class Shipped:
 async def shipped(vault: Path, home: Path) -> AsyncIterator[Shipped]:
     runner, recorder = HookRunner(), HookRunRecorder(home / "run" / "hook-runs")
     hooks = Hooks(
-        home=home, vault=vault, runner=runner, approvals=HookApprovals(home), recorder=recorder, clock=lambda: NOON,
-        report=lambda _subject, _problem: None, env={name: os.environ[name] for name in ("PATH", "HOME")},
-    )  # fmt: skip
+        home=home,
+        vault=vault,
+        runner=runner,
+        approvals=HookApprovals(home),
+        recorder=recorder,
+        clock=lambda: NOON,
+        report=lambda _subject, _problem: None,
+        env={name: os.environ[name] for name in ("PATH", "HOME")},
+    )
     yield Shipped(vault, home, hooks, recorder)
     await hooks.close()
     await runner.close()

@@ -17,14 +17,18 @@ def configure(shipped: Shipped) -> None:
     shipped.put("backup-to-git.py")
     settings = shipped.home / "hooks.yaml"
     script = shipped.home / "hooks" / "backup-to-git.py"
-    settings.write_text(f"hooks:\n  file.modified:\n    - {{type: command, command: python3, args: ['{script}']}}\n")
+    settings.write_text(
+        f"hooks:\n  file.modified:\n    - {{type: command, command: python3, args: ['{script}']}}\n"
+    )
     settings.chmod(0o600)
     shipped.hooks.look()
 
 
 def git(shipped: Shipped, *words: str) -> str:
     command = ["git", f"--git-dir={shipped.home}/backup.git", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=shipped.vault).stdout
+    return subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=shipped.vault
+    ).stdout
 
 
 async def test_each_state_is_kept_but_not_what_is_a_program_s_own(shipped: Shipped):
@@ -39,8 +43,14 @@ async def test_each_state_is_kept_but_not_what_is_a_program_s_own(shipped: Shipp
     await shipped.happens("file.modified", path="a.md")
     shipped.ran()
 
-    assert git(shipped, "log", "--format=%s").split("\n") == ["file.modified a.md", "file.modified a.md", ""]
-    assert git(shipped, "-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", "HEAD").split("\n") == ["a.md", "b ü.md", ""]
+    assert git(shipped, "log", "--format=%s").split("\n") == [
+        "file.modified a.md",
+        "file.modified a.md",
+        "",
+    ]
+    assert git(shipped, "-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", "HEAD").split(
+        "\n"
+    ) == ["a.md", "b ü.md", ""]
     assert git(shipped, "show", "HEAD~1:a.md") == "one\n"
     assert sorted(path.name for path in shipped.vault.iterdir()) == [".parachute", "a.md", "b ü.md"]
 
@@ -77,7 +87,8 @@ async def test_a_backup_inside_of_the_vault_is_refused(shipped: Shipped):
     script = shipped.home / "hooks" / "backup-to-git.py"
     settings = shipped.home / "hooks.yaml"
     settings.write_text(
-        f"hooks:\n  file.modified:\n    - {{type: command, command: 'PARACHUTE_BACKUP=\"$PARACHUTE_VAULT/.backup\" python3 {script}'}}\n"
+        f"hooks:\n  file.modified:\n    - {{type: command, command: "
+        f"'PARACHUTE_BACKUP=\"$PARACHUTE_VAULT/.backup\" python3 {script}'}}\n"
     )
     os.utime(settings, (1, 1))
     shipped.hooks.look()
@@ -89,11 +100,20 @@ async def test_a_backup_inside_of_the_vault_is_refused(shipped: Shipped):
 
 
 def listed(shipped: Shipped) -> list[str]:
-    return git(shipped, "-c", "core.quotePath=false", "ls-tree", "-r", "-z", "--name-only", "HEAD").split("\0")[:-1]
+    return git(
+        shipped, "-c", "core.quotePath=false", "ls-tree", "-r", "-z", "--name-only", "HEAD"
+    ).split("\0")[:-1]
 
 
 def in_vault(folder: Path, *words: str) -> None:
-    settings = ("-c", "user.name=x", "-c", "user.email=x@localhost", "-c", "protocol.file.allow=always")
+    settings = (
+        "-c",
+        "user.name=x",
+        "-c",
+        "user.email=x@localhost",
+        "-c",
+        "protocol.file.allow=always",
+    )
     subprocess.run(["git", *settings, "-C", str(folder), *words], check=True, capture_output=True)
 
 
@@ -111,7 +131,9 @@ def trap(tmp_path: Path) -> Path:
     return program
 
 
-async def test_a_repository_inside_the_vault_runs_nothing_and_its_notes_are_kept(shipped: Shipped, trap: Path):
+async def test_a_repository_inside_the_vault_runs_nothing_and_its_notes_are_kept(
+    shipped: Shipped, trap: Path
+):
     configure(shipped)
     inner = shipped.vault / "Projects" / "site"
     write(shipped.vault, "Projects/site/AGENTS.md", "its note\n")
@@ -121,10 +143,23 @@ async def test_a_repository_inside_the_vault_runs_nothing_and_its_notes_are_kept
     write(shipped.vault, "Projects/site/new.md", "not committed there\n")
     write(shipped.vault, "Projects/site/.gitignore", "*.md\n")
     write(shipped.vault, "Projects/site/.gitattributes", "*.md filter=evil diff=evil merge=evil\n")
-    for setting in ("core.fsmonitor", "filter.evil.clean", "filter.evil.process", "diff.evil.textconv", "core.sshCommand", "gpg.program"):
+    for setting in (
+        "core.fsmonitor",
+        "filter.evil.clean",
+        "filter.evil.process",
+        "diff.evil.textconv",
+        "core.sshCommand",
+        "gpg.program",
+    ):
         in_vault(inner, "config", setting, str(trap))
     in_vault(inner, "config", "core.hooksPath", str(trap.parent / "hooks"))
-    for hook in ("pre-commit", "post-index-change", "reference-transaction", "post-commit", "pre-auto-gc"):
+    for hook in (
+        "pre-commit",
+        "post-index-change",
+        "reference-transaction",
+        "post-commit",
+        "pre-auto-gc",
+    ):
         for folder in (trap.parent / "hooks", inner / ".git" / "hooks"):
             folder.mkdir(exist_ok=True)
             (folder / hook).unlink(missing_ok=True)
@@ -140,7 +175,9 @@ async def test_a_repository_inside_the_vault_runs_nothing_and_its_notes_are_kept
     assert git(shipped, "show", "HEAD:Projects/site/new.md") == "not committed there\n"
 
 
-async def test_a_vault_that_is_a_repository_itself_is_read_as_files_too(shipped: Shipped, trap: Path):
+async def test_a_vault_that_is_a_repository_itself_is_read_as_files_too(
+    shipped: Shipped, trap: Path
+):
     configure(shipped)
     in_vault(shipped.vault, "init", "--quiet")
     write(shipped.vault, "a.md", "one\n")
@@ -164,9 +201,15 @@ async def test_what_the_person_set_for_git_is_not_used_on_the_vault(
     configure(shipped)
     settings = tmp_path / "person" / ".gitconfig"
     settings.parent.mkdir()
-    settings.write_text(f'[filter "lfs"]\n\tclean = {trap}\n\trequired = true\n[core]\n\tfsmonitor = {trap}\n')
+    settings.write_text(
+        f'[filter "lfs"]\n\tclean = {trap}\n\trequired = true\n[core]\n\tfsmonitor = {trap}\n'
+    )
     monkeypatch.setitem(shipped.hooks._env, "HOME", str(settings.parent))
-    write(shipped.vault, ".gitattributes", "*.md filter=lfs text eol=crlf working-tree-encoding=UTF-16\n")
+    write(
+        shipped.vault,
+        ".gitattributes",
+        "*.md filter=lfs text eol=crlf working-tree-encoding=UTF-16\n",
+    )
     write(shipped.vault, "a.md", "as it is\n")
     await shipped.happens("file.modified", path="a.md")
     shipped.ran()
@@ -183,8 +226,17 @@ async def test_an_earlier_backup_goes_on_and_the_notes_that_it_left_out_are_adde
     in_vault(shipped.vault, "init", "--quiet", "inner")
     in_vault(inner, "add", "--all")
     in_vault(inner, "commit", "--quiet", "-m", "one")
-    for words in (("init", "--quiet"), ("add", "--all", "."), ("commit", "--quiet", "-m", "earlier")):
-        in_vault(shipped.vault, f"--git-dir={shipped.home}/backup.git", f"--work-tree={shipped.vault}", *words)
+    for words in (
+        ("init", "--quiet"),
+        ("add", "--all", "."),
+        ("commit", "--quiet", "-m", "earlier"),
+    ):
+        in_vault(
+            shipped.vault,
+            f"--git-dir={shipped.home}/backup.git",
+            f"--work-tree={shipped.vault}",
+            *words,
+        )
     assert listed(shipped) == ["a.md", "inner"]
     await shipped.happens("file.modified", path="a.md")
     shipped.ran()
@@ -204,10 +256,21 @@ async def test_names_links_modes_and_bytes_are_kept_as_they_are(shipped: Shipped
     os.mkfifo(shipped.vault / "pipe")
     await shipped.happens("file.modified", path="a.md")
     shipped.ran()
-    modes = {line.split("\t", 1)[1]: line[:6] for line in git(shipped, "ls-tree", "-r", "-z", "HEAD").split("\0")[:-1]}
+    modes = {
+        line.split("\t", 1)[1]: line[:6]
+        for line in git(shipped, "ls-tree", "-r", "-z", "HEAD").split("\0")[:-1]
+    }
 
-    assert modes == {"large.bin": "100644", "link": "120000", 'q"uo\\te\nline.md': "100644", "tool.sh": "100755"}
-    assert [kept(shipped, name) == (shipped.vault / name).read_bytes() for name in ("large.bin", "tool.sh")] == [True, True]
+    assert modes == {
+        "large.bin": "100644",
+        "link": "120000",
+        'q"uo\\te\nline.md': "100644",
+        "tool.sh": "100755",
+    }
+    assert [
+        kept(shipped, name) == (shipped.vault / name).read_bytes()
+        for name in ("large.bin", "tool.sh")
+    ] == [True, True]
 
 
 async def test_a_file_becomes_a_folder_and_a_folder_a_file(shipped: Shipped):

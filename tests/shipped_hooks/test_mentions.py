@@ -13,13 +13,23 @@ ADA, LVB, IAN = "para:brain:aaaaaaaaaaaa", "para:brain:bbbbbbbbbbbb", "para:brai
 
 
 def brain(vault: Path) -> None:
-    write(vault, "Brain/entities/people/ada.md", f"---\npara_id: {ADA}\nname: Ada Lovelace\naliases: [Ada, 'the countess']\n---\n# Ada\n")
-    write(vault, "Brain/entities/projects/lvb.md", f"---\npara_id: {LVB}\nname: Learn Vibe Build\n---\n")
+    write(
+        vault,
+        "Brain/entities/people/ada.md",
+        f"---\npara_id: {ADA}\nname: Ada Lovelace\naliases: [Ada, 'the countess']\n---\n# Ada\n",
+    )
+    write(
+        vault,
+        "Brain/entities/projects/lvb.md",
+        f"---\npara_id: {LVB}\nname: Learn Vibe Build\n---\n",
+    )
     write(vault, "Brain/entities/people/ian.md", f"---\npara_id: {IAN}\n---\n")
     write(vault, "Brain/notes.md", "# No entity\n")
 
 
-async def test_an_entry_is_told_what_it_mentions_by_link_name_or_alias(shipped: Shipped, live: Live):
+async def test_an_entry_is_told_what_it_mentions_by_link_name_or_alias(
+    shipped: Shipped, live: Live
+):
     shipped.put("on-daily-entry.py")
     brain(shipped.vault)
     entry = "Daily/entries/2026-01-06-morning.md"
@@ -27,8 +37,11 @@ async def test_an_entry_is_told_what_it_mentions_by_link_name_or_alias(shipped: 
     write(shipped.vault, entry, f"---\nentry_id: x\n---\n{text}\n")
     async with live():
         decision = await shipped.happens(
-            "daily.entry.created", entry_id="2026-01-06-morning", entry_path=str(shipped.vault / entry), content=text
-        )  # fmt: skip
+            "daily.entry.created",
+            entry_id="2026-01-06-morning",
+            entry_path=str(shipped.vault / entry),
+            content=text,
+        )
         record = shipped.ran()
     saved = (shipped.vault / entry).read_text()
 
@@ -39,14 +52,18 @@ async def test_an_entry_is_told_what_it_mentions_by_link_name_or_alias(shipped: 
     assert record.stderr == ""
 
 
-async def test_an_entry_without_its_text_is_read_and_one_outside_the_vault_is_not(shipped: Shipped, live: Live, tmp_path: Path):
+async def test_an_entry_without_its_text_is_read_and_one_outside_the_vault_is_not(
+    shipped: Shipped, live: Live, tmp_path: Path
+):
     shipped.put("on-daily-entry.py")
     brain(shipped.vault)
     write(shipped.vault, "Daily/entries/e.md", "---\nentry_id: x\n---\nAda.\n")
     write(tmp_path, "outside.md", "Ada.\n")
     async with live():
         inside = await shipped.happens("daily.entry.created", entry_path="Daily/entries/e.md")
-        outside = await shipped.happens("daily.entry.created", entry_path=str(tmp_path / "outside.md"))
+        outside = await shipped.happens(
+            "daily.entry.created", entry_path=str(tmp_path / "outside.md")
+        )
 
     assert inside.messages == (f"Daily/entries/e.md mentions {ADA}",)
     assert outside.messages == ()
@@ -61,7 +78,9 @@ async def test_with_no_brain_no_daily_and_no_daemon_nothing_happens(shipped: Shi
     assert (decision.allowed, decision.messages) == (True, ())
 
 
-@pytest.mark.parametrize("way", ["the project's own id", "agents_path", "work_path", "name", "file name"])
+@pytest.mark.parametrize(
+    "way", ["the project's own id", "agents_path", "work_path", "name", "file name"]
+)
 async def test_a_project_that_is_mentioned_is_loaded(shipped: Shipped, way: str):
     shipped.put("on-project-mention.py")
     own = f"---\npara_id: {LVB}\n---\n" if way == "the project's own id" else ""
@@ -74,47 +93,79 @@ async def test_a_project_that_is_mentioned_is_loaded(shipped: Shipped, way: str)
     }
     if way in keys:
         name = "lvb" if way == "file name" else "other"
-        write(shipped.vault, f"Brain/entities/projects/{name}.md", f"---\npara_id: {LVB}\n{keys[way]}---\n")
-    decision = await shipped.happens("brain.mention.detected", source_id="e", para_id=LVB, confidence=0.9)
+        write(
+            shipped.vault,
+            f"Brain/entities/projects/{name}.md",
+            f"---\npara_id: {LVB}\n{keys[way]}---\n",
+        )
+    decision = await shipped.happens(
+        "brain.mention.detected", source_id="e", para_id=LVB, confidence=0.9
+    )
     shipped.ran()
 
     assert decision.context == (f"## Projects/lvb/AGENTS.md\n\n{own}# Learn Vibe Build\n",)
 
 
-async def test_what_is_not_sure_not_known_or_not_in_the_vault_loads_nothing(shipped: Shipped, tmp_path: Path):
+async def test_what_is_not_sure_not_known_or_not_in_the_vault_loads_nothing(
+    shipped: Shipped, tmp_path: Path
+):
     shipped.put("on-project-mention.py")
     write(tmp_path, "secret.md", "secret")
     write(shipped.vault, "Brain/a.md", f"---\npara_id: {LVB}\nagents_path: ../secret.md\n---\n")
     write(shipped.vault, "Projects/p/AGENTS.md", f"---\npara_id: {ADA}\n---\n")
 
-    assert (await shipped.happens("brain.mention.detected", para_id=LVB, confidence=0.9)).context == ()
-    assert (await shipped.happens("brain.mention.detected", para_id=ADA, confidence=0.2)).context == ()
-    assert (await shipped.happens("brain.mention.detected", para_id="para:brain:zzzzzzzzzzzz", confidence=1)).context == ()
-    assert len((await shipped.happens("brain.mention.detected", para_id=ADA, confidence=1)).context) == 1
+    assert (
+        await shipped.happens("brain.mention.detected", para_id=LVB, confidence=0.9)
+    ).context == ()
+    assert (
+        await shipped.happens("brain.mention.detected", para_id=ADA, confidence=0.2)
+    ).context == ()
+    assert (
+        await shipped.happens(
+            "brain.mention.detected", para_id="para:brain:zzzzzzzzzzzz", confidence=1
+        )
+    ).context == ()
+    assert (
+        len((await shipped.happens("brain.mention.detected", para_id=ADA, confidence=1)).context)
+        == 1
+    )
     shipped.ran()
 
 
 HEADS = {
-    "a block list": f'para_id: {ADA}\nname: ~\naliases:\n  - The Countess\n  - "Ada, of Lovelace"\n',
+    "a block "
+    "list": f'para_id: {ADA}\nname: ~\naliases:\n  - The Countess\n  - "Ada, of Lovelace"\n',
     "a comment": f"para_id: {ADA}  # never changes\nname: The Countess # as they say\n",
     "a text over lines": f"para_id: {ADA}\nname: >-\n  The\n  Countess\n",
     "one alias": f"para_id: '{ADA}'\naliases: The Countess\n",
 }
 
 
-SPELLINGS = {"as Unix": lambda text: text, "Windows line ends": lambda text: text.replace("\n", "\r\n"), "a BOM": "\ufeff{}".format}
+SPELLINGS = {
+    "as Unix": lambda text: text,
+    "Windows line ends": lambda text: text.replace("\n", "\r\n"),
+    "a BOM": "\ufeff{}".format,
+}
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("head", HEADS)
-async def test_what_an_entity_is_called_is_read_as_yaml_has_it(shipped: Shipped, head: str, spelling: str):
+async def test_what_an_entity_is_called_is_read_as_yaml_has_it(
+    shipped: Shipped, head: str, spelling: str
+):
     shipped.put("on-daily-entry.py")
-    write(shipped.vault, "Brain/entities/al.md", SPELLINGS[spelling](f"---\n{HEADS[head]}---\n# A\n"))
+    write(
+        shipped.vault, "Brain/entities/al.md", SPELLINGS[spelling](f"---\n{HEADS[head]}---\n# A\n")
+    )
     write(shipped.vault, "Brain/entities/null.md", "---\npara_id: ~\nname: countess\n---\n")
-    write(shipped.vault, "Brain/entities/template.md", "---\npara_id: {{id}}\nname: countess\n---\n")
+    write(
+        shipped.vault, "Brain/entities/template.md", "---\npara_id: {{id}}\nname: countess\n---\n"
+    )
     script = shipped.home / "hooks/on-daily-entry.py"
     text = script.read_text().replace(
-        "    main()\n", "    print(sorted(mentions('met the countess', Path(json.load(sys.stdin)['vault_path']))))\n"
+        "    main()\n",
+        "    print(sorted(mentions('met the countess', "
+        "Path(json.load(sys.stdin)['vault_path']))))\n",
     )
     script.write_text(text)
     shipped.hooks.approve()
@@ -127,7 +178,10 @@ async def test_what_an_entity_is_called_is_read_as_yaml_has_it(shipped: Shipped,
 async def test_a_projects_place_is_read_as_yaml_has_it(shipped: Shipped, spelling: str):
     shipped.put("on-project-mention.py")
     write(shipped.vault, "Projects/lvb/AGENTS.md", "# Learn\n")
-    entity = f"---\npara_id: {LVB}  # mine\nagents_path: ~\nwork_path: Projects/lvb # where it lies\n---\n"
+    entity = (
+        f"---\npara_id: {LVB}  # mine\nagents_path: ~\nwork_path: Projects/lvb # where it "
+        "lies\n---\n"
+    )
     write(shipped.vault, "Brain/x.md", SPELLINGS[spelling](entity))
 
     decision = await shipped.happens("brain.mention.detected", para_id=LVB, confidence=0.9)

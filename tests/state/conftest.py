@@ -1,4 +1,6 @@
-"""Faults for the journal's tests: pytest imports files one by one, so what two of them share comes as a fixture."""
+"""Faults for the journal's tests: pytest imports files one by one, so what two of them share comes
+as a fixture.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ import parachuted
 @pytest.fixture(scope="session")
 def faults() -> ModuleType:
     """The module tests/state/faults.py."""
-    spec = importlib.util.spec_from_file_location("parachuted_state_faults", Path(__file__).with_name("faults.py"))
+    spec = importlib.util.spec_from_file_location(
+        "parachuted_state_faults", Path(__file__).with_name("faults.py")
+    )
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

@@ -1,6 +1,8 @@
-"""Faults: a journal's disk that fails or kills at its N-th call, and the work that is done on it; also run as a program.
+"""Faults: a journal's disk that fails or kills at its N-th call, and the work that is done on it;
+also run as a program.
 
-As a program it kills itself (SIGKILL, in a child) at every system call of that work and prints how many points there were.
+As a program it kills itself (SIGKILL, in a child) at every system call of that work and prints how
+many points there were.
 """
 
 from __future__ import annotations
@@ -23,13 +25,19 @@ Expected = dict[str, object]
 
 
 class Faults:
-    """A disk that does `act` in place of its `at`-th call and `times` in all, or half-way through it if `midway` and it writes."""
+    """A disk that does `act` in place of its `at`-th call and `times` in all, or half-way through
+    it if `midway` and it writes.
+    """
 
-    def __init__(self, at: int, act: Callable[[], None], *, times: float = 1, midway: bool = False) -> None:
+    def __init__(
+        self, at: int, act: Callable[[], None], *, times: float = 1, midway: bool = False
+    ) -> None:
         self.calls = 0
         self.struck = False
         self._at, self._act, self._times, self._midway = at, act, times, midway
-        self.disk = JournalDisk(**{field.name: self._call(field.name) for field in fields(JournalDisk)})
+        self.disk = JournalDisk(
+            **{field.name: self._call(field.name) for field in fields(JournalDisk)}
+        )
 
     def _call(self, name: str) -> Callable[..., object]:
         real = _no_wait if name in {"fsync", "fdatasync"} else getattr(SYSTEM, name)
@@ -53,7 +61,10 @@ def _no_wait(fd: int) -> None:
 def batches(size: int) -> Iterator[dict[str, object | None]]:
     """What each batch of the work changes: some new, some replaced, some gone (None)."""
     for number in range(size):
-        changes: dict[str, object | None] = {f"k{number % 5}": {"batch": number, "text": "é" * 60}, f"n{number}": {"batch": number}}
+        changes: dict[str, object | None] = {
+            f"k{number % 5}": {"batch": number, "text": "é" * 60},
+            f"n{number}": {"batch": number},
+        }
         if number > 2:
             changes[f"n{number - 2}"] = None
         yield changes
@@ -123,7 +134,9 @@ def main(folder: Path, size: int) -> None:
             killed, acknowledged = _killed_at(path, at, size, midway=midway)
             points += killed
             if held(path) not in (after(acknowledged), after(acknowledged + 1)):
-                raise SystemExit(f"killed at call {at}: not what {acknowledged} acknowledged batches left")
+                raise SystemExit(
+                    f"killed at call {at}: not what {acknowledged} acknowledged batches left"
+                )
             if list(folder.iterdir()) != [path]:
                 raise SystemExit(f"killed at call {at}: something stayed beside the file")
             path.unlink()
@@ -131,7 +144,9 @@ def main(folder: Path, size: int) -> None:
 
 
 def work_through(path: Path, faults: Faults, size: int) -> tuple[int, Expected]:
-    """Do the work on a failing disk, trying each batch three times; how many were made, and what memory held at the end."""
+    """Do the work on a failing disk, trying each batch three times; how many were made, and what
+    memory held at the end.
+    """
     try:
         records = opened(path, faults.disk)
     except StorageFailedError:

@@ -1,4 +1,6 @@
-"""Elapsed time never runs faster than real time, whatever the wall clock does and however often the daemon is started again."""
+"""Elapsed time never runs faster than real time, whatever the wall clock does and however often the
+daemon is started again.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ HOUR, DAY = 3600.0, 86_400.0
 
 @dataclass
 class Machine:
-    """A machine whose real time a test knows. `wall_error` is how far its wall clock is ahead of it."""
+    """A machine whose real time a test knows.
+
+    `wall_error` is how far its wall clock is ahead of it.
+    """
 
     real: float = T0
     wall_error: float = 0.0
@@ -29,7 +34,14 @@ class Machine:
     readings: list[tuple[float, float]] = field(default_factory=list)
 
     def read(self) -> float:
-        self.mark = advance(self.mark, ClockReading(boot=str(self.boots), uptime=self.real - self.booted, wall=self.real + self.wall_error))
+        self.mark = advance(
+            self.mark,
+            ClockReading(
+                boot=str(self.boots),
+                uptime=self.real - self.booted,
+                wall=self.real + self.wall_error,
+            ),
+        )
         self.readings.append((self.real, self.mark.elapsed))
         return self.mark.elapsed
 
@@ -42,7 +54,9 @@ class Machine:
         self.mark = self.kept
 
     def reboot(self, off: float) -> None:
-        """The machine is off for so long; its clock is right, or behind, when it starts, and as far as it was ahead at most."""
+        """The machine is off for so long; its clock is right, or behind, when it starts, and as far
+        as it was ahead at most.
+        """
         self.restart(off, is_kept=True)
         self.boots += 1
         self.booted = self.real
@@ -55,7 +69,10 @@ SPANS = st.floats(0, 40 * HOUR)
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("pass"), SPANS),
-        st.tuples(st.just("jump"), st.one_of(st.floats(-400 * DAY, 400 * DAY), st.sampled_from([25 * HOUR, -25 * HOUR]))),
+        st.tuples(
+            st.just("jump"),
+            st.one_of(st.floats(-400 * DAY, 400 * DAY), st.sampled_from([25 * HOUR, -25 * HOUR])),
+        ),
         st.tuples(st.just("restart"), SPANS),
         st.tuples(st.just("kill"), SPANS),
         st.tuples(st.just("reboot"), SPANS),
@@ -78,7 +95,11 @@ def test_between_any_two_readings_no_more_time_elapses_than_really_passed(steps)
         elif what == "jump":
             machine.wall_error += amount
         elif what == "reboot":
-            if machine.wall_error < 0:  # a clock that was only ever seen behind is believed once it is put right while the machine is off
+            if (
+                machine.wall_error < 0
+                # a clock that was only ever seen behind is believed once it is put right while the
+                # machine is off
+            ):
                 machine.wall_error = 0.0
                 machine.read()
             machine.reboot(amount)
@@ -107,7 +128,10 @@ def test_the_furthest_time_shown_is_remembered_when_the_clock_is_set_back():
 
 
 def test_a_clock_that_is_years_ahead_after_a_reboot_is_believed_for_two_days_at_most():
-    mark = advance(advance(None, ClockReading(boot="a", uptime=0, wall=T0)), ClockReading(boot="b", uptime=5, wall=T0 + 4000 * DAY))
+    mark = advance(
+        advance(None, ClockReading(boot="a", uptime=0, wall=T0)),
+        ClockReading(boot="b", uptime=5, wall=T0 + 4000 * DAY),
+    )
     assert mark.elapsed == T0 + 2 * DAY
 
 
@@ -128,7 +152,14 @@ def test_it_goes_on_after_a_restart_from_what_was_kept(tmp_path: Path):
 
 def test_an_unreadable_file_starts_it_at_the_wall_clock_s_time(tmp_path: Path):
     path = tmp_path / "clock.json"
-    for data in (b"", b"{", b"[]", b'{"boot": "a"}', b'{"boot": "a", "uptime": "x", "elapsed": 1, "latest": 1}', os.urandom(200)):
+    for data in (
+        b"",
+        b"{",
+        b"[]",
+        b'{"boot": "a"}',
+        b'{"boot": "a", "uptime": "x", "elapsed": 1, "latest": 1}',
+        os.urandom(200),
+    ):
         path.write_bytes(data)
         assert ElapsedClock(path, lambda: ClockReading(boot="a", uptime=1, wall=T0)).now() == T0
 

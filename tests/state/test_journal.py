@@ -103,7 +103,13 @@ def test_a_garbled_line_is_set_aside_with_its_file_and_all_else_is_kept(path, wr
     (aside,) = path.parent.glob("state.journal.garbled-*")
 
     assert aside.read_bytes() == b"".join(damaged)
-    assert journal.problems == (f"state.journal was set aside as {aside.name}: 2 of its 8 lines were unreadable, and the rest was kept",)
+    assert journal.problems == (
+        (
+            f"state.journal was set aside as {aside.name}: 2 of its 8 lines were unreadable, and "
+            "the "
+            "rest was kept"
+        ),
+    )
     assert journal.tables["t"] == {"a": written[6]["a"], "b": written[2]["b"], "d": written[7]["d"]}
     assert Journal(path).problems == ()
 
@@ -113,7 +119,10 @@ def test_a_second_garbled_file_does_not_replace_the_first(path, written):
         path.write_bytes(noise)
         Journal(path).close()
 
-    assert sorted(aside.read_bytes() for aside in path.parent.glob("*.garbled-*")) == [b"first\n", b"second\n"]
+    assert sorted(aside.read_bytes() for aside in path.parent.glob("*.garbled-*")) == [
+        b"first\n",
+        b"second\n",
+    ]
 
 
 def test_without_hard_links_a_garbled_file_is_copied_aside(path, written):
@@ -126,7 +135,19 @@ def test_without_hard_links_a_garbled_file_is_copied_aside(path, written):
     assert [aside.read_bytes() for aside in path.parent.glob("*.garbled-*")] == [b"noise\n"]
 
 
-@pytest.mark.parametrize("content", ['["t"]', "[[1,2]]", "17", "{}", "[" * 100_000, '[["t",[],{}]]', '[["t","a"]]', '[["t","z",1]]'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        '["t"]',
+        "[[1,2]]",
+        "17",
+        "{}",
+        "[" * 100_000,
+        '[["t",[],{}]]',
+        '[["t","a"]]',
+        '[["t","z",1]]',
+    ],
+)
 def test_a_line_of_the_wrong_shape_never_stops_the_opening(path, written, content):
     with path.open("ab") as file:
         file.write(_line(content))
@@ -148,7 +169,11 @@ def test_a_newer_format_is_set_aside_untouched(path, written):
 
 
 @settings(max_examples=60, deadline=None)
-@given(garbage=st.binary(min_size=1, max_size=80), part=st.floats(0, 1, exclude_max=True), whole=st.booleans())
+@given(
+    garbage=st.binary(min_size=1, max_size=80),
+    part=st.floats(0, 1, exclude_max=True),
+    whole=st.booleans(),
+)
 def test_random_garbage_never_stops_the_opening_and_is_told(tmp_path_factory, garbage, part, whole):
     path = tmp_path_factory.mktemp("garbage") / "state.journal"
     journal = Journal(path)
@@ -168,7 +193,9 @@ def test_random_garbage_never_stops_the_opening_and_is_told(tmp_path_factory, ga
     assert Journal(path).problems == ()
 
 
-def test_a_failed_sync_counts_as_not_written_and_the_next_change_writes_everything_anew(path, written):
+def test_a_failed_sync_counts_as_not_written_and_the_next_change_writes_everything_anew(
+    path, written
+):
     failing = [True]
 
     def sync(fd: int) -> None:
@@ -178,7 +205,9 @@ def test_a_failed_sync_counts_as_not_written_and_the_next_change_writes_everythi
 
     journal = Journal(path, disk=replace(SYSTEM, fdatasync=sync))
     first = path.stat().st_ino
-    with pytest.raises(StorageFailedError, match=r"the disk refused state\.journal: a bad disk") as failure:
+    with pytest.raises(
+        StorageFailedError, match=r"the disk refused state\.journal: a bad disk"
+    ) as failure:
         journal.append([("t", "a", '{"lost": true}')])
 
     assert failure.value.errno == errno.EIO
@@ -213,15 +242,29 @@ table.put("big", {"text": "y"})
 
 
 def test_a_file_that_may_not_grow_keeps_its_content_and_takes_smaller_changes(path, program):
-    told = subprocess.run([sys.executable, "-c", FILLED, path], env=program, check=True, capture_output=True, text=True).stdout
+    told = subprocess.run(
+        [sys.executable, "-c", FILLED, path],
+        env=program,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
 
     assert told == f"{errno.EFBIG}|the disk refused state.journal: File too large\n"
     assert Journal(path).tables == {"t": {"a": {"n": 1}, "b": {"n": 2}, "big": {"text": "y"}}}
 
 
-def test_killed_at_every_system_call_it_loses_no_acknowledged_batch(tmp_path, faults, program, torture):
+def test_killed_at_every_system_call_it_loses_no_acknowledged_batch(
+    tmp_path, faults, program, torture
+):
     size = "500" if torture else "30"
-    run = subprocess.run([sys.executable, faults.__file__, tmp_path, size], env=program, check=False, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, faults.__file__, tmp_path, size],
+        env=program,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
 
     assert run.stderr == ""
     assert int(run.stdout) > 3 * int(size)
@@ -231,7 +274,9 @@ def test_killed_at_every_system_call_it_loses_no_acknowledged_batch(tmp_path, fa
 @pytest.mark.parametrize("midway", [False, True], ids=["instead", "midway"])
 @pytest.mark.parametrize("times", [1, 2, math.inf], ids=["once", "twice", "for good"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EMFILE])
-def test_with_any_call_failing_memory_and_disk_hold_what_was_acknowledged(tmp_path, faults, torture, number, times, midway):
+def test_with_any_call_failing_memory_and_disk_hold_what_was_acknowledged(
+    tmp_path, faults, torture, number, times, midway
+):
     size = 300 if torture else 12
 
     def fail() -> None:
@@ -246,7 +291,9 @@ def test_with_any_call_failing_memory_and_disk_hold_what_was_acknowledged(tmp_pa
         struck = fault.struck
 
         assert memory == faults.after(done)
-        assert faults.held(path) in ((memory, faults.after(done + 1)) if times == math.inf else (memory,))
+        assert faults.held(path) in (
+            (memory, faults.after(done + 1)) if times == math.inf else (memory,)
+        )
         assert done == size or times == math.inf
         assert list(tmp_path.iterdir()) == [path]
         path.unlink()
@@ -263,7 +310,9 @@ def test_writing_anew_syncs_the_file_before_it_takes_the_name_and_the_folder_aft
 
         return call
 
-    journal = Journal(path, disk=JournalDisk(**{field.name: told(field.name) for field in fields(JournalDisk)}))
+    journal = Journal(
+        path, disk=JournalDisk(**{field.name: told(field.name) for field in fields(JournalDisk)})
+    )
     put(journal, "a", {})
 
     assert calls == ["open", "write", "fsync", "replace", "open", "fsync", "write", "fdatasync"]
@@ -309,7 +358,9 @@ def test_a_compaction_that_fails_is_logged_and_fails_no_change(path, caplog):
     with caplog.at_level(logging.WARNING):
         put(journal, "a", {"text": "x" * 300})
 
-    assert [record.getMessage() for record in caplog.records] == ["the state could not be compacted"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "the state could not be compacted"
+    ]
     assert sum(1 for _ in Path("/dev/fd").iterdir()) == descriptors
     assert list(path.parent.iterdir()) == [path]
     assert Journal(path).tables == {"t": {"a": {"text": "x" * 300}}}

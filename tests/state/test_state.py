@@ -36,7 +36,11 @@ for number in itertools.count(int(sys.argv[2])):
 def test_killed_at_random_moments_it_loses_no_acknowledged_batch(tmp_path, program, torture):
     path, reached, moments = tmp_path / "state.journal", 0, random.Random(7)  # noqa: S311
     for _ in range(500 if torture else 12):
-        with subprocess.Popen([sys.executable, "-c", ENDLESS, path, str(reached + 1)], env=program, stdout=subprocess.PIPE) as child:
+        with subprocess.Popen(
+            [sys.executable, "-c", ENDLESS, path, str(reached + 1)],
+            env=program,
+            stdout=subprocess.PIPE,
+        ) as child:
             for _ in range(moments.randrange(1, 200)):
                 acknowledged = int(child.stdout.readline())
             child.send_signal(signal.SIGKILL)
@@ -45,7 +49,9 @@ def test_killed_at_random_moments_it_loses_no_acknowledged_batch(tmp_path, progr
         reached = state.table("count").take("last")["n"]
 
         assert reached in (acknowledged, acknowledged + 1)
-        assert sorted(record["n"] for record in state.table("log"))[-20:] == list(range(max(reached - 19, 1), reached + 1))
+        assert sorted(record["n"] for record in state.table("log"))[-20:] == list(
+            range(max(reached - 19, 1), reached + 1)
+        )
         state.close()
 
 
@@ -120,7 +126,9 @@ CHANGES = st.lists(st.tuples(st.sampled_from(["t", "u"]), KEYS, DOCUMENTS | st.n
 
 
 class Machine(RuleBasedStateMachine):
-    """A state against two dicts, with a disk that fails when told to, and crashes between any two steps."""
+    """A state against two dicts, with a disk that fails when told to, and crashes between any two
+    steps.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,7 +158,9 @@ class Machine(RuleBasedStateMachine):
 
     def expect(self, changes) -> None:
         for table, key, document in changes:
-            self.model[table].pop(key, None) if document is None else self.model[table].update({key: document})
+            self.model[table].pop(key, None) if document is None else self.model[table].update(
+                {key: document}
+            )
 
     @rule(changes=CHANGES)
     def make_a_batch(self, changes) -> None:
@@ -205,4 +215,6 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
+TestMachine.settings = settings(
+    max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+)

@@ -103,13 +103,26 @@ def test_updating_by_key_is_one_line_with_that_record_alone(counted, path):
     size = path.stat().st_size
 
     assert counted.update({"seen": True}, doc_ids=[3, "4", 99]) == ["3", "4"]
-    assert path.read_bytes()[size:].endswith(b'[["context_watches","3",{"n":2,"seen":true}],["context_watches","4",{"n":3,"seen":true}]]\n')
+    assert path.read_bytes()[size:].endswith(
+        b'[["context_watches","3",{"n":2,"seen":true}],["context_watches","4",{"n":3,"seen":true}]]\n'
+    )
     assert reopened(path)["3"] == {"n": 2, "seen": True}
 
 
 def test_updating_by_query_touches_what_matches(counted, path):
     assert counted.update({"n": 100}, where("n") >= 8) == ["9", "10"]
-    assert [document["n"] for document in reopened(path).values()] == [0, 1, 2, 3, 4, 5, 6, 7, 100, 100]
+    assert [document["n"] for document in reopened(path).values()] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        100,
+        100,
+    ]
 
 
 def test_updating_with_a_function_changes_in_place(counted, path):
@@ -150,7 +163,18 @@ def test_several_updates_at_once_are_one_batch(counted, path):
     counted.update_multiple([({"n": -1}, where("n") == 1), ({"n": -2}, where("n") == 2)])
 
     assert lines(path) == before + 1
-    assert [document["n"] for document in reopened(path).values()] == [0, -1, -2, 3, 4, 5, 6, 7, 8, 9]
+    assert [document["n"] for document in reopened(path).values()] == [
+        0,
+        -1,
+        -2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+    ]
 
 
 def test_upsert_updates_what_is_there_and_inserts_what_is_not(counted, path):
@@ -179,9 +203,16 @@ def test_truncating_empties_the_table_and_no_other(counted, state, path):
 
 def test_what_a_reader_does_to_its_copy_changes_no_record(table):
     table.put("a", {"resolved_paths": ["x"], "deep": {"list": [1]}})
-    for record in (table.take("a"), table.get(doc_id="a"), *table.search(where("deep").exists()), *table):
+    for record in (
+        table.take("a"),
+        table.get(doc_id="a"),
+        *table.search(where("deep").exists()),
+        *table,
+    ):
         record["resolved_paths"].append("y")
         record["deep"]["list"].clear()
 
     assert table.take("a") == {"resolved_paths": ["x"], "deep": {"list": [1]}}
-    assert table.search(where("deep").exists()) == [{"resolved_paths": ["x"], "deep": {"list": [1]}}]
+    assert table.search(where("deep").exists()) == [
+        {"resolved_paths": ["x"], "deep": {"list": [1]}}
+    ]

@@ -1,4 +1,7 @@
-"""Actors: what other programs do to a vault. They run in a process of their own, so that the daemon is not held by them."""
+"""Actors: what other programs do to a vault.
+
+They run in a process of their own, so that the daemon is not held by them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ def replace_all(vault: Path, times: int) -> None:
 
 
 def make_noise(vault: Path, count: int) -> None:
-    """So many hints about two files that nobody looks at. (The same hint twice in a row would count once.)"""
+    """So many hints about two files that nobody looks at.
+
+    (The same hint twice in a row would count once.)
+    """
     names = [os.fspath(vault / f".noise {number}") for number in range(2)]
     for number in range(count):
         os.close(os.open(names[number % 2], os.O_WRONLY | os.O_CREAT, 0o644))

@@ -1,4 +1,6 @@
-"""Apart: a daemon in a process of its own, for what cannot be done to the tests' own process, and what it told a client."""
+"""Apart: a daemon in a process of its own, for what cannot be done to the tests' own process, and
+what it told a client.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Apart:
     async def until(self, condition: Callable[[], object], seconds: float = 30) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < deadline, f"did not happen in {seconds} s; told: {self.events[-12:]}"
+            assert time.monotonic() < deadline, (
+                f"did not happen in {seconds} s; told: {self.events[-12:]}"
+            )
             await asyncio.sleep(0.01)
 
     async def health(self) -> dict[str, object]:
@@ -51,15 +55,32 @@ class Apart:
 async def apart(vault: Path, home: Path, *before: str) -> AsyncIterator[Apart]:
     """Start a daemon, `before` being the words of a command that starts it otherwise than usual."""
     environment = {**os.environ, "PARACHUTE_HOME": str(home), "PARACHUTE_AGENT_BACKEND": "offline"}
-    command = [*before, sys.executable, "-m", "parachuted", "start", "--foreground", "--vault", str(vault), "--port", "0"]
+    command = [
+        *before,
+        sys.executable,
+        "-m",
+        "parachuted",
+        "start",
+        "--foreground",
+        "--vault",
+        str(vault),
+        "--port",
+        "0",
+    ]
     with (home.parent / "daemon.log").open("ab") as output:
-        process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=output, stderr=output)
+        process = await asyncio.create_subprocess_exec(
+            *command, env=environment, stdout=output, stderr=output
+        )
     try:
         record = await _announced(home, process)
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as client:
-            life = Apart(pid=int(str(record["pid"])), url=f"http://127.0.0.1:{record['port']}", client=client)
+            life = Apart(
+                pid=int(str(record["pid"])), url=f"http://127.0.0.1:{record['port']}", client=client
+            )
             async with client.get(f"{life.url}/api/events") as stream:
-                reader = asyncio.get_running_loop().create_task(_read(stream, life.events), name="events")
+                reader = asyncio.get_running_loop().create_task(
+                    _read(stream, life.events), name="events"
+                )
                 yield life
                 reader.cancel()
     finally:

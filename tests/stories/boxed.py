@@ -26,11 +26,23 @@ class Boxed:
 
 
 @contextlib.asynccontextmanager
-async def boxed(engine: Mapping[str, str], home: Path, vault: Path, **flags: object) -> AsyncIterator[Boxed]:
-    """Start it. Where the engine has no image for sandboxes yet, one is made of this machine's own programs."""
+async def boxed(
+    engine: Mapping[str, str], home: Path, vault: Path, **flags: object
+) -> AsyncIterator[Boxed]:
+    """Start it.
+
+    Where the engine has no image for sandboxes yet, one is made of this machine's own programs.
+    """
     async with ScriptedMessages() as api:
         more = {key.replace("__", "."): value for key, value in flags.items()}
-        told = {"vault": str(vault), "port": 0, "bubble.quiet_s": 0.05, "agent.base_url": api.url, "agent.backend": "claude", **more}
+        told = {
+            "vault": str(vault),
+            "port": 0,
+            "bubble.quiet_s": 0.05,
+            "agent.base_url": api.url,
+            "agent.backend": "claude",
+            **more,
+        }
         settings = load_settings(home, {}, told)
         env = {**engine, "ANTHROPIC_API_KEY": KEY}
         chosen = choose_agent(settings, state_folder(home, vault), env, home)

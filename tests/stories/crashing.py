@@ -1,7 +1,9 @@
-"""Crashing: daemons that die at a chosen step of what they make durable, and what the next one makes of it.
+"""Crashing: daemons that die at a chosen step of what they make durable, and what the next one
+makes of it.
 
-A program of its own: `python -m tests.stories.crashing`. It reads a life to live as a line of JSON, lives it in a forked child, and answers
-with a line: `{"died": whether it did, "steps": how many there were, "problem": what went wrong}`.
+A program of its own: `python -m tests.stories.crashing`. It reads a life to live as a line of JSON,
+lives it in a forked child, and answers with a line: `{"died": whether it did, "steps": how many
+there were, "problem": what went wrong}`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ _START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class LifeSpan:
-    """One daemon's life, until all is settled or step number `dies_at` is taken. `began`: when the first of its lives began (monotonic)."""
+    """One daemon's life, until all is settled or step number `dies_at` is taken.
+
+    `began`: when the first of its lives began (monotonic).
+    """
 
     vault: str
     home: str
@@ -36,7 +41,9 @@ class LifeSpan:
 
 
 class Steps:
-    """Counts what changes the disk, a step before each call and one after, and ends the process at the chosen one."""
+    """Counts what changes the disk, a step before each call and one after, and ends the process at
+    the chosen one.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -87,7 +94,12 @@ async def live(span: LifeSpan) -> None:
     flags = {"vault": span.vault, "port": 0, "bubble.quiet_s": span.quiet_s}
     settings = load_settings(Path(span.home), {}, flags)
     chosen = BackendChoice(backend=OfflineBackend(), reason="for a test", model=None)
-    daemon = Daemon(settings, Path(span.home), chosen, clock=lambda: _START + timedelta(seconds=time.monotonic() - span.began))
+    daemon = Daemon(
+        settings,
+        Path(span.home),
+        chosen,
+        clock=lambda: _START + timedelta(seconds=time.monotonic() - span.began),
+    )
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(daemon.run(ready.set), name="daemon")
@@ -100,7 +112,9 @@ async def live(span: LifeSpan) -> None:
 
 def _is_kept(daemon: Daemon) -> bool:
     """Whether the texts of watched notes are at hand, to show their next change as a difference."""
-    entries = [daemon.index.get(path) for path in daemon.index.paths() if daemon.watches.downstream(path)]
+    entries = [
+        daemon.index.get(path) for path in daemon.index.paths() if daemon.watches.downstream(path)
+    ]
     return all(entry is not None and entry.digest in daemon._objects for entry in entries)
 
 

@@ -1,4 +1,6 @@
-"""Devices: what keeps a copy of the vault's notes and brings changes back, as an app does, in any order."""
+"""Devices: what keeps a copy of the vault's notes and brings changes back, as an app does, in any
+order.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ def digest(text: str) -> str:
 
 @dataclass
 class Device:
-    """A phone: the texts it has, the base of each, all lines that were ever typed on it, and all that it ever sent."""
+    """A phone: the texts it has, the base of each, all lines that were ever typed on it, and all
+    that it ever sent.
+    """
 
     name: str
     life: Life
@@ -49,18 +53,32 @@ class Device:
         if path not in self.texts:
             return None
         self.sent |= set(self.texts[path].splitlines(keepends=True))
-        sent = {"path": path, "content": self.texts[path], "base_hash": self.bases.get(path, digest(""))}
+        sent = {
+            "path": path,
+            "content": self.texts[path],
+            "base_hash": self.bases.get(path, digest("")),
+        }
         answer = await post(self.life, "/api/sync/push", {"root": "Daily", "files": [sent]})
         (result,) = answer["results"]
         if answer["conflicts"]:
             (conflict,) = answer["conflicts"]
-            ours = [line for line in self.texts[path].splitlines(keepends=True) if line not in conflict["theirs"].splitlines(keepends=True)]
-            self.texts[path], self.bases[path] = conflict["theirs"] + "".join(ours), conflict["theirs_hash"]
+            ours = [
+                line
+                for line in self.texts[path].splitlines(keepends=True)
+                if line not in conflict["theirs"].splitlines(keepends=True)
+            ]
+            self.texts[path], self.bases[path] = (
+                conflict["theirs"] + "".join(ours),
+                conflict["theirs_hash"],
+            )
             return conflict
         assert result["status"] != "refused", result
         if result["hash"] == digest(self.texts[path]):
             self.bases[path] = result["hash"]
         else:  # merged: what stands there now is another text than ours, and has all of ours
             answer = await post(self.life, "/api/sync/pull", {"root": "Daily", "paths": [path]})
-            self.texts[path], self.bases[path] = answer["files"][0]["content"], answer["files"][0]["hash"]
+            self.texts[path], self.bases[path] = (
+                answer["files"][0]["content"],
+                answer["files"][0]["hash"],
+            )
         return None

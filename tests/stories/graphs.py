@@ -1,4 +1,6 @@
-"""Graphs: vaults of notes that watch one another, an agent that always edits, and what a cascade must come to."""
+"""Graphs: vaults of notes that watch one another, an agent that always edits, and what a cascade
+must come to.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,30 @@ Graph = Mapping[str, Sequence[str]]
 """For each note (its folder) what it watches."""
 
 
-def always_edits(seen: dict[tuple[str, str], str] | None = None, vault: Path | None = None) -> ScriptedBackend:
-    """An agent that writes something new into its note at every run, and remembers in `seen` the digests of what it was shown."""
+def always_edits(
+    seen: dict[tuple[str, str], str] | None = None, vault: Path | None = None
+) -> ScriptedBackend:
+    """An agent that writes something new into its note at every run, and remembers in `seen` the
+    digests of what it was shown.
+    """
     numbers = itertools.count()
 
     async def script(job: Job) -> list[Block]:
         if seen is not None and vault is not None:
-            seen.update({(job.watcher, change.path): digest_of((vault / change.path).read_bytes()) for change in job.changes})
-        return [use("update_context", file_path=job.watcher, section="Current Focus", content=f"- edit {next(numbers)}")]
+            seen.update(
+                {
+                    (job.watcher, change.path): digest_of((vault / change.path).read_bytes())
+                    for change in job.changes
+                }
+            )
+        return [
+            use(
+                "update_context",
+                file_path=job.watcher,
+                section="Current Focus",
+                content=f"- edit {next(numbers)}",
+            )
+        ]
 
     return ScriptedBackend(script)
 
@@ -49,7 +67,10 @@ def random_graph(rng: random.Random, size: int, prefix: str = "") -> dict[str, l
 
 def planned(life: Life, name: str) -> list[str]:
     """Whom `bubble plan` says a change of that note can wake."""
-    return [run.watcher for run in plan_for(f"{name}/AGENTS.md", life.daemon.watches, most_cost_usd=0.1).runs]
+    return [
+        run.watcher
+        for run in plan_for(f"{name}/AGENTS.md", life.daemon.watches, most_cost_usd=0.1).runs
+    ]
 
 
 def runs_by_cause(life: Life) -> dict[str, list[str]]:
@@ -63,17 +84,36 @@ def runs_by_cause(life: Life) -> dict[str, list[str]]:
 
 def digests(vault: Path) -> dict[str, str]:
     """The digest of every note."""
-    return {path.relative_to(vault).as_posix(): digest_of(path.read_bytes()) for path in vault.rglob("*.md")}
+    return {
+        path.relative_to(vault).as_posix(): digest_of(path.read_bytes())
+        for path in vault.rglob("*.md")
+    }
 
 
-def behind(life: Life, first: Mapping[str, str], seen: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
-    """Each watcher with each note whose present text it has not seen, and what it saw last: at first contact, or when it ran."""
-    pairs = [(one.watcher, path) for one in life.daemon.watches.all() for path in life.daemon.watches.watched_by(one.watcher)]
+def behind(
+    life: Life, first: Mapping[str, str], seen: Mapping[tuple[str, str], str]
+) -> dict[tuple[str, str], str]:
+    """Each watcher with each note whose present text it has not seen, and what it saw last: at
+    first contact, or when it ran.
+    """
+    pairs = [
+        (one.watcher, path)
+        for one in life.daemon.watches.all()
+        for path in life.daemon.watches.watched_by(one.watcher)
+    ]
     last = {pair: seen.get(pair, first[pair[1]]) for pair in pairs}
-    return {pair: digest for pair, digest in last.items() if digest != digest_of((life.vault / pair[1]).read_bytes())}
+    return {
+        pair: digest
+        for pair, digest in last.items()
+        if digest != digest_of((life.vault / pair[1]).read_bytes())
+    }
 
 
 def open_differences(life: Life) -> dict[tuple[str, str], str | None]:
     """The same as the daemon has it."""
     reviews = life.daemon.reviews
-    return {(review.watcher, review.path): review.base for watcher in reviews.watchers() for review in reviews.of(watcher)}
+    return {
+        (review.watcher, review.path): review.base
+        for watcher in reviews.watchers()
+        for review in reviews.of(watcher)
+    }

@@ -27,18 +27,27 @@ class Life:
 
     def told(self, kind: str) -> list[dict[str, object]]:
         """The data of the events of that kind (or of a room: `file.`)."""
-        return [dict(event.data) for event in self.events if event.event == kind or (kind.endswith(".") and event.event.startswith(kind))]
+        return [
+            dict(event.data)
+            for event in self.events
+            if event.event == kind or (kind.endswith(".") and event.event.startswith(kind))
+        ]
 
     async def until(self, condition: Callable[[], object], seconds: float = 15) -> None:
         """Wait for a condition, at most so long."""
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
-                raise AssertionError(f"did not happen in {seconds} s; told: {[(e.event, dict(e.data)) for e in self.events][-12:]}")
+                raise AssertionError(
+                    f"did not happen in {seconds} s; told: "
+                    f"{[(e.event, dict(e.data)) for e in self.events][-12:]}"
+                )
             await asyncio.sleep(0.005)
 
     async def settled(self, seconds: float = 30) -> None:
-        """Wait until everything on the disk is noticed and every task is done, and a look afterwards finds no more to do."""
+        """Wait until everything on the disk is noticed and every task is done, and a look
+        afterwards finds no more to do.
+        """
         daemon = self.daemon
 
         def is_busy() -> bool:
@@ -56,7 +65,20 @@ Live = Callable[..., contextlib.AbstractAsyncContextManager[Life]]
 def note(title: str, *, watch: list[str] | None = None, focus: str = "- nothing yet") -> str:
     """A context file."""
     lines = ["---", "watch:", *(f'  - "{pattern}"' for pattern in watch), "---"] if watch else []
-    return "\n".join([*lines, f"# {title}", "", f"> About {title}.", "", "## Current Focus", focus, "", "## History", ""])
+    return "\n".join(
+        [
+            *lines,
+            f"# {title}",
+            "",
+            f"> About {title}.",
+            "",
+            "## Current Focus",
+            focus,
+            "",
+            "## History",
+            "",
+        ]
+    )
 
 
 def save(path: Path, text: str) -> None:

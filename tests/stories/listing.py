@@ -1,4 +1,6 @@
-"""Listing: what a vault holds, by asking the disk anew, by the daemon's index, and by the events that were told."""
+"""Listing: what a vault holds, by asking the disk anew, by the daemon's index, and by the events
+that were told.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def fresh_index(vault: Path) -> VaultIndex:
 def listing(index: VaultIndex) -> tuple[Listing, list[str]]:
     """Each file with digest and size, and the folders."""
     files = {path: index.get(path) for path in index.paths()}
-    return {path: (entry.digest, entry.size) for path, entry in files.items() if entry is not None}, sorted(index.all_folders())
+    return {
+        path: (entry.digest, entry.size) for path, entry in files.items() if entry is not None
+    }, sorted(index.all_folders())
 
 
 def assert_index_equals_disk(daemon: Daemon, vault: Path) -> None:
@@ -36,17 +40,23 @@ def assert_index_equals_disk(daemon: Daemon, vault: Path) -> None:
 
 
 def kinds(life: Life) -> dict[str, list[str]]:
-    """For each path what happened to it, in order; a move is told under the new path as `moved from OLD`."""
+    """For each path what happened to it, in order; a move is told under the new path as `moved from
+    OLD`.
+    """
     found: dict[str, list[str]] = defaultdict(list)
     for event in life.events:
         if event.event.startswith("file."):
             kind = event.event.removeprefix("file.")
-            found[str(event.data["path"])].append(f"moved from {event.data['from']}" if kind == "moved" else kind)
+            found[str(event.data["path"])].append(
+                f"moved from {event.data['from']}" if kind == "moved" else kind
+            )
     return dict(found)
 
 
 def followed(files: Iterable[str], life: Life) -> set[str]:
-    """The paths that there are after the events; AssertionError where one contradicts what was there before it."""
+    """The paths that there are after the events; AssertionError where one contradicts what was
+    there before it.
+    """
     there = set(files)
     for event in life.events:
         path = event.data.get("path")

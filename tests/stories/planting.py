@@ -1,4 +1,6 @@
-"""Planting: canary secrets in every place where secrets live, and a search for them in all that comes out."""
+"""Planting: canary secrets in every place where secrets live, and a search for them in all that
+comes out.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,10 @@ HOME_FILES = [
 
 @dataclass
 class Garden:
-    """What was planted: the place by canary. `may_show` are canaries that live in the place that is searched."""
+    """What was planted: the place by canary.
+
+    `may_show` are canaries that live in the place that is searched.
+    """
 
     user: Path
     home: Path
@@ -95,15 +100,22 @@ class Garden:
         return canary
 
     def found(self, text: str) -> set[str]:
-        """The places whose canaries the text shows, in plain or in the spellings that a program might make of them."""
+        """The places whose canaries the text shows, in plain or in the spellings that a program
+        might make of them.
+        """
         hidden = {self.places.get(one, "?") for one in _CANARY.findall(text)}
-        hidden |= {self.places.get(one[::-1], "?") for one in re.findall(r"[0-9a-f]{12}\d{3}yrnc", text)}
+        hidden |= {
+            self.places.get(one[::-1], "?") for one in re.findall(r"[0-9a-f]{12}\d{3}yrnc", text)
+        }
         return hidden | {place for place, secret in self.literals.items() if secret in text}
 
     def environment(self) -> dict[str, str]:
         """The daemon's environment, full of secrets."""
         env = {name: self.new(f"${name}") for name in ENVIRONMENT}
-        env |= {name: f"http://someone:{env[name]}@proxy.invalid:3128" for name in ("HTTPS_PROXY", "ALL_PROXY")}
+        env |= {
+            name: f"http://someone:{env[name]}@proxy.invalid:3128"
+            for name in ("HTTPS_PROXY", "ALL_PROXY")
+        }
         env["DATABASE_URL"] = f"postgres://someone:{env['DATABASE_URL']}@db.invalid/x"
         env["ANTHROPIC_API_KEY"] = f"sk-ant-api03-{self.new('$ANTHROPIC_API_KEY')}"
         env["CLAUDE_CODE_OAUTH_TOKEN"] = self.new("$CLAUDE_CODE_OAUTH_TOKEN")
@@ -111,21 +123,36 @@ class Garden:
 
     def plant_files(self) -> None:
         """Files of the user, of the vault and of this program's home."""
-        for root, names in ((self.user, USER_FILES), (self.vault, VAULT_FILES), (self.home, HOME_FILES)):
+        for root, names in (
+            (self.user, USER_FILES),
+            (self.vault, VAULT_FILES),
+            (self.home, HOME_FILES),
+        ):
             for name in names:
                 self.put(root / name, f"token = {self.new(f'{root.name}/{name}')}\n")
-        (self.home / "hooks/on-file-modified.sh").write_text(f"#!/bin/sh\n# Tells nobody.\nTOKEN={self.new('a hook')}\nexit 0\n")
+        (self.home / "hooks/on-file-modified.sh").write_text(
+            f"#!/bin/sh\n# Tells nobody.\nTOKEN={self.new('a hook')}\nexit 0\n"
+        )
         (self.home / "hooks/on-file-modified.sh").chmod(0o700)
         for root in (self.user, self.vault):
-            oauth = {kind: self.new(f"{kind} of {root.name}/.claude") for kind in ("accessToken", "refreshToken")}
+            oauth = {
+                kind: self.new(f"{kind} of {root.name}/.claude")
+                for kind in ("accessToken", "refreshToken")
+            }
             self.put(
                 root / ".claude/.credentials.json",
-                json.dumps({"claudeAiOauth": {**oauth, "expiresAt": _FAR, "scopes": ["user:inference"]}}),
+                json.dumps(
+                    {"claudeAiOauth": {**oauth, "expiresAt": _FAR, "scopes": ["user:inference"]}}
+                ),
             )
-        hook = f"API_TOKEN={self.new('a variable in hooks.yaml')} true -H 'Authorization: Bearer {self.new('a header in hooks.yaml')}'"
+        hook = (
+            f"API_TOKEN={self.new('a variable in hooks.yaml')} true -H 'Authorization: Bearer "
+            f"{self.new('a header in hooks.yaml')}'"
+        )
         self.put(
             self.home / "hooks.yaml",
-            f'# {self.new("a remark in hooks.yaml")}\nhooks:\n  session.end:\n    - {{type: command, command: "{hook}"}}\n',
+            f"# {self.new('a remark in hooks.yaml')}\nhooks:\n  session.end:\n    - {{type: "
+            f'command, command: "{hook}"}}\n',
         )
 
     @staticmethod
@@ -136,11 +163,26 @@ class Garden:
 
 
 def running(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """What anyone on this machine sees of what runs: command lines, and containers with their settings."""
-    yield "ps", subprocess.run(["ps", "-eo", "args", "-ww"], capture_output=True, text=True, check=True).stdout
-    ids = subprocess.run(["docker", "ps", "-aq"], env=dict(env), capture_output=True, text=True, check=True).stdout.split()
+    """What anyone on this machine sees of what runs: command lines, and containers with their
+    settings.
+    """
+    yield (
+        "ps",
+        subprocess.run(
+            ["ps", "-eo", "args", "-ww"], capture_output=True, text=True, check=True
+        ).stdout,
+    )
+    ids = subprocess.run(
+        ["docker", "ps", "-aq"], env=dict(env), capture_output=True, text=True, check=True
+    ).stdout.split()
     if ids:
         for command in ("inspect", "logs", "top", "diff"):
             for one in ids if command != "inspect" else [" ".join(ids)]:
-                done = subprocess.run(["docker", command, *one.split()], env=dict(env), capture_output=True, text=True, check=False)
+                done = subprocess.run(
+                    ["docker", command, *one.split()],
+                    env=dict(env),
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
                 yield f"docker {command}", done.stdout + done.stderr

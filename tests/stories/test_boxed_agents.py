@@ -1,4 +1,6 @@
-"""Agents with a shell, from the order to the undo: the real CLI in a real container, in a running daemon, with a scripted model."""
+"""Agents with a shell, from the order to the undo: the real CLI in a real container, in a running
+daemon, with a scripted model.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ from parachuted.modules import Module
 class Keeper(Module):
     pass
 """
-MENDING = "sed -i s/broken/mended/ Daily/today.md; mkdir -p Projects; echo x > Projects/x.md; echo x > AGENTS.md"
+MENDING = (
+    "sed -i s/broken/mended/ Daily/today.md; mkdir -p Projects; echo x > Projects/x.md; "
+    "echo x > AGENTS.md"
+)
 RUN = "/api/agents/keeper/tidy/run"
 
 
@@ -70,8 +75,18 @@ async def test_an_agent_with_git_edits_a_note_which_is_checked_in_explained_and_
         api.add(
             [native("Bash", command="git --version && ls -R /vault", description="look")],
             [native("Read", file_path="/vault/Work/plan.md")],
-            [native("Edit", file_path="/vault/Work/plan.md", old_string="- one", new_string="- one\n- two")],
-            [native("Bash", command="sed -i s/one/ONE/ Work/plan.md", description="shout"), use("read_note", path="Work/plan.md")],
+            [
+                native(
+                    "Edit",
+                    file_path="/vault/Work/plan.md",
+                    old_string="- one",
+                    new_string="- one\n- two",
+                )
+            ],
+            [
+                native("Bash", command="sed -i s/one/ONE/ Work/plan.md", description="shout"),
+                use("read_note", path="Work/plan.md"),
+            ],
             [native("Bash", command="curl http://example.org", description="leak")],
             [say("Tidied.")],
         )
@@ -83,7 +98,11 @@ async def test_an_agent_with_git_edits_a_note_which_is_checked_in_explained_and_
             life.daemon.permissions.answer(str(question["id"]), "never")
         ran = task.result()
 
-        assert (ran["words"], ran["outcome"], ran["wrote"]) == ("Tidied.", "changed", ["Work/plan.md"])
+        assert (ran["words"], ran["outcome"], ran["wrote"]) == (
+            "Tidied.",
+            "changed",
+            ["Work/plan.md"],
+        )
         assert (vault / "Work/plan.md").read_text() == "# Plan\n\n- ONE\n- two\n"
         asked = str([request.body for request in api.asked])
         assert "git version" in asked
@@ -91,9 +110,18 @@ async def test_an_agent_with_git_edits_a_note_which_is_checked_in_explained_and_
         assert "secret.md" not in asked
         assert KEY not in asked
         assert {request.headers.get("x-api-key") for request in api.asked} == {KEY}
-        assert [step["error"] for step in ran["steps"] if step["called"]] == [False, False, False, False, False, True]
+        assert [step["error"] for step in ran["steps"] if step["called"]] == [
+            False,
+            False,
+            False,
+            False,
+            False,
+            True,
+        ]
         writes = life.daemon.history.writes_by(ran["run"])
-        assert {(write.path, write.author.by) for write in writes} == {("Work/plan.md", "module:keeper/tidy")}
+        assert {(write.path, write.author.by) for write in writes} == {
+            ("Work/plan.md", "module:keeper/tidy")
+        }
         assert ran["cost_usd"] > 0
         assert (await get(life, "/api/why?path=Work/plan.md"))["lines"][2]["run"] == ran["run"]
 
@@ -122,7 +150,9 @@ async def test_who_has_read_a_strangers_text_runs_no_shell_and_what_it_would_wri
 
         assert (ran["outcome"], ran["wrote"], len(ran["suggested"])) == ("suggested", [], 2)
         assert sorted(file.name for file in (vault / "Work").iterdir()) == ["plan.md"]
-        assert "mail.md" not in str(api.asked[1].body["messages"])  # it is not in the copy: only read_note, which marks, reads it
+        assert "mail.md" not in str(
+            api.asked[1].body["messages"]
+        )  # it is not in the copy: only read_note, which marks, reads it
         waiting = await get(life, "/api/suggestions")
         assert {one["path"] for one in waiting["suggestions"]} == {"Work/new.md", "Work/other.md"}
 
@@ -135,7 +165,15 @@ async def test_stopping_ends_a_container_within_a_second_and_leaves_every_file_o
         life, api = box.life, box.api
         await installed(life, module)
         await life.settled()
-        api.add([native("Bash", command="sed -i s/Plan/PLAN/ Work/plan.md && cat /dev/zero", description="hang")])
+        api.add(
+            [
+                native(
+                    "Bash",
+                    command="sed -i s/Plan/PLAN/ Work/plan.md && cat /dev/zero",
+                    description="hang",
+                )
+            ]
+        )
         asked = group.create_task(refused(life, "POST", RUN, json={"prompt": "Hang."}))
         await life.until(lambda: len(api.asked) == 1 and life.daemon.at_work.all(), 60)
         loop = asyncio.get_running_loop()
@@ -153,13 +191,24 @@ async def test_a_daemon_that_ends_leaves_no_container_and_no_copy_of_an_agent_at
     engine: Mapping[str, str], home: Path, vault: Path, module: Path
 ):
     save(vault / "Work/plan.md", "# Plan\n")
-    ours, loop = f"org.parachuted.daemon={state_folder(home, vault).name}", asyncio.get_running_loop()
+    ours, loop = (
+        f"org.parachuted.daemon={state_folder(home, vault).name}",
+        asyncio.get_running_loop(),
+    )
     async with asyncio.TaskGroup() as group:
         async with boxed(engine, home, vault) as box:
             life, api = box.life, box.api
             await installed(life, module)
             await life.settled()
-            api.add([native("Bash", command="sed -i s/Plan/PLAN/ Work/plan.md && cat /dev/zero", description="hang")])
+            api.add(
+                [
+                    native(
+                        "Bash",
+                        command="sed -i s/Plan/PLAN/ Work/plan.md && cat /dev/zero",
+                        description="hang",
+                    )
+                ]
+            )
             asked = group.create_task(cut_off(life))
             await life.until(lambda: len(api.asked) == 1 and life.daemon.at_work.all(), 60)
             assert containers(engine, of=ours) != []
@@ -179,7 +228,9 @@ async def cut_off(life: Life) -> None:
         assert "the daemon ended" in (await refused(life, "POST", RUN, json={"prompt": "Hang."}))[1]
 
 
-async def test_a_module_that_is_switched_off_has_its_agents_ended(engine: Mapping[str, str], home: Path, vault: Path, module: Path):
+async def test_a_module_that_is_switched_off_has_its_agents_ended(
+    engine: Mapping[str, str], home: Path, vault: Path, module: Path
+):
     save(vault / "Work/plan.md", "# Plan\n")
     async with boxed(engine, home, vault) as box, asyncio.TaskGroup() as group:
         life, api = box.life, box.api
@@ -192,7 +243,7 @@ async def test_a_module_that_is_switched_off_has_its_agents_ended(engine: Mappin
         assert "was switched off" in (await asyncio.wait_for(asked, 5))[1]
 
 
-async def test_the_maintenance_agent_has_a_shell_in_a_container_and_changes_only_what_is_its_to_mend(
+async def test_the_maintenance_agent_has_a_shell_in_a_container_and_changes_only_what_is_its_to_mend(  # noqa: E501
     engine: Mapping[str, str], home: Path, vault: Path
 ):
     save(vault / "Daily/today.md", "# Today\n\n- broken\n")
@@ -201,11 +252,22 @@ async def test_the_maintenance_agent_has_a_shell_in_a_container_and_changes_only
         life, api = box.life, box.api
         await life.settled()
         api.add(
-            [native("Bash", command="find /vault -name '*.md'; id -u; ls -a ~", description="look")],
+            [
+                native(
+                    "Bash", command="find /vault -name '*.md'; id -u; ls -a ~", description="look"
+                )
+            ],
             [use("list_system_files"), native("Bash", command=MENDING, description="mend")],
-            [native("Bash", command="python3 -c 'import socket; socket.create_connection((\"1.1.1.1\", 53), 2)'", description="reach out")],
+            [
+                native(
+                    "Bash",
+                    command='python3 -c \'import socket; socket.create_connection(("1.1.1.1", '
+                    "53), 2)'",
+                    description="reach out",
+                )
+            ],
             [say("Mended.")],
-        )  # fmt: skip
+        )
         ran = await post(life, "/api/maintenance", {"prompt": "Why is today broken?"})
 
         assert (ran["wrote"], ran["warning"]) == (["Daily/today.md"], None)
@@ -222,10 +284,15 @@ async def test_an_agent_that_may_reach_one_host_reaches_no_other_and_nothing_of_
     engine: Mapping[str, str], home: Path, vault: Path, module: Path
 ):
     (module / "manifest.yaml").write_text(
-        MANIFEST.replace("bash: [git, cat, ls, sed]", "bash: true\n    network: [a.invalid, localhost.invalid]")
+        MANIFEST.replace(
+            "bash: [git, cat, ls, sed]", "bash: true\n    network: [a.invalid, localhost.invalid]"
+        )
     )
     save(vault / "Work/plan.md", "# Plan\n")
-    fetch = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://{0}\", timeout=5).read())' 2>&1 | tail -1"
+    fetch = (
+        'python3 -c \'import urllib.request as u; print(u.urlopen("http://{0}", '
+        "timeout=5).read())' 2>&1 | tail -1"
+    )
     async with boxed(engine, home, vault) as box, asyncio.TaskGroup() as group:
         life, api = box.life, box.api
         await installed(life, module)
@@ -234,14 +301,22 @@ async def test_an_agent_that_may_reach_one_host_reaches_no_other_and_nothing_of_
         api.add(
             [native("Bash", command=fetch.format("b.invalid"), description="another host")],
             [native("Bash", command=fetch.format("a.invalid"), description="the host")],
-            [native("Bash", command=fetch.format(f"127.0.0.1:{port}/api/health"), description="the daemon")],
+            [
+                native(
+                    "Bash",
+                    command=fetch.format(f"127.0.0.1:{port}/api/health"),
+                    description="the daemon",
+                )
+            ],
             [say("Done.")],
         )
         asked = group.create_task(post(life, RUN, {"prompt": "Fetch."}))
         await life.until(lambda: life.told("permission.requested"), 60)
         (question,) = life.told("permission.requested")
         assert (question["kind"], question["what"]) == ("network", "b.invalid:80")
-        assert (await call(life, "POST", f"/api/permissions/{question['id']}", json={"answer": "never"}))[0] == 200
+        assert (
+            await call(life, "POST", f"/api/permissions/{question['id']}", json={"answer": "never"})
+        )[0] == 200
         await asked
 
         said = [str(request.body["messages"][-1]) for request in api.asked[1:]]

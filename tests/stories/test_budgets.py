@@ -1,4 +1,6 @@
-"""Budgets: how much a daemon may do, what it says when that is used up, and what it makes of agents that cannot work."""
+"""Budgets: how much a daemon may do, what it says when that is used up, and what it makes of agents
+that cannot work.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,10 @@ def star(vault: Path, count: int) -> dict[str, list[str]]:
 
 
 async def health(life: Life) -> dict[str, object]:
-    async with aiohttp.ClientSession() as client, client.get(f"{life.url}/api/health?detailed=true") as answer:
+    async with (
+        aiohttp.ClientSession() as client,
+        client.get(f"{life.url}/api/health?detailed=true") as answer,
+    ):
         return dict(await answer.json())
 
 
@@ -54,8 +59,12 @@ def ran(life: Life) -> list[str]:
     return [str(run["watcher"]) for run in life.told("run.finished")]
 
 
-@pytest.mark.parametrize(("budget", "text"), [("runs_per_hour", "3 runs per hour"), ("runs_per_day", "3 runs per day")])
-async def test_over_budget_tasks_wait_until_there_is_room(live: Live, vault: Path, clock: Clock, budget: str, text: str):
+@pytest.mark.parametrize(
+    ("budget", "text"), [("runs_per_hour", "3 runs per hour"), ("runs_per_day", "3 runs per day")]
+)
+async def test_over_budget_tasks_wait_until_there_is_room(
+    live: Live, vault: Path, clock: Clock, budget: str, text: str
+):
     graph = star(vault, 5)
     async with live(always_edits(), clock=clock, **{f"budget.{budget}": 3}) as life:
         touch_up(vault, "x", "- new", graph)
@@ -63,7 +72,9 @@ async def test_over_budget_tasks_wait_until_there_is_room(live: Live, vault: Pat
         told = await health(life)
 
         assert len(ran(life)) == 3
-        assert [item["reason"] for item in told["waiting"]] == [f"the budget of {text} is used up"] * 2
+        assert [item["reason"] for item in told["waiting"]] == [
+            f"the budget of {text} is used up"
+        ] * 2
         assert told["budget"]["runs_last_hour"] == 3
 
         clock.forward(life, hours=25 if budget == "runs_per_day" else 1.01)
@@ -72,13 +83,19 @@ async def test_over_budget_tasks_wait_until_there_is_room(live: Live, vault: Pat
         assert len(life.told("budget.exceeded")) == 1
 
 
-async def test_a_cause_has_its_own_budget_and_another_persons_change_is_not_kept_waiting_by_it(live: Live, vault: Path):
+async def test_a_cause_has_its_own_budget_and_another_persons_change_is_not_kept_waiting_by_it(
+    live: Live, vault: Path
+):
     graph = star(vault, 4)
     async with live(always_edits(), budget__runs_per_cause=2) as life:
         touch_up(vault, "x", "- new", graph)
-        await life.until(lambda: len(life.told("budget.exceeded")) == 2 and not life.daemon.worker.busy)
+        await life.until(
+            lambda: len(life.told("budget.exceeded")) == 2 and not life.daemon.worker.busy
+        )
         assert len(ran(life)) == 2
-        assert {item["reason"] for item in (await health(life))["waiting"]} == {"the budget of 2 runs per cause is used up"}
+        assert {item["reason"] for item in (await health(life))["waiting"]} == {
+            "the budget of 2 runs per cause is used up"
+        }
 
         touch_up(vault, "x", "- newer", graph)
         await life.until(lambda: len(ran(life)) == 4 and not life.daemon.worker.busy)
@@ -120,7 +137,9 @@ async def test_a_paused_daemon_begins_nothing_also_after_a_restart(live: Live, v
         assert not life.daemon.worker.paused
 
 
-async def test_an_agent_that_is_unavailable_is_tried_again_later_in_the_same_run_which_counts_once(live: Live, vault: Path, clock: Clock):
+async def test_an_agent_that_is_unavailable_is_tried_again_later_in_the_same_run_which_counts_once(
+    live: Live, vault: Path, clock: Clock
+):
     attempts: list[str] = []
 
     async def script(job: Job) -> list[Block]:
@@ -133,8 +152,12 @@ async def test_an_agent_that_is_unavailable_is_tried_again_later_in_the_same_run
     async with live(ScriptedBackend(script), clock=clock) as life:
         touch_up(vault, "x", "- new", graph)
         for number in (1, 2):
-            await life.until(lambda count=number: len(attempts) == count and not life.daemon.worker.busy)
-            assert [item["reason"] for item in (await health(life))["waiting"]] == ["no login was found"]
+            await life.until(
+                lambda count=number: len(attempts) == count and not life.daemon.worker.busy
+            )
+            assert [item["reason"] for item in (await health(life))["waiting"]] == [
+                "no login was found"
+            ]
             clock.forward(life, seconds=61)
         await life.until(lambda: ran(life))
         await life.settled()
@@ -144,7 +167,9 @@ async def test_an_agent_that_is_unavailable_is_tried_again_later_in_the_same_run
         assert [run["outcome"] for run in life.daemon.history.runs()] == ["unchanged"]
 
 
-async def test_a_run_that_waits_for_its_agent_goes_on_after_a_restart(live: Live, vault: Path, clock: Clock):
+async def test_a_run_that_waits_for_its_agent_goes_on_after_a_restart(
+    live: Live, vault: Path, clock: Clock
+):
     async def refuse(_job: Job) -> list[Block]:
         raise AgentUnavailableError("no login was found")
 
@@ -161,8 +186,18 @@ async def test_a_run_that_waits_for_its_agent_goes_on_after_a_restart(live: Live
         assert [run["id"] for run in life.daemon.history.runs()] == [run["id"] for run in before]
 
 
-@pytest.mark.parametrize("error", [AgentFailedError("out of turns"), RuntimeError("a bug"), asyncio.CancelledError(), MemoryError()])
-async def test_an_agent_that_fails_in_any_way_leaves_the_difference_for_the_next_change(live: Live, vault: Path, error: BaseException):
+@pytest.mark.parametrize(
+    "error",
+    [
+        AgentFailedError("out of turns"),
+        RuntimeError("a bug"),
+        asyncio.CancelledError(),
+        MemoryError(),
+    ],
+)
+async def test_an_agent_that_fails_in_any_way_leaves_the_difference_for_the_next_change(
+    live: Live, vault: Path, error: BaseException
+):
     jobs: list[Job] = []
 
     async def script(job: Job) -> list[Block]:
@@ -209,8 +244,12 @@ async def test_a_backend_that_hangs_is_ended_with_the_daemon(live: Live, vault: 
         assert len(life.daemon.history.runs()) == 1
 
 
-async def test_a_clock_that_is_set_back_by_years_stops_nothing(live: Live, vault: Path, clock: Clock):
-    """Tasks due then are due now, and the runs of the last hour count on, whatever date they have."""
+async def test_a_clock_that_is_set_back_by_years_stops_nothing(
+    live: Live, vault: Path, clock: Clock
+):
+    """Tasks due then are due now, and the runs of the last hour count on, whatever date they
+    have.
+    """
     graph = star(vault, 2)
     clock.ahead = timedelta(days=5000)
     async with live(always_edits(), clock=clock, budget__runs_per_hour=4) as life:

@@ -1,5 +1,6 @@
-"""Canaries: secrets are planted in every place where secrets live, agents of every kind look for them, and none is seen in anything that
-comes out: what the model is asked, tools' answers, documents, logs, the audit, events, answers of the API, commands, containers.
+"""Canaries: secrets are planted in every place where secrets live, agents of every kind look for
+them, and none is seen in anything that comes out: what the model is asked, tools' answers,
+documents, logs, the audit, events, answers of the API, commands, containers.
 """
 
 from __future__ import annotations
@@ -67,17 +68,37 @@ for path in glob.glob('/run/**/*.sock', recursive=True) + glob.glob('/**/gateway
         except OSError as error:
             print(path, error)
 END
-"""
-SYSTEM = ("config.yaml", "modules.yaml", "hooks.yaml", "keys.yaml", "logs/daemon.log", "logs/start.log")
+"""  # noqa: E501
+SYSTEM = (
+    "config.yaml",
+    "modules.yaml",
+    "hooks.yaml",
+    "keys.yaml",
+    "logs/daemon.log",
+    "logs/start.log",
+)
 COMMANDS = (
-    "status", "doctor", "usage", "sandbox doctor", "sandbox explain keeper/tidy", "sandbox explain maintenance", "agents audit",
-    "auth status", "hooks list", "modules status keeper", "config",
-)  # fmt: skip
+    "status",
+    "doctor",
+    "usage",
+    "sandbox doctor",
+    "sandbox explain keeper/tidy",
+    "sandbox explain maintenance",
+    "agents audit",
+    "auth status",
+    "hooks list",
+    "modules status keeper",
+    "config",
+)
 
 
 def parrot(request: RecordedRequest) -> Turn:
     """A model's server that fails and repeats all that it was asked with."""
-    return ApiRefusal(status=400, kind="invalid_request_error", message=f"bad request: {json.dumps(dict(request.headers))}")
+    return ApiRefusal(
+        status=400,
+        kind="invalid_request_error",
+        message=f"bad request: {json.dumps(dict(request.headers))}",
+    )
 
 
 @dataclass
@@ -107,19 +128,32 @@ class Scene:
         self.seen.add(f"parachute {' '.join(words)}", done.stdout + done.stderr)
         return done.stdout
 
-    async def call(self, method: str, path: str, body: object = None, *, is_own: bool = False) -> str:
+    async def call(
+        self, method: str, path: str, body: object = None, *, is_own: bool = False
+    ) -> str:
         """As the machine's own user, or by a key that may read some notes."""
-        headers = {} if is_own else {"Authorization": f"Bearer {self.key}", "X-Forwarded-For": "192.0.2.7"}
-        async with aiohttp.ClientSession() as session, session.request(method, self.url + path, json=body, headers=headers) as answer:
+        headers = (
+            {}
+            if is_own
+            else {"Authorization": f"Bearer {self.key}", "X-Forwarded-For": "192.0.2.7"}
+        )
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, self.url + path, json=body, headers=headers) as answer,
+        ):
             text = await answer.text()
-        self.seen.add(f"{method} {path} ({'own' if is_own else 'key'})", f"{dict(answer.headers)}\n{text}")
+        self.seen.add(
+            f"{method} {path} ({'own' if is_own else 'key'})", f"{dict(answer.headers)}\n{text}"
+        )
         return text
 
     async def listen(self) -> None:
         """All events, as they are told."""
         async with (
             aiohttp.ClientSession() as session,
-            session.get(self.url + "/api/events", timeout=aiohttp.ClientTimeout(total=None)) as answer,
+            session.get(
+                self.url + "/api/events", timeout=aiohttp.ClientTimeout(total=None)
+            ) as answer,
         ):
             async for piece in answer.content.iter_any():
                 self.seen.add("events", piece.decode("utf-8", "replace"))
@@ -148,18 +182,35 @@ async def scene(tmp_path: Path, engine: Mapping[str, str] | None) -> AsyncIterat
         password = garden.new("the password in base_url")
         garden.put(
             home / "config.yaml",
-            f"# {garden.new('a remark in config.yaml')}\nagent:\n  base_url: {api.url.replace('://', f'://someone:{password}@')}\n",
+            f"# {garden.new('a remark in config.yaml')}\nagent:\n  base_url: "
+            f"{api.url.replace('://', f'://someone:{password}@')}\n",
         )
         quick = {"PARACHUTE_BUBBLE_QUIET_S": "0.05", "PARACHUTE_AGENT_ASK_S": "0.3"}
-        environ = {**garden.environment(), **{name: value for name, value in (engine or {}).items() if name != "HOME"}, **quick}
+        environ = {
+            **garden.environment(),
+            **{name: value for name, value in (engine or {}).items() if name != "HOME"},
+            **quick,
+        }
         typed = Typed(home=home, vault=vault, folder=user, environ=environ)
         made = Scene(garden=garden, typed=typed, api=api, seen=Seen(), engine=engine)
         try:
             await made.command("start", "--vault", str(vault), "--port", "0")
             record = json.loads((home / "run/daemon.json").read_text())
             made.url = f"http://127.0.0.1:{record['port']}"
-            reader = await asyncio.to_thread(typed, "keys", "create", "a reader", "--scope", "*:read", "--path", "Work/**", "--json")
-            master = await asyncio.to_thread(typed, "keys", "create", "a master", "--scope", "*:admin", "--json")
+            reader = await asyncio.to_thread(
+                typed,
+                "keys",
+                "create",
+                "a reader",
+                "--scope",
+                "*:read",
+                "--path",
+                "Work/**",
+                "--json",
+            )
+            master = await asyncio.to_thread(
+                typed, "keys", "create", "a master", "--scope", "*:admin", "--json"
+            )
             made.key = garden.literals["a key's secret"] = json.loads(reader.stdout)["key"]
             garden.literals["a master's key"] = json.loads(master.stdout)["key"]
             yield made
@@ -170,7 +221,9 @@ async def scene(tmp_path: Path, engine: Mapping[str, str] | None) -> AsyncIterat
                 os.kill(pid, 9)
 
 
-async def test_no_secret_is_seen_in_anything_that_comes_out(request: pytest.FixtureRequest, tmp_path: Path):
+async def test_no_secret_is_seen_in_anything_that_comes_out(
+    request: pytest.FixtureRequest, tmp_path: Path
+):
     engine: Mapping[str, str] | None
     try:
         engine = request.getfixturevalue("engine")
@@ -193,7 +246,9 @@ async def story(tmp_path: Path, engine: Mapping[str, str] | None) -> None:
         for where, text in left_behind(life):
             life.seen.add(where, text)
         assert len(life.garden.places) >= 50
-        life.seen.texts.pop("GET /api/hooks (own)")  # who administers sees the commands of hooks, as they are in hooks.yaml
+        life.seen.texts.pop(
+            "GET /api/hooks (own)"
+        )  # who administers sees the commands of hooks, as they are in hooks.yaml
         found = {where: life.garden.found(text) for where, text in life.seen.texts.items()}
         assert {where: places for where, places in found.items() if places} == {}
         assert len(life.seen.texts) > 80
@@ -204,12 +259,28 @@ async def act(life: Scene) -> None:
     folder = life.garden.user / "keeper"
     save(folder / "manifest.yaml", MANIFEST)
     save(folder / "module.py", MODULE)
-    shown = json.loads(await life.call("POST", "/api/modules/install", {"source": str(folder)}, is_own=True))
-    await life.call("POST", "/api/modules/keeper/approve", {"hash": shown["hash"], "trust": "trusted"}, is_own=True)
+    shown = json.loads(
+        await life.call("POST", "/api/modules/install", {"source": str(folder)}, is_own=True)
+    )
+    await life.call(
+        "POST",
+        "/api/modules/keeper/approve",
+        {"hash": shown["hash"], "trust": "trusted"},
+        is_own=True,
+    )
     api = life.api
-    paths = ("Private/diary.md", ".env", "../home/config.yaml", "Work/.env", str(life.garden.user / ".netrc"))
+    paths = (
+        "Private/diary.md",
+        ".env",
+        "../home/config.yaml",
+        "Work/.env",
+        str(life.garden.user / ".netrc"),
+    )
     private = [use("read_note", path=path) for path in paths]
-    api.add([use("list_notes"), use("search_notes", query="token"), *private], life.while_it_runs(say("Looked.")))
+    api.add(
+        [use("list_notes"), use("search_notes", query="token"), *private],
+        life.while_it_runs(say("Looked.")),
+    )
     await life.call("POST", "/api/agents/keeper/talker/run", {"prompt": "Look."}, is_own=True)
     api.add(*[parrot] * 3)
     await life.call("POST", "/api/agents/keeper/talker/run", {"prompt": "Fail."}, is_own=True)
@@ -224,11 +295,17 @@ async def act(life: Scene) -> None:
             [native("Bash", command="env > /vault/Work/env.md", description="keep")],
             life.while_it_runs(say("Tidied.")),
         )
-        ran = json.loads(await life.call("POST", "/api/agents/keeper/tidy/run", {"prompt": "Look."}, is_own=True))
+        ran = json.loads(
+            await life.call("POST", "/api/agents/keeper/tidy/run", {"prompt": "Look."}, is_own=True)
+        )
         assert [step["error"] for step in ran["steps"] if step["called"]] == [False, False]
         assert (life.garden.vault / "Work/env.md").exists()
     asked = len(api.asked)
-    api.add([use("read_context_file", file_path="Private/diary.md")], life.while_it_runs(say("Nothing.")), *[parrot] * 6)
+    api.add(
+        [use("read_context_file", file_path="Private/diary.md")],
+        life.while_it_runs(say("Nothing.")),
+        *[parrot] * 6,
+    )
     save(life.garden.vault / "Work/plan.md", "# Plan\n\n- two\n")
     async with asyncio.timeout(30):
         while len(api.asked) < asked + 2:
@@ -253,7 +330,9 @@ async def look(life: Scene) -> None:
     for path in (*OWN, *(f"/api/runs/{run['id']}" for run in runs)):
         await life.call("GET", path, is_own=True)
     for start in range(0, len(COMMANDS), 4):
-        await asyncio.gather(*(life.command(*words.split()) for words in COMMANDS[start : start + 4]))
+        await asyncio.gather(
+            *(life.command(*words.split()) for words in COMMANDS[start : start + 4])
+        )
 
 
 OWN = [
@@ -275,19 +354,40 @@ OWN = [
 
 
 def left_behind(life: Scene) -> list[tuple[str, str]]:
-    """What the model was asked, and what is on the disk: logs, the audit, and the notes that agents may read."""
-    asked = [(f"asked of the model: {request.path}", json.dumps(request.body)) for request in life.api.requests]
+    """What the model was asked, and what is on the disk: logs, the audit, and the notes that agents
+    may read.
+    """
+    asked = [
+        (f"asked of the model: {request.path}", json.dumps(request.body))
+        for request in life.api.requests
+    ]
     carriers = {"x-api-key", "authorization"}
     for request in life.api.requests:
-        others = {name: value for name, value in request.headers.items() if name.lower() not in carriers}
+        others = {
+            name: value for name, value in request.headers.items() if name.lower() not in carriers
+        }
         asked.append(("headers to the model", str(others)))
     home, vault = life.garden.home, life.garden.vault
-    files = [*(home / "logs").rglob("*"), *(vault / ".parachute/audit").rglob("*"), *(vault / "Work").glob("*.md")]
+    files = [
+        *(home / "logs").rglob("*"),
+        *(vault / ".parachute/audit").rglob("*"),
+        *(vault / "Work").glob("*.md"),
+    ]
     files += [home / "keys.yaml", home / "modules.yaml"]
-    others_own = ("state.journal", "objects", "history", "seen", "search")  # what was in notes is there, and one that was planted
+    others_own = (
+        "state.journal",
+        "objects",
+        "history",
+        "seen",
+        "search",
+    )  # what was in notes is there, and one that was planted
     files += [file for file in (home / "state").rglob("*") if not file.name.startswith(others_own)]
     below = life.garden.user.parent
-    return asked + [(str(file.relative_to(below)), file.read_bytes().decode("utf-8", "replace")) for file in files if file.is_file()]
+    return asked + [
+        (str(file.relative_to(below)), file.read_bytes().decode("utf-8", "replace"))
+        for file in files
+        if file.is_file()
+    ]
 
 
 async def with_image(engine: Mapping[str, str], tmp_path: Path) -> None:

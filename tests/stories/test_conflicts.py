@@ -1,4 +1,6 @@
-"""Conflicts: what a sync program or git could not merge wakes no watcher and is shown to no agent until a person has resolved it."""
+"""Conflicts: what a sync program or git could not merge wakes no watcher and is shown to no agent
+until a person has resolved it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def pair(vault):
     return vault
 
 
-async def test_a_note_with_conflict_markers_waits_until_they_are_resolved_and_nothing_is_lost(live: Live, pair):
+async def test_a_note_with_conflict_markers_waits_until_they_are_resolved_and_nothing_is_lost(
+    live: Live, pair
+):
     async with live() as life:
         await life.settled()
         save(pair / GARDEN, note("Garden", focus=conflict("sow", "reap")))
@@ -50,7 +54,12 @@ async def test_a_watcher_with_conflict_markers_is_not_written_and_watches_on(liv
         save(pair / "AGENTS.md", broken)
         await life.until(lambda: life.told("file.modified"))
         save(pair / GARDEN, note("Garden", focus="- sow"))
-        await life.until(lambda: any("conflict markers (line 2)" in (task.reason or "") for task in life.daemon.queue.all()))
+        await life.until(
+            lambda: any(
+                "conflict markers (line 2)" in (task.reason or "")
+                for task in life.daemon.queue.all()
+            )
+        )
         assert (pair / "AGENTS.md").read_text() == broken
         assert life.told("run.finished") == []
 
@@ -62,7 +71,10 @@ async def test_a_watcher_with_conflict_markers_is_not_written_and_watches_on(liv
 async def test_a_conflict_copy_neither_watches_nor_wakes(live: Live, pair):
     async with live() as life:
         await life.settled()
-        save(pair / "AGENTS.sync-conflict-20261122-101500-ABCDEF7.md", note("Everything", watch=["Projects/*"]))
+        save(
+            pair / "AGENTS.sync-conflict-20261122-101500-ABCDEF7.md",
+            note("Everything", watch=["Projects/*"]),
+        )
         save(pair / "Projects/garden/Beans (conflicted copy 2026-11-22).md", "# Beans\n")
         await life.until(lambda: len(life.told("file.created")) == 2)
         await life.settled()

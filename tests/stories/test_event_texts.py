@@ -1,4 +1,6 @@
-"""Event texts: a module and a key that may read some notes hear no word of the others, whatever is told."""
+"""Event texts: a module and a key that may read some notes hear no word of the others, whatever is
+told.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,24 @@ from tests.stories.life import Life, Live, note, save
 
 CANARY = "the canary sings"
 HEARD = (
-    "file.created", "file.deleted", "daily.entry.created", "daily.reflection.completed", "session.start", "chat.session.created",
-    "run.undone", "run.finished", "hook.failed", "vault.problem", "tool.after", "permission.requested", "module.failed",
+    "file.created",
+    "file.deleted",
+    "daily.entry.created",
+    "daily.reflection.completed",
+    "session.start",
+    "chat.session.created",
+    "run.undone",
+    "run.finished",
+    "hook.failed",
+    "vault.problem",
+    "tool.after",
+    "permission.requested",
+    "module.failed",
     "garden.words.said",
-)  # fmt: skip
-LISTENS = "hooks:\n" + "".join(f"  - {{event: {name}, handler: hear, async: false}}\n" for name in HEARD)
+)
+LISTENS = "hooks:\n" + "".join(
+    f"  - {{event: {name}, handler: hear, async: false}}\n" for name in HEARD
+)
 LISTENER = """
 from parachuted.modules import Module, route
 
@@ -45,7 +60,9 @@ class GardenModule(Module):
 
 
 def written(folder: Path, name: str, code: str, more: str) -> Path:
-    save(folder / name / "manifest.yaml", f"name: {name}\nversion: 0.1.0\nmodule: module.py\n{more}")
+    save(
+        folder / name / "manifest.yaml", f"name: {name}\nversion: 0.1.0\nmodule: module.py\n{more}"
+    )
     save(folder / name / "module.py", code)
     return folder / name
 
@@ -53,16 +70,61 @@ def written(folder: Path, name: str, code: str, more: str) -> Path:
 def tell_secrets(life: Life) -> None:
     """What the daemon tells of notes below Private/, as its parts do."""
     publish = life.daemon.bus.publish
-    publish("run.undone", run="r", runs=["r"], paths=["Work/a.md"], kept={"Private/x.md": [CANARY]}, undo="u")
+    publish(
+        "run.undone",
+        run="r",
+        runs=["r"],
+        paths=["Work/a.md"],
+        kept={"Private/x.md": [CANARY]},
+        undo="u",
+    )
     publish("run.undone", run="r", runs=["r"], paths=[], kept={"Private/x.md": [CANARY]}, undo="u")
-    publish("run.finished", run="r", watcher="Work/a.md", outcome="changed", reason=CANARY, paths=["Work/a.md"], cost_usd=0.0)
-    publish("daily.reflection.completed", date="2026-01-01", agent="daily", output_path=f"Private/{CANARY}.md", status="completed")
+    publish(
+        "run.finished",
+        run="r",
+        watcher="Work/a.md",
+        outcome="changed",
+        reason=CANARY,
+        paths=["Work/a.md"],
+        cost_usd=0.0,
+    )
+    publish(
+        "daily.reflection.completed",
+        date="2026-01-01",
+        agent="daily",
+        output_path=f"Private/{CANARY}.md",
+        status="completed",
+    )
     publish("session.start", session_id="s", module="chat", working_directory=f"Private/{CANARY}")
-    publish("chat.session.created", session_id="s", title=CANARY, module="chat", source="app", working_directory=f"Private/{CANARY}")
+    publish(
+        "chat.session.created",
+        session_id="s",
+        title=CANARY,
+        module="chat",
+        source="app",
+        working_directory=f"Private/{CANARY}",
+    )
     publish("hook.failed", hook="on-file.py", event="file.created", error=f"ended with 1: {CANARY}")
     publish("module.failed", name="x", version="1.0.0", error=f"ValueError: {CANARY}")
-    publish("tool.after", tool_name="read_note", tool_input={"path": CANARY}, tool_use_id="u", tool_response=CANARY, duration_ms=1)
-    publish("permission.requested", id="p", run="r", session=None, agent="a", kind="read", what=CANARY, why=CANARY, until="2026-01-01")
+    publish(
+        "tool.after",
+        tool_name="read_note",
+        tool_input={"path": CANARY},
+        tool_use_id="u",
+        tool_response=CANARY,
+        duration_ms=1,
+    )
+    publish(
+        "permission.requested",
+        id="p",
+        run="r",
+        session=None,
+        agent="a",
+        kind="read",
+        what=CANARY,
+        why=CANARY,
+        until="2026-01-01",
+    )
     life.daemon.problems.set("test", CANARY)
 
 
@@ -71,7 +133,9 @@ async def stream_of(life: Life, headers: dict[str, str], last: str) -> list[dict
     found = []
     async with (
         aiohttp.ClientSession() as session,
-        session.get(life.url + "/api/events", headers={**headers, "Last-Event-ID": "0-0"}) as answer,
+        session.get(
+            life.url + "/api/events", headers={**headers, "Last-Event-ID": "0-0"}
+        ) as answer,
     ):
         assert answer.status == 200
         async for line in answer.content:
@@ -83,15 +147,21 @@ async def stream_of(life: Life, headers: dict[str, str], last: str) -> list[dict
 
 
 @pytest.mark.parametrize("trust", ["trusted", "untrusted"])
-async def test_a_module_and_a_key_for_some_notes_hear_nothing_of_the_others(live: Live, vault: Path, tmp_path: Path, trust: str):
+async def test_a_module_and_a_key_for_some_notes_hear_nothing_of_the_others(
+    live: Live, vault: Path, tmp_path: Path, trust: str
+):
     async with live() as life:
         await install(life, EXAMPLES / "daily")
-        listener = written(tmp_path, "listener", LISTENER, f"permissions:\n  read: [Work/**]\n{LISTENS}")
+        listener = written(
+            tmp_path, "listener", LISTENER, f"permissions:\n  read: [Work/**]\n{LISTENS}"
+        )
         told = await install(life, listener, trust)
         assert told["status"] == "running", told["problem"]
         narrow = key_of(life, "*:read", paths=["Work/**"])
 
-        status, _ = await call(life, "POST", "/api/daily/entries", json={"content": CANARY, "entry_id": "monday"})
+        status, _ = await call(
+            life, "POST", "/api/daily/entries", json={"content": CANARY, "entry_id": "monday"}
+        )
         assert status == 201
         tell_secrets(life)
         save(vault / "Work/last.md", note("Last"))
@@ -107,19 +177,34 @@ async def test_a_module_and_a_key_for_some_notes_hear_nothing_of_the_others(live
         assert any(CANARY in json.dumps(one.data) for one in life.daemon.bus.since(0))
 
 
-async def test_what_a_module_tells_of_a_note_reaches_those_who_may_read_the_note(live: Live, vault: Path, tmp_path: Path):
+async def test_what_a_module_tells_of_a_note_reaches_those_who_may_read_the_note(
+    live: Live, vault: Path, tmp_path: Path
+):
     async with live() as life:
-        garden = written(tmp_path, "garden", GARDEN, "publishes:\n  garden.words.said: {path: path, words: text, bed: id}\n")
+        garden = written(
+            tmp_path,
+            "garden",
+            GARDEN,
+            "publishes:\n  garden.words.said: {path: path, words: text, bed: id}\n",
+        )
         await install(life, garden, "untrusted")
-        await install(life, written(tmp_path, "listener", LISTENER, f"permissions:\n  read: [Work/**]\n{LISTENS}"))
+        await install(
+            life,
+            written(tmp_path, "listener", LISTENER, f"permissions:\n  read: [Work/**]\n{LISTENS}"),
+        )
         narrow = key_of(life, "*:read", paths=["Work/**"])
 
         async def say(event: str, **fields: object) -> int:
-            return (await call(life, "POST", "/api/garden/say", json={"event": event, "fields": fields}))[0]
+            return (
+                await call(life, "POST", "/api/garden/say", json={"event": event, "fields": fields})
+            )[0]
 
         assert await say("garden.words.said", path="Private/x.md", words=CANARY, bed="b1") == 200
         assert await say("garden.words.said", path="Work/x.md", words="hello", bed="b2") == 200
-        assert await say("garden.words.said", path="Work/x.md", words="hello", bed=f"see {CANARY}") == 403
+        assert (
+            await say("garden.words.said", path="Work/x.md", words="hello", bed=f"see {CANARY}")
+            == 403
+        )
         assert await say("garden.words.said", path=["Private/x.md"], words=CANARY) == 403
         assert await say("garden.words.said", path="Work/x.md", other=CANARY) == 403
         assert await say("garden.other.said", text=CANARY) == 403

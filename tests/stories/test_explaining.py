@@ -35,7 +35,9 @@ def authors(life: Life) -> dict[str, str]:
 async def ask(place: str) -> dict[str, object]:
     """As a person types it."""
     command = [sys.executable, "-m", "parachuted", "why", place, "--json"]
-    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
     answer, _errors = await process.communicate()
     return dict(json.loads(answer))
 
@@ -80,7 +82,9 @@ async def test_the_command_explains_a_line_down_to_the_edit_that_led_to_it(live:
         title = await ask(f"b/AGENTS.md:{lines.index('# b') + 1}")
         whole = await ask("b/AGENTS.md")
 
-        assert [(line["number"], line["text"], line["run"]) for line in told["lines"]] == [(number, "  - sow", run)]
+        assert [(line["number"], line["text"], line["run"]) for line in told["lines"]] == [
+            (number, "  - sow", run)
+        ]
         assert told["runs"][run]["causes"][0]["path"] == "a/AGENTS.md"
         assert [(line["by"], line["run"]) for line in title["lines"]] == [("person", None)]
         assert [line["text"] for line in whole["lines"]] == lines

@@ -40,13 +40,17 @@ getattr(actors, sys.argv[1])(pathlib.Path(sys.argv[2]), int(sys.argv[3]))
 
 async def act(name: str, vault: Path, count: int) -> None:
     """Let another process do something to the vault, as others do."""
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", ACTOR, name, str(vault), str(count))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", ACTOR, name, str(vault), str(count)
+    )
     assert await process.wait() == 0
 
 
 @contextlib.asynccontextmanager
 async def with_a_queue_of(length: int, live: Live) -> AsyncIterator[Life]:
-    """A daemon whose queue of hints is so short; the system's setting counts at the daemon's start and is put back at once."""
+    """A daemon whose queue of hints is so short; the system's setting counts at the daemon's start
+    and is put back at once.
+    """
     if not os.access(QUEUE, os.W_OK):
         pytest.skip("this system does not let us shorten inotify's queue")
     usual = QUEUE.read_text()
@@ -70,7 +74,10 @@ def with_watches(count: int) -> list[str]:
     """The words of a command that runs another with so many inotify watches."""
     script = f'echo {count} > /proc/sys/user/max_inotify_watches && exec "$@"'
     command = ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh"]
-    if shutil.which("unshare") is None or subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*command, "true"], check=False, capture_output=True).returncode
+    ):
         pytest.skip("this system does not let us have fewer watches")
     return command
 
@@ -100,14 +107,18 @@ async def test_new_folders_with_files_at_once_are_all_seen(live: Live, vault: Pa
             await act("make_nested_folders", vault, count)
             await quiet(life)
 
-            assert kinds(life) == {f"d{number}/sub/deeper/note.md": ["created"] for number in range(count)}
+            assert kinds(life) == {
+                f"d{number}/sub/deeper/note.md": ["created"] for number in range(count)
+            }
             assert_index_equals_disk(life.daemon, vault)
         for folder in vault.iterdir():
             shutil.rmtree(folder)
         shutil.rmtree(vault.parent / "home/state")
 
 
-async def test_a_burst_of_new_files_is_told_once_each_and_never_holds_the_loop(live: Live, vault: Path, torture):
+async def test_a_burst_of_new_files_is_told_once_each_and_never_holds_the_loop(
+    live: Live, vault: Path, torture
+):
     count = 60_000 if torture else 1500
     async with live() as life, longest_hold() as held:
         await act("write_many", vault, count)
@@ -116,13 +127,17 @@ async def test_a_burst_of_new_files_is_told_once_each_and_never_holds_the_loop(l
 
         assert of_its_own_work < LONGEST_HOLD_S
         assert by_the_clock < 10 * LONGEST_HOLD_S
-        assert kinds(life) == {f"{number % 10}/note {number}.md": ["created"] for number in range(count)}
+        assert kinds(life) == {
+            f"{number % 10}/note {number}.md": ["created"] for number in range(count)
+        }
         assert_index_equals_disk(life.daemon, vault)
 
 
 @contextlib.asynccontextmanager
 async def longest_hold() -> AsyncIterator[list[float]]:
-    """For how long the loop has been held at most, in seconds: of its own work, and, since the machine may be busy, by the clock."""
+    """For how long the loop has been held at most, in seconds: of its own work, and, since the
+    machine may be busy, by the clock.
+    """
     longest = [0.0, 0.0]
 
     async def tick() -> None:
@@ -130,7 +145,10 @@ async def longest_hold() -> AsyncIterator[list[float]]:
         while True:
             await asyncio.sleep(0.001)
             now = time.thread_time(), time.monotonic()
-            longest[:] = (max(held, end - start) for held, start, end in zip(longest, before, now, strict=True))
+            longest[:] = (
+                max(held, end - start)
+                for held, start, end in zip(longest, before, now, strict=True)
+            )
             before = now
 
     task = asyncio.get_running_loop().create_task(tick(), name="tick")
@@ -175,12 +193,23 @@ async def test_a_checkout_of_another_branch_is_told_once_a_file(live: Live, vaul
 
 
 def git(vault: Path, *words: str) -> None:
-    settings = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false", "-c", "gc.auto=0"]
+    settings = [
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@example.org",
+        "-c",
+        "commit.gpgsign=false",
+        "-c",
+        "gc.auto=0",
+    ]
     subprocess.run(["git", *settings, *words], cwd=vault, check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("length", [16, 64])
-async def test_nothing_is_missed_when_the_queue_overflows(length: int, live: Live, vault: Path, torture):
+async def test_nothing_is_missed_when_the_queue_overflows(
+    length: int, live: Live, vault: Path, torture
+):
     paths = fill(vault, 10_000 if torture else 300)
     async with with_a_queue_of(length, live) as life:
         await act("replace_all", vault, 1)
@@ -197,12 +226,19 @@ async def test_nothing_is_missed_while_the_process_is_stopped(vault: Path, home:
     paths = fill(vault, count)
     async with apart(vault, home) as life:
         os.kill(life.pid, signal.SIGSTOP)
-        await act("make_noise", vault, 20_000)  # fills the queue, so that the hints that follow are lost
+        await act(
+            "make_noise", vault, 20_000
+        )  # fills the queue, so that the hints that follow are lost
         await act("replace_all", vault, 1)
         os.kill(life.pid, signal.SIGCONT)
         await life.until(lambda: len(kinds(life)) == count)
         last = fresh_index(vault)
-        await life.until(lambda: {str(e.data["path"]): e.data["digest"] for e in life.events} == {p: last.get(p).digest for p in paths})
+        await life.until(
+            lambda: (
+                {str(e.data["path"]): e.data["digest"] for e in life.events}
+                == {p: last.get(p).digest for p in paths}
+            )
+        )
 
     assert kinds(life) == {path: ["modified"] for path in paths}
     assert listing(index_left_by(vault, home)) == listing(fresh_index(vault))
@@ -242,7 +278,9 @@ async def test_a_file_that_is_always_being_written_is_seen_after_a_while(live: L
     save(vault / "log.md", "# log\n")
     async with live() as life:
         life.daemon.noticer._held._pace = DebounceTimes(patience=0.5)
-        writer = asyncio.get_running_loop().create_task(act("append_for_ever", vault / "log.md", 10), name="writer")
+        writer = asyncio.get_running_loop().create_task(
+            act("append_for_ever", vault / "log.md", 10), name="writer"
+        )
         try:
             await life.until(lambda: len(kinds(life).get("log.md", [])) == 2)
         finally:
@@ -270,14 +308,24 @@ async def test_a_vault_that_is_renamed_away_is_waited_for(live: Live, vault: Pat
 
 
 @pytest.mark.parametrize("count", [3, 30])
-async def test_an_empty_folder_in_the_vaults_place_deletes_nothing(count: int, live: Live, vault: Path):
+async def test_an_empty_folder_in_the_vaults_place_deletes_nothing(
+    count: int, live: Live, vault: Path
+):
     fill(vault, count)
     async with live() as life:
         hasten(life)
         vault.rename(vault.with_name("away"))
         vault.mkdir()
         await life.until(lambda: "missing" in life.daemon.problems.all())
-        await life.until(lambda: sum(e.event == "vault.problem" and e.data["subject"] == "missing" for e in life.events) == 1)
+        await life.until(
+            lambda: (
+                sum(
+                    e.event == "vault.problem" and e.data["subject"] == "missing"
+                    for e in life.events
+                )
+                == 1
+            )
+        )
         vault.rmdir()
         vault.with_name("away").rename(vault)
         await life.until(lambda: not life.daemon.problems.all())
@@ -288,7 +336,9 @@ async def test_an_empty_folder_in_the_vaults_place_deletes_nothing(count: int, l
         assert_index_equals_disk(life.daemon, vault)
 
 
-async def test_an_empty_folder_in_the_vaults_place_at_the_start_deletes_nothing(live: Live, vault: Path):
+async def test_an_empty_folder_in_the_vaults_place_at_the_start_deletes_nothing(
+    live: Live, vault: Path
+):
     fill(vault, 3)
     async with live():
         pass
@@ -309,7 +359,9 @@ async def test_an_empty_folder_in_the_vaults_place_at_the_start_deletes_nothing(
 
 
 def hasten(life: Life) -> None:
-    """Let the daemon look more often at whether its vault is there: a folder put in its place gives no hint."""
+    """Let the daemon look more often at whether its vault is there: a folder put in its place gives
+    no hint.
+    """
     life.daemon.noticer._pace = DebounceTimes(heartbeat=0.05)
 
 
@@ -328,7 +380,9 @@ async def test_a_disk_mounted_over_the_vault_deletes_nothing(live: Live, vault: 
 
 @contextlib.contextmanager
 def mounted(folder: Path) -> Iterator[None]:
-    if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=False, capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "tmpfs", folder], check=False, capture_output=True
+    ).returncode:
         pytest.skip("this system does not let us mount")
     try:
         yield
@@ -336,7 +390,9 @@ def mounted(folder: Path) -> Iterator[None]:
         subprocess.run(["umount", "-l", folder], check=True)
 
 
-async def test_most_files_deleted_at_once_are_believed_once_a_person_says_so(live: Live, vault: Path):
+async def test_most_files_deleted_at_once_are_believed_once_a_person_says_so(
+    live: Live, vault: Path
+):
     paths = fill(vault, 60)
     async with live() as life:
         for path in paths[:40]:
@@ -420,7 +476,9 @@ async def test_files_come_and_go_with_the_rules_of_what_is_ignored(live: Live, v
         save(vault / "Private/one.md", "changed where nobody looks")
         save(vault / "note.md", "changed")
         await quiet(life)
-        assert kinds(life) == {".parachuteignore": ["created"], "note.md": ["modified"]} | {path: ["deleted"] for path in hidden}
+        assert kinds(life) == {".parachuteignore": ["created"], "note.md": ["modified"]} | {
+            path: ["deleted"] for path in hidden
+        }
         assert_index_equals_disk(life.daemon, vault)
         (vault / ".parachuteignore").unlink()
         await life.until(lambda: len(kinds(life)[".parachuteignore"]) == 2)

@@ -1,6 +1,8 @@
-"""A text is not had by its digest: an edit may be decided on a text that stood where the file is, or was, and on no other.
+"""A text is not had by its digest: an edit may be decided on a text that stood where the file is,
+or was, and on no other.
 
-Every way by which a digest can be named as a base, through a running daemon: what comes of it tells nothing of another note's text.
+Every way by which a digest can be named as a base, through a running daemon: what comes of it tells
+nothing of another note's text.
 """
 
 from __future__ import annotations
@@ -49,24 +51,65 @@ class Way:
 
 NOTE = f"/api/notes/{PATH}"
 WAYS = {
-    "patch a section": Way(method="PATCH", path=NOTE, body={"section": "Focus", "content": "other"}, headers=if_match(HIDDEN)),
-    "patch another section": Way(method="PATCH", path=NOTE, body={"section": "More", "content": "other"}, headers=if_match(HIDDEN)),
-    "append": Way(method="PATCH", path=NOTE, body={"section": "More", "content": "o", "mode": "append"}, headers=if_match(HIDDEN)),
-    "patch a key": Way(method="PATCH", path=NOTE, body={"key": "tags", "value": ["a"]}, headers=if_match(HIDDEN)),
-    "put": Way(method="PUT", path=NOTE, body={"content": "# Own\n\nother\n"}, headers=if_match(HIDDEN)),
+    "patch a section": Way(
+        method="PATCH",
+        path=NOTE,
+        body={"section": "Focus", "content": "other"},
+        headers=if_match(HIDDEN),
+    ),
+    "patch another section": Way(
+        method="PATCH",
+        path=NOTE,
+        body={"section": "More", "content": "other"},
+        headers=if_match(HIDDEN),
+    ),
+    "append": Way(
+        method="PATCH",
+        path=NOTE,
+        body={"section": "More", "content": "o", "mode": "append"},
+        headers=if_match(HIDDEN),
+    ),
+    "patch a key": Way(
+        method="PATCH", path=NOTE, body={"key": "tags", "value": ["a"]}, headers=if_match(HIDDEN)
+    ),
+    "put": Way(
+        method="PUT", path=NOTE, body={"content": "# Own\n\nother\n"}, headers=if_match(HIDDEN)
+    ),
     "put nothing": Way(method="PUT", path=NOTE, body={"content": ""}, headers=if_match(HIDDEN)),
     "delete": Way(method="DELETE", path=NOTE, headers=if_match(HIDDEN)),
-    "move": Way(method="POST", path=f"{NOTE}/move", body={"to": "Shop/other.md"}, headers=if_match(HIDDEN)),
-    "write": Way(method="PUT", path="/api/write", body={"path": PATH, "content": "# Own\n", "base_hash": digest(HIDDEN)}),
-    "write if": Way(method="PUT", path="/api/write", body={"path": PATH, "content": "# Own\n"}, headers=if_match(HIDDEN)),
-    "put a file": Way(method="PUT", path=f"/api/files/{PATH}", body={"content": "# Own\n"}, headers=if_match(HIDDEN)),
+    "move": Way(
+        method="POST", path=f"{NOTE}/move", body={"to": "Shop/other.md"}, headers=if_match(HIDDEN)
+    ),
+    "write": Way(
+        method="PUT",
+        path="/api/write",
+        body={"path": PATH, "content": "# Own\n", "base_hash": digest(HIDDEN)},
+    ),
+    "write if": Way(
+        method="PUT",
+        path="/api/write",
+        body={"path": PATH, "content": "# Own\n"},
+        headers=if_match(HIDDEN),
+    ),
+    "put a file": Way(
+        method="PUT",
+        path=f"/api/files/{PATH}",
+        body={"content": "# Own\n"},
+        headers=if_match(HIDDEN),
+    ),
     "push": Way(
-        method="POST", path="/api/sync/push",
-        body={"root": "Shop", "files": [{"path": "own.md", "content": "# Own\n", "base_hash": digest(HIDDEN)}]},
+        method="POST",
+        path="/api/sync/push",
+        body={
+            "root": "Shop",
+            "files": [{"path": "own.md", "content": "# Own\n", "base_hash": digest(HIDDEN)}],
+        },
     ),
     "a version": Way(method="GET", path=f"{NOTE}?version={digest(HIDDEN)}"),
-    "restore": Way(method="POST", path="/api/history/restore", body={"path": PATH, "version": digest(HIDDEN)}),
-}  # fmt: skip
+    "restore": Way(
+        method="POST", path="/api/history/restore", body={"path": PATH, "version": digest(HIDDEN)}
+    ),
+}
 
 
 @pytest.fixture
@@ -82,7 +125,9 @@ async def test_a_digest_gives_nobody_another_notes_text(life: Life, vault, name:
     way = WAYS[name]
     await kept(life)
     key = key_of(life, "vault:read,write", "curator:read,write", paths=["Shop/**"])
-    _, answer = await call(life, way.method, way.path, json=way.body, headers={**key, **(way.headers or {})})
+    _, answer = await call(
+        life, way.method, way.path, json=way.body, headers={**key, **(way.headers or {})}
+    )
 
     assert CANARY not in json.dumps(answer)
     for file in vault.joinpath("Shop").iterdir():
@@ -111,8 +156,12 @@ async def test_whether_a_digest_is_of_a_kept_text_is_not_told(life: Life):
     answers = []
     for base in (hidden, digest("nobody has this")):
         status, answer = await call(
-            life, "PATCH", NOTE, json={"section": "Focus", "content": "other"}, headers={**key, "If-Match": f'"{base}"'}
-        )  # fmt: skip
+            life,
+            "PATCH",
+            NOTE,
+            json={"section": "Focus", "content": "other"},
+            headers={**key, "If-Match": f'"{base}"'},
+        )
         answers.append((status, answer["conflict"], answer["message"].replace(base[:12], "")))
     assert answers[0] == answers[1]
 
@@ -135,17 +184,25 @@ async def test_what_was_read_there_is_a_base_also_after_a_restart(live: Live, va
     assert (vault / path).read_text() == OWN.replace("mine", "mine too").replace("\ny\n", "\nz\n")
 
 
-async def test_what_a_person_saved_before_anybody_noticed_is_merged_with_what_was_read(life: Life, vault):
+async def test_what_a_person_saved_before_anybody_noticed_is_merged_with_what_was_read(
+    life: Life, vault
+):
     base = (await get(life, NOTE))["hash"]
     save(vault / PATH, OWN.replace("\ny\n", "\nz\n"))
     status, answer = await call(
-        life, "PATCH", NOTE, json={"section": "Focus", "content": "other"}, headers={"If-Match": f'"{base}"'}
-    )  # fmt: skip
+        life,
+        "PATCH",
+        NOTE,
+        json={"section": "Focus", "content": "other"},
+        headers={"If-Match": f'"{base}"'},
+    )
     assert (status, answer["merged"]) == (200, True)
 
 
 @pytest.mark.parametrize(("scopes", "status"), [(["Shop/**"], 409), (["Shop/**", "Open/**"], 200)])
-async def test_a_text_of_before_a_move_is_a_base_for_who_may_see_that_place(life: Life, vault, scopes: list[str], status: int):
+async def test_a_text_of_before_a_move_is_a_base_for_who_may_see_that_place(
+    life: Life, vault, scopes: list[str], status: int
+):
     """It was read where it was, then changed there, then moved."""
     save(vault / "Open/a.md", OWN)
     await life.settled()
@@ -154,7 +211,13 @@ async def test_a_text_of_before_a_move_is_a_base_for_who_may_see_that_place(life
     await post(life, "/api/notes/Open/a.md/move", {"to": "Shop/a.md"})
     key = key_of(life, "vault:read,write", paths=scopes)
     headers = {**key, "If-Match": f'"{base}"'}
-    found, _ = await call(life, "PUT", "/api/notes/Shop/a.md", json={"content": OWN.replace("mine", "more")}, headers=headers)
+    found, _ = await call(
+        life,
+        "PUT",
+        "/api/notes/Shop/a.md",
+        json={"content": OWN.replace("mine", "more")},
+        headers=headers,
+    )
     assert found == status
 
 
@@ -165,5 +228,7 @@ async def test_who_may_write_and_not_read_is_shown_nobodys_text(life: Life):
     ways = [name for name in WAYS if WAYS[name].method != "GET" and name not in {"delete", "move"}]
     for name in ways:
         way = WAYS[name]
-        _, answer = await call(life, way.method, way.path, json=way.body, headers={**key, **(way.headers or {})})
+        _, answer = await call(
+            life, way.method, way.path, json=way.body, headers={**key, **(way.headers or {})}
+        )
         assert "mine" not in json.dumps(answer), name

@@ -1,4 +1,6 @@
-"""Halting: whatever the watch graph, a person's change leads to at most as many runs as the plan said."""
+"""Halting: whatever the watch graph, a person's change leads to at most as many runs as the plan
+said.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,17 @@ import pytest
 
 from parachuted.agents import Job
 from parachuted.testing import Block, ScriptedBackend, use
-from tests.stories.graphs import always_edits, behind, digests, open_differences, planned, random_graph, runs_by_cause, touch_up, write
+from tests.stories.graphs import (
+    always_edits,
+    behind,
+    digests,
+    open_differences,
+    planned,
+    random_graph,
+    runs_by_cause,
+    touch_up,
+    write,
+)
 from tests.stories.life import Life, Live, note, save
 
 
@@ -21,7 +33,9 @@ async def woken_by(life: Life, count: int) -> None:
 
 def assert_each_at_most_once(life: Life, allowed: set[str]) -> None:
     for cause, watchers in runs_by_cause(life).items():
-        assert len(watchers) == len(set(watchers)), f"{cause} woke somebody twice: {sorted(watchers)}"
+        assert len(watchers) == len(set(watchers)), (
+            f"{cause} woke somebody twice: {sorted(watchers)}"
+        )
         assert set(watchers) <= allowed
 
 
@@ -35,7 +49,9 @@ def assert_each_at_most_once(life: Life, allowed: set[str]) -> None:
     ],
     ids=["two that watch each other", "itself", "a ring", "a ring with a way in and out"],
 )
-async def test_an_agent_that_always_edits_runs_as_often_as_planned_and_no_more(live: Live, vault: Path, graph: dict[str, list[str]]):
+async def test_an_agent_that_always_edits_runs_as_often_as_planned_and_no_more(
+    live: Live, vault: Path, graph: dict[str, list[str]]
+):
     write(vault, graph)
     async with live(always_edits()) as life:
         plan = planned(life, "a")
@@ -66,7 +82,10 @@ async def test_a_diamond_ends_in_one_run_with_both_differences(live: Live, vault
         await woken_by(life, 3)
 
         assert [job.watcher for job in backend.jobs][2:] == ["d/AGENTS.md"]
-        assert [change.path for change in backend.jobs[-1].changes] == ["b/AGENTS.md", "c/AGENTS.md"]
+        assert [change.path for change in backend.jobs[-1].changes] == [
+            "b/AGENTS.md",
+            "c/AGENTS.md",
+        ]
 
 
 async def test_one_who_waits_sees_what_a_long_way_brought(live: Live, vault: Path):
@@ -78,8 +97,15 @@ async def test_one_who_waits_sees_what_a_long_way_brought(live: Live, vault: Pat
         touch_up(vault, "a", "- new", graph)
         await woken_by(life, 3)
 
-        assert [job.watcher for job in backend.jobs] == ["b/AGENTS.md", "c/AGENTS.md", "d/AGENTS.md"]
-        assert [change.path for change in backend.jobs[-1].changes] == ["a/AGENTS.md", "c/AGENTS.md"]
+        assert [job.watcher for job in backend.jobs] == [
+            "b/AGENTS.md",
+            "c/AGENTS.md",
+            "d/AGENTS.md",
+        ]
+        assert [change.path for change in backend.jobs[-1].changes] == [
+            "a/AGENTS.md",
+            "c/AGENTS.md",
+        ]
 
 
 async def test_what_was_halted_stays_open_and_is_part_of_the_next_task(live: Live, vault: Path):
@@ -89,7 +115,9 @@ async def test_what_was_halted_stays_open_and_is_part_of_the_next_task(live: Liv
     async with live(backend) as life:
         touch_up(vault, "x", "- one", graph)
         await woken_by(life, 2)
-        assert [(review.watcher, review.path) for review in life.daemon.reviews.of("a/AGENTS.md")] == [("a/AGENTS.md", "b/AGENTS.md")]
+        assert [
+            (review.watcher, review.path) for review in life.daemon.reviews.of("a/AGENTS.md")
+        ] == [("a/AGENTS.md", "b/AGENTS.md")]
 
         touch_up(vault, "x", "- two", graph)
         await woken_by(life, 4)
@@ -108,7 +136,16 @@ async def test_a_change_of_white_space_does_not_wake_one_who_is_behind(live: Liv
         assert life.daemon.reviews.get("a/AGENTS.md", "b/AGENTS.md") is not None
         text = (vault / "b/AGENTS.md").read_text("utf-8")
         save(vault / "b/AGENTS.md", text.replace("\n\n", "\n\n\n"))
-        await life.until(lambda: "person" in [change["by"] for change in life.told("file.modified") if change["path"] == "b/AGENTS.md"])
+        await life.until(
+            lambda: (
+                "person"
+                in [
+                    change["by"]
+                    for change in life.told("file.modified")
+                    if change["path"] == "b/AGENTS.md"
+                ]
+            )
+        )
         await life.settled()
 
         assert len(life.told("run.finished")) == 2
@@ -125,7 +162,9 @@ async def test_edits_of_several_people_come_together_in_one_run(live: Live, vaul
             await life.until(lambda count=number + 1: len(life.told("file.modified")) == count)
         await woken_by(life, 1)
 
-        assert [[change.path for change in job.changes] for job in backend.jobs] == [["a/AGENTS.md", "b/AGENTS.md", "c/AGENTS.md"]]
+        assert [[change.path for change in job.changes] for job in backend.jobs] == [
+            ["a/AGENTS.md", "b/AGENTS.md", "c/AGENTS.md"]
+        ]
         (document,) = life.daemon.history.runs()
         assert len(document["causes"]) == 3
 
@@ -141,7 +180,14 @@ async def test_a_note_that_is_being_written_is_not_looked_at(live: Live, vault: 
         for _ in range(20):
             await asyncio.sleep(0)
         at_work.discard(job.watcher)
-        return [use("update_context", file_path=job.watcher, section="Facts", content=f"- {len(together)}")]
+        return [
+            use(
+                "update_context",
+                file_path=job.watcher,
+                section="Facts",
+                content=f"- {len(together)}",
+            )
+        ]
 
     graph = {"a": ["b", "x"], "b": ["a", "x"], "x": []}
     write(vault, graph)
@@ -168,21 +214,32 @@ async def test_a_hundred_watchers_of_everything_run_once_each(live: Live, vault:
 
 
 async def test_random_graphs_stay_within_their_plans(live: Live, vault: Path, torture):
-    """Many graphs at once, each in a corner of its own; a person edits some notes of each, twice."""
+    """Many graphs at once, each in a corner of its own; a person edits some notes of each,
+    twice.
+    """
     seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
     rng = random.Random(seed)  # noqa: S311
     graphs = {
-        f"g{number}/": random_graph(rng, rng.randint(2, 60 if torture else 7), f"g{number}/") for number in range(60 if torture else 8)
+        f"g{number}/": random_graph(rng, rng.randint(2, 60 if torture else 7), f"g{number}/")
+        for number in range(60 if torture else 8)
     }
     for graph in graphs.values():
         write(vault, graph)
     first = digests(vault)
     seen: dict[tuple[str, str], str] = {}
-    budget = {"budget.runs_per_hour": 100_000, "budget.runs_per_day": 100_000, "budget.runs_per_cause": 100_000}
+    budget = {
+        "budget.runs_per_hour": 100_000,
+        "budget.runs_per_day": 100_000,
+        "budget.runs_per_cause": 100_000,
+    }
     async with live(always_edits(seen, vault), agent__concurrency=8, **budget) as life:
         for turn in range(2):
             before = len(life.told("run.finished"))
-            edited = [name for graph in graphs.values() for name in rng.sample(sorted(graph), min(len(graph), rng.randint(1, 3)))]
+            edited = [
+                name
+                for graph in graphs.values()
+                for name in rng.sample(sorted(graph), min(len(graph), rng.randint(1, 3)))
+            ]
             plans = {name: set(planned(life, name)) for name in edited}
             for name in edited:
                 touch_up(vault, name, f"- turn {turn}", graphs[name.partition("/")[0] + "/"])
@@ -190,7 +247,12 @@ async def test_random_graphs_stay_within_their_plans(live: Live, vault: Path, to
 
             allowed = set().union(*plans.values())
             ran = [str(run["watcher"]) for run in life.told("run.finished")[before:]]
-            causes = {str(cause) for change in life.told("file.modified") if change["by"] == "person" for cause in change["causes"]}
+            causes = {
+                str(cause)
+                for change in life.told("file.modified")
+                if change["by"] == "person"
+                for cause in change["causes"]
+            }
             assert set(ran) == allowed, f"seed {seed}"
             assert len(ran) <= len(allowed) * len(causes), f"seed {seed}"
             for cause, watchers in runs_by_cause(life).items():

@@ -99,14 +99,24 @@ CONTENTS: list[object] = [
 
 
 def hostile_calls() -> Iterator[ToolUse]:
-    """Every path, every section and every content, each with the rest as it should be; wrong shapes; tools that there are not."""
+    """Every path, every section and every content, each with the rest as it should be; wrong
+    shapes; tools that there are not.
+    """
     for path in PATHS:
         yield ToolUse(name="read_context", input={"file_path": path})
-        yield ToolUse(name="update_context", input={"file_path": path, "section": "Facts", "content": "- forged"})
+        yield ToolUse(
+            name="update_context",
+            input={"file_path": path, "section": "Facts", "content": "- forged"},
+        )
     for section in SECTIONS[1:]:
-        yield ToolUse(name="update_context", input={"file_path": OWN, "section": section, "content": "- forged"})
+        yield ToolUse(
+            name="update_context",
+            input={"file_path": OWN, "section": section, "content": "- forged"},
+        )
     for content, section in itertools.product(CONTENTS, ["Facts", "History", "Watching"]):
-        yield ToolUse(name="update_context", input={"file_path": OWN, "section": section, "content": content})
+        yield ToolUse(
+            name="update_context", input={"file_path": OWN, "section": section, "content": content}
+        )
     for shape in (
         None,
         [],
@@ -119,8 +129,24 @@ def hostile_calls() -> Iterator[ToolUse]:
     ):
         for tool in ("read_context", "update_context", "no_change"):
             yield ToolUse(name=tool, input=shape)
-    for tool in ("Bash", "Write", "mcp__curator__Bash", "update_context ", "", "__class__", "x" * 100_000):
-        yield ToolUse(name=tool, input={"file_path": OWN, "section": "Facts", "content": "- forged", "command": "rm -rf /"})
+    for tool in (
+        "Bash",
+        "Write",
+        "mcp__curator__Bash",
+        "update_context ",
+        "",
+        "__class__",
+        "x" * 100_000,
+    ):
+        yield ToolUse(
+            name=tool,
+            input={
+                "file_path": OWN,
+                "section": "Facts",
+                "content": "- forged",
+                "command": "rm -rf /",
+            },
+        )
     yield ToolUse(name="list_context_files", input={"all": True})
 
 
@@ -132,7 +158,10 @@ def nested(depth: int) -> dict[str, object]:
 
 
 def fill(vault: Path) -> None:
-    save(vault / OWN, note("w", watch=["x", "seen.md"]).replace("## Current", "## Facts\n\n- mine\n\n## Current"))
+    save(
+        vault / OWN,
+        note("w", watch=["x", "seen.md"]).replace("## Current", "## Facts\n\n- mine\n\n## Current"),
+    )
     for name in ("x", "other"):
         save(vault / name / "AGENTS.md", note(name))
     save(vault / "secret.md", "# Secret\n\nthe password is swordfish\n")
@@ -148,11 +177,21 @@ def is_audit(path: Path) -> bool:
 
 
 def digest(folder: Path) -> str:
-    """Of all that is there, names and bytes and what links lead to, but for the audit's days, in which the agent's calls are told."""
+    """Of all that is there, names and bytes and what links lead to, but for the audit's days, in
+    which the agent's calls are told.
+    """
     whole = sha256()
     for path in sorted(path for path in folder.rglob("*") if not is_audit(path)):
-        content = str(path.readlink()).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b""
-        whole.update(json.dumps([path.relative_to(folder).as_posix(), sha256(content).hexdigest()]).encode())
+        content = (
+            str(path.readlink()).encode()
+            if path.is_symlink()
+            else path.read_bytes()
+            if path.is_file()
+            else b""
+        )
+        whole.update(
+            json.dumps([path.relative_to(folder).as_posix(), sha256(content).hexdigest()]).encode()
+        )
     return whole.hexdigest()
 
 
@@ -195,7 +234,9 @@ async def test_no_call_changes_a_byte_and_every_one_is_answered(live: Live, vaul
         assert [change["path"] for change in life.told("file.")] == ["x/AGENTS.md"]
 
 
-async def test_random_calls_change_nothing_but_the_sections_of_the_own_note(live: Live, vault: Path, torture):
+async def test_random_calls_change_nothing_but_the_sections_of_the_own_note(
+    live: Live, vault: Path, torture
+):
     fill(vault)
     seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
     rng = random.Random(seed)  # noqa: S311
@@ -221,14 +262,32 @@ async def test_random_calls_change_nothing_but_the_sections_of_the_own_note(live
 
 
 def random_call(rng: random.Random, contents: list[object]) -> ToolUse:
-    tool = rng.choice(["read_context", "update_context", "update_context", "update_context", "list_context_files", "Bash"])
-    path, section = rng.choice([*PATHS, *[OWN] * 40]), rng.choice([*SECTIONS, *["Facts", "History", "Watching"] * 6])
-    return ToolUse(name=tool, input={"file_path": path, "section": section, "content": rng.choice(contents)})
+    tool = rng.choice(
+        [
+            "read_context",
+            "update_context",
+            "update_context",
+            "update_context",
+            "list_context_files",
+            "Bash",
+        ]
+    )
+    path, section = (
+        rng.choice([*PATHS, *[OWN] * 40]),
+        rng.choice([*SECTIONS, *["Facts", "History", "Watching"] * 6]),
+    )
+    return ToolUse(
+        name=tool, input={"file_path": path, "section": section, "content": rng.choice(contents)}
+    )
 
 
 def others(vault: Path) -> list[Path]:
     own = {vault / OWN, vault / ".parachute/vault-id", vault / ".parachute/.gitignore"}
-    return [path for path in vault.rglob("*") if path.is_file() and path not in own and not is_audit(path)]
+    return [
+        path
+        for path in vault.rglob("*")
+        if path.is_file() and path not in own and not is_audit(path)
+    ]
 
 
 class Recording(ScriptedBackend):

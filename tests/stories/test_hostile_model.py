@@ -1,4 +1,6 @@
-"""A hostile model: thousands of tool calls that try everything, in a running daemon, and nothing outside the grant is other than before."""
+"""A hostile model: thousands of tool calls that try everything, in a running daemon, and nothing
+outside the grant is other than before.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,15 @@ from tests.api.routes.test_modules import install
 from tests.stories.boxed import KEY, Boxed, boxed
 from tests.stories.hostile_calls import FORGED, MARK, OWN, Hostile, our_calls
 from tests.stories.hostile_shell import deadly, native_calls
-from tests.stories.hostile_world import differences, fill, its_boxes, listening, opened, picture, running_with
+from tests.stories.hostile_world import (
+    differences,
+    fill,
+    its_boxes,
+    listening,
+    opened,
+    picture,
+    running_with,
+)
 from tests.stories.life import Life, Live
 
 OURS = 4_400
@@ -44,11 +54,20 @@ class Tally:
 
     def words(self) -> str:
         rows = [
-            f"{kind:12} {count:5} tried {self.refused[kind]:5} refused {count - self.refused[kind]:5} done"
+            f"{kind:12} {count:5} tried {self.refused[kind]:5} refused "
+            f"{count - self.refused[kind]:5} done"
             for kind, count in sorted(self.tried.items())
         ]
         total, refused = self.tried.total(), self.refused.total()
-        return "\n".join([*rows, f"{'all':12} {total:5} tried {refused:5} refused {total - refused:5} done {self.unanswered:5} unanswered"])
+        return "\n".join(
+            [
+                *rows,
+                (
+                    f"{'all':12} {total:5} tried {refused:5} refused {total - refused:5} done "
+                    f"{self.unanswered:5} unanswered"
+                ),
+            ]
+        )
 
 
 def seeded() -> tuple[int, random.Random]:
@@ -58,7 +77,9 @@ def seeded() -> tuple[int, random.Random]:
 
 @contextlib.asynccontextmanager
 async def watched(life: Life) -> AsyncIterator[list[float]]:
-    """A person who denies all that is asked, and looks at the daemon all the while; how long each look took, in seconds."""
+    """A person who denies all that is asked, and looks at the daemon all the while; how long each
+    look took, in seconds.
+    """
     looks: list[float] = []
 
     def deny(event: Event) -> None:
@@ -108,13 +129,27 @@ async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
         return [call.block for call in calls]
 
     backend = Recording(script)
-    async with live(backend, agent__max_turns=1_000, agent__timeout_s=3_000) as life, watched(life) as looks:
+    async with (
+        live(backend, agent__max_turns=1_000, agent__timeout_s=3_000) as life,
+        watched(life) as looks,
+    ):
         told = await install(life, tmp_path / "keeper")
         assert told["status"] == "running", told["problem"]
         calls.append(
-            Hostile(kind="own", block=use("suggest_change", action="update", path=OWN[0], payload={"text": FORGED}, reasoning="x"))
+            Hostile(
+                kind="own",
+                block=use(
+                    "suggest_change",
+                    action="update",
+                    path=OWN[0],
+                    payload={"text": FORGED},
+                    reasoning="x",
+                ),
+            )
         )
-        await post(life, "/api/agents/keeper/hands/run", {"prompt": "Suggest something."})  # which makes the key of suggestions
+        await post(
+            life, "/api/agents/keeper/hands/run", {"prompt": "Suggest something."}
+        )  # which makes the key of suggestions
         await life.settled()
         before, listened, had = picture(tmp_path), listening(), len(opened())
         left = OURS if torture else 400
@@ -128,7 +163,9 @@ async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
             for one, answer in zip(calls, backend.answers, strict=True):
                 tally.note(one.kind, is_refused=answer.result.is_error)
                 assert len(answer.result.text) < 500_000, f"seed {seed}: {str(one)[:500]}"
-                assert not [secret for secret in canaries if secret in answer.result.text], f"seed {seed}: {str(one)[:500]}"
+                assert not [secret for secret in canaries if secret in answer.result.text], (
+                    f"seed {seed}: {str(one)[:500]}"
+                )
         await life.settled()
 
         assert differences(before, picture(tmp_path)) == [], f"seed {seed}"
@@ -136,46 +173,86 @@ async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
         assert running_with(MARK) == []
         assert len(opened()) <= had + 8, f"seed {seed}"  # a database's, or a look's that goes on
         assert max(looks) < _QUICK_S, f"seed {seed}: {sorted(looks)[-5:]}"
-        assert not [one for one in canaries if one in json.dumps(await get(life, "/api/suggestions"))]
+        assert not [
+            one for one in canaries if one in json.dumps(await get(life, "/api/suggestions"))
+        ]
         assert tally.refused.total() > len(canaries)
     print(f"\nseed {seed}, our own tools, the slowest look {max(looks):.3f} s\n{tally.words()}")  # noqa: T201  what `--torture -s` is for
 
 
 @pytest.mark.timeout(120)
-async def test_hundreds_of_calls_of_the_clis_own_tools_in_a_container_have_no_effect_outside_the_grant(
+async def test_hundreds_of_calls_of_the_clis_own_tools_in_a_container_have_no_effect_outside_the_grant(  # noqa: E501
     engine: Mapping[str, str], home: Path, vault: Path, tmp_path: Path, torture
 ):
     seed, rng = seeded()
     canaries, tally = fill(tmp_path), Tally()
     env = {**engine, "HOME": str(tmp_path / "user")}
-    flags = {"agent__max_turns": 1_000, "agent__timeout_s": 150 if torture else 40, "agent__ask_s": 1}
+    flags = {
+        "agent__max_turns": 1_000,
+        "agent__timeout_s": 150 if torture else 40,
+        "agent__ask_s": 1,
+    }
     async with boxed(env, home, vault, **flags) as box, watched(box.life) as looks:
         life = box.life
         told = await install(life, tmp_path / "keeper")
         assert told["status"] == "running", told["problem"]
         await life.settled()
         await attempt(
-            box, [Hostile(kind="own", block=use("suggest_change", action="update", path=OWN[0], payload={"text": FORGED}, reasoning="x"))]
+            box,
+            [
+                Hostile(
+                    kind="own",
+                    block=use(
+                        "suggest_change",
+                        action="update",
+                        path=OWN[0],
+                        payload={"text": FORGED},
+                        reasoning="x",
+                    ),
+                )
+            ],
         )
         had = len(opened())
-        before, listened, programs = picture(tmp_path, _is_slot), listening(), len(await asyncio.to_thread(its_boxes, engine, home))
-        runs = [list(native_calls(rng, 60, str(tmp_path))) for _ in range(10)] if torture else [list(native_calls(rng, 12, str(tmp_path)))]
+        before, listened, programs = (
+            picture(tmp_path, _is_slot),
+            listening(),
+            len(await asyncio.to_thread(its_boxes, engine, home)),
+        )
+        runs = (
+            [list(native_calls(rng, 60, str(tmp_path))) for _ in range(10)]
+            if torture
+            else [list(native_calls(rng, 12, str(tmp_path)))]
+        )
         for calls in [*runs, *([one] for one in (deadly() if torture else ()))]:
             answers = await attempt(box, calls)
             tally.unanswered += len(calls) - len(answers)
             for one, (text, is_refused) in answers:
                 tally.note(one.kind, is_refused=is_refused)
-                assert not [secret for secret in [*canaries, KEY] if secret in text], f"seed {seed}: {str(one)[:500]}"
+                assert not [secret for secret in [*canaries, KEY] if secret in text], (
+                    f"seed {seed}: {str(one)[:500]}"
+                )
                 assert "REACHED" not in text.replace("'REACHED'", ""), f"seed {seed}: {text}"
             await life.settled()
-            others = [path for path in differences(before, picture(tmp_path, _is_slot)) if path in before or "/agent/boxed/" not in path]
+            others = [
+                path
+                for path in differences(before, picture(tmp_path, _is_slot))
+                if path in before or "/agent/boxed/" not in path
+            ]
             assert others == [], f"seed {seed}: {str(calls)[-2000:]}"
             await life.until(lambda: not running_with(MARK), 5)
         assert listening() == listened, f"seed {seed}"
-        assert len(await asyncio.to_thread(its_boxes, engine, home)) <= max(programs, 1), f"seed {seed}"
-        assert len(opened()) <= had + 24, f"seed {seed}"  # the engine's connections are kept, which were few before the first runs
+        assert len(await asyncio.to_thread(its_boxes, engine, home)) <= max(programs, 1), (
+            f"seed {seed}"
+        )
+        assert len(opened()) <= had + 24, (
+            f"seed {seed}"
+        )  # the engine's connections are kept, which were few before the first runs
         assert max(looks) < _QUICK_S, f"seed {seed}: {sorted(looks)[-5:]}"
-        assert {request.path for request in box.api.requests} <= {"/v1/messages", "/v1/messages/count_tokens", "/"}
+        assert {request.path for request in box.api.requests} <= {
+            "/v1/messages",
+            "/v1/messages/count_tokens",
+            "/",
+        }
     print(f"\nseed {seed}, in containers, the slowest look {max(looks):.3f} s\n{tally.words()}")  # noqa: T201  what `--torture -s` is for
 
 
@@ -189,7 +266,11 @@ async def attempt(box: Boxed, calls: Sequence[Hostile]) -> list[tuple[Hostile, t
     answers: dict[str, tuple[str, bool]] = {}
     for request in box.api.asked[first:]:
         answers |= results(request.body)
-    ids = [f"toolu_{first + 1 + number:04}_{place:03}" for number, turn in enumerate(turns) for place in range(len(turn))]
+    ids = [
+        f"toolu_{first + 1 + number:04}_{place:03}"
+        for number, turn in enumerate(turns)
+        for place in range(len(turn))
+    ]
     return [(one, answers[key]) for one, key in zip(calls, ids, strict=True) if key in answers]
 
 
@@ -199,7 +280,10 @@ def results(body: Mapping[str, object]) -> dict[str, tuple[str, bool]]:
     for message in body.get("messages", ()):
         for part in message["content"] if isinstance(message["content"], list) else ():
             if part.get("type") == "tool_result":
-                found[part["tool_use_id"]] = (json.dumps(part.get("content"), ensure_ascii=False), bool(part.get("is_error")))
+                found[part["tool_use_id"]] = (
+                    json.dumps(part.get("content"), ensure_ascii=False),
+                    bool(part.get("is_error")),
+                )
     return found
 
 

@@ -19,7 +19,9 @@ def age(life: Life, days: float) -> None:
     for read, write in _AGED:
         with life.daemon.history._changing() as database:
             for row, at in database.execute(read).fetchall():
-                database.execute(write, ((datetime.fromisoformat(at) - timedelta(days=days)).isoformat(), row))
+                database.execute(
+                    write, ((datetime.fromisoformat(at) - timedelta(days=days)).isoformat(), row)
+                )
 
 
 def texts(vault: Path) -> dict[str, bytes]:

@@ -1,4 +1,6 @@
-"""Killed in the middle of a tool: the container's program, the daemon, all agents, a module, a grant; every file is old or new."""
+"""Killed in the middle of a tool: the container's program, the daemon, all agents, a module, a
+grant; every file is old or new.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +54,22 @@ def text(number: int, turn: int) -> str:
 
 
 def turns(first: int, count: int) -> list[list[Block]]:
-    """A shell that writes all notes in pieces and gives one another name, the tool that writes whole files, and our own, in turn."""
+    """A shell that writes all notes in pieces and gives one another name, the tool that writes
+    whole files, and our own, in turn.
+    """
     made: list[list[Block]] = []
     for turn in range(first, first + count):
-        write: ToolUse = native("Write", file_path=f"/vault/Work/{turn % NOTES}.md", content=text(turn % NOTES, turn))
+        write: ToolUse = native(
+            "Write", file_path=f"/vault/Work/{turn % NOTES}.md", content=text(turn % NOTES, turn)
+        )
         path = f"Work/{(turn + 1) % NOTES}.md"
-        ours = [use("read_note", path=path), use("write_note", path=path, text=text((turn + 1) % NOTES, turn))]
-        made.append([native("Bash", command=_IN_PIECES % (NOTES, turn), description="write"), write, *ours])
+        ours = [
+            use("read_note", path=path),
+            use("write_note", path=path, text=text((turn + 1) % NOTES, turn)),
+        ]
+        made.append(
+            [native("Bash", command=_IN_PIECES % (NOTES, turn), description="write"), write, *ours]
+        )
     return [*made, [say("Done.")]]
 
 
@@ -72,8 +83,15 @@ def fill(folder: Path) -> None:
 
 
 def torn(vault: Path, last: int, *, was_killed: bool = False) -> list[str]:
-    """What is neither as it was nor as any turn made it. A daemon that was killed leaves a file of its own, which the next one removes."""
-    found = {path.relative_to(vault).as_posix(): path for path in vault.rglob("*") if path.is_file() and ".parachute" not in path.parts}
+    """What is neither as it was nor as any turn made it.
+
+    A daemon that was killed leaves a file of its own, which the next one removes.
+    """
+    found = {
+        path.relative_to(vault).as_posix(): path
+        for path in vault.rglob("*")
+        if path.is_file() and ".parachute" not in path.parts
+    }
     wrong = []
     for number in range(NOTES):
         said = found.pop(f"Work/{number}.md").read_text()
@@ -81,10 +99,23 @@ def torn(vault: Path, last: int, *, was_killed: bool = False) -> list[str]:
         if not turn.isdigit() or int(turn) > last or said != text(number, int(turn)):
             wrong.append(f"Work/{number}.md: {len(said)} characters, {said[-20:]!r}")
     moved = [path for name in MOVES if (path := found.pop(f"Work/{name}", None)) is not None]
-    wrong += [] if [path.read_text() for path in moved] == ["# Here or there\n"] else [f"here and there: {moved}"]
-    wrong += [] if found.pop("Private/secret.md").read_text() == "# Secret\n" else ["Private/secret.md"]
-    ours = [name for name in found if was_killed and name.startswith("Work/.parachute-") and name.endswith(".tmp")]
-    return [*wrong, *(name for name in found if not name.startswith("Modules/") and name not in ours[:1])]
+    wrong += (
+        []
+        if [path.read_text() for path in moved] == ["# Here or there\n"]
+        else [f"here and there: {moved}"]
+    )
+    wrong += (
+        [] if found.pop("Private/secret.md").read_text() == "# Secret\n" else ["Private/secret.md"]
+    )
+    ours = [
+        name
+        for name in found
+        if was_killed and name.startswith("Work/.parachute-") and name.endswith(".tmp")
+    ]
+    return [
+        *wrong,
+        *(name for name in found if not name.startswith("Modules/") and name not in ours[:1]),
+    ]
 
 
 @dataclass
@@ -144,12 +175,19 @@ async def test_a_run_ended_at_any_moment_of_a_tool_leaves_every_file_old_or_new(
     seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
     rng = random.Random(seed)  # noqa: S311
     last = 0
-    async with boxed(engine, home, vault, agent__max_turns=100, agent__timeout_s=60, budget__runs_per_hour=1_000) as box:
+    async with boxed(
+        engine, home, vault, agent__max_turns=100, agent__timeout_s=60, budget__runs_per_hour=1_000
+    ) as box:
         life, ends = box.life, Endings(box, engine, home)
         told = await install(life, tmp_path / "keeper")
         assert told["status"] == "running", told["problem"]
         await life.settled()
-        every: list[Callable[[], Awaitable[None]]] = [ends.killed, ends.stopped, ends.switched_off, ends.narrowed]
+        every: list[Callable[[], Awaitable[None]]] = [
+            ends.killed,
+            ends.stopped,
+            ends.switched_off,
+            ends.narrowed,
+        ]
         for number in range(60 if torture else 1):
             way = every[number % len(every)] if torture else rng.choice(every)
             async with asyncio.TaskGroup() as group:
@@ -170,15 +208,35 @@ async def test_a_run_ended_at_any_moment_of_a_tool_leaves_every_file_old_or_new(
 
 
 @contextlib.asynccontextmanager
-async def program(home: Path, vault: Path, engine: Mapping[str, str], url: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, Life]]:
+async def program(
+    home: Path, vault: Path, engine: Mapping[str, str], url: str
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, Life]]:
     """A daemon in a process of its own, which is killed when it is left."""
     env = {
-        **os.environ, **engine, "PARACHUTE_HOME": str(home), "PARACHUTE_AGENT_BACKEND": "claude", "PARACHUTE_AGENT_BASE_URL": url,
-        "ANTHROPIC_API_KEY": "sk-ant-api03-x", "PARACHUTE_BUDGET_RUNS_PER_HOUR": "1000", "PARACHUTE_AGENT_MAX_TURNS": "100",
-    }  # fmt: skip
-    words = [sys.executable, "-m", "parachuted", "start", "--foreground", "--vault", str(vault), "--port", "0"]
+        **os.environ,
+        **engine,
+        "PARACHUTE_HOME": str(home),
+        "PARACHUTE_AGENT_BACKEND": "claude",
+        "PARACHUTE_AGENT_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "sk-ant-api03-x",
+        "PARACHUTE_BUDGET_RUNS_PER_HOUR": "1000",
+        "PARACHUTE_AGENT_MAX_TURNS": "100",
+    }
+    words = [
+        sys.executable,
+        "-m",
+        "parachuted",
+        "start",
+        "--foreground",
+        "--vault",
+        str(vault),
+        "--port",
+        "0",
+    ]
     with (home.parent / "daemon.log").open("ab") as log:
-        process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, env=env, stdout=log, stderr=log)
+        process = await asyncio.create_subprocess_exec(
+            *words, cwd=ROOT, env=env, stdout=log, stderr=log
+        )
     try:
         deadline = time.monotonic() + 30
         while (record := running_daemon(str(home))) is None or record["pid"] != process.pid:
@@ -200,8 +258,13 @@ class Apart:
 
 
 @pytest.mark.timeout(120)
-async def test_a_daemon_killed_at_any_moment_of_a_tool_leaves_every_file_old_or_new_and_the_next_one_no_container(
-    engine: Mapping[str, str], sandboxes: Sandboxes, home: Path, vault: Path, tmp_path: Path, torture
+async def test_a_daemon_killed_at_any_moment_of_a_tool_leaves_every_file_old_or_new_and_the_next_one_no_container(  # noqa: E501
+    engine: Mapping[str, str],
+    sandboxes: Sandboxes,
+    home: Path,
+    vault: Path,
+    tmp_path: Path,
+    torture,
 ):
     fill(tmp_path)
     seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
@@ -212,14 +275,21 @@ async def test_a_daemon_killed_at_any_moment_of_a_tool_leaves_every_file_old_or_
         for number in range(25 if torture else 1):
             api.add(*turns(last + 1, 60))
             first = len(api.asked)
-            async with program(home, vault, engine, api.url) as (process, life), asyncio.TaskGroup() as group:
+            async with (
+                program(home, vault, engine, api.url) as (process, life),
+                asyncio.TaskGroup() as group,
+            ):
                 if not number:
                     await install(life, tmp_path / "keeper")  # type: ignore[arg-type]
                 asked = group.create_task(_asked(life))
                 deadline = time.monotonic() + 30
                 while len(api.asked) < first + 2:
                     assert not asked.done(), asked.result()
-                    assert time.monotonic() < deadline, (number, len(api.asked) - first, (home.parent / "daemon.log").read_text()[-3000:])
+                    assert time.monotonic() < deadline, (
+                        number,
+                        len(api.asked) - first,
+                        (home.parent / "daemon.log").read_text()[-3000:],
+                    )
                     await asyncio.sleep(0.01)
                 left = await asyncio.to_thread(its_boxes, engine, home)
                 await asyncio.sleep(rng.uniform(0, 0.8))
@@ -232,8 +302,12 @@ async def test_a_daemon_killed_at_any_moment_of_a_tool_leaves_every_file_old_or_
             assert torn(vault, last, was_killed=True) == [], f"seed {seed}, at {number}"
             async with program(home, vault, engine, api.url) as (_process, life):
                 deadline = time.monotonic() + 20
-                while set(left) & set(await asyncio.to_thread(lambda: docker(engine, "ps", "-q").split())):
-                    assert time.monotonic() < deadline, "the container of a daemon that was killed goes on"
+                while set(left) & set(
+                    await asyncio.to_thread(lambda: docker(engine, "ps", "-q").split())
+                ):
+                    assert time.monotonic() < deadline, (
+                        "the container of a daemon that was killed goes on"
+                    )
                     await asyncio.sleep(0.1)
                 assert (await call(life, "GET", "/api/health"))[0] == 200
             assert torn(vault, last) == [], f"seed {seed}, after {number}"

@@ -1,4 +1,6 @@
-"""The main job, end to end: a saved note wakes those who watch it, and the answer is written back."""
+"""The main job, end to end: a saved note wakes those who watch it, and the answer is written
+back.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ async def test_a_saved_note_is_followed_by_the_note_that_watches_it(live: Live, 
     text = (vault / "AGENTS.md").read_text("utf-8")
     assert "[Garden](Projects/garden/AGENTS.md)" in text
     assert "sow the beans" in text
-    assert [change["by"] for change in life.told("file.modified") if change["path"] == "AGENTS.md"][-1] == "curator"
+    assert [change["by"] for change in life.told("file.modified") if change["path"] == "AGENTS.md"][
+        -1
+    ] == "curator"
 
 
 async def test_a_change_of_white_space_alone_wakes_nobody(live: Live, vault: Path):
@@ -41,7 +45,10 @@ async def test_what_was_done_while_the_daemon_was_off_is_followed_too(live: Live
     async with live() as life:
         await life.settled()
 
-        assert next(change["path"] for change in life.told("file.modified")) == "Projects/garden/AGENTS.md"
+        assert (
+            next(change["path"] for change in life.told("file.modified"))
+            == "Projects/garden/AGENTS.md"
+        )
     assert "harvest" in (vault / "AGENTS.md").read_text("utf-8")
 
 

@@ -1,4 +1,6 @@
-"""Module audit: each way into a module, and what it publishes, is a line of the audit, with no words of notes."""
+"""Module audit: each way into a module, and what it publishes, is a line of the audit, with no
+words of notes.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,21 @@ async def calls(life: Life, module: str) -> list[dict]:
 
 
 @pytest.mark.parametrize("trust", ["trusted", "untrusted"])
-async def test_routes_tools_interface_calls_and_events_are_told_with_their_para_ids(live: Live, vault: Path, trust: str):
+async def test_routes_tools_interface_calls_and_events_are_told_with_their_para_ids(
+    live: Live, vault: Path, trust: str
+):
     save(vault / "Brain/entities/Kevin.md", "# Kevin\n")
     async with live() as life:
         await life.settled()
         for name in ("brain", "daily"):
             told = await install(life, EXAMPLES / name, trust)
             assert told["status"] == "running", told["problem"]
-        status, _ = await call(life, "POST", "/api/daily/entries", json={"content": "the canary met [[Kevin]]", "entry_id": "monday"})
+        status, _ = await call(
+            life,
+            "POST",
+            "/api/daily/entries",
+            json={"content": "the canary met [[Kevin]]", "entry_id": "monday"},
+        )
         assert status == 201
         await post(life, "/api/modules/brain/tools/brain_search", {"query": "Kevin"})
         async with asyncio.timeout(30):
@@ -49,13 +58,36 @@ async def test_routes_tools_interface_calls_and_events_are_told_with_their_para_
         daily = await calls(life, "daily")
 
     found = {one["target_endpoint"]: one for one in (*brain, *daily)}
-    route, tool = found["POST /api/daily/entries"], found["POST /api/modules/brain/tools/brain_search"]
-    published, linked = found["daily: event daily.entry.created"], found["brain: BrainInterface.link"]
-    suggested, mentioned = found["brain: BrainInterface.suggest"], found["brain: event brain.mention.detected"]
+    route, tool = (
+        found["POST /api/daily/entries"],
+        found["POST /api/modules/brain/tools/brain_search"],
+    )
+    published, linked = (
+        found["daily: event daily.entry.created"],
+        found["brain: BrainInterface.link"],
+    )
+    suggested, mentioned = (
+        found["brain: BrainInterface.suggest"],
+        found["brain: event brain.mention.detected"],
+    )
     assert (route["source_type"], route["status"], route["success"]) == ("local", 201, True)
-    assert tool["para_ids_involved"] == suggested["para_ids_involved"] == mentioned["para_ids_involved"] == [KEVIN]
-    assert (published["source_type"], published["source_id"], published["request_id"]) == ("module", "daily", route["request_id"])
-    assert (linked["source_type"], linked["source_id"], linked["target_module"], linked["success"]) == ("module", "daily", "brain", True)
+    assert (
+        tool["para_ids_involved"]
+        == suggested["para_ids_involved"]
+        == mentioned["para_ids_involved"]
+        == [KEVIN]
+    )
+    assert (published["source_type"], published["source_id"], published["request_id"]) == (
+        "module",
+        "daily",
+        route["request_id"],
+    )
+    assert (
+        linked["source_type"],
+        linked["source_id"],
+        linked["target_module"],
+        linked["success"],
+    ) == ("module", "daily", "brain", True)
     assert "canary" not in json.dumps([*brain, *daily])
 
 
@@ -65,13 +97,18 @@ async def test_schedules_and_refused_events_are_told(live: Live, tmp_path: Path)
     async with live() as life:
         await install(life, tmp_path / "ticking")
         jobs = (await get(life, "/api/scheduler"))["jobs"]
-        assert [(one["name"], one["module"], one["every_s"]) for one in jobs[1:]] == [("ticking/tick/1", "ticking", 1)]
+        assert [(one["name"], one["module"], one["every_s"]) for one in jobs[1:]] == [
+            ("ticking/tick/1", "ticking", 1)
+        ]
         async with asyncio.timeout(30):
             while len(told := await calls(life, "ticking")) < 2:
                 await asyncio.sleep(0.1)
 
     by_endpoint = {one["target_endpoint"]: one for one in told}
-    tick, refused = by_endpoint["ticking: schedule tick"], by_endpoint["ticking: event ticking.ticked"]
+    tick, refused = (
+        by_endpoint["ticking: schedule tick"],
+        by_endpoint["ticking: event ticking.ticked"],
+    )
     assert (tick["source_type"], tick["source_id"], tick["success"]) == ("daemon", "clock", False)
     assert (refused["success"], refused["error"]) == (False, "ActRefusedError")
     assert "canary" not in json.dumps(told)

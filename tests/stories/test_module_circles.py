@@ -1,4 +1,6 @@
-"""Circles: what a module does because of an event follows from that event, so a module that answers its own events comes to an end."""
+"""Circles: what a module does because of an event follows from that event, so a module that answers
+its own events comes to an end.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ class CircleModule(Module):
 
 @pytest.mark.parametrize("trust", ["trusted", "untrusted"])
 @pytest.mark.parametrize("way", ["turn", "write"])
-async def test_a_module_that_answers_its_own_events_or_writes_for_ever_is_halted(live: Live, tmp_path: Path, trust: str, way: str):
+async def test_a_module_that_answers_its_own_events_or_writes_for_ever_is_halted(
+    live: Live, tmp_path: Path, trust: str, way: str
+):
     folder = tmp_path / "circle"
     save(folder / "manifest.yaml", MANIFEST)
     save(folder / "module.py", CODE)

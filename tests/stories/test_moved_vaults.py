@@ -1,4 +1,6 @@
-"""Moved vaults: what was done to a vault is known wherever the vault and the home are, and after an upgrade."""
+"""Moved vaults: what was done to a vault is known wherever the vault and the home are, and after an
+upgrade.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ GARDEN = "Projects/garden/AGENTS.md"
 @contextlib.asynccontextmanager
 async def alive(home: Path, vault: Path) -> AsyncIterator[Life]:
     settings = load_settings(home, {}, {"vault": str(vault), "port": 0, "bubble.quiet_s": 0.05})
-    daemon = Daemon(settings, home, BackendChoice(backend=OfflineBackend(), reason="for a test", model=None))
+    daemon = Daemon(
+        settings, home, BackendChoice(backend=OfflineBackend(), reason="for a test", model=None)
+    )
     life, ready = Life(daemon=daemon, vault=vault), asyncio.Event()
     daemon.bus.listen(life.events.append)
     async with asyncio.TaskGroup() as group:
@@ -59,7 +63,9 @@ def _as_an_earlier_version_left_it(home: Path, vault: Path) -> None:
             file.unlink()
 
 
-@pytest.mark.parametrize("what", ["moved", "upgraded", "upgraded, then moved", "moved to another user with the home"])
+@pytest.mark.parametrize(
+    "what", ["moved", "upgraded", "upgraded, then moved", "moved to another user with the home"]
+)
 async def test_runs_history_and_undo_are_there(home, vault, tmp_path, what):
     run, before = await _one_run(home, vault)
     if what.startswith("upgraded"):
@@ -81,7 +87,9 @@ async def test_runs_history_and_undo_are_there(home, vault, tmp_path, what):
         assert life.daemon.problems.all() == {}
 
 
-async def test_a_copy_does_not_start_on_the_originals_state_and_the_original_goes_on(home, vault, tmp_path):
+async def test_a_copy_does_not_start_on_the_originals_state_and_the_original_goes_on(
+    home, vault, tmp_path
+):
     run, _before = await _one_run(home, vault)
     shutil.copytree(vault, tmp_path / "copy")
     with pytest.raises(DaemonError, match="Is it a copy"):

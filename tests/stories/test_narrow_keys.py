@@ -1,7 +1,8 @@
 """Every route x every kind of narrow key x every place where a text of an unseen note could stand.
 
-Bodies, headers, counts, events and errors are looked at. The texts that a key does not see are canaries. What does not name them may still
-count them, so all answers are compared besides with those of a second vault that differs only where the key does not look.
+Bodies, headers, counts, events and errors are looked at. The texts that a key does not see are
+canaries. What does not name them may still count them, so all answers are compared besides with
+those of a second vault that differs only where the key does not look.
 """
 
 from __future__ import annotations
@@ -45,9 +46,13 @@ ALLOWED = {
     "runs everywhere, notes in Shop": NAMES,
     "the journal": {"a journal entry"},
 }
-pytestmark = pytest.mark.timeout(240)  # thousands of requests, on a machine that does other things too
+pytestmark = pytest.mark.timeout(
+    240
+)  # thousands of requests, on a machine that does other things too
 STREAMS = {"/api/events"}
-WITHOUT_LIMITS = [kind for kind in KINDS if not kind.endswith("Shop") or kind.startswith("runs everywhere")]
+WITHOUT_LIMITS = [
+    kind for kind in KINDS if not kind.endswith("Shop") or kind.startswith("runs everywhere")
+]
 
 
 def key(life: Life, kind: str) -> dict[str, str]:
@@ -61,44 +66,71 @@ def key(life: Life, kind: str) -> dict[str, str]:
 
 @pytest.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30), connector=aiohttp.TCPConnector(limit=8)) as one:
+    async with aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=30), connector=aiohttp.TCPConnector(limit=8)
+    ) as one:
         yield one
 
 
 def reads(document: dict, world: World) -> Iterator[tuple[str, str]]:
-    """Each call that reads: its path with what a hostile caller might ask for in the place of every name."""
-    asked = [INSIDE, "Shop/came.md", "Shop/AGENTS.md", "Private/left.md", "Private/watcher.md", "Private/nothing.md"]
+    """Each call that reads: its path with what a hostile caller might ask for in the place of every
+    name.
+    """
+    asked = [
+        INSIDE,
+        "Shop/came.md",
+        "Shop/AGENTS.md",
+        "Private/left.md",
+        "Private/watcher.md",
+        "Private/nothing.md",
+    ]
     for path, calls in document["paths"].items():
         said = calls.get("get")
         if said is None or path in STREAMS:
             continue
         names = re.findall(r"\{(\w+)\}", path)
         fills = [*asked, *world.ids, *world.digests[:3], "s1", "none"] if names else [""]
-        required = [one for one in said.get("parameters", []) if one["in"] == "query" and one["required"]]
-        optional = [one for one in said.get("parameters", []) if one["in"] == "query" and not one["required"]]
+        required = [
+            one for one in said.get("parameters", []) if one["in"] == "query" and one["required"]
+        ]
+        optional = [
+            one
+            for one in said.get("parameters", [])
+            if one["in"] == "query" and not one["required"]
+        ]
         for fill in fills:
             filled = re.sub(r"\{\w+\}", quote(fill, safe="/"), path)
             values = asked if required else [""]
             for value in values:
                 query = "&".join(
-                    f"{one['name']}={quote(str(sample(document, one['schema'], value, force=True)), safe='')}" for one in required
+                    f"{one['name']}={quote(str(sample(document, one['schema'], value, force=True)), safe='')}"  # noqa: E501
+                    for one in required
                 )
                 yield path, f"{filled}?{query}"
-        for one, value in itertools.product(optional, ("milk", "Private/**", world.folder, "Shop/**", "500", "true")):
+        for one, value in itertools.product(
+            optional, ("milk", "Private/**", world.folder, "Shop/**", "500", "true")
+        ):
             query = "&".join(
-                [*(f"{need['name']}={quote(asked[0], safe='')}" for need in required), f"{one['name']}={quote(value, safe='')}"]
+                [
+                    *(f"{need['name']}={quote(asked[0], safe='')}" for need in required),
+                    f"{one['name']}={quote(value, safe='')}",
+                ]
             )
             yield path, re.sub(r"\{\w+\}", quote(asked[0], safe="/"), path) + f"?{query}"
 
 
-async def every_answer(session: aiohttp.ClientSession, world: World, headers: dict[str, str], document: dict) -> dict[str, tuple[int, str]]:
+async def every_answer(
+    session: aiohttp.ClientSession, world: World, headers: dict[str, str], document: dict
+) -> dict[str, tuple[int, str]]:
     """What a key is answered, by what it asked."""
     limit = asyncio.Semaphore(8)
     found: dict[str, tuple[int, str]] = {}
 
     async def ask(target: str) -> None:
         async with limit:
-            found[target] = await answer(session, URL(world.life.url + target, encoded=True), "GET", headers)
+            found[target] = await answer(
+                session, URL(world.life.url + target, encoded=True), "GET", headers
+            )
 
     async with asyncio.TaskGroup() as group:
         for target in dict.fromkeys(target for _path, target in reads(document, world)):
@@ -133,7 +165,9 @@ async def listeners(world: World) -> AsyncIterator[dict[str, list[str]]]:
                 task.cancel()
 
 
-async def test_no_text_of_an_unseen_note_stands_in_any_answer_or_event(live: Live, vault: Path, home: Path, session: aiohttp.ClientSession):
+async def test_no_text_of_an_unseen_note_stands_in_any_answer_or_event(
+    live: Live, vault: Path, home: Path, session: aiohttp.ClientSession
+):
     async with world_of(live, vault, home, has_canaries=True) as world:
         async with listeners(world) as heard:
             await happen(world)
@@ -143,7 +177,12 @@ async def test_no_text_of_an_unseen_note_stands_in_any_answer_or_event(live: Liv
         for kind in KINDS:
             answers = await every_answer(session, world, key(world.life, kind), document)
             answered += sum(status == 200 for status, _text in answers.values())
-            told = {**{f"GET {target}": text.replace(quote_of(target), "") for target, (_status, text) in answers.items()}}
+            told = {
+                **{
+                    f"GET {target}": text.replace(quote_of(target), "")
+                    for target, (_status, text) in answers.items()
+                }
+            }
             told["events"] = "".join(heard[kind])
             for where, text in told.items():
                 asked_for = world.found(where)
@@ -170,17 +209,33 @@ async def test_a_vault_that_differs_only_where_a_key_does_not_look_gives_it_the_
             async with listeners(world) as heard:
                 await happen(world)
             document = await get(world.life, "/api/openapi.json")
-            world.ids, world.digests, world.folder = [], [], "Private/folder"  # the same questions in both
+            world.ids, world.digests, world.folder = (
+                [],
+                [],
+                "Private/folder",
+            )  # the same questions in both
             answers: dict[tuple[str, str], tuple[int, str]] = {}
             for kind in KINDS:
                 if kind not in WITHOUT_LIMITS:
                     found = await every_answer(session, world, key(world.life, kind), document)
-                    answers |= {(kind, target): (status, masked(text)) for target, (status, text) in found.items()}
-                    answers[kind, "events"] = (200, masked("".join(sorted(line for line in heard[kind] if line.startswith("data")))))
+                    answers |= {
+                        (kind, target): (status, masked(text))
+                        for target, (status, text) in found.items()
+                    }
+                    answers[kind, "events"] = (
+                        200,
+                        masked(
+                            "".join(sorted(line for line in heard[kind] if line.startswith("data")))
+                        ),
+                    )
             told.append(answers)
         put_away(vault, home, tmp_path / f"world {has_canaries}")
     one, other = told
-    differing = [(*asked, *where_they_differ(one[asked], other[asked])) for asked in one if one[asked] != other[asked]]
+    differing = [
+        (*asked, *where_they_differ(one[asked], other[asked]))
+        for asked in one
+        if one[asked] != other[asked]
+    ]
     assert not differing, "\n".join(map(str, differing[:60])) + f"\n{len(differing)} in all"
 
 
@@ -195,7 +250,18 @@ def put_away(vault: Path, home: Path, to: Path) -> None:
 def where_they_differ(one: tuple[int, str], other: tuple[int, str]) -> tuple[str, str]:
     """The two answers from just before the first difference."""
     texts = f"{one[0]} {one[1]}", f"{other[0]} {other[1]}"
-    at = max(next((place for place, (left, right) in enumerate(zip(*texts, strict=False)) if left != right), 0) - 40, 0)
+    at = max(
+        next(
+            (
+                place
+                for place, (left, right) in enumerate(zip(*texts, strict=False))
+                if left != right
+            ),
+            0,
+        )
+        - 40,
+        0,
+    )
     return texts[0][at : at + 120], texts[1][at : at + 120]
 
 
@@ -211,23 +277,41 @@ async def test_no_change_that_a_narrow_key_asks_for_reaches_or_shows_what_it_doe
             headers = key(world.life, kind)
             for place, value in changes(document, world):
                 status, text = await changed(session, world.life, place, value, headers)
-                if status >= 500 or (leaked := world.found(text) - ALLOWED.get(kind, set()) - world.found(value)):
-                    seen.append((kind, str(place), value, status, leaked if status < 500 else text[:200]))
+                if status >= 500 or (
+                    leaked := world.found(text) - ALLOWED.get(kind, set()) - world.found(value)
+                ):
+                    seen.append(
+                        (kind, str(place), value, status, leaked if status < 500 else text[:200])
+                    )
                 if unseen(vault) != before and "Shop" in kind:
-                    seen.append((kind, str(place), value, "changed a file that the key does not see"))
+                    seen.append(
+                        (kind, str(place), value, "changed a file that the key does not see")
+                    )
                     before = unseen(vault)
     assert not seen, "\n".join(map(str, seen[:60])) + f"\n{len(seen)} in all"
 
 
 def unseen(vault: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for folder in ("Private", "Daily") for path in (vault / folder).rglob("*") if path.is_file()}
+    return {
+        path.name: path.read_bytes()
+        for folder in ("Private", "Daily")
+        for path in (vault / folder).rglob("*")
+        if path.is_file()
+    }
 
 
-ENDS_THE_WORLD = {"/supervisor/server/stop", "/supervisor/server/restart", "/supervisor/server/start", "/api/auth/settings"}
+ENDS_THE_WORLD = {
+    "/supervisor/server/stop",
+    "/supervisor/server/restart",
+    "/supervisor/server/start",
+    "/api/auth/settings",
+}
 
 
 def changes(document: dict, world: World) -> Iterator[tuple[Place, str]]:
-    """Each place of each call that changes something, with ids, digests and paths that the caller should not make use of."""
+    """Each place of each call that changes something, with ids, digests and paths that the caller
+    should not make use of.
+    """
     for place in places(document):
         if place.method == "GET" or place.path in ENDS_THE_WORLD:
             continue
@@ -237,32 +321,72 @@ def changes(document: dict, world: World) -> Iterator[tuple[Place, str]]:
         elif "base" in name or "version" in name or "digest" in name:
             yield from ((place, one) for one in world.digests)
         else:
-            yield from ((place, one) for one in ("Private/watcher.md", "Private/left.md", world.folder))
+            yield from (
+                (place, one) for one in ("Private/watcher.md", "Private/left.md", world.folder)
+            )
 
 
-async def changed(session: aiohttp.ClientSession, life: Life, place: Place, value: str, headers: dict[str, str]) -> tuple[int, str]:
+async def changed(
+    session: aiohttp.ClientSession, life: Life, place: Place, value: str, headers: dict[str, str]
+) -> tuple[int, str]:
     """The answer, and headers and body as a text."""
     body = place.body(value)
-    sent: dict[str, object] = {"json": body} if body is not None else {"data": b"# x\n"} if place.method in {"PUT", "POST", "PATCH"} else {}
-    return await answer(session, URL(life.url + place.target(value, raw=False), encoded=True), place.method, headers, **sent)
+    sent: dict[str, object] = (
+        {"json": body}
+        if body is not None
+        else {"data": b"# x\n"}
+        if place.method in {"PUT", "POST", "PATCH"}
+        else {}
+    )
+    return await answer(
+        session,
+        URL(life.url + place.target(value, raw=False), encoded=True),
+        place.method,
+        headers,
+        **sent,
+    )
 
 
-async def test_no_kept_text_is_had_by_its_digest(live: Live, vault: Path, home: Path, session: aiohttp.ClientSession):
+async def test_no_kept_text_is_had_by_its_digest(
+    live: Live, vault: Path, home: Path, session: aiohttp.ClientSession
+):
     async with world_of(live, vault, home, has_canaries=True) as world:
         await happen(world)
         headers, seen = key(world.life, "everything in Shop"), []
         for digest in world.digests:
             for method, target, more in (
-                ("PUT", f"/api/notes/{INSIDE}", {"data": b"# Mine\n", "headers": {"If-Match": f'"{digest}"'}}),
-                ("PATCH", f"/api/notes/{INSIDE}", {"json": {"section": "Facts", "content": "x", "base_hash": digest}}),
-                ("PUT", f"/api/files/{INSIDE}", {"data": b"# Mine\n", "headers": {"If-Match": f'"{digest}"'}}),
+                (
+                    "PUT",
+                    f"/api/notes/{INSIDE}",
+                    {"data": b"# Mine\n", "headers": {"If-Match": f'"{digest}"'}},
+                ),
+                (
+                    "PATCH",
+                    f"/api/notes/{INSIDE}",
+                    {"json": {"section": "Facts", "content": "x", "base_hash": digest}},
+                ),
+                (
+                    "PUT",
+                    f"/api/files/{INSIDE}",
+                    {"data": b"# Mine\n", "headers": {"If-Match": f'"{digest}"'}},
+                ),
                 ("POST", "/api/history/restore", {"json": {"path": INSIDE, "version": digest}}),
-                ("POST", "/api/sync/push", {"json": {"files": [{"path": INSIDE, "content": "# Mine\n", "base_hash": digest}]}}),
+                (
+                    "POST",
+                    "/api/sync/push",
+                    {
+                        "json": {
+                            "files": [{"path": INSIDE, "content": "# Mine\n", "base_hash": digest}]
+                        }
+                    },
+                ),
                 ("GET", f"/api/notes/{INSIDE}", {"headers": {"If-None-Match": f'"{digest}"'}}),
             ):
                 sent = {**headers, **more.pop("headers", {})}
                 status, text = await answer(session, world.life.url + target, method, sent, **more)
                 inside = (vault / INSIDE).read_text()
                 if status >= 500 or world.found(text + inside):
-                    seen.append((method, target, digest[:8], status, world.found(text), world.found(inside)))
+                    seen.append(
+                        (method, target, digest[:8], status, world.found(text), world.found(inside))
+                    )
     assert not seen, "\n".join(map(str, seen))

@@ -1,4 +1,6 @@
-"""A watch that is declared while the daemon runs: it has a baseline from that moment, and shows its result at once."""
+"""A watch that is declared while the daemon runs: it has a baseline from that moment, and shows its
+result at once.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,17 @@ async def declared(life: Life, *patterns: str) -> None:
 
 
 def history(vault: Path) -> str:
-    return (vault / "Reading.md").read_text("utf-8").partition("## History")[2].partition("## Watching")[0]
+    return (
+        (vault / "Reading.md")
+        .read_text("utf-8")
+        .partition("## History")[2]
+        .partition("## Watching")[0]
+    )
 
 
-async def test_white_space_does_not_wake_a_watch_that_was_declared_while_the_daemon_runs(live: Live, vault: Path):
+async def test_white_space_does_not_wake_a_watch_that_was_declared_while_the_daemon_runs(
+    live: Live, vault: Path
+):
     save(vault / BOOK, TEXT)
     async with live() as life:
         await declared(life, "Books/*.md")
@@ -36,7 +45,9 @@ async def test_white_space_does_not_wake_a_watch_that_was_declared_while_the_dae
 
 
 @pytest.mark.parametrize("pattern", ["Books/*.md#Decisions", "Books/*.md@status"])
-async def test_a_watch_of_a_section_or_key_is_as_narrow_as_it_says_from_its_first_moment(live: Live, vault: Path, pattern: str):
+async def test_a_watch_of_a_section_or_key_is_as_narrow_as_it_says_from_its_first_moment(
+    live: Live, vault: Path, pattern: str
+):
     save(vault / BOOK, TEXT)
     async with live() as life:
         await declared(life, pattern)
@@ -48,7 +59,9 @@ async def test_a_watch_of_a_section_or_key_is_as_narrow_as_it_says_from_its_firs
         assert life.told("task.queued") == []
 
 
-async def test_the_first_change_after_the_declaration_is_known_as_a_difference(live: Live, vault: Path):
+async def test_the_first_change_after_the_declaration_is_known_as_a_difference(
+    live: Live, vault: Path
+):
     save(vault / BOOK, TEXT)
     async with live() as life:
         await declared(life, "Books/*.md")
@@ -75,12 +88,16 @@ async def test_a_pattern_that_is_added_later_has_a_baseline_too(live: Live, vaul
         assert life.told("task.queued") == []
 
 
-async def test_a_new_watch_shows_its_result_at_once_without_a_line_of_history(live: Live, vault: Path):
+async def test_a_new_watch_shows_its_result_at_once_without_a_line_of_history(
+    live: Live, vault: Path
+):
     save(vault / BOOK, TEXT)
     async with live() as life:
         await declared(life, "Books/*.md")
 
-        assert [(run["watcher"], run["outcome"]) for run in life.told("run.finished")] == [("Reading.md", "changed")]
+        assert [(run["watcher"], run["outcome"]) for run in life.told("run.finished")] == [
+            ("Reading.md", "changed")
+        ]
     assert "Dune" in (vault / "Reading.md").read_text("utf-8").partition("## Watching")[2]
     assert history(vault).strip() == ""
 
@@ -93,11 +110,17 @@ async def test_what_is_no_longer_watched_leaves_the_digest_at_once(live: Live, v
         assert "Alien" in (vault / "Reading.md").read_text("utf-8")
         text = (vault / "Reading.md").read_text("utf-8")
         save(vault / "Reading.md", text.replace('  - "Films/*.md"\n', ""))
-        await life.until(lambda: "Alien" not in (vault / "Reading.md").read_text("utf-8").partition("## Watching")[2])
+        await life.until(
+            lambda: (
+                "Alien" not in (vault / "Reading.md").read_text("utf-8").partition("## Watching")[2]
+            )
+        )
         await life.settled()
 
 
-async def test_first_contact_with_a_vault_shows_nothing_until_something_changes(live: Live, vault: Path):
+async def test_first_contact_with_a_vault_shows_nothing_until_something_changes(
+    live: Live, vault: Path
+):
     save(vault / BOOK, TEXT)
     save(vault / "Reading.md", note("Reading", watch=["Books/*.md"]))
     async with live() as life:

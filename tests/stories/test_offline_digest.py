@@ -1,4 +1,6 @@
-"""What the offline agent tells in a vault, end to end: what changed, where notes went, and what a person wrote into its section."""
+"""What the offline agent tells in a vault, end to end: what changed, where notes went, and what a
+person wrote into its section.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,10 @@ from pathlib import Path
 
 from tests.stories.life import Life, Live, note, save
 
-ACME = "---\nstatus: lead\n---\nMakes anvils for [[Road Runner]].\n\n## Tasks\n- [ ] Send offer\n\n## Decisions\n"
+ACME = (
+    "---\nstatus: lead\n---\nMakes anvils for [[Road Runner]].\n\n## Tasks\n- [ ] Send "
+    "offer\n\n## Decisions\n"
+)
 
 
 def history(vault: Path, name: str = "Sales.md") -> str:
@@ -25,12 +30,17 @@ async def saved(life: Life, path: str, text: str) -> None:
     await life.settled()
 
 
-async def test_history_tells_values_boxes_and_decisions_in_wikilinks_where_the_vault_has_them(live: Live, vault: Path):
+async def test_history_tells_values_boxes_and_decisions_in_wikilinks_where_the_vault_has_them(
+    live: Live, vault: Path
+):
     (vault / ".obsidian").mkdir()
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
     save(vault / "People/Acme.md", ACME)
     async with live() as life:
-        changed = ACME.replace("lead", "customer").replace("[ ] Send", "[x] Send") + "- They pay in gold.\n"
+        changed = (
+            ACME.replace("lead", "customer").replace("[ ] Send", "[x] Send")
+            + "- They pay in gold.\n"
+        )
         await saved(life, "People/Acme.md", changed)
 
     told = history(vault)
@@ -45,13 +55,17 @@ async def test_a_watch_of_one_key_is_told_of_that_key_alone(live: Live, vault: P
     save(vault / "Sales.md", note("Sales", watch=["People/*.md@status"]))
     save(vault / "People/Acme.md", ACME)
     async with live() as life:
-        await saved(life, "People/Acme.md", ACME.replace("lead", "customer").replace("[ ] Send", "[x] Send"))
+        await saved(
+            life, "People/Acme.md", ACME.replace("lead", "customer").replace("[ ] Send", "[x] Send")
+        )
 
     assert "status: customer (was lead)" in history(vault)
     assert "Send offer" not in history(vault)
 
 
-async def test_a_note_that_is_moved_out_of_the_pattern_is_not_told_as_deleted(live: Live, vault: Path):
+async def test_a_note_that_is_moved_out_of_the_pattern_is_not_told_as_deleted(
+    live: Live, vault: Path
+):
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
     save(vault / "People/Acme.md", ACME)
     async with live() as life:
@@ -67,7 +81,9 @@ async def test_a_note_that_is_moved_out_of_the_pattern_is_not_told_as_deleted(li
     assert "deleted" not in history(vault)
 
 
-async def test_a_note_that_was_moved_out_and_is_there_again_is_no_longer_told_as_moved(live: Live, vault: Path):
+async def test_a_note_that_was_moved_out_and_is_there_again_is_no_longer_told_as_moved(
+    live: Live, vault: Path
+):
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
     save(vault / "People/Acme.md", ACME)
     (vault / "Archive").mkdir()
@@ -75,7 +91,9 @@ async def test_a_note_that_was_moved_out_and_is_there_again_is_no_longer_told_as
         life.daemon.worker.pause()
         (vault / "People/Acme.md").rename(vault / "Archive/Acme.md")
         await life.until(lambda: life.daemon.reviews.of("Sales.md"))
-        await life.until(lambda: life.daemon.index.get("Archive/Acme.md") and not life.daemon.noticer.busy)
+        await life.until(
+            lambda: life.daemon.index.get("Archive/Acme.md") and not life.daemon.noticer.busy
+        )
         save(vault / "People/Acme.md", ACME.replace("lead", "customer"))
         await life.until(lambda: life.daemon.index.get("People/Acme.md"))
         life.daemon.worker.resume()
@@ -96,16 +114,23 @@ async def test_a_folder_that_is_renamed_is_one_line(live: Live, vault: Path):
         await life.settled()
 
     lines = [line for line in history(vault).splitlines() if line.startswith("- ")]
-    assert [line.partition(": ")[2] for line in lines] == ["7 notes moved from People/old to People/new"]
+    assert [line.partition(": ")[2] for line in lines] == [
+        "7 notes moved from People/old to People/new"
+    ]
 
 
-async def test_what_a_person_wrote_into_the_generated_section_is_moved_below_it(live: Live, vault: Path):
+async def test_what_a_person_wrote_into_the_generated_section_is_moved_below_it(
+    live: Live, vault: Path
+):
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
     save(vault / "People/Acme.md", ACME)
     async with live() as life:
         await saved(life, "People/Acme.md", ACME.replace("lead", "customer"))
         text = (vault / "Sales.md").read_text("utf-8")
-        save(vault / "Sales.md", text.replace("- [[People/Acme|", "- ask them for a loan\n- [[People/Acme|"))
+        save(
+            vault / "Sales.md",
+            text.replace("- [[People/Acme|", "- ask them for a loan\n- [[People/Acme|"),
+        )
         await saved(life, "People/Acme.md", ACME.replace("Makes", "Sells"))
 
     generated, _mark, below = section(vault).partition("<!-- end of what parachuted generated")
@@ -125,7 +150,9 @@ async def test_a_list_that_is_cut_says_so(live: Live, vault: Path):
     assert "[N7]" in section(vault)
 
 
-async def test_strangers_notes_are_listed_and_mark_the_note_that_quotes_them(live: Live, vault: Path):
+async def test_strangers_notes_are_listed_and_mark_the_note_that_quotes_them(
+    live: Live, vault: Path
+):
     save(vault / "Sales.md", note("Sales", watch=["Clippings/*.md", "People/*.md"]))
     save(vault / "Clippings/Page.md", "---\norigin: web\n---\n# A page\n")
     save(vault / "People/Acme.md", ACME)

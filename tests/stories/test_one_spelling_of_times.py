@@ -1,4 +1,6 @@
-"""Every time that a program is told, in an event, an answer or the output of a command, is RFC 3339 in UTC with a `Z`."""
+"""Every time that a program is told, in an event, an answer or the output of a command, is RFC 3339
+in UTC with a `Z`.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,27 @@ from tests.stories.life import Live, note, save
 TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?\S*")
 UTC_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
 LISTINGS = (
-    *("status", "watches", "tasks", "runs", "usage", "doctor", "audit", "permissions list", "agents list", "suggestions list --all"),
-    *("keys list", "hooks list", "hooks history", "modules list", "modules status ticker", "history AGENTS.md", "why AGENTS.md"),
+    *(
+        "status",
+        "watches",
+        "tasks",
+        "runs",
+        "usage",
+        "doctor",
+        "audit",
+        "permissions list",
+        "agents list",
+        "suggestions list --all",
+    ),
+    *(
+        "keys list",
+        "hooks list",
+        "hooks history",
+        "modules list",
+        "modules status ticker",
+        "history AGENTS.md",
+        "why AGENTS.md",
+    ),
     *("auth status", "contexts migrate", "bubble plan Projects/garden/AGENTS.md"),
 )
 MODULE = '''"""Ticker."""
@@ -36,12 +57,18 @@ class Ticker(Module):
     @schedule(every="1h")
     async def tick(self):
         """Do nothing."""
-'''
+'''  # noqa: E501
 
 
 def misspelled(value: object, where: str) -> Iterator[str]:
     """Texts that are a time, whole, and are spelled otherwise."""
-    for name, one in value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ():
+    for name, one in (
+        value.items()
+        if isinstance(value, Mapping)
+        else enumerate(value)
+        if isinstance(value, list | tuple)
+        else ()
+    ):
         yield from misspelled(name, where)
         yield from misspelled(one, f"{where}.{name}")
     if isinstance(value, str) and TIME.fullmatch(value) and not UTC_TIME.fullmatch(value):
@@ -51,22 +78,32 @@ def misspelled(value: object, where: str) -> Iterator[str]:
 def listed(words: str) -> object:
     """What the command prints with --json."""
     command = [sys.executable, "-m", "parachuted", *words.split(), "--json"]
-    done = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=dict(os.environ), capture_output=True, text=True, check=False
+    )
     assert done.stdout, done
     return json.loads(done.stdout)
 
 
-async def test_events_answers_and_commands_spell_times_in_one_way(live: Live, vault: Path, home: Path):
+async def test_events_answers_and_commands_spell_times_in_one_way(
+    live: Live, vault: Path, home: Path
+):
     save(vault / "AGENTS.md", note("All", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
-    save(vault / "Modules/ticker/manifest.yaml", "name: ticker\nversion: 0.1.0\nmodule: module.py\n")
+    save(
+        vault / "Modules/ticker/manifest.yaml", "name: ticker\nversion: 0.1.0\nmodule: module.py\n"
+    )
     save(vault / "Modules/ticker/module.py", MODULE)
     script = home / "hooks/on-task-finished.sh"
     script.parent.mkdir(mode=0o700)
     script.write_text("#!/bin/sh\nexit 1\n")
     script.chmod(0o700)
     async with live() as life:
-        await post(life, "/api/modules/ticker/approve", {"hash": (await get(life, "/api/modules/ticker/diff"))["hash"], "trust": "trusted"})
+        await post(
+            life,
+            "/api/modules/ticker/approve",
+            {"hash": (await get(life, "/api/modules/ticker/diff"))["hash"], "trust": "trusted"},
+        )
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
         await life.settled()
         key_of(life, "vault:read")
@@ -75,8 +112,14 @@ async def test_events_answers_and_commands_spell_times_in_one_way(live: Live, va
         for path, calls in document["paths"].items():
             asked = [one for one in calls.get("get", {}).get("parameters", []) if one["required"]]
             content = calls.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
-            if "application/json" in content and "{" not in path and all(one["name"] == "path" for one in asked):
-                wrong += misspelled(await get(life, f"{path}?path=AGENTS.md" if asked else path), path)
+            if (
+                "application/json" in content
+                and "{" not in path
+                and all(one["name"] == "path" for one in asked)
+            ):
+                wrong += misspelled(
+                    await get(life, f"{path}?path=AGENTS.md" if asked else path), path
+                )
         for words in LISTINGS:
             wrong += misspelled(await asyncio.to_thread(listed, words), words)
         assert life.told("task.queued")

@@ -1,4 +1,6 @@
-"""Random changes: whatever is done to a vault, the daemon ends up knowing what is there, and what it told leads there step by step."""
+"""Random changes: whatever is done to a vault, the daemon ends up knowing what is there, and what
+it told leads there step by step.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,23 @@ class Person:
     def act(self) -> None:
         """One thing, if it can be done just now."""
         actions: list[Callable[[], object]] = [
-            self.write, self.write, self.replace, self.append, self.copy, self.touch, self.remove, self.rename, self.rename_over, self.swap,
-            self.save_with_backup, self.make_scrap, self.rename_folder, self.remove_folder, self.fill_folder, self.delete_and_recreate,
-        ]  # fmt: skip
+            self.write,
+            self.write,
+            self.replace,
+            self.append,
+            self.copy,
+            self.touch,
+            self.remove,
+            self.rename,
+            self.rename_over,
+            self.swap,
+            self.save_with_backup,
+            self.make_scrap,
+            self.rename_folder,
+            self.remove_folder,
+            self.fill_folder,
+            self.delete_and_recreate,
+        ]
         self._chance.choice(actions)()
 
     def write(self) -> None:
@@ -112,7 +128,11 @@ class Person:
         return path
 
     def _file(self) -> Path:
-        files = sorted(path for path in self._vault.rglob("*") if path.is_file() and ".parachute" not in path.parts)
+        files = sorted(
+            path
+            for path in self._vault.rglob("*")
+            if path.is_file() and ".parachute" not in path.parts
+        )
         return self._chance.choice(files) if files else self._fresh()
 
     def _fresh(self) -> Path:
@@ -120,12 +140,18 @@ class Person:
         return self._file()
 
     def _folder(self) -> Path:
-        folders = sorted(path for path in self._vault.rglob("*") if path.is_dir() and ".parachute" not in path.parts)
+        folders = sorted(
+            path
+            for path in self._vault.rglob("*")
+            if path.is_dir() and ".parachute" not in path.parts
+        )
         return self._chance.choice(folders) if folders else self._somewhere().parent
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_the_index_ends_equal_to_the_disk_and_the_events_lead_there(seed: int, live: Live, vault: Path, torture):
+async def test_the_index_ends_equal_to_the_disk_and_the_events_lead_there(
+    seed: int, live: Live, vault: Path, torture
+):
     known: list[str] | None = None
     for number in range(100 if torture else 1):
         person = Person(vault, f"{seed}-{number}")

@@ -1,4 +1,6 @@
-"""What a key learns from records: of runs, of undone runs, of moves, of plans. None quotes a note that the key may not read.
+"""What a key learns from records: of runs, of undone runs, of moves, of plans.
+
+None quotes a note that the key may not read.
 
 Each attack goes through a running daemon, as it was found.
 """
@@ -24,8 +26,12 @@ READ = ("curator:read", "vault:read")
 async def reads_all(job: Job) -> list[Block]:
     """A curator that reads all that it may, says so, and writes nothing of it."""
     blocks: list[Block] = [use("list_context_files")]
-    blocks += [use("read_context", file_path=path) for path in (HIDDEN, "Shop/stock.md", job.watcher)]
-    blocks += [use("update_context", file_path=job.watcher, section="Current Focus", content="- looked")]
+    blocks += [
+        use("read_context", file_path=path) for path in (HIDDEN, "Shop/stock.md", job.watcher)
+    ]
+    blocks += [
+        use("update_context", file_path=job.watcher, section="Current Focus", content="- looked")
+    ]
     return [*blocks, say("nothing to add")]
 
 
@@ -44,12 +50,21 @@ async def ran(life: Life, path: str, text: str) -> str:
     """The newest run of the shop's note, once that was saved."""
     save(life.vault / path, text)
     await life.settled()
-    return next(run["id"] for run in (await get(life, "/api/runs"))["runs"] if run["watcher"] == SHOP)
+    return next(
+        run["id"] for run in (await get(life, "/api/runs"))["runs"] if run["watcher"] == SHOP
+    )
 
 
 async def all_told(life: Life, run: str, key: dict[str, str]) -> dict[str, object]:
     """All that the routes of runs tell that key."""
-    paths = ("/api/runs", f"/api/runs/{run}", f"/api/runs/{run}/diff", f"/api/why?path={SHOP}", f"/api/history?path={SHOP}", "/api/tasks")
+    paths = (
+        "/api/runs",
+        f"/api/runs/{run}",
+        f"/api/runs/{run}/diff",
+        f"/api/why?path={SHOP}",
+        f"/api/history?path={SHOP}",
+        "/api/tasks",
+    )
     told = {path: await call(life, "GET", path, headers=key) for path in paths}
     assert {status for status, _ in told.values()} == {200}, told
     return {path: answer for path, (_, answer) in told.items()}
@@ -83,7 +98,10 @@ async def test_a_run_that_quotes_what_its_reader_may_read_is_told_whole(live: Li
         whole = await get(life, f"/api/runs/{run}")
         told = await all_told(life, run, key_of(life, *READ, paths=["Shop/**"]))
 
-    causes = [{name: value for name, value in cause.items() if name != "files"} for cause in whole["causes"]]  # which counts all files
+    causes = [
+        {name: value for name, value in cause.items() if name != "files"}
+        for cause in whole["causes"]
+    ]  # which counts all files
     assert told[f"/api/runs/{run}"] == {**whole, "causes": causes}
     assert whole["quotes"] == [SHOP, "Shop/stock.md"]
     assert "rice" in json.dumps(whole["steps"])
@@ -101,14 +119,18 @@ async def test_a_session_that_is_gone_on_with_still_quotes_what_it_read_before(l
         await life.settled()
         run = await ran(life, "Shop/stock.md", "# Stock\n\n- tea\n- rice\n")
         whole = await get(life, f"/api/runs/{run}")
-        _, told = await call(life, "GET", f"/api/runs/{run}", headers=key_of(life, *READ, paths=["Shop/**"]))
+        _, told = await call(
+            life, "GET", f"/api/runs/{run}", headers=key_of(life, *READ, paths=["Shop/**"])
+        )
 
     assert [one["path"] for one in whole["reviewed"]] == ["Shop/stock.md"]
     assert HIDDEN in whole["quotes"]
     assert told["steps"] == []
 
 
-async def test_the_difference_of_a_note_that_came_from_elsewhere_quotes_that_place(live: Live, vault):
+async def test_the_difference_of_a_note_that_came_from_elsewhere_quotes_that_place(
+    live: Live, vault
+):
     shop(vault, "Private/*.md", "Shop/*.md")
     async with live(ScriptedBackend(says)) as life:
         await life.settled()
@@ -139,9 +161,15 @@ async def test_a_run_of_before_lists_were_kept_shows_its_words_to_who_sees_all(l
     shop(vault, "Shop/stock.md")
     async with live(ScriptedBackend(says)) as life:
         run = await ran(life, "Shop/stock.md", "# Stock\n\n- tea\n- rice\n")
-        document = {name: value for name, value in life.daemon.history.run(run).items() if name != "quotes"}
-        life.daemon.history._database.execute("UPDATE runs SET document = ? WHERE id = ?", (json.dumps(document), run))
-        _, told = await call(life, "GET", f"/api/runs/{run}", headers=key_of(life, *READ, paths=["Shop/**"]))
+        document = {
+            name: value for name, value in life.daemon.history.run(run).items() if name != "quotes"
+        }
+        life.daemon.history._database.execute(
+            "UPDATE runs SET document = ? WHERE id = ?", (json.dumps(document), run)
+        )
+        _, told = await call(
+            life, "GET", f"/api/runs/{run}", headers=key_of(life, *READ, paths=["Shop/**"])
+        )
         _, all_of_it = await call(life, "GET", f"/api/runs/{run}", headers=key_of(life, *READ))
 
     assert (told["steps"], told["reason"]) == ([], "")
@@ -149,7 +177,9 @@ async def test_a_run_of_before_lists_were_kept_shows_its_words_to_who_sees_all(l
 
 
 async def test_a_page_of_runs_is_full_whatever_lies_between(live: Live, vault):
-    """Neither the length of a page nor where it ends says how many runs there are that the key does not see."""
+    """Neither the length of a page nor where it ends says how many runs there are that the key does
+    not see.
+    """
     save(vault / SHOP, note("Shop", watch=["Shop/stock.md"]))
     save(vault / "Private/AGENTS.md", note("Private", watch=["Private/*.md"]))
     async with live() as life:
@@ -160,14 +190,18 @@ async def test_a_page_of_runs_is_full_whatever_lies_between(live: Live, vault):
             await life.settled()
         key = key_of(life, *READ, paths=["Shop/**"])
         _, first = await call(life, "GET", "/api/runs?limit=2", headers=key)
-        _, second = await call(life, "GET", f"/api/runs?limit=2&before={first['runs'][-1]['id']}", headers=key)
+        _, second = await call(
+            life, "GET", f"/api/runs?limit=2&before={first['runs'][-1]['id']}", headers=key
+        )
 
     assert (first["count"], second["count"]) == (2, 1)
     assert {run["watcher"] for page in (first, second) for run in page["runs"]} == {SHOP}
 
 
 async def moved_away(life: Life, vault) -> str:
-    """A run of the shop's note, which a person then moved to where the shop's key does not see, and went on with there."""
+    """A run of the shop's note, which a person then moved to where the shop's key does not see, and
+    went on with there.
+    """
     run = await ran(life, "Shop/stock.md", "# Stock\n\n- tea\n- rice\n")
     (vault / SHOP).rename(vault / "Private/AGENTS.md")
     await life.settled()
@@ -177,20 +211,30 @@ async def moved_away(life: Life, vault) -> str:
     return run
 
 
-@pytest.mark.parametrize("scopes", [("curator:read,write",), ("curator:read,write", "vault:read,write")])
+@pytest.mark.parametrize(
+    "scopes", [("curator:read,write",), ("curator:read,write", "vault:read,write")]
+)
 async def test_an_undo_asks_for_rights_where_the_files_are_now(live: Live, vault, scopes):
     shop(vault, "Shop/stock.md")
     async with live(ScriptedBackend(reads_all)) as life:
         run = await moved_away(life, vault)
         before = (vault / "Private/AGENTS.md").read_bytes()
-        status, answer = await call(life, "POST", f"/api/runs/{run}/undo", headers=key_of(life, *scopes, paths=["Shop/**"]))
+        status, answer = await call(
+            life, "POST", f"/api/runs/{run}/undo", headers=key_of(life, *scopes, paths=["Shop/**"])
+        )
         assert (vault / "Private/AGENTS.md").read_bytes() == before
-        assert (status, CANARY in json.dumps(answer), "Private" in json.dumps(answer)) == (403, False, False)
+        assert (status, CANARY in json.dumps(answer), "Private" in json.dumps(answer)) == (
+            403,
+            False,
+            False,
+        )
         assert (await get(life, f"/api/runs/{run}"))["undone"] is None
         assert (await post(life, f"/api/runs/{run}/undo"))["kept"]
 
 
-async def test_an_undo_takes_the_right_to_write_and_shows_kept_texts_to_who_may_read_them(live: Live, vault):
+async def test_an_undo_takes_the_right_to_write_and_shows_kept_texts_to_who_may_read_them(
+    live: Live, vault
+):
     shop(vault, "Shop/stock.md")
     async with live(ScriptedBackend(reads_all)) as life:
         run = await ran(life, "Shop/stock.md", "# Stock\n\n- tea\n- rice\n")
@@ -198,9 +242,16 @@ async def test_an_undo_takes_the_right_to_write_and_shows_kept_texts_to_who_may_
         await life.settled()
         before = (vault / SHOP).read_bytes()
         for scopes in (("curator:write",), ("curator:write", "vault:read")):
-            assert (await call(life, "POST", f"/api/runs/{run}/undo", headers=key_of(life, *scopes)))[0] == 403
+            assert (
+                await call(life, "POST", f"/api/runs/{run}/undo", headers=key_of(life, *scopes))
+            )[0] == 403
         assert (vault / SHOP).read_bytes() == before
-        status, undone = await call(life, "POST", f"/api/runs/{run}/undo", headers=key_of(life, "curator:write", "vault:write"))
+        status, undone = await call(
+            life,
+            "POST",
+            f"/api/runs/{run}/undo",
+            headers=key_of(life, "curator:write", "vault:write"),
+        )
 
     assert (status, list(undone["kept"])) == (200, [SHOP])
     assert CANARY not in json.dumps(undone)
@@ -220,25 +271,47 @@ async def test_an_undo_of_an_undo_asks_where_the_files_are_now(live: Live, vault
 
 
 async def test_a_note_that_came_from_elsewhere_shows_its_past_since_then(live: Live, vault):
-    """Its texts at the place that the key does not see are not listed, counted, compared with, served or brought back."""
+    """Its texts at the place that the key does not see are not listed, counted, compared with,
+    served or brought back.
+    """
     save(vault / "Private/x.md", f"# X\n\n{CANARY}\n")
     async with live() as life:
         await life.settled()
         first = (await get(life, "/api/notes/Private/x.md"))["hash"]
-        await call(life, "PUT", "/api/notes/Private/x.md", data=b"# X\n\nopen\n", headers={"Content-Type": "text/markdown"})
+        await call(
+            life,
+            "PUT",
+            "/api/notes/Private/x.md",
+            data=b"# X\n\nopen\n",
+            headers={"Content-Type": "text/markdown"},
+        )
         await post(life, "/api/notes/Private/x.md/move", {"to": "Shop/x.md"})
-        await call(life, "PUT", "/api/notes/Shop/x.md", data=b"# X\n\nopen\n\nmore\n", headers={"Content-Type": "text/markdown"})
+        await call(
+            life,
+            "PUT",
+            "/api/notes/Shop/x.md",
+            data=b"# X\n\nopen\n\nmore\n",
+            headers={"Content-Type": "text/markdown"},
+        )
         key = key_of(life, "curator:read,write", "vault:read,write", paths=["Shop/**"])
         _, history = await call(life, "GET", "/api/history?path=Shop/x.md", headers=key)
         _, versions = await call(life, "GET", "/api/notes/Shop/x.md/versions", headers=key)
         gone, _ = await call(life, "GET", f"/api/notes/Shop/x.md?version={first}", headers=key)
         refused, answer = await call(
-            life, "POST", "/api/history/restore", json={"path": "Shop/x.md", "version": first[:12]}, headers=key
-        )  # fmt: skip
+            life,
+            "POST",
+            "/api/history/restore",
+            json={"path": "Shop/x.md", "version": first[:12]},
+            headers=key,
+        )
         arrived = history["versions"][-1]
         back, _ = await call(
-            life, "POST", "/api/history/restore", json={"path": "Shop/x.md", "version": arrived["version"]}, headers=key
-        )  # fmt: skip
+            life,
+            "POST",
+            "/api/history/restore",
+            json={"path": "Shop/x.md", "version": arrived["version"]},
+            headers=key,
+        )
         assert (vault / "Shop/x.md").read_text() == "# X\n\nopen\n"
 
     assert (history["count"], len(history["versions"])) == (2, 2)
@@ -254,10 +327,16 @@ async def test_links_that_a_move_leaves_are_counted_in_notes_that_are_seen(live:
         save(vault / path, "See [a](/Shop/a.md) and [[Shop/a]].\n")
     async with live() as life:
         key = key_of(life, "vault:read,write", paths=["Shop/**"])
-        status, moved = await call(life, "POST", "/api/notes/Shop/a.md/move", json={"to": "Shop/z.md"}, headers=key)
+        status, moved = await call(
+            life, "POST", "/api/notes/Shop/a.md/move", json={"to": "Shop/z.md"}, headers=key
+        )
         await life.settled()
 
-    assert (status, [one["path"] for one in moved["rewritten"]], moved["left"]) == (200, ["Shop/b.md"], 0)
+    assert (status, [one["path"] for one in moved["rewritten"]], moved["left"]) == (
+        200,
+        ["Shop/b.md"],
+        0,
+    )
 
 
 async def test_a_plan_and_a_look_count_and_name_what_is_seen(live: Live, vault):
@@ -266,8 +345,12 @@ async def test_a_plan_and_a_look_count_and_name_what_is_seen(live: Live, vault):
         save(vault / f"{folder}/AGENTS.md", note(folder, watch=["Shop/stock.md"]))
     async with live(bubble__quiet_s=60, bubble__max_wait_s=60) as life:
         key = key_of(life, "curator:read,write", "vault:read", paths=["Shop/**"])
-        _, plan = await call(life, "POST", "/api/bubble/plan", json={"path": "Shop/stock.md"}, headers=key)
-        _, look = await call(life, "POST", "/api/bubble/run", json={"path": "Shop/stock.md"}, headers=key)
+        _, plan = await call(
+            life, "POST", "/api/bubble/plan", json={"path": "Shop/stock.md"}, headers=key
+        )
+        _, look = await call(
+            life, "POST", "/api/bubble/run", json={"path": "Shop/stock.md"}, headers=key
+        )
         _, whole = await call(life, "POST", "/api/bubble/plan", json={"path": "Shop/stock.md"})
         own = [task.id for task in life.daemon.queue.all() if task.watcher == SHOP]
 

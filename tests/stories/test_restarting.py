@@ -1,4 +1,6 @@
-"""Restarting: a daemon may die at any step of a cascade; the next one ends where an undisturbed one would have."""
+"""Restarting: a daemon may die at any step of a cascade; the next one ends where an undisturbed one
+would have.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,16 @@ from tests.stories.life import note, save
 
 ROOT = Path(__file__).resolve().parents[2]
 GRAPH = {"b": ["p"], "c": ["p"], "d": ["b", "c"], "e": ["d", "p"]}
-"""Two levels beside each other, a diamond, and one that watches the first and the last; the vault's own note watches all of them."""
+"""Two levels beside each other, a diamond, and one that watches the first and the last; the vault's
+own note watches all of them.
+"""
 
 
 @dataclass
 class Place:
-    """A vault that a daemon knows, which can be put back to how it was; and a program in which daemons live and die."""
+    """A vault that a daemon knows, which can be put back to how it was; and a program in which
+    daemons live and die.
+    """
 
     here: Path
     template: Path
@@ -57,21 +63,33 @@ class Place:
         """One daemon's life: whether it died, and of how many steps it was."""
         assert self.program.stdin is not None
         assert self.program.stdout is not None
-        self.program.stdin.write(line_of(LifeSpan(vault=str(self.vault), home=str(self.home), began=self.began, dies_at=dies_at)))
+        self.program.stdin.write(
+            line_of(
+                LifeSpan(
+                    vault=str(self.vault), home=str(self.home), began=self.began, dies_at=dies_at
+                )
+            )
+        )
         self.program.stdin.flush()
         told = json.loads(self.program.stdout.readline())
         assert told["problem"] is None, told["problem"]
         return told["died"], told["steps"]
 
     def files(self) -> dict[str, bytes]:
-        files = (path for path in self.vault.rglob("*") if path.is_file() and ".parachute" not in path.parts)
+        files = (
+            path
+            for path in self.vault.rglob("*")
+            if path.is_file() and ".parachute" not in path.parts
+        )
         return {path.relative_to(self.vault).as_posix(): path.read_bytes() for path in files}
 
     def runs(self) -> list[tuple[str, str]]:
         """Each run's watcher with its outcome."""
         history = History(state_folder(self.home, self.vault) / "history.db")
         try:
-            return sorted((str(run["watcher"]), str(run["outcome"])) for run in history.runs(limit=1000))
+            return sorted(
+                (str(run["watcher"]), str(run["outcome"])) for run in history.runs(limit=1000)
+            )
         finally:
             history.close()
 
@@ -85,9 +103,14 @@ def place(tmp_path: Path) -> Iterator[Place]:
         save(here / f"vault/{name}/AGENTS.md", note(name.upper(), watch=watched))
     save(here / "vault/AGENTS.md", note("All", watch=["*"]))
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.stories.crashing"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-m", "tests.stories.crashing"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as program:
-        place = Place(here=here, template=tmp_path / "template", program=program, began=time.monotonic())
+        place = Place(
+            here=here, template=tmp_path / "template", program=program, began=time.monotonic()
+        )
         place.live()
         shutil.copytree(here, place.template)
         yield place
@@ -96,11 +119,19 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.mark.timeout(300)
 def test_a_cascade_cut_short_at_any_step_ends_as_if_nothing_had_been(place: Place, torture):
-    """At every step in turn, or at some of them; and sometimes the next daemon dies too, and the one after that."""
+    """At every step in turn, or at some of them; and sometimes the next daemon dies too, and the
+    one after that.
+    """
     place.put_back()
     _died, steps = place.live()
     expected, runs = place.files(), place.runs()
-    assert [watcher for watcher, _outcome in runs] == ["AGENTS.md", "b/AGENTS.md", "c/AGENTS.md", "d/AGENTS.md", "e/AGENTS.md"]
+    assert [watcher for watcher, _outcome in runs] == [
+        "AGENTS.md",
+        "b/AGENTS.md",
+        "c/AGENTS.md",
+        "d/AGENTS.md",
+        "e/AGENTS.md",
+    ]
     seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
     rng = random.Random(seed)  # noqa: S311
     chosen = range(1, steps + 1) if torture else sorted(rng.sample(range(1, steps + 1), 12))
@@ -119,7 +150,9 @@ def test_a_cascade_cut_short_at_any_step_ends_as_if_nothing_had_been(place: Plac
 
 
 def test_the_same_vault_and_the_same_clock_give_the_same_bytes(place: Place):
-    """The offline agent, over several levels, twice, each time with nothing but the vault and the moment."""
+    """The offline agent, over several levels, twice, each time with nothing but the vault and the
+    moment.
+    """
     texts = []
     for _ in range(2):
         place.put_back()
@@ -160,8 +193,20 @@ def start(place: Place) -> subprocess.Popen[bytes]:
         "PARACHUTE_AGENT_BACKEND": "offline",
         "PARACHUTE_BUBBLE_QUIET_S": "0.02",
     }
-    command = [sys.executable, "-m", "parachuted", "start", "--foreground", "--vault", str(place.vault), "--port", "0"]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [
+        sys.executable,
+        "-m",
+        "parachuted",
+        "start",
+        "--foreground",
+        "--vault",
+        str(place.vault),
+        "--port",
+        "0",
+    ]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     deadline = time.monotonic() + 30
     while running_daemon(str(place.home)) is None:
         assert process.poll() is None, "the daemon did not start"
@@ -178,13 +223,21 @@ def kill_after(place: Place, seconds: float) -> None:
 
 
 def run_to_its_end(place: Place) -> None:
-    """The program's daemons wait until all is settled, and this one is the same but for its clock."""
+    """The program's daemons wait until all is settled, and this one is the same but for its
+    clock.
+    """
     place.live()
 
 
 def timeless(files: dict[str, bytes]) -> dict[str, list[bytes]]:
-    """Without the lines that hold the time, and without days: a digest names the one on which it was told."""
+    """Without the lines that hold the time, and without days: a digest names the one on which it
+    was told.
+    """
     return {
-        path: [re.sub(rb"20\d\d-\d\d-\d\d", b"DAY", line) for line in data.splitlines() if not line.startswith(b"<!-- Added by")]
+        path: [
+            re.sub(rb"20\d\d-\d\d-\d\d", b"DAY", line)
+            for line in data.splitlines()
+            if not line.startswith(b"<!-- Added by")
+        ]
         for path, data in files.items()
     }

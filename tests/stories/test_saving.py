@@ -1,4 +1,6 @@
-"""Saving: each way in which editors and people change files is one change, no more, whether the daemon runs or not."""
+"""Saving: each way in which editors and people change files is one change, no more, whether the
+daemon runs or not.
+"""
 
 from __future__ import annotations
 
@@ -61,10 +63,20 @@ def ordinary_backup_rename_then_write(vault: Path) -> None:
 
 
 def vim(vault: Path, *settings: str) -> None:
-    commands = [*(f"set {setting}" for setting in settings), "normal ggdG", "normal i# Note", "normal oby vim", "wq"]
+    commands = [
+        *(f"set {setting}" for setting in settings),
+        "normal ggdG",
+        "normal i# Note",
+        "normal oby vim",
+        "wq",
+    ]
     words = [word for command in commands for word in ("-c", command)]
     subprocess.run(
-        ["vim", "-es", "-u", "NONE", "-i", "NONE", *words, "note.md"], cwd=vault, check=True, stdin=subprocess.DEVNULL, timeout=20
+        ["vim", "-es", "-u", "NONE", "-i", "NONE", *words, "note.md"],
+        cwd=vault,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        timeout=20,
     )
 
 
@@ -163,7 +175,16 @@ def replace_with_the_same(vault: Path) -> None:
 
 
 def leave_scrap(vault: Path) -> None:
-    for name in (".note.md.swp", "note.md~", "#note.md#", "4913", "sedAbC123", "~$note.md", "note.md.tmp", ".#note.md"):
+    for name in (
+        ".note.md.swp",
+        "note.md~",
+        "#note.md#",
+        "4913",
+        "sedAbC123",
+        "~$note.md",
+        "note.md.tmp",
+        ".#note.md",
+    ):
         (vault / name).write_text("scrap")
 
 
@@ -215,7 +236,9 @@ def link_a_file(vault: Path) -> None:
 FOLDER = ["folder/one.md", "folder/two.md", "folder/inner/three.md"]
 MODIFIED = {"note.md": ["modified"]}
 NEW_FILE = {"new.md": ["created"]}
-NEW_TREE = {f"tree/{number % 7}/{number % 3}/note {number}.md": ["created"] for number in range(TREE)}
+NEW_TREE = {
+    f"tree/{number % 7}/{number % 3}/note {number}.md": ["created"] for number in range(TREE)
+}
 
 Style = Callable[[Path], None]
 STYLES: dict[Style, dict[str, list[str]]] = {
@@ -286,7 +309,9 @@ async def test_each_way_of_saving_is_one_change(style: Style, live: Live, notes:
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
-async def test_what_was_done_while_the_daemon_was_off_is_one_change_too(style: Style, live: Live, notes: Path):
+async def test_what_was_done_while_the_daemon_was_off_is_one_change_too(
+    style: Style, live: Live, notes: Path
+):
     needed(style)
     async with live():
         pass

@@ -1,4 +1,6 @@
-"""Strangers' text: one marked text is pushed through every pair of a way in and a way out, and ends in no place that it may not."""
+"""Strangers' text: one marked text is pushed through every pair of a way in and a way out, and ends
+in no place that it may not.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,11 @@ async def play(scene: Scene, number: int) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class In:
-    """A way in. `plant` is done before the daemon first starts, `steps` one after the other while it runs, `off` while it does not, `again`
-    when it runs again. The run reads `reads`, and `begin` begins it. `is_seen`: whether the mark comes to be seen at all.
+    """A way in.
+
+    `plant` is done before the daemon first starts, `steps` one after the other while it runs, `off`
+    while it does not, `again` when it runs again. The run reads `reads`, and `begin` begins it.
+    `is_seen`: whether the mark comes to be seen at all.
     """
 
     name: str
@@ -45,7 +50,9 @@ class In:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Out:
-    """A way out: what a run does that has seen the mark, and what is done with it then. `ends` is a place where it has to end.
+    """A way out: what a run does that has seen the mark, and what is done with it then.
+
+    `ends` is a place where it has to end.
 
     `asks` is the agent that has to be asked with the mark.
     """
@@ -62,7 +69,9 @@ def reading(folder: str) -> Callable[[int], Sequence[Block]]:
 
 
 def saving(path: str, text: Callable[[int], str] = text_of) -> Plant:
-    return lambda vault, number: save(vault / path.format(number=number, mark=mark_of(number)), text(number))
+    return lambda vault, number: save(
+        vault / path.format(number=number, mark=mark_of(number)), text(number)
+    )
 
 
 def doing(act: Plant) -> Step:
@@ -118,11 +127,20 @@ def empty_lane(vault: Path, number: int) -> None:
 
 
 async def move_by_api(scene: Scene, number: int) -> None:
-    assert (await call(scene.life, "POST", f"/api/notes/Inbox/{number}.md/move", json={"to": f"Work/in/{number}.md"}))[0] == 200
+    assert (
+        await call(
+            scene.life,
+            "POST",
+            f"/api/notes/Inbox/{number}.md/move",
+            json={"to": f"Work/in/{number}.md"},
+        )
+    )[0] == 200
 
 
 async def put_by_api(scene: Scene, number: int) -> None:
-    status, answer = await call(scene.life, "PUT", f"/api/files/Inbox/{number}.md", data=text_of(number).encode())
+    status, answer = await call(
+        scene.life, "PUT", f"/api/files/Inbox/{number}.md", data=text_of(number).encode()
+    )
     assert status in (200, 201), answer
 
 
@@ -131,7 +149,11 @@ async def trust(scene: Scene, number: int) -> None:
 
 
 async def restore(scene: Scene, number: int) -> None:
-    await post(scene.life, "/api/history/restore", {"path": f"Work/lane/in/{number}.md", "run": scene.runs[number], "after": True})
+    await post(
+        scene.life,
+        "/api/history/restore",
+        {"path": f"Work/lane/in/{number}.md", "run": scene.runs[number], "after": True},
+    )
     assert mark_of(number) in scene.read(f"Work/lane/in/{number}.md")
 
 
@@ -148,7 +170,9 @@ def told_by_run(*acts: Callable[[int], Block], agent: str = "hands") -> Step:
 
     async def step(scene: Scene, number: int) -> None:
         kept = scene.backend.plays[number]
-        before = Play(mark=mark_of(number), reads=reading("Inbox")(number), acts=[act(number) for act in acts])
+        before = Play(
+            mark=mark_of(number), reads=reading("Inbox")(number), acts=[act(number) for act in acts]
+        )
         scene.backend.plays[number] = before
         scene.runs[number] = (await scene.play(number, agent))["run"]
         assert before.has_seen
@@ -173,8 +197,12 @@ def to_lane(number: int) -> Block:
 def suggesting(number: int) -> Block:
     path = f"Work/in/suggested {number}.md"
     return use(
-        "suggest_change", action="create", path=path, payload={"text": text_of(number)}, reasoning=mark_of(number)
-    )  # fmt: skip
+        "suggest_change",
+        action="create",
+        path=path,
+        payload={"text": text_of(number)},
+        reasoning=mark_of(number),
+    )
 
 
 async def resume(scene: Scene, number: int) -> object:
@@ -205,8 +233,16 @@ async def curate(scene: Scene, number: int) -> None:
     """The mail is changed, and the curator of the note that watches it writes down what it says."""
     watcher = f"Work/cur/{number}/AGENTS.md"
     scene.backend.of_watchers[watcher] = Play(
-        mark=mark_of(number), acts=[use("update_context", file_path=watcher, section="Current Focus", content=f"- {mark_of(number)}")]
-    )  # fmt: skip
+        mark=mark_of(number),
+        acts=[
+            use(
+                "update_context",
+                file_path=watcher,
+                section="Current Focus",
+                content=f"- {mark_of(number)}",
+            )
+        ],
+    )
     save(scene.vault / f"Inbox/{number}.md", f"{text_of(number)}\nMore.\n")
     await scene.life.until(lambda: mark_of(number) in scene.read(watcher), 30)
 
@@ -226,119 +262,244 @@ def folder_with_skill(vault: Path, number: int) -> None:
 
 
 INS = (
-    In(name="a note in a folder of strangers", plant=saving("Inbox/{number}.md"), reads=reading("Inbox")),
-    In(name="a note that says origin: web", plant=saving("Work/in/{number}.md", web), reads=reading("Work/in")),
     In(
-        name="a value of the frontmatter", reads=reading("Work/in"),
-        plant=saving("Work/in/{number}.md", lambda number: f"---\norigin: bot\nby: {mark_of(number)}\n---\nx\n"),
+        name="a note in a folder of strangers",
+        plant=saving("Inbox/{number}.md"),
+        reads=reading("Inbox"),
     ),
     In(
-        name="the title of a link", reads=reading("Inbox"),
+        name="a note that says origin: web",
+        plant=saving("Work/in/{number}.md", web),
+        reads=reading("Work/in"),
+    ),
+    In(
+        name="a value of the frontmatter",
+        reads=reading("Work/in"),
+        plant=saving(
+            "Work/in/{number}.md",
+            lambda number: f"---\norigin: bot\nby: {mark_of(number)}\n---\nx\n",
+        ),
+    ),
+    In(
+        name="the title of a link",
+        reads=reading("Inbox"),
         plant=saving("Inbox/{number}.md", lambda number: f"# Links\n\n[{mark_of(number)}](x.md)\n"),
     ),
     In(
-        name="a file's name", plant=saving("Inbox/{number}/{mark}.md", lambda _number: "# x\n"),
+        name="a file's name",
+        plant=saving("Inbox/{number}/{mark}.md", lambda _number: "# x\n"),
         reads=lambda number: [use("list_notes", pattern=f"Inbox/{number}/**")],
     ),
     In(
-        name="a file's name that nobody asked for", plant=saving("Inbox/{mark}.md", lambda _number: "# x\n"),
-        reads=lambda _number: [use("list_notes", pattern="**")], is_seen=False,
+        name="a file's name that nobody asked for",
+        plant=saving("Inbox/{mark}.md", lambda _number: "# x\n"),
+        reads=lambda _number: [use("list_notes", pattern="**")],
+        is_seen=False,
     ),
     In(
-        name="the name of a note that says origin: web", reads=lambda number: [use("list_notes", pattern=f"Work/in/{number}/**")],
+        name="the name of a note that says origin: web",
+        reads=lambda number: [use("list_notes", pattern=f"Work/in/{number}/**")],
         plant=saving("Work/in/{number}/{mark}.md", lambda _number: "---\norigin: web\n---\n# x\n"),
     ),
     In(
-        name="such a name that nobody asked for", plant=saving("Work/in/{mark}.md", lambda _number: "---\norigin: web\n---\n# x\n"),
-        reads=lambda _number: [use("list_notes")], is_seen=False,
+        name="such a name that nobody asked for",
+        plant=saving("Work/in/{mark}.md", lambda _number: "---\norigin: web\n---\n# x\n"),
+        reads=lambda _number: [use("list_notes")],
+        is_seen=False,
     ),
     In(
-        name="a folder's name", plant=saving("Inbox/{number}/{mark}/a.md", lambda _number: "# x\n"),
+        name="a folder's name",
+        plant=saving("Inbox/{number}/{mark}/a.md", lambda _number: "# x\n"),
         reads=lambda number: [use("list_notes", pattern=f"Inbox/{number}/**")],
     ),
     In(
-        name="a hit of a search", plant=saving("Inbox/{number}.md"), is_seen=False,
+        name="a hit of a search",
+        plant=saving("Inbox/{number}.md"),
+        is_seen=False,
         reads=lambda number: [use("search_notes", query=f"play {number} assistant")],
     ),
-    In(name="a note that was moved", plant=saving("Inbox/{number}.md"), steps=[doing(move)], reads=reading("Work/in")),
     In(
-        name="a note that was moved and edited", plant=saving("Inbox/{number}.md"), steps=[doing(move), doing(edit)],
-        reads=reading("Work/in"),
-    ),
-    In(name="a note that the API moved", plant=saving("Inbox/{number}.md"), steps=[move_by_api], reads=reading("Work/in")),
-    In(name="a note that was moved while the daemon was off", plant=saving("Inbox/{number}.md"), off=move, reads=reading("Work/in")),
-    In(
-        name="a note that was moved and edited while the daemon was off", plant=saving("Inbox/{number}.md"), off=move_and_edit,
-        reads=reading("Work/in"),
-    ),
-    In(name="a copy", plant=saving("Inbox/{number}.md"), steps=[doing(copy)], reads=reading("Work/in")),
-    In(name="a copy that was edited", plant=saving("Inbox/{number}.md"), steps=[doing(copy), doing(edit)], reads=reading("Work/in")),
-    In(name="a copy that was made while the daemon was off", plant=saving("Inbox/{number}.md"), off=copy, reads=reading("Work/in")),
-    In(
-        name="a note that was deleted, and made again elsewhere", plant=saving("Inbox/{number}.md"), steps=[doing(take_away), doing(bring)],
+        name="a note that was moved",
+        plant=saving("Inbox/{number}.md"),
+        steps=[doing(move)],
         reads=reading("Work/in"),
     ),
     In(
-        name="a note whose key was taken out", plant=saving("Work/in/{number}.md", web), steps=[doing(edit)], reads=reading("Work/in"),
+        name="a note that was moved and edited",
+        plant=saving("Inbox/{number}.md"),
+        steps=[doing(move), doing(edit)],
+        reads=reading("Work/in"),
+    ),
+    In(
+        name="a note that the API moved",
+        plant=saving("Inbox/{number}.md"),
+        steps=[move_by_api],
+        reads=reading("Work/in"),
+    ),
+    In(
+        name="a note that was moved while the daemon was off",
+        plant=saving("Inbox/{number}.md"),
+        off=move,
+        reads=reading("Work/in"),
+    ),
+    In(
+        name="a note that was moved and edited while the daemon was off",
+        plant=saving("Inbox/{number}.md"),
+        off=move_and_edit,
+        reads=reading("Work/in"),
+    ),
+    In(
+        name="a copy",
+        plant=saving("Inbox/{number}.md"),
+        steps=[doing(copy)],
+        reads=reading("Work/in"),
+    ),
+    In(
+        name="a copy that was edited",
+        plant=saving("Inbox/{number}.md"),
+        steps=[doing(copy), doing(edit)],
+        reads=reading("Work/in"),
+    ),
+    In(
+        name="a copy that was made while the daemon was off",
+        plant=saving("Inbox/{number}.md"),
+        off=copy,
+        reads=reading("Work/in"),
+    ),
+    In(
+        name="a note that was deleted, and made again elsewhere",
+        plant=saving("Inbox/{number}.md"),
+        steps=[doing(take_away), doing(bring)],
+        reads=reading("Work/in"),
+    ),
+    In(
+        name="a note whose key was taken out",
+        plant=saving("Work/in/{number}.md", web),
+        steps=[doing(edit)],
+        reads=reading("Work/in"),
     ),
     In(name="a file that an app put there", steps=[put_by_api], reads=reading("Inbox")),
     In(
-        name="what a run wrote that had read it", plant=saving("Inbox/{number}.md"), steps=[told_by_run(to_lane)],
+        name="what a run wrote that had read it",
+        plant=saving("Inbox/{number}.md"),
+        steps=[told_by_run(to_lane)],
         reads=reading("Work/lane/in"),
     ),
     In(
-        name="what it wrote, with an edit of a person", plant=saving("Inbox/{number}.md"), steps=[told_by_run(to_lane), doing(edit_lane)],
+        name="what it wrote, with an edit of a person",
+        plant=saving("Inbox/{number}.md"),
+        steps=[told_by_run(to_lane), doing(edit_lane)],
         reads=reading("Work/lane/in"),
     ),
     In(
-        name="what it wrote, brought back after a person wrote and trusted another text", plant=saving("Inbox/{number}.md"),
-        steps=[told_by_run(to_lane), doing(empty_lane), trust, restore], reads=reading("Work/lane/in"),
-    ),
-    In(
-        name="what it wrote, undone and done again", plant=saving("Inbox/{number}.md"), steps=[told_by_run(to_lane), undo_twice],
+        name="what it wrote, brought back after a person wrote and trusted another text",
+        plant=saving("Inbox/{number}.md"),
+        steps=[told_by_run(to_lane), doing(empty_lane), trust, restore],
         reads=reading("Work/lane/in"),
     ),
-    In(name="a session that is gone on with", plant=saving("Inbox/{number}.md"), reads=lambda _number: (), begin=resume, remembers=True),
     In(
-        name="a suggestion", plant=saving("Inbox/{number}.md"), steps=[told_by_run(suggesting)],
-        reads=lambda _number: [use("list_suggestions")], begin=as_judge,
+        name="what it wrote, undone and done again",
+        plant=saving("Inbox/{number}.md"),
+        steps=[told_by_run(to_lane), undo_twice],
+        reads=reading("Work/lane/in"),
     ),
     In(
-        name="the description of a skill", plant=folder_with_skill, reads=lambda _number: (), is_seen=False,
+        name="a session that is gone on with",
+        plant=saving("Inbox/{number}.md"),
+        reads=lambda _number: (),
+        begin=resume,
+        remembers=True,
+    ),
+    In(
+        name="a suggestion",
+        plant=saving("Inbox/{number}.md"),
+        steps=[told_by_run(suggesting)],
+        reads=lambda _number: [use("list_suggestions")],
+        begin=as_judge,
+    ),
+    In(
+        name="the description of a skill",
+        plant=folder_with_skill,
+        reads=lambda _number: (),
+        is_seen=False,
         begin=lambda scene, number: scene.play(number, working_directory=f"Inbox/{number}"),
     ),
     In(
-        name="the description of a skill of a folder that was moved", plant=folder_with_skill, steps=[doing(moved_folder)],
-        reads=lambda _number: (), is_seen=False, begin=in_moved_folder,
+        name="the description of a skill of a folder that was moved",
+        plant=folder_with_skill,
+        steps=[doing(moved_folder)],
+        reads=lambda _number: (),
+        is_seen=False,
+        begin=in_moved_folder,
     ),
     In(
-        name="a skill", plant=folder_with_skill, reads=lambda number: [use("use_skill", name=f"s{number}")],
+        name="a skill",
+        plant=folder_with_skill,
+        reads=lambda number: [use("use_skill", name=f"s{number}")],
         begin=lambda scene, number: scene.play(number, working_directory=f"Inbox/{number}"),
     ),
     In(
-        name="a skill of a folder that was moved while the daemon was off", plant=folder_with_skill, off=moved_folder,
-        reads=lambda number: [use("use_skill", name=f"s{number}")], begin=in_moved_folder,
+        name="a skill of a folder that was moved while the daemon was off",
+        plant=folder_with_skill,
+        off=moved_folder,
+        reads=lambda number: [use("use_skill", name=f"s{number}")],
+        begin=in_moved_folder,
     ),
-    In(name="the context file of its folder", plant=saving("Inbox/{number}/AGENTS.md"), reads=lambda _number: (), begin=in_folder),
     In(
-        name="what a curator wrote", steps=[curate], reads=lambda number: [use("read_note", path=f"Work/cur/{number}/AGENTS.md")],
+        name="the context file of its folder",
+        plant=saving("Inbox/{number}/AGENTS.md"),
+        reads=lambda _number: (),
+        begin=in_folder,
+    ),
+    In(
+        name="what a curator wrote",
+        steps=[curate],
+        reads=lambda number: [use("read_note", path=f"Work/cur/{number}/AGENTS.md")],
         plant=lambda vault, number: (
             saving("Inbox/{number}.md")(vault, number),
-            save(vault / f"Work/cur/{number}/AGENTS.md", note("Curated", watch=[f"Inbox/{number}.md"])),
+            save(
+                vault / f"Work/cur/{number}/AGENTS.md",
+                note("Curated", watch=[f"Inbox/{number}.md"]),
+            ),
         )[0],
     ),
-    In(name="an answer of a module's tool", reads=lambda number: [use("foreign", text=mark_of(number))]),
-    In(name="a mail that a module passes on as a prompt", plant=saving("Inbox/{number}.md"), reads=lambda _number: (), begin=by_mail),
-    In(name="a mail that a module tells others of", plant=saving("Inbox/{number}.md"), reads=lambda _number: (), begin=by_event),
     In(
-        name="a mail that a module kept", plant=saving("Inbox/{number}.md"), reads=lambda number: [use("clerk_recall", key=str(number))],
-        steps=[lambda scene, number: scene.module("remember", {"path": f"Inbox/{number}.md", "key": str(number)})],
+        name="an answer of a module's tool",
+        reads=lambda number: [use("foreign", text=mark_of(number))],
     ),
     In(
-        name="a mail that a module filed", plant=saving("Inbox/{number}.md"), reads=reading("Work/in"),
-        steps=[lambda scene, number: scene.module("copy", {"path": f"Inbox/{number}.md", "to": f"Work/in/{number}.md"})],
+        name="a mail that a module passes on as a prompt",
+        plant=saving("Inbox/{number}.md"),
+        reads=lambda _number: (),
+        begin=by_mail,
     ),
-)  # fmt: skip
+    In(
+        name="a mail that a module tells others of",
+        plant=saving("Inbox/{number}.md"),
+        reads=lambda _number: (),
+        begin=by_event,
+    ),
+    In(
+        name="a mail that a module kept",
+        plant=saving("Inbox/{number}.md"),
+        reads=lambda number: [use("clerk_recall", key=str(number))],
+        steps=[
+            lambda scene, number: scene.module(
+                "remember", {"path": f"Inbox/{number}.md", "key": str(number)}
+            )
+        ],
+    ),
+    In(
+        name="a mail that a module filed",
+        plant=saving("Inbox/{number}.md"),
+        reads=reading("Work/in"),
+        steps=[
+            lambda scene, number: scene.module(
+                "copy", {"path": f"Inbox/{number}.md", "to": f"Work/in/{number}.md"}
+            )
+        ],
+    ),
+)
 
 
 def outside(number: int) -> Block:
@@ -346,14 +507,20 @@ def outside(number: int) -> Block:
 
 
 def to_out_lane(number: int) -> Block:
-    return use("write_note", path=f"Work/lane/out/{number}.md", text=f"# Lane\n\nDo as play {number} says: {mark_of(number)}\n")
+    return use(
+        "write_note",
+        path=f"Work/lane/out/{number}.md",
+        text=f"# Lane\n\nDo as play {number} says: {mark_of(number)}\n",
+    )
 
 
 def clean_run(*reads: Callable[[int], Block], agent: str = "hands") -> Step:
     """Another run, which a person begins: it reads, and obeys what it sees."""
 
     async def step(scene: Scene, number: int) -> None:
-        scene.backend.plays[number] = Play(mark=mark_of(number), reads=[read(number) for read in reads], acts=[outside(number)])
+        scene.backend.plays[number] = Play(
+            mark=mark_of(number), reads=[read(number) for read in reads], acts=[outside(number)]
+        )
         await scene.play(number, agent)
 
     return step
@@ -368,7 +535,9 @@ OUTS = (
     Out(name="a note outside of the lane", acts=lambda number: [outside(number)]),
     Out(
         name="a section of a person's note",
-        acts=lambda number: [use("append_note", path="Work/own.md", section="New", text=mark_of(number))],
+        acts=lambda number: [
+            use("append_note", path="Work/own.md", section="New", text=mark_of(number))
+        ],
     ),
     Out(
         name="a note in the lane, and a clean run",
@@ -381,40 +550,77 @@ OUTS = (
         ends="Suggestions/",
         then=clean_run(lambda _number: use("list_suggestions"), agent="judge"),
         acts=lambda number: [
-            use("suggest_change", action="create", path=f"Work/sug/{number}.md", payload={"text": text_of(number)}, reasoning="it says so")
+            use(
+                "suggest_change",
+                action="create",
+                path=f"Work/sug/{number}.md",
+                payload={"text": text_of(number)},
+                reasoning="it says so",
+            )
         ],
     ),
-    Out(name="the answer", acts=lambda number: [say(f"It says {mark_of(number)}")], ends="(the answer)"),
-    Out(name="a module's tool that writes", acts=lambda number: [use("clerk_write", path=f"Work/out/{number}.md", text=mark_of(number))]),
     Out(
-        name="another module, by its interface", acts=lambda number: [use("clerk_call", path=f"Work/out/{number}.md", text=mark_of(number))]
+        name="the answer",
+        acts=lambda number: [say(f"It says {mark_of(number)}")],
+        ends="(the answer)",
     ),
-    Out(name="another agent's prompt", acts=lambda number: [use("clerk_ask", prompt=text_of(number))], asks="clerk/at-home"),
+    Out(
+        name="a module's tool that writes",
+        acts=lambda number: [
+            use("clerk_write", path=f"Work/out/{number}.md", text=mark_of(number))
+        ],
+    ),
+    Out(
+        name="another module, by its interface",
+        acts=lambda number: [use("clerk_call", path=f"Work/out/{number}.md", text=mark_of(number))],
+    ),
+    Out(
+        name="another agent's prompt",
+        acts=lambda number: [use("clerk_ask", prompt=text_of(number))],
+        asks="clerk/at-home",
+    ),
     Out(
         name="a module's state, and a clean run",
         acts=lambda number: [use("clerk_keep", key=f"o{number}", text=text_of(number))],
         then=clean_run(lambda number: use("clerk_recall", key=f"o{number}")),
     ),
-    Out(name="an event, and whoever hears it", acts=lambda number: [use("clerk_tell", text=text_of(number))], then=told, asks="scribe/pen"),
+    Out(
+        name="an event, and whoever hears it",
+        acts=lambda number: [use("clerk_tell", text=text_of(number))],
+        then=told,
+        asks="scribe/pen",
+    ),
 )
 Pair: TypeAlias = tuple[int, In, Out]
-PAIRS: list[Pair] = [(number, *pair) for number, pair in enumerate(itertools.product(INS, OUTS), start=1)]
+PAIRS: list[Pair] = [
+    (number, *pair) for number, pair in enumerate(itertools.product(INS, OUTS), start=1)
+]
 _EACH = 4
 
 
 def chosen(*, is_all: bool) -> list[Pair]:
-    """All pairs; or each way in with the straight way out, each way out with the first way in, and of the others each fourth."""
+    """All pairs; or each way in with the straight way out, each way out with the first way in, and
+    of the others each fourth.
+    """
     some = [
-        pair for place, pair in enumerate(PAIRS) if pair[1] is INS[0] or pair[2] is OUTS[0] or sum(divmod(place, len(OUTS))) % _EACH == 0
+        pair
+        for place, pair in enumerate(PAIRS)
+        if pair[1] is INS[0] or pair[2] is OUTS[0] or sum(divmod(place, len(OUTS))) % _EACH == 0
     ]
     return PAIRS if is_all else some
 
 
 def obeying(number: int, way_in: In, way_out: Out) -> Play:
-    """What the model does. Whoever else sees the text, another agent or a listener's, goes for the outside."""
+    """What the model does.
+
+    Whoever else sees the text, another agent or a listener's, goes for the outside.
+    """
     return Play(
-        mark=mark_of(number), reads=way_in.reads(number), acts=[*way_out.acts(number), outside(number)], remembers=way_in.remembers
-    )  # fmt: skip
+        mark=mark_of(number),
+        reads=way_in.reads(number),
+        acts=[*way_out.acts(number), outside(number)],
+        remembers=way_in.remembers,
+    )
 
 
 async def reject(running: Scene) -> None:
@@ -424,7 +630,9 @@ async def reject(running: Scene) -> None:
             await post(running.life, f"/api/suggestions/{one['id']}/reject", {})
 
 
-async def steps(running: Scene, pairs: Sequence[Pair], which: Callable[[In], Sequence[Step]]) -> None:
+async def steps(
+    running: Scene, pairs: Sequence[Pair], which: Callable[[In], Sequence[Step]]
+) -> None:
     """Each step for all, and what it changed noticed before the next."""
     for turn in range(max(len(which(way)) for way in INS)):
         for number, way_in, _ in pairs:
@@ -460,7 +668,11 @@ async def test_a_strangers_text_ends_in_no_place_that_it_may_not_by_any_way_in_a
         for number, way_in, way_out in pairs:
             kept = backend.plays[number]
             answers[number] = await way_in.begin(running, number)
-            unseen += [] if kept.has_seen is way_in.is_seen else [f"{way_in.name} -> {way_out.name}: seen is {kept.has_seen}"]
+            unseen += (
+                []
+                if kept.has_seen is way_in.is_seen
+                else [f"{way_in.name} -> {way_out.name}: seen is {kept.has_seen}"]
+            )
             if kept.has_seen and way_out.then is not None:
                 await way_out.then(running, number)
             await reject(running)
@@ -469,13 +681,21 @@ async def test_a_strangers_text_ends_in_no_place_that_it_may_not_by_any_way_in_a
     unseen += [
         f"{way_in.name} -> {way_out.name}: {way_out.asks} was not asked"
         for number, way_in, way_out in pairs
-        if way_in.is_seen and way_in.begin is play and way_out.asks is not None and not is_asked(backend, way_out.asks, number)
+        if way_in.is_seen
+        and way_in.begin is play
+        and way_out.asks is not None
+        and not is_asked(backend, way_out.asks, number)
     ]
     found = [*unseen, *wrong(pairs, before, after, answers)]
     assert not found, "\n".join(found)
 
 
-def wrong(pairs: Sequence[Pair], before: Mapping[str, set[str]], after: Mapping[str, set[str]], answers: Mapping[int, object]) -> list[str]:
+def wrong(
+    pairs: Sequence[Pair],
+    before: Mapping[str, set[str]],
+    after: Mapping[str, set[str]],
+    answers: Mapping[int, object],
+) -> list[str]:
     """The pairs of which the mark ended where it may not, or not where it has to."""
     found = []
     for number, way_in, way_out in pairs:
@@ -485,16 +705,28 @@ def wrong(pairs: Sequence[Pair], before: Mapping[str, set[str]], after: Mapping[
         found += [f"{way_in.name} -> {way_out.name}: it ended in {path}" for path in sorted(left)]
         if way_in.is_seen and way_out.ends is not None:
             place = way_out.ends.format(number=number)
-            is_there = mark in json.dumps(answers[number]) if place == "(the answer)" else any(path.startswith(place) for path in ends)
-            found += [] if is_there or answers[number] is None else [f"{way_in.name} -> {way_out.name}: it is not in {place}"]
+            is_there = (
+                mark in json.dumps(answers[number])
+                if place == "(the answer)"
+                else any(path.startswith(place) for path in ends)
+            )
+            found += (
+                []
+                if is_there or answers[number] is None
+                else [f"{way_in.name} -> {way_out.name}: it is not in {place}"]
+            )
     return found
 
 
-async def test_a_person_trusts_what_they_have_read_and_it_is_theirs_from_then_on(live: Live, vault: Path, tmp_path: Path):
+async def test_a_person_trusts_what_they_have_read_and_it_is_theirs_from_then_on(
+    live: Live, vault: Path, tmp_path: Path
+):
     backend = Obedient()
     save(vault / "Work/site/clip.md", web(1))
     save(vault / "Work/site/.claude/skills/s2.md", skill(2))
-    backend.plays[1] = Play(mark=mark_of(1), reads=[use("read_note", path="Work/site/clip.md")], acts=[outside(1)])
+    backend.plays[1] = Play(
+        mark=mark_of(1), reads=[use("read_note", path="Work/site/clip.md")], acts=[outside(1)]
+    )
     backend.plays[2] = Play(mark=mark_of(2), acts=[outside(2)])
     async with scene(live, vault, backend, modules=tmp_path / "modules") as running:
         for number in (1, 2):
@@ -509,7 +741,9 @@ async def test_a_person_trusts_what_they_have_read_and_it_is_theirs_from_then_on
             assert mark_of(number) in running.read(f"Work/out/{number}.md")
 
 
-@pytest.mark.parametrize(("source", "ends"), [("Inbox/1.md", False), ("Work/own.md", True), ("/etc/hostname", False)])
+@pytest.mark.parametrize(
+    ("source", "ends"), [("Inbox/1.md", False), ("Work/own.md", True), ("/etc/hostname", False)]
+)
 async def test_what_a_hook_says_is_from_a_strangers_note_is_the_strangers(
     live: Live, vault: Path, home: Path, tmp_path: Path, source, ends
 ):
@@ -517,8 +751,15 @@ async def test_what_a_hook_says_is_from_a_strangers_note_is_the_strangers(
     backend = Obedient()
     save(vault / "Work/own.md", "# Own\n")
     save(vault / "Inbox/1.md", text_of(1))
-    answer = {"hookEventName": "UserPromptSubmit", "additionalContext": text_of(1), "sources": [source]}
-    save(home / "hooks/on-prompt-before.py", f"print({json.dumps({'hookSpecificOutput': answer})!r})\n")
+    answer = {
+        "hookEventName": "UserPromptSubmit",
+        "additionalContext": text_of(1),
+        "sources": [source],
+    }
+    save(
+        home / "hooks/on-prompt-before.py",
+        f"print({json.dumps({'hookSpecificOutput': answer})!r})\n",
+    )
     backend.plays[1] = Play(mark=mark_of(1), acts=[outside(1)])
     async with scene(live, vault, backend, modules=tmp_path / "modules") as running:
         await running.life.settled()

@@ -15,10 +15,16 @@ PATHS = ("journals/2026-11-22.md", "plan.md")
 
 def everything_kept(life: Life, vault) -> str:
     """All texts of the notes: as they stand, and as history has them."""
-    texts = [(vault / "Daily" / path).read_bytes() for path in PATHS if (vault / "Daily" / path).exists()]
+    texts = [
+        (vault / "Daily" / path).read_bytes() for path in PATHS if (vault / "Daily" / path).exists()
+    ]
     for path in PATHS:
         for write in life.daemon.history.writes_of(f"Daily/{path}"):
-            texts += [data for digest in (write.before, write.after) if digest and (data := life.daemon._objects.get(digest)) is not None]
+            texts += [
+                data
+                for digest in (write.before, write.after)
+                if digest and (data := life.daemon._objects.get(digest)) is not None
+            ]
     return b"".join(texts).decode()
 
 
@@ -57,7 +63,11 @@ async def live_through(life: Life, vault, seed: int, steps: int) -> None:
     kept = everything_kept(life, vault) + "".join(seen)
     for device in devices:
         assert {line for line in device.sent if line not in kept} == set()
-        assert {line for line in device.typed if line not in kept and line in "".join(device.texts.values())} == set()
+        assert {
+            line
+            for line in device.typed
+            if line not in kept and line in "".join(device.texts.values())
+        } == set()
     assert {line for line in person if line not in kept} == set()
 
 

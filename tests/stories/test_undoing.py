@@ -22,7 +22,10 @@ async def cascade(life: Life, vault: Path) -> dict[str, str]:
 
 
 async def undo(life: Life, run: str) -> tuple[int, dict[str, object]]:
-    async with aiohttp.ClientSession() as client, client.post(f"{life.url}/api/runs/{run}/undo", json={}) as answer:
+    async with (
+        aiohttp.ClientSession() as client,
+        client.post(f"{life.url}/api/runs/{run}/undo", json={}) as answer,
+    ):
         return answer.status, dict(await answer.json())
 
 
@@ -31,7 +34,9 @@ def texts(vault: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("agent", ["offline", "scripted"])
-async def test_a_cascade_is_taken_back_to_the_byte_and_wakes_nobody(live: Live, vault: Path, agent: str):
+async def test_a_cascade_is_taken_back_to_the_byte_and_wakes_nobody(
+    live: Live, vault: Path, agent: str
+):
     write(vault, GRAPH)
     before = texts(vault)
     async with live(always_edits() if agent == "scripted" else None) as life:
@@ -40,7 +45,9 @@ async def test_a_cascade_is_taken_back_to_the_byte_and_wakes_nobody(live: Live, 
         await life.settled()
 
         assert (status, answer["kept"], len(answer["runs"])) == (200, {}, 3)
-        assert {name: text for name, text in texts(vault).items() if name != "a"} == {name: before[name] for name in "bcd"}
+        assert {name: text for name, text in texts(vault).items() if name != "a"} == {
+            name: before[name] for name in "bcd"
+        }
         assert "- sow" in texts(vault)["a"]
         assert len(life.told("run.finished")) == 3
         assert life.daemon.reviews.watchers() == []
@@ -60,7 +67,9 @@ async def test_after_an_undo_the_next_edit_is_followed_as_ever(live: Live, vault
         assert "- sow" not in texts(vault)["b"].partition("## Watching")[2]
 
 
-async def test_what_people_wrote_since_stays_and_what_stood_in_the_way_is_told(live: Live, vault: Path):
+async def test_what_people_wrote_since_stays_and_what_stood_in_the_way_is_told(
+    live: Live, vault: Path
+):
     write(vault, GRAPH)
     async with live(always_edits()) as life:
         runs = await cascade(life, vault)
@@ -71,12 +80,16 @@ async def test_what_people_wrote_since_stays_and_what_stood_in_the_way_is_told(l
         await life.settled()
         _status, answer = await undo(life, runs["b"])
 
-        assert texts(vault)["b"].endswith("> About b, by hand.\n\n## Current Focus\n- nothing yet\n\n## History\n")
+        assert texts(vault)["b"].endswith(
+            "> About b, by hand.\n\n## Current Focus\n- nothing yet\n\n## History\n"
+        )
         assert "- edit 4, by hand" in texts(vault)["d"]
         assert answer["kept"]["d/AGENTS.md"] == ["- edit 4, by hand\n"]
 
 
-async def test_a_note_that_was_deleted_since_stays_away_and_the_rest_is_undone(live: Live, vault: Path):
+async def test_a_note_that_was_deleted_since_stays_away_and_the_rest_is_undone(
+    live: Live, vault: Path
+):
     write(vault, GRAPH)
     before = texts(vault)
     async with live() as life:
@@ -102,7 +115,9 @@ async def test_what_was_undone_is_said_and_not_undone_again(live: Live, vault: P
 
         assert (status, "undone already" in str(answer["message"])) == (422, True)
         assert texts(vault) == after
-        assert [bool(run["undone"]) for run in life.daemon.history.runs() if run["agent"] != "undo"] == [True, True, False]
+        assert [
+            bool(run["undone"]) for run in life.daemon.history.runs() if run["agent"] != "undo"
+        ] == [True, True, False]
 
 
 async def test_an_undo_outlasts_a_restart(live: Live, vault: Path):
@@ -119,7 +134,9 @@ async def test_an_undo_outlasts_a_restart(live: Live, vault: Path):
         assert life.told("task.queued") == []
 
 
-async def test_an_undo_of_what_a_note_of_another_folder_followed_leaves_that_alone(live: Live, vault: Path):
+async def test_an_undo_of_what_a_note_of_another_folder_followed_leaves_that_alone(
+    live: Live, vault: Path
+):
     save(vault / "AGENTS.md", note("All", watch=["a", "b"]))
     write(vault, {"a": [], "b": []})
     async with live() as life:
@@ -135,7 +152,7 @@ async def test_an_undo_of_what_a_note_of_another_folder_followed_leaves_that_alo
         assert life.daemon.history.run(first)["undone"] is None
 
 
-async def test_a_note_is_found_though_its_old_name_is_anothers_and_another_is_left_alone_that_got_the_name_of_one_deleted(
+async def test_a_note_is_found_though_its_old_name_is_anothers_and_another_is_left_alone_that_got_the_name_of_one_deleted(  # noqa: E501
     live: Live, vault: Path
 ):
     for name in ("moved", "gone", "other"):
@@ -158,6 +175,9 @@ async def test_a_note_is_found_though_its_old_name_is_anothers_and_another_is_le
         gone = (await undo(life, runs["W/gone.md"]))[1]
 
     assert (moved["paths"], moved["kept"]) == (["W/now.md"], {})
-    assert ((vault / "W/now.md").read_text(), (vault / "W/moved.md").read_text()) == (note("moved", watch=["a"]), "# New\n")
+    assert ((vault / "W/now.md").read_text(), (vault / "W/moved.md").read_text()) == (
+        note("moved", watch=["a"]),
+        "# New\n",
+    )
     assert (gone["paths"], list(gone["kept"])) == ([], ["W/gone.md"])
     assert (vault / "W/gone.md").read_text() == others

@@ -17,7 +17,9 @@ def section(vault: Path) -> str:
 
 
 def history(vault: Path) -> str:
-    return (vault / "W.md").read_text("utf-8").partition("## History")[2].partition("## Watching")[0]
+    return (
+        (vault / "W.md").read_text("utf-8").partition("## History")[2].partition("## Watching")[0]
+    )
 
 
 @pytest.fixture
@@ -30,12 +32,25 @@ def shelf(vault: Path) -> Path:
 async def known(life: Life) -> None:
     """Wait until the index has answered every query, and all that follows is done."""
     watches = life.daemon.watches
-    await life.until(lambda: watches.queries() and all(map(watches.matches.is_known, watches.queries())))
+    await life.until(
+        lambda: watches.queries() and all(map(watches.matches.is_known, watches.queries()))
+    )
     await life.settled()
 
 
-@pytest.mark.parametrize("pattern", ["tag:book", "tag:#book/novel", "status:reading", "tag:book folder:Books", "status:in:reading,open"])
-async def test_a_query_is_shown_at_once_and_its_notes_are_followed(live: Live, shelf: Path, pattern: str):
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "tag:book",
+        "tag:#book/novel",
+        "status:reading",
+        "tag:book folder:Books",
+        "status:in:reading,open",
+    ],
+)
+async def test_a_query_is_shown_at_once_and_its_notes_are_followed(
+    live: Live, shelf: Path, pattern: str
+):
     async with live() as life:
         save(shelf / "W.md", note("W", watch=[pattern]))
         await known(life)
@@ -47,7 +62,9 @@ async def test_a_query_is_shown_at_once_and_its_notes_are_followed(live: Live, s
         await life.settled()
 
 
-async def test_a_note_that_comes_to_hold_what_is_sought_is_new_and_one_that_does_no_longer_is_told_with_its_value(live: Live, shelf: Path):
+async def test_a_note_that_comes_to_hold_what_is_sought_is_new_and_one_that_does_no_longer_is_told_with_its_value(  # noqa: E501
+    live: Live, shelf: Path
+):
     save(shelf / "W.md", note("W", watch=["status:reading"]))
     async with live() as life:
         await known(life)
@@ -69,7 +86,9 @@ async def test_a_note_that_comes_to_hold_what_is_sought_is_new_and_one_that_does
         assert life.told("task.queued") == []
 
 
-async def test_what_a_query_lists_is_known_after_a_restart_and_followed_while_the_daemon_was_off(live: Live, shelf: Path):
+async def test_what_a_query_lists_is_known_after_a_restart_and_followed_while_the_daemon_was_off(
+    live: Live, shelf: Path
+):
     save(shelf / "W.md", note("W", watch=["tag:book", "!status:done"]))
     async with live() as life:
         await known(life)

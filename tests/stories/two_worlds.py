@@ -1,7 +1,9 @@
-"""Two worlds: the same vault twice for a key that is limited to `Shop/**`, and different everywhere else.
+"""Two worlds: the same vault twice for a key that is limited to `Shop/**`, and different everywhere
+else.
 
-In one world each place outside the key's paths holds a canary; in the other those places hold other words, and there are more of them.
-A key that sees only `Shop/**` must get the same answers in both, and no canary in any.
+In one world each place outside the key's paths holds a canary; in the other those places hold other
+words, and there are more of them. A key that sees only `Shop/**` must get the same answers in both,
+and no canary in any.
 """
 
 from __future__ import annotations
@@ -34,9 +36,11 @@ exit 1
 
 @dataclass
 class World:
-    """One of the two: what runs, what stands where no limited key looks, and the ids and digests that a hostile caller might know.
+    """One of the two: what runs, what stands where no limited key looks, and the ids and digests
+    that a hostile caller might know.
 
-    A note that the key sees watches some that it does not, unless `is_apart`: then nothing there depends on them.
+    A note that the key sees watches some that it does not, unless `is_apart`: then nothing there
+    depends on them.
     """
 
     has_canaries: bool
@@ -52,7 +56,11 @@ class World:
         """The word for a place that only an unlimited caller may see."""
         number = len(self.secrets)
         self.secrets.append(place)
-        return f"cnry{number:03d}" if self.has_canaries else f"zebra stripes {'x' * number}".replace(" ", "")
+        return (
+            f"cnry{number:03d}"
+            if self.has_canaries
+            else f"zebra stripes {'x' * number}".replace(" ", "")
+        )
 
     def found(self, text: str) -> set[str]:
         """The places whose canaries stand in a text."""
@@ -73,52 +81,93 @@ def fill(world: World, vault: Path) -> None:
     secret = world.secret
     world.folder = f"Private/{secret('a folder name')}"
     beyond = () if world.is_apart else ("Private/**/*.md",)
-    save(vault / "Shop/AGENTS.md", watching(*beyond, "Shop/*.md") + "# Shop\n\n## Facts\n\n## History\n")
+    save(
+        vault / "Shop/AGENTS.md",
+        watching(*beyond, "Shop/*.md") + "# Shop\n\n## Facts\n\n## History\n",
+    )
     save(vault / INSIDE, "# List\n\n## Facts\n\n- milk\n\n[[plan]]\n")
     save(vault / "Shop/plan.md", watching("Shop/list.md") + "# Plan\n\n## Facts\n\n## History\n")
-    save(vault / "Shop/leaving.md", watching("Shop/list.md") + "# Leaving\n\n## Facts\n\n## History\n")
+    save(
+        vault / "Shop/leaving.md",
+        watching("Shop/list.md") + "# Leaving\n\n## Facts\n\n## History\n",
+    )
     world.note = f"{world.folder}/{secret('a file name')}.md"
     save(vault / world.note, private(world))
-    save(vault / "Private/watcher.md", watching("Shop/*.md") + f"# {secret('a title')}\n\n## Facts\n\n## History\n")
-    save(vault / "Private/coming.md", f"# Coming\n\n## Facts\n\n{secret('an older text of a note that came')}\n")
-    save(vault / "Private/broken.md", f"---\nwatch: [\n{secret('broken frontmatter')}: [\n---\n# Broken\n")
-    save(vault / "Daily/journals/2026-11-01.md", f"# para:daily:abcdefghijkl {secret('a journal entry')}\n\n[[list]]\n")
+    save(
+        vault / "Private/watcher.md",
+        watching("Shop/*.md") + f"# {secret('a title')}\n\n## Facts\n\n## History\n",
+    )
+    save(
+        vault / "Private/coming.md",
+        f"# Coming\n\n## Facts\n\n{secret('an older text of a note that came')}\n",
+    )
+    save(
+        vault / "Private/broken.md",
+        f"---\nwatch: [\n{secret('broken frontmatter')}: [\n---\n# Broken\n",
+    )
+    save(
+        vault / "Daily/journals/2026-11-01.md",
+        f"# para:daily:abcdefghijkl {secret('a journal entry')}\n\n[[list]]\n",
+    )
     for number in world.extra:
         save(
             vault / f"Elsewhere/more/{number}.md",
-            watching("Shop/*.md") + f"# More {number}\n\n[[list]] milk #shop\n\n## Facts\n\n## History\n",
+            watching("Shop/*.md")
+            + f"# More {number}\n\n[[list]] milk #shop\n\n## Facts\n\n## History\n",
         )
 
 
 def private(world: World) -> str:
     secret = world.secret
     return (
-        f"---\nstatus: {secret('a frontmatter value')}\n{secret('a frontmatter key')}: x\ntags: [shop, {secret('a tag')}]\n---\n"
-        f"# {secret('a first heading')}\n\nmilk {secret('a paragraph')} #{secret('an inline tag')}\n\n"
-        f"## {secret('a section name')}\n\n- [ ] {secret('a task')}\n\n[[list|{secret('a link label')}]] [[{secret('a link target')}]]\n"
+        f"---\nstatus: {secret('a frontmatter value')}\n{secret('a frontmatter key')}: x\ntags: "
+        f"[shop, {secret('a tag')}]\n---\n"
+        f"# {secret('a first heading')}\n\nmilk {secret('a paragraph')} "
+        f"#{secret('an inline tag')}\n\n"
+        f"## {secret('a section name')}\n\n- [ ] "
+        f"{secret('a task')}\n\n[[list|{secret('a link label')}]] [[{secret('a link target')}]]\n"
     )
 
 
 def script(world: World) -> ScriptedBackend:
-    """An agent that quotes all that it was shown, and writes of it only where no limited key looks."""
+    """An agent that quotes all that it was shown, and writes of it only where no limited key
+    looks.
+    """
 
     runs: Counter[str] = Counter()
 
     async def blocks(job: Job) -> Sequence[Block]:
         runs[job.watcher] += 1
         shown = " ".join(f"{one.path} {one.diff}" for one in job.changes)
-        paths = [one.path for one in job.changes] + [world.note] * (job.watcher == "Shop/AGENTS.md" and not world.is_apart)
+        paths = [one.path for one in job.changes] + [world.note] * (
+            job.watcher == "Shop/AGENTS.md" and not world.is_apart
+        )
         read = [await call_tool(job.tools, "read_context", {"file_path": path}) for path in paths]
         calls = [use("read_context", file_path=path) for path in paths]
-        words = "reviewed" if job.watcher.startswith("Shop/") else f"{world.secret('a text that an agent wrote')} {shown}"
+        words = (
+            "reviewed"
+            if job.watcher.startswith("Shop/")
+            else f"{world.secret('a text that an agent wrote')} {shown}"
+        )
         said = say(f"I saw {shown} {' '.join(one.text for one in read)}")
-        return [said, *calls, use("update_context", file_path=job.watcher, section="Facts", content=f"- {words} {runs[job.watcher]}")]
+        return [
+            said,
+            *calls,
+            use(
+                "update_context",
+                file_path=job.watcher,
+                section="Facts",
+                content=f"- {words} {runs[job.watcher]}",
+            ),
+        ]
 
     return ScriptedBackend(blocks)
 
 
 @contextlib.asynccontextmanager
-async def world_of(live: Live, vault: Path, home: Path, *, has_canaries: bool, is_apart: bool = False) -> AsyncIterator[World]:
+async def world_of(
+    live: Live, vault: Path, home: Path, *, has_canaries: bool, is_apart: bool = False
+) -> AsyncIterator[World]:
     """A daemon in which much has happened, by everyone, and which stands still."""
     world = World(has_canaries=has_canaries, is_apart=is_apart)
     fill(world, vault)
@@ -142,7 +191,9 @@ async def happen(world: World) -> None:
     await life.settled()
     save(vault / "Private/coming.md", "# Coming\n\n## Facts\n\nnothing to hide\n")
     await life.settled()
-    await post(life, "/api/notes/Private%2Fcoming.md/move".replace("%2F", "/"), {"to": "Shop/came.md"})
+    await post(
+        life, "/api/notes/Private%2Fcoming.md/move".replace("%2F", "/"), {"to": "Shop/came.md"}
+    )
     await life.settled()  # or it depends on the clock whether both moves are one task
     await post(life, "/api/notes/Shop/leaving.md/move", {"to": "Private/left.md"})
     await life.settled()
@@ -152,8 +203,15 @@ async def happen(world: World) -> None:
     save(gone, f"# Gone\n\n{secret('the text of a deleted note')}\n")
     await life.settled()
     await call(life, "DELETE", f"/api/notes/{gone.relative_to(vault).as_posix()}")
-    await propose(life, "Private/watcher.md", secret("a suggested text"), secret("a reason for a suggestion"))
-    await call(life, "PUT", "/api/contexts/session/s1", json={"folders": [world.folder], "contexts": [world.folder]})
+    await propose(
+        life, "Private/watcher.md", secret("a suggested text"), secret("a reason for a suggestion")
+    )
+    await call(
+        life,
+        "PUT",
+        "/api/contexts/session/s1",
+        json={"folders": [world.folder], "contexts": [world.folder]},
+    )
     runs = (await get(life, "/api/runs?limit=500"))["runs"]
     undone = next(run for run in runs if run["watcher"] == "Private/watcher.md")
     await call(life, "POST", f"/api/runs/{undone['id']}/undo")
@@ -167,7 +225,13 @@ async def happen(world: World) -> None:
 
 async def propose(life: Life, path: str, text: str, reasoning: str) -> None:
     await life.daemon.suggestions.propose(
-        Proposal(path=path, payload={"text": f"# {text}\n"}, action="update", source_agent="reflector", reasoning=reasoning)
+        Proposal(
+            path=path,
+            payload={"text": f"# {text}\n"},
+            action="update",
+            source_agent="reflector",
+            reasoning=reasoning,
+        )
     )
 
 
@@ -183,29 +247,55 @@ async def know(world: World) -> None:
         found = (await get(life, path))[name]
         world.ids += [str(one["id"]) for one in found]
     for path in sorted((life.vault / "Private").rglob("*.md")):
-        versions = (await get(life, f"/api/history?path={quote(path.relative_to(life.vault).as_posix())}"))["versions"]
+        versions = (
+            await get(life, f"/api/history?path={quote(path.relative_to(life.vault).as_posix())}")
+        )["versions"]
         world.digests += [one["version"] for one in versions if one["version"]]
 
 
 MASKS = (
     (re.compile(r"\b[a-z]{1,3}-\d{8}-\d{6}-\d{3}-[0-9a-f]{8}\b"), "<id>"),
-    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?( UTC)?(Z|[+-]\d\d:?\d\d)?"), "<time>"),
+    (
+        re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?( UTC)?(Z|[+-]\d\d:?\d\d)?"),
+        "<time>",
+    ),
     (re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT"), "<time>"),
-    (re.compile(r"\"(request_id|next|since|server_time|timestamp|pid|uptime\w*|mtime|modified|created|\w+_ms)\": ?[^,}]+"), "<masked>"),
+    (
+        re.compile(
+            r"\"(request_id|next|since|server_time|timestamp|pid|uptime\w*|mtime|modified|created|\w+_ms)\": ?[^,}]+"  # noqa: E501
+        ),
+        "<masked>",
+    ),
     (re.compile(r"\bk_[0-9a-f]{12}\b"), "<key>"),
 )
 
 
 def masked(text: str) -> str:
-    """Without what differs from one life to the next: times, ids, and the order of rows of the same moment."""
+    """Without what differs from one life to the next: times, ids, and the order of rows of the same
+    moment.
+    """
     for pattern, words in MASKS:
         text = pattern.sub(words, text)
     return "".join(sorted(re.split(r"(?<=[}\]]),(?=[{\[\"])", text)))
 
 
-async def answer(session: aiohttp.ClientSession, url: str, method: str, headers: dict[str, str], **options: object) -> tuple[int, str]:
+async def answer(
+    session: aiohttp.ClientSession,
+    url: str,
+    method: str,
+    headers: dict[str, str],
+    **options: object,
+) -> tuple[int, str]:
     """The status, and the headers and the body as one text."""
     async with session.request(method, url, headers=headers, **options) as got:
-        body = "" if got.content_type == "text/event-stream" else (await got.read()).decode("utf-8", "replace")
-        told = {name: value for name, value in got.headers.items() if name not in {"Date", "X-Request-ID", "Content-Length"}}
+        body = (
+            ""
+            if got.content_type == "text/event-stream"
+            else (await got.read()).decode("utf-8", "replace")
+        )
+        told = {
+            name: value
+            for name, value in got.headers.items()
+            if name not in {"Date", "X-Request-ID", "Content-Length"}
+        }
         return got.status, f"{json.dumps(told)}\n{body}"

@@ -1,4 +1,7 @@
-"""Office: suggestions over a real vault, store, history and state, with what was told of them. `reopen` is the next daemon's life."""
+"""Office: suggestions over a real vault, store, history and state, with what was told of them.
+
+`reopen` is the next daemon's life.
+"""
 
 from __future__ import annotations
 
@@ -100,9 +103,17 @@ class Office:
     def text(self, path: str) -> str:
         return (self.vault / path).read_text("utf-8")
 
-    async def propose(self, path: str, payload: dict[str, object], action: str = "update", **more: object):
-        given = {"source_agent": "reflector", "reasoning": "it follows from today's journal", **more}
-        return await self.suggestions.propose(Proposal(path=path, payload=payload, action=action, **given))
+    async def propose(
+        self, path: str, payload: dict[str, object], action: str = "update", **more: object
+    ):
+        given = {
+            "source_agent": "reflector",
+            "reasoning": "it follows from today's journal",
+            **more,
+        }
+        return await self.suggestions.propose(
+            Proposal(path=path, payload=payload, action=action, **given)
+        )
 
     def paper(self, suggestion) -> Path:
         return self.vault / self.suggestions.record(suggestion.id).paper

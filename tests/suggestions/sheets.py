@@ -12,8 +12,19 @@ NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 def suggestion(**more: object) -> Suggestion:
     """One that waits."""
     given: dict[str, object] = {
-        "id": "s0000000001", "source_agent": "reflector", "source_session": "0b8e", "timestamp": NOON, "action": "update",
-        "target_module": "brain", "target_id": None, "payload": {"text": "two\n"}, "reasoning": "it follows", "path": "Brain/Kevin.md",
-        "base": "5" * 64, "run": "r-1", "causes": ("c-1",), "origin": "agent",
-    }  # fmt: skip
+        "id": "s0000000001",
+        "source_agent": "reflector",
+        "source_session": "0b8e",
+        "timestamp": NOON,
+        "action": "update",
+        "target_module": "brain",
+        "target_id": None,
+        "payload": {"text": "two\n"},
+        "reasoning": "it follows",
+        "path": "Brain/Kevin.md",
+        "base": "5" * 64,
+        "run": "r-1",
+        "causes": ("c-1",),
+        "origin": "agent",
+    }
     return Suggestion(**{**given, **more})  # type: ignore[arg-type]

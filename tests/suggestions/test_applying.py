@@ -33,19 +33,29 @@ def test_what_was_decided_on_an_earlier_text_is_planned_on_that(office, applier)
 def test_when_the_earlier_text_is_lost_nothing_is_written_over_what_stands_there(office, applier):
     office.write("a.md", "newer\n")
     applied = applier.apply(suggestion(path="a.md", base="0" * 64), ME)
-    assert (applied.written, applied.why) == (None, "the file was changed since, and the text that this was decided on is not kept")
+    assert (applied.written, applied.why) == (
+        None,
+        "the file was changed since, and the text that this was decided on is not kept",
+    )
     assert office.text("a.md") == "newer\n"
 
 
 def test_what_is_done_already_is_not_done_again(office, applier):
     digest = office.store.bases.keep("a.md", b"# A\n")
-    addition = suggestion(path="a.md", base=digest, payload={"section": "S", "content": "x", "append": True})
+    addition = suggestion(
+        path="a.md", base=digest, payload={"section": "S", "content": "x", "append": True}
+    )
     office.write("a.md", "# A\n")
     assert applier.apply(addition, ME).written.changed
     assert not applier.apply(addition, ME).written.changed
     assert office.text("a.md").count("x") == 1
     office.write("b.md", "b\n")
-    assert applier.apply(suggestion(action="create", path="b.md", base=None, payload={"text": "b\n"}), ME).why is None
+    assert (
+        applier.apply(
+            suggestion(action="create", path="b.md", base=None, payload={"text": "b\n"}), ME
+        ).why
+        is None
+    )
     assert applier.apply(suggestion(action="delete", path="gone.md", payload={}), ME).why is None
 
 

@@ -1,4 +1,6 @@
-"""Ticking a box in an editor: it does what was suggested, and nothing that was done to a file does more."""
+"""Ticking a box in an editor: it does what was suggested, and nothing that was done to a file does
+more.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ async def listening(office: Office) -> AsyncIterator[ApprovalListener]:
             task.cancel()
 
 
-def saved(office: Office, path: object, by: str = "person", event: str = "file.modified", **more: object) -> None:
+def saved(
+    office: Office, path: object, by: str = "person", event: str = "file.modified", **more: object
+) -> None:
     relative = str(path).removeprefix(f"{office.vault}/")
     office.bus.publish(event, path=relative, by=by, run=None, causes=[], digest=None, **more)
 
@@ -48,10 +52,14 @@ async def test_a_tick_for_approval_does_it(office):
 
 
 def in_the_older_form(text: str) -> str:
-    """A suggestion's file as it was composed before python-frontmatter: every value in JSON's quotes, one line each."""
+    """A suggestion's file as it was composed before python-frontmatter: every value in JSON's
+    quotes, one line each.
+    """
     post = frontmatter.loads(text)
     lines = [
-        f"{name}: [{', '.join(json.dumps(one) for one in value)}]" if isinstance(value, list) else f"{name}: {json.dumps(value)}"
+        f"{name}: [{', '.join(json.dumps(one) for one in value)}]"
+        if isinstance(value, list)
+        else f"{name}: {json.dumps(value)}"
         for name, value in post.metadata.items()
     ]
     return "\n".join(["---", *lines, "---", "", f"{post.content}\n"])
@@ -104,7 +112,10 @@ async def test_a_tick_that_an_editor_saves_with_its_own_line_ends_counts(office)
         office.tick(made, "approve")
         file = office.paper(made)
         file.write_bytes(
-            file.read_bytes().replace(b"\n", b"\r\n").replace(b"[x] approve", b"[X] approve \xe2\x9c\x85 2026-01-05") + b"\r\n\r\n"
+            file.read_bytes()
+            .replace(b"\n", b"\r\n")
+            .replace(b"[x] approve", b"[X] approve \xe2\x9c\x85 2026-01-05")
+            + b"\r\n\r\n"
         )
         saved(office, file)
     assert office.text("a.md") == "two\n"
@@ -147,10 +158,14 @@ async def test_a_copy_of_a_suggestion_does_nothing_and_says_where_the_original_i
     made = await proposed(office)
     copy = office.vault / "Suggestions" / "copy.md"
     async with listening(office):
-        copy.write_text(office.paper(made).read_text("utf-8").replace("- [ ] approve", "- [x] approve"), "utf-8")
+        copy.write_text(
+            office.paper(made).read_text("utf-8").replace("- [ ] approve", "- [x] approve"), "utf-8"
+        )
         saved(office, copy, event="file.created")
     assert office.text("a.md") == "one\n"
-    assert f"The suggestion itself is {office.suggestions.record(made.id).paper}" in copy.read_text("utf-8")
+    assert f"The suggestion itself is {office.suggestions.record(made.id).paper}" in copy.read_text(
+        "utf-8"
+    )
     assert "- [ ] approve" in copy.read_text("utf-8")
 
 
@@ -160,7 +175,10 @@ async def test_the_id_of_another_in_a_file_does_nothing(office):
     second = await office.propose("b.md", {"text": "two\n"})
     async with listening(office):
         file = office.paper(first)
-        file.write_text(office.paper(second).read_text("utf-8").replace("- [ ] approve", "- [x] approve"), "utf-8")
+        file.write_text(
+            office.paper(second).read_text("utf-8").replace("- [ ] approve", "- [x] approve"),
+            "utf-8",
+        )
         saved(office, file)
     assert (office.text("a.md"), office.text("b.md")) == ("one\n", "one\n")
 
@@ -208,7 +226,11 @@ async def test_a_file_that_a_person_removes_is_a_no(office):
         office.paper(made).unlink()
         saved(office, office.vault / office.suggestions.record(made.id).paper, event="file.deleted")
     done = office.suggestions.get(made.id)
-    assert (done.status, done.outcome, office.text("a.md")) == ("rejected", "its file was removed", "one\n")
+    assert (done.status, done.outcome, office.text("a.md")) == (
+        "rejected",
+        "its file was removed",
+        "one\n",
+    )
     assert not office.paper(made).exists()
 
 
@@ -216,7 +238,12 @@ async def test_a_file_that_something_else_removes_comes_back(office):
     made = await proposed(office)
     async with listening(office):
         office.paper(made).unlink()
-        saved(office, office.vault / office.suggestions.record(made.id).paper, by="module:evil", event="file.deleted")
+        saved(
+            office,
+            office.vault / office.suggestions.record(made.id).paper,
+            by="module:evil",
+            event="file.deleted",
+        )
     assert office.paper(made).exists()
     assert office.suggestions.get(made.id).is_pending
 
@@ -251,7 +278,11 @@ async def test_what_was_ticked_while_no_daemon_ran_is_done_at_the_next_start(off
 async def test_when_the_state_is_lost_those_that_wait_are_known_again_by_their_seals(office):
     made = await proposed(office)
     big = await office.propose(
-        "big.md", {"text": "line é\U0001f642\n" * 5_000}, "create", target_id="para:brain:a1b2c3d4e5f6", causes=("c-1", "c-2")
+        "big.md",
+        {"text": "line é\U0001f642\n" * 5_000},
+        "create",
+        target_id="para:brain:a1b2c3d4e5f6",
+        causes=("c-1", "c-2"),
     )
     office.reopen(lose_state=True)
     async with listening(office):
@@ -265,7 +296,9 @@ async def test_when_the_state_is_lost_those_that_wait_are_known_again_by_their_s
     assert (office.text("a.md"), office.text("big.md")) == ("two\n", "line é\U0001f642\n" * 5_000)
 
 
-async def test_when_the_state_is_lost_what_was_resolved_stays_so_and_what_was_forged_is_refused(office):
+async def test_when_the_state_is_lost_what_was_resolved_stays_so_and_what_was_forged_is_refused(
+    office,
+):
     made, forged = await proposed(office), await office.propose("b.md", {"text": "b\n"}, "create")
     await office.suggestions.approve(made.id)
     file = office.paper(forged)
@@ -290,7 +323,9 @@ async def test_with_another_key_nothing_that_was_sealed_before_is_believed(offic
     assert (office.text("a.md"), office.suggestions.all()) == ("one\n", [])
 
 
-async def test_a_suggestion_whose_file_was_not_written_before_the_end_has_one_after_the_next_start(office):
+async def test_a_suggestion_whose_file_was_not_written_before_the_end_has_one_after_the_next_start(
+    office,
+):
     made = await proposed(office)
     paper = office.paper(made)
     shutil.rmtree(paper.parent)
@@ -303,5 +338,12 @@ async def test_an_undo_of_what_was_approved_is_told_in_its_file(office):
     made = await proposed(office)
     done = await office.suggestions.approve(made.id)
     async with listening(office):
-        office.bus.publish("run.undone", run=done.applied_run, runs=[done.applied_run], paths=[], kept={}, undo="r-2")
+        office.bus.publish(
+            "run.undone",
+            run=done.applied_run,
+            runs=[done.applied_run],
+            paths=[],
+            kept={},
+            undo="r-2",
+        )
     assert "and was taken back" in office.paper(made).read_text("utf-8")

@@ -28,7 +28,19 @@ PIECES = st.sampled_from(
             'path: "b.md"',
             'action: "delete"',
         ),
-        *('payload: "{\\"text\\": \\"evil\\"}"', 'status: "approved"', "seal: ", "b.md", "evil", "two", "\n", "\r\n", "\0", " ", "\ufeff"),
+        *(
+            'payload: "{\\"text\\": \\"evil\\"}"',
+            'status: "approved"',
+            "seal: ",
+            "b.md",
+            "evil",
+            "two",
+            "\n",
+            "\r\n",
+            "\0",
+            " ",
+            "\ufeff",
+        ),
     ]
 )
 EDITS = st.lists(
@@ -39,8 +51,9 @@ EDITS = st.lists(
         st.tuples(st.just("tick"), st.sampled_from(["approve", "reject"]), st.just("")),
         st.tuples(st.just("bytes"), st.integers(0, 4_000), st.binary(min_size=1, max_size=8)),
     ),
-    min_size=1, max_size=6,
-)  # fmt: skip
+    min_size=1,
+    max_size=6,
+)
 
 
 def edited(data: bytes, edits) -> bytes:
@@ -72,9 +85,15 @@ async def tried(folder: Path, edits, *, lose_state: bool) -> None:
     ears = ApprovalListener(office.suggestions, office.root, office.bus)
     try:
         await asyncio.wait_for(ears._look_through(), 10)
-        found = {path: office.text(path) if (office.vault / path).exists() else None for path in BEFORE}
+        found = {
+            path: office.text(path) if (office.vault / path).exists() else None for path in BEFORE
+        }
         assert found in (BEFORE, {**BEFORE, "a.md": AFTER})
-        assert sorted(path.name for path in office.vault.iterdir()) == ["Suggestions", "a.md", "b.md"]
+        assert sorted(path.name for path in office.vault.iterdir()) == [
+            "Suggestions",
+            "a.md",
+            "b.md",
+        ]
         if found["a.md"] == AFTER:  # then by a tick in a file that shows all of what was done
             assert b"[x] approve" in data.lower()
             assert b"-one\n+two" in data.replace(b"\r\n", b"\n")

@@ -10,34 +10,62 @@ from parachuted.suggestions.orchestrating import Orchestrator, OrchestratorScope
 from tests.suggestions.office import Office
 
 
-def chief(office: Office, *, writes: str = "Brain/", sees: str = "", lane: str = "-", of: tuple[str, ...] = ("reflector",), taint=None):
+def chief(
+    office: Office,
+    *,
+    writes: str = "Brain/",
+    sees: str = "",
+    lane: str = "-",
+    of: tuple[str, ...] = ("reflector",),
+    taint=None,
+):
     marks = taint if taint is not None else Taint()
     run = OrchestratorScope(
-        agent="chief", sees=lambda path: path.startswith(sees), writes=lambda path: path.startswith(writes),
-        lane=lambda path: path.startswith(lane), of=of, run="r-9", causes=("c-9",), origin=lambda: marks.origin, read=marks.read,
-    )  # fmt: skip
+        agent="chief",
+        sees=lambda path: path.startswith(sees),
+        writes=lambda path: path.startswith(writes),
+        lane=lambda path: path.startswith(lane),
+        of=of,
+        run="r-9",
+        causes=("c-9",),
+        origin=lambda: marks.origin,
+        read=marks.read,
+    )
     return Orchestrator(office.suggestions, run)
 
 
 async def three(office: Office):
     for path in ("Brain/a.md", "Brain/b.md", "Daily/c.md"):
         office.write(path, "one\n")
-    return [await office.propose(path, {"text": "two\n"}) for path in ("Brain/a.md", "Brain/b.md", "Daily/c.md")]
+    return [
+        await office.propose(path, {"text": "two\n"})
+        for path in ("Brain/a.md", "Brain/b.md", "Daily/c.md")
+    ]
 
 
 async def test_it_approves_what_it_could_have_written_itself_and_it_is_told_who_did(office):
     a, b, c = await three(office)
     done, failed = await chief(office).orchestrate([a.id, c.id], "approve")
-    assert [(one.id, one.status, one.resolved_by) for one in done] == [(a.id, "approved", "orchestrator:chief")]
+    assert [(one.id, one.status, one.resolved_by) for one in done] == [
+        (a.id, "approved", "orchestrator:chief")
+    ]
     assert "chief may not write Daily/c.md" in failed[c.id]
-    assert [office.text(f"{name}.md") for name in ("Brain/a", "Brain/b", "Daily/c")] == ["two\n", "one\n", "one\n"]
+    assert [office.text(f"{name}.md") for name in ("Brain/a", "Brain/b", "Daily/c")] == [
+        "two\n",
+        "one\n",
+        "one\n",
+    ]
     assert office.suggestions.get(b.id).is_pending
-    assert office.suggestions.acceptance() == []  # what an agent decides says nothing of what a person thinks
+    assert (
+        office.suggestions.acceptance() == []
+    )  # what an agent decides says nothing of what a person thinks
 
 
 async def test_it_rejects_with_a_reason_and_only_what_it_could_have_written(office):
     a, _b, c = await three(office)
-    done, failed = await chief(office).orchestrate([a.id, c.id], "reject", reasoning="twice the same")
+    done, failed = await chief(office).orchestrate(
+        [a.id, c.id], "reject", reasoning="twice the same"
+    )
     assert [(one.status, one.outcome) for one in done] == [("rejected", "twice the same")]
     assert list(failed) == [c.id]
 
@@ -49,7 +77,9 @@ async def test_what_it_cannot_see_and_what_is_of_others_or_its_own_does_not_exis
     made = chief(office, sees="Brain/a")
     assert [one.id for one in made.waiting()] == [a.id]
     _, failed = await made.orchestrate([b.id, own.id, foreign.id, "s0000000000"], "approve")
-    assert {why.replace(name, "") for name, why in failed.items()} == {next(iter(failed.values())).replace(b.id, "")}
+    assert {why.replace(name, "") for name, why in failed.items()} == {
+        next(iter(failed.values())).replace(b.id, "")
+    }
     with pytest.raises(NotFoundError):
         await made.orchestrate([a.id, b.id], "batch")
 
@@ -62,7 +92,9 @@ async def test_after_strangers_text_it_decides_in_its_lane_alone(office):
     taint = Taint()
     taint.read("Inbox/mail.md", "bot")
     plain = await office.propose("Brain/a.md", {"text": "three\n"})
-    done, failed = await chief(office, lane="Brain/lane").orchestrate([strange.id, in_lane.id], "approve")
+    done, failed = await chief(office, lane="Brain/lane").orchestrate(
+        [strange.id, in_lane.id], "approve"
+    )
     assert ([one.id for one in done], list(failed)) == ([in_lane.id], [strange.id])
     _, failed = await chief(office, taint=taint).orchestrate([plain.id], "approve")
     assert "after what strangers wrote was read" in failed[plain.id]
@@ -78,7 +110,9 @@ async def test_it_never_decides_what_is_watched(office):
 
 async def test_a_batch_is_put_before_the_person_as_one(office):
     a, b, _c = await three(office)
-    (batch,), _ = await chief(office).orchestrate([a.id, b.id], "batch", reasoning="2 updates from today's journal")
+    (batch,), _ = await chief(office).orchestrate(
+        [a.id, b.id], "batch", reasoning="2 updates from today's journal"
+    )
     assert (batch.source_agent, batch.target_module, batch.causes) == ("chief", "brain", ("c-9",))
     assert chief(office, of=("*",)).waiting()[-1].id == a.id
     _, failed = await chief(office, of=("*",)).orchestrate([batch.id], "approve")
@@ -98,7 +132,11 @@ async def test_as_tools_an_agent_reads_decides_and_is_marked_by_what_it_read(off
     assert taint.sources == {f"the suggestion {strange.id}": "web"}
     answer = await resolving.call({"ids": [a.id], "action": "approve", "reasoning": "right"})
     assert answer.is_error  # it has read a stranger's text by now
-    for arguments in ({}, {"ids": [], "action": "approve", "reasoning": ""}, {"ids": ["x"], "action": "destroy", "reasoning": ""}):
+    for arguments in (
+        {},
+        {"ids": [], "action": "approve", "reasoning": ""},
+        {"ids": ["x"], "action": "destroy", "reasoning": ""},
+    ):
         assert (await resolving.call(arguments)).is_error
     with pytest.raises(EditRefusedError):
         await chief(office).orchestrate([a.id], "batch")

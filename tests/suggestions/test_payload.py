@@ -17,7 +17,11 @@ NOTE = b"---\ntitle: A\n---\n# A\n\n## Facts\n\none\n"
         ("create", {"base64": "AAE="}, b"\0\1"),
         ("update", {"text": "x\n"}, b"x\n"),
         ("update", {"section": "Facts", "content": "two"}, NOTE.replace(b"one", b"two")),
-        ("update", {"section": "Facts", "content": "two", "append": True}, NOTE.replace(b"one\n", b"one\ntwo\n")),
+        (
+            "update",
+            {"section": "Facts", "content": "two", "append": True},
+            NOTE.replace(b"one\n", b"one\ntwo\n"),
+        ),
         ("update", {"key": "title", "value": "B"}, NOTE.replace(b"title: A", b"title: B")),
         ("link", {"to": "Kevin"}, NOTE + b"\n## Links\n\n- [[Kevin]]\n"),
         ("link", {"to": "Kevin", "section": "Facts", "label": "K"}, NOTE + b"- [[Kevin|K]]\n"),
@@ -31,13 +35,24 @@ def test_a_payload_makes_this_of_a_note(action, payload, after):
 @pytest.mark.parametrize(
     ("action", "payload"),
     [
-        ("delete", {"text": "x"}), ("create", {}), ("create", {"section": "a", "content": "b"}), ("update", {"text": "a", "base64": ""}),
-        ("update", {"section": "", "content": "b"}), ("update", {"section": "a", "content": 1}), ("update", {"key": "a", "value": {}}),
-        ("update", {"key": "a", "value": [1]}), ("update", {"key": "a", "value": float("nan")}), ("link", {"to": " "}), ("link", {"to": 1}),
-        ("update", {"section": "a", "content": "b", "append": "yes"}), ("update", {"text": "a\0b"}), ("update", {"text": "\ud800"}),
-        ("update", {"text": "x" * LARGEST}), ("update", {"suggestions": ["s0000000001"]}),
+        ("delete", {"text": "x"}),
+        ("create", {}),
+        ("create", {"section": "a", "content": "b"}),
+        ("update", {"text": "a", "base64": ""}),
+        ("update", {"section": "", "content": "b"}),
+        ("update", {"section": "a", "content": 1}),
+        ("update", {"key": "a", "value": {}}),
+        ("update", {"key": "a", "value": [1]}),
+        ("update", {"key": "a", "value": float("nan")}),
+        ("link", {"to": " "}),
+        ("link", {"to": 1}),
+        ("update", {"section": "a", "content": "b", "append": "yes"}),
+        ("update", {"text": "a\0b"}),
+        ("update", {"text": "\ud800"}),
+        ("update", {"text": "x" * LARGEST}),
+        ("update", {"suggestions": ["s0000000001"]}),
     ],
-)  # fmt: skip
+)
 def test_what_is_none_is_refused(action, payload):
     with pytest.raises(EditRefusedError):
         check_payload(action, payload)

@@ -12,7 +12,11 @@ from tests.suggestions.sheets import suggestion
 
 
 def test_it_is_the_same_after_json():
-    made = record_of(suggestion(), "Suggestions/x.md", SuggestionPreview(diff="+x", text="x", words="no", after=(("a", "b"),)))
+    made = record_of(
+        suggestion(),
+        "Suggestions/x.md",
+        SuggestionPreview(diff="+x", text="x", words="no", after=(("a", "b"),)),
+    )
     assert record_from(json.loads(json.dumps(made.to_json()))) == made
 
 

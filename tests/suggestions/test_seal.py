@@ -22,11 +22,26 @@ def test_it_holds_for_what_was_sealed_and_for_the_next_life_with_the_same_key(ho
 @pytest.mark.parametrize(
     "change",
     [
-        {"id": "s0000000002"}, {"path": "b.md"}, {"action": "delete"}, {"payload": {"text": "y"}}, {"reasoning": "x"}, {"base": "0"},
-        {"source_agent": "x"}, {"status": "approved"}, {"run": "r-2"}, {"causes": ()}, {"origin": "you"}, {"modifications": {}},
-        {"target_id": "x"}, {"source_session": "x"}, {"target_module": "x"}, {"applied_run": "x"}, {"outcome": "x"}, {"resolved_by": "x"},
+        {"id": "s0000000002"},
+        {"path": "b.md"},
+        {"action": "delete"},
+        {"payload": {"text": "y"}},
+        {"reasoning": "x"},
+        {"base": "0"},
+        {"source_agent": "x"},
+        {"status": "approved"},
+        {"run": "r-2"},
+        {"causes": ()},
+        {"origin": "you"},
+        {"modifications": {}},
+        {"target_id": "x"},
+        {"source_session": "x"},
+        {"target_module": "x"},
+        {"applied_run": "x"},
+        {"outcome": "x"},
+        {"resolved_by": "x"},
     ],
-)  # fmt: skip
+)
 def test_it_breaks_with_any_field(home, change):
     sealer, made = Sealer(home), suggestion()
     assert not sealer.holds(sealer.seal(made, "shown"), replace(made, **change), "shown")

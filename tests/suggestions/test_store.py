@@ -1,4 +1,6 @@
-"""The shelf: what is kept of suggestions outlives a daemon, and their files are never written over a person's words unseen."""
+"""The shelf: what is kept of suggestions outlives a daemon, and their files are never written over
+a person's words unseen.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,17 @@ async def test_what_a_person_wrote_in_the_file_is_in_the_history_when_it_is_writ
     file = office.paper(made)
     file.write_text(file.read_text("utf-8") + "\nmy own words\n", "utf-8")
     await office.suggestions.reject(made.id)
-    before = [office.objects.get(write.before) for write in office.history.writes_of(str(file.relative_to(office.vault))) if write.before]
+    before = [
+        office.objects.get(write.before)
+        for write in office.history.writes_of(str(file.relative_to(office.vault)))
+        if write.before
+    ]
     assert any(b"my own words" in text for text in before)
 
 
-async def test_a_file_that_another_thread_has_made_in_that_moment_is_written_and_no_conflict(office, monkeypatch):
+async def test_a_file_that_another_thread_has_made_in_that_moment_is_written_and_no_conflict(
+    office, monkeypatch
+):
     read, create, creations = office.store.read, office.store.create, []
 
     def not_there_yet(path, **options):
@@ -48,7 +56,9 @@ async def test_a_file_that_another_thread_has_made_in_that_moment_is_written_and
     assert office.paper(made).is_file()
 
 
-async def test_of_those_resolved_long_ago_the_names_alone_are_kept_and_never_come_back(office, monkeypatch):
+async def test_of_those_resolved_long_ago_the_names_alone_are_kept_and_never_come_back(
+    office, monkeypatch
+):
     monkeypatch.setattr("parachuted.suggestions.store._MOST_KEPT", 2)
     made = [await office.propose(f"{number}.md", {"text": "x\n"}, "create") for number in range(4)]
     for one in made:
@@ -61,11 +71,18 @@ def test_all_of_what_would_change_is_shown_one_way_or_the_other():
     long = "".join(f"line {number}\n" for number in range(5_000))
     cut = shown_of(suggestion(), PlannedSuggestion(before=b"", after=long.encode(), base=None))
     assert cut.text == long
-    assert shown_of(suggestion(), PlannedSuggestion(before=b"one\n", after=b"two\n", base=None)).text is None
-    assert shown_of(suggestion(), PlannedSuggestion(before=None, after=b"\0\1", base=None)).diff == "(no text: 0 bytes become 2)"
-    assert shown_of(replace(suggestion(), action="delete"), PlannedSuggestion(before=b"one\n", after=None, base=None)).diff.endswith(
-        "-one\n"
+    assert (
+        shown_of(suggestion(), PlannedSuggestion(before=b"one\n", after=b"two\n", base=None)).text
+        is None
     )
+    assert (
+        shown_of(suggestion(), PlannedSuggestion(before=None, after=b"\0\1", base=None)).diff
+        == "(no text: 0 bytes become 2)"
+    )
+    assert shown_of(
+        replace(suggestion(), action="delete"),
+        PlannedSuggestion(before=b"one\n", after=None, base=None),
+    ).diff.endswith("-one\n")
 
 
 def test_a_file_that_is_larger_than_any_of_ours_is_not_read(office):

@@ -19,7 +19,14 @@ RESOLVED = {
 }
 
 
-@pytest.mark.parametrize("more", [{}, RESOLVED, {"target_id": "para:brain:a1b2c3d4e5f6", "base": None, "run": None, "causes": ()}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        RESOLVED,
+        {"target_id": "para:brain:a1b2c3d4e5f6", "base": None, "run": None, "causes": ()},
+    ],
+)
 def test_it_is_the_same_after_json(more):
     made = suggestion(**more)
     assert from_document(json.loads(json.dumps(to_document(made)))) == made

@@ -29,37 +29,74 @@ def written(made, shown=None) -> tuple[bytes, str]:
 
 
 @pytest.mark.parametrize(
-    "more", [{}, {"status": "approved", "resolved_by": "user", "resolved_at": NOON, "outcome": "done"}, {"payload": {"text": "x" * 60_000}}]
+    "more",
+    [
+        {},
+        {"status": "approved", "resolved_by": "user", "resolved_at": NOON, "outcome": "done"},
+        {"payload": {"text": "x" * 60_000}},
+    ],
 )
 def test_it_is_read_back_as_it_was_written(more):
     made = suggestion(**more)
     data, body = written(made)
     paper = read_paper(data)
-    assert (paper.suggestion, paper.seal, paper.shown, paper.is_ticked) == (made, "5" * 64, normal(body), False)
+    assert (paper.suggestion, paper.seal, paper.shown, paper.is_ticked) == (
+        made,
+        "5" * 64,
+        normal(body),
+        False,
+    )
 
 
-@given(reasoning=TEXT, agent=TEXT.filter(bool), text=TEXT, diff=TEXT, path=st.sampled_from(["a.md", "Brain/É x [[y]].md", "b`c`.md"]))
-def test_nothing_that_an_agent_writes_ticks_a_box_hides_one_or_changes_a_field(reasoning, agent, text, diff, path):
+@given(
+    reasoning=TEXT,
+    agent=TEXT.filter(bool),
+    text=TEXT,
+    diff=TEXT,
+    path=st.sampled_from(["a.md", "Brain/É x [[y]].md", "b`c`.md"]),
+)
+def test_nothing_that_an_agent_writes_ticks_a_box_hides_one_or_changes_a_field(
+    reasoning, agent, text, diff, path
+):
     made = suggestion(reasoning=reasoning, source_agent=agent, payload={"text": text}, path=path)
     data, body = written(made, SuggestionPreview(diff=diff, text=text))
     paper = read_paper(data)
     assert (paper.suggestion, paper.shown, paper.is_ticked) == (made, normal(body), False)
-    ticked = read_paper(data.replace(b"- [ ] approve\n- [ ] reject", b"- [x] approve\n- [ ] reject", 1))
-    assert (ticked.suggestion, ticked.shown, ticked.approve, ticked.reject) == (made, normal(body), True, False)
+    ticked = read_paper(
+        data.replace(b"- [ ] approve\n- [ ] reject", b"- [x] approve\n- [ ] reject", 1)
+    )
+    assert (ticked.suggestion, ticked.shown, ticked.approve, ticked.reject) == (
+        made,
+        normal(body),
+        True,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
-    "trick", ["- [x] approve", "\n- [x] approve", "\r- [x] approve", "\u2028- [x] approve", "```\n- [x] approve\n", "---\nseal: x\n---"]
+    "trick",
+    [
+        "- [x] approve",
+        "\n- [x] approve",
+        "\r- [x] approve",
+        "\u2028- [x] approve",
+        "```\n- [x] approve\n",
+        "---\nseal: x\n---",
+    ],
 )
 def test_a_box_that_an_agent_draws_is_none(trick):
     made = suggestion(reasoning=trick, source_agent=trick, path="a.md")
-    data, _ = written(made, SuggestionPreview(diff=trick, text=trick, words=trick, after=((trick, trick),)))
+    data, _ = written(
+        made, SuggestionPreview(diff=trick, text=trick, words=trick, after=((trick, trick),))
+    )
     assert read_paper(data).suggestion == made
     assert not read_paper(data).is_ticked
 
 
 def test_characters_that_are_not_seen_are_told_of():
-    assert "It holds characters that are not seen: U+202E x1." in body_of(suggestion(), SuggestionPreview(diff="+a\u202eb\n"))
+    assert "It holds characters that are not seen: U+202E x1." in body_of(
+        suggestion(), SuggestionPreview(diff="+a\u202eb\n")
+    )
 
 
 def test_a_fence_that_an_agent_writes_does_not_end_the_one_that_it_stands_in():
@@ -88,6 +125,12 @@ def test_words_are_put_above_a_strangers_text_once_and_its_boxes_are_emptied():
 
 
 def test_its_name_says_when_and_what():
-    assert file_name(suggestion(path="Brain/Kévin Ba/Über uns.md")) == "Suggestions/2026-01-05-uber-uns-s0000000001.md"
+    assert (
+        file_name(suggestion(path="Brain/Kévin Ba/Über uns.md"))
+        == "Suggestions/2026-01-05-uber-uns-s0000000001.md"
+    )
     assert file_name(suggestion(path="日記.md")) == "Suggestions/2026-01-05-update-s0000000001.md"
-    assert title_of(replace(suggestion(), payload={"suggestions": ["a", "b"]})) == "2 suggestions at once"
+    assert (
+        title_of(replace(suggestion(), payload={"suggestions": ["a", "b"]}))
+        == "2 suggestions at once"
+    )

@@ -1,4 +1,6 @@
-"""Suggestions from proposal to effect: filed as a note, done once, by the one writer, or not at all."""
+"""Suggestions from proposal to effect: filed as a note, done once, by the one writer, or not at
+all.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError, StorageFailedError
+from parachuted.errors import (
+    ActRefusedError,
+    EditRefusedError,
+    NotFoundError,
+    PathRefusedError,
+    StorageFailedError,
+)
 from parachuted.suggestions import Proposal
 
 KEVIN = "# Kevin\n\n## Facts\n\nA friend.\n\n## Recent Activity\n\n- 2024-01-01: Moved\n"
@@ -24,7 +32,12 @@ async def test_a_proposal_becomes_a_note_that_a_person_can_read_and_changes_noth
     )
     text = office.paper(made).read_text("utf-8")
     assert office.text("Brain/Kevin.md") == KEVIN
-    assert (made.status, made.target_module, made.source_agent, made.causes) == ("pending", "brain", "reflector", ("c-1",))
+    assert (made.status, made.target_module, made.source_agent, made.causes) == (
+        "pending",
+        "brain",
+        "reflector",
+        ("c-1",),
+    )
     for part in (
         "# Update Brain/Kevin.md",
         "> it follows from today's journal",
@@ -34,12 +47,19 @@ async def test_a_proposal_becomes_a_note_that_a_person_can_read_and_changes_noth
         assert part in text
     assert office.noticed == [office.suggestions.record(made.id).paper]
     assert [event.event for event in office.events] == ["suggestion.created"]
-    assert [(event.event_type, event.target_endpoint) for event in office.audit.events] == [("suggestion", "suggestions.created")]
+    assert [(event.event_type, event.target_endpoint) for event in office.audit.events] == [
+        ("suggestion", "suggestions.created")
+    ]
 
 
 async def test_an_approval_is_a_run_of_its_own_that_carries_the_cause_and_can_be_undone(office):
     office.write("Brain/Kevin.md", KEVIN)
-    made = await office.propose("Brain/Kevin.md", {"section": "Facts", "content": "A good friend."}, run="r-1", causes=("c-1",))
+    made = await office.propose(
+        "Brain/Kevin.md",
+        {"section": "Facts", "content": "A good friend."},
+        run="r-1",
+        causes=("c-1",),
+    )
     done = await office.suggestions.approve(made.id)
 
     assert (done.status, done.resolved_by) == ("approved", "user")
@@ -47,7 +67,11 @@ async def test_an_approval_is_a_run_of_its_own_that_carries_the_cause_and_can_be
     (write,) = office.history.writes_by(done.applied_run)
     assert (write.author.by, write.author.causes) == (f"suggestion:{made.id}", ("c-1",))
     document = office.history.run(done.applied_run)
-    assert (document["parents"], document["outcome"], document["suggestion"]["resolved_by"]) == (["r-1"], "changed", "user")
+    assert (document["parents"], document["outcome"], document["suggestion"]["resolved_by"]) == (
+        ["r-1"],
+        "changed",
+        "user",
+    )
     assert "**approved** by user" in office.paper(made).read_text("utf-8")
     assert [event.event for event in office.events] == ["suggestion.created", "suggestion.resolved"]
 
@@ -55,8 +79,12 @@ async def test_an_approval_is_a_run_of_its_own_that_carries_the_cause_and_can_be
 async def test_twice_at_once_and_again_later_is_one_effect(office):
     office.write("a.md", "one\n")
     made = await office.propose("a.md", {"section": "New", "content": "x", "append": True})
-    answers = await asyncio.gather(*(office.suggestions.approve(made.id) for _ in range(8)), return_exceptions=True)
-    assert sorted(type(answer).__name__ for answer in answers) == ["EditRefusedError"] * 7 + ["Suggestion"]
+    answers = await asyncio.gather(
+        *(office.suggestions.approve(made.id) for _ in range(8)), return_exceptions=True
+    )
+    assert sorted(type(answer).__name__ for answer in answers) == ["EditRefusedError"] * 7 + [
+        "Suggestion"
+    ]
     with pytest.raises(EditRefusedError, match="was approved already, by user"):
         await office.suggestions.approve(made.id)
     with pytest.raises(EditRefusedError, match="was approved already"):
@@ -104,7 +132,10 @@ async def test_a_file_that_was_changed_is_not_removed_and_a_new_one_not_overwrit
     new = await office.propose("new.md", {"text": "mine\n"}, "create")
     office.write("old.md", "two\n")
     office.write("new.md", "yours\n")
-    assert [(await office.suggestions.approve(one.id)).status for one in (gone, new)] == ["superseded", "superseded"]
+    assert [(await office.suggestions.approve(one.id)).status for one in (gone, new)] == [
+        "superseded",
+        "superseded",
+    ]
     assert (office.text("old.md"), office.text("new.md")) == ("two\n", "yours\n")
 
 
@@ -131,7 +162,10 @@ async def test_a_rejected_one_changes_nothing_and_is_over(office):
 
 async def test_the_same_proposal_is_filed_once(office):
     office.write("a.md", "one\n")
-    first, second = await office.propose("a.md", {"text": "two\n"}), await office.propose("a.md", {"text": "two\n"})
+    first, second = (
+        await office.propose("a.md", {"text": "two\n"}),
+        await office.propose("a.md", {"text": "two\n"}),
+    )
     assert first.id == second.id
     assert len(list((office.vault / "Suggestions").iterdir())) == 1
 
@@ -246,7 +280,9 @@ async def test_what_a_stranger_led_to_stays_a_strangers_text_after_it_was_approv
     assert "origin: web" in office.paper(made).read_text("utf-8")
 
 
-async def test_once_a_person_agreed_often_enough_an_agents_updates_are_done_at_once_if_they_chose_so(office):
+async def test_once_a_person_agreed_often_enough_an_agents_updates_are_done_at_once_if_they_chose_so(  # noqa: E501
+    office,
+):
     office.close()
     office.rate = 0.9
     office.open()
@@ -268,7 +304,9 @@ async def test_once_a_person_agreed_often_enough_an_agents_updates_are_done_at_o
     assert office.text("a.md") == "at once\n"
 
 
-async def test_a_crash_between_the_write_and_its_record_leaves_one_effect_and_one_run(office, monkeypatch):
+async def test_a_crash_between_the_write_and_its_record_leaves_one_effect_and_one_run(
+    office, monkeypatch
+):
     office.write("a.md", "one\n")
     made = await office.propose("a.md", {"section": "S", "content": "x", "append": True})
 
@@ -310,14 +348,21 @@ async def test_who_gives_up_waiting_for_an_approval_leaves_it_whole(office):
         task.cancel()
     done = office.suggestions.get(made.id)
     assert (done.is_pending, office.text("a.md")) in {(False, "two\n"), (True, "one\n")}
-    assert [event.event for event in office.events].count("suggestion.resolved") == (not done.is_pending)
+    assert [event.event for event in office.events].count("suggestion.resolved") == (
+        not done.is_pending
+    )
 
 
 async def test_a_batch_is_each_of_those_that_it_stands_for_and_nothing_else(office):
     office.write("a.md", "one\n")
-    first, second = await office.propose("a.md", {"text": "two\n"}), await office.propose("b.md", {"text": "b\n"}, "create")
+    first, second = (
+        await office.propose("a.md", {"text": "two\n"}),
+        await office.propose("b.md", {"text": "b\n"}, "create"),
+    )
     other = await office.propose("c.md", {"text": "c\n"}, "create")
-    proposal = Proposal(source_agent="chief", action="update", path="", payload={}, reasoning="they belong together")
+    proposal = Proposal(
+        source_agent="chief", action="update", path="", payload={}, reasoning="they belong together"
+    )
     batch = await office.suggestions.propose_several([first.id, second.id], proposal)
     text = office.paper(batch).read_text("utf-8")
     assert "# 2 suggestions at once" in text
@@ -325,19 +370,31 @@ async def test_a_batch_is_each_of_those_that_it_stands_for_and_nothing_else(offi
     assert "+b" in text
     assert office.suggestions.all(sees=lambda path: path == "a.md") == [first]
     done = await office.suggestions.approve(batch.id)
-    assert (done.status, [office.suggestions.get(one.id).status for one in (first, second, other)]) == (
+    assert (
+        done.status,
+        [office.suggestions.get(one.id).status for one in (first, second, other)],
+    ) == (
         "approved",
         ["approved", "approved", "pending"],
     )
-    assert (office.text("a.md"), office.text("b.md"), (office.vault / "c.md").exists()) == ("two\n", "b\n", False)
+    assert (office.text("a.md"), office.text("b.md"), (office.vault / "c.md").exists()) == (
+        "two\n",
+        "b\n",
+        False,
+    )
     for names in ([other.id], [first.id, other.id], [batch.id, other.id]):
         with pytest.raises(EditRefusedError, match="a batch is of 2 to 50"):
             await office.suggestions.propose_several(names, proposal)
 
 
-async def test_an_approval_stands_when_its_file_cannot_follow_and_the_trouble_is_told_until_it_can(office):
+async def test_an_approval_stands_when_its_file_cannot_follow_and_the_trouble_is_told_until_it_can(
+    office,
+):
     office.write("a.md", "one\n")
-    made, other = await office.propose("a.md", {"text": "two\n"}), await office.propose("b.md", {"text": "b\n"}, "create")
+    made, other = (
+        await office.propose("a.md", {"text": "two\n"}),
+        await office.propose("b.md", {"text": "b\n"}, "create"),
+    )
     file = office.paper(made)
     file.unlink()
     file.mkdir()
@@ -367,12 +424,18 @@ async def test_words_that_are_written_into_its_file_while_it_is_approved_take_no
         await asyncio.wait({approving}, timeout=0.3)
         go_on.set()
     assert saying.done()
-    assert (approving.result().status, office.suggestions.get(made.id).status, office.text("a.md")) == ("approved", "approved", "two\n")
+    assert (
+        approving.result().status,
+        office.suggestions.get(made.id).status,
+        office.text("a.md"),
+    ) == ("approved", "approved", "two\n")
     with pytest.raises(EditRefusedError, match="approved already"):
         await office.suggestions.reject(made.id)
 
 
-@pytest.mark.parametrize("payload", [{"base64": "!!"}, {"section": "Facts", "content": "x\n\n## Other\n"}])
+@pytest.mark.parametrize(
+    "payload", [{"base64": "!!"}, {"section": "Facts", "content": "x\n\n## Other\n"}]
+)
 async def test_a_change_of_it_that_cannot_be_made_leaves_it_waiting(office, payload):
     office.write("a.md", "one\n")
     made = await office.propose("a.md", {"text": "two\n"})

@@ -1,4 +1,6 @@
-"""The tool by which an agent suggests: bad arguments change nothing, and what it may not see does not exist."""
+"""The tool by which an agent suggests: bad arguments change nothing, and what it may not see does
+not exist.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,28 @@ from tests.suggestions.office import Office
 
 def tool(office: Office, **more):
     run = SuggestingRun(
-        agent="brain.indexer", sees=lambda path: not path.startswith("Private/"), session="0b8e", run="r-1", causes=("c-1",), **more
+        agent="brain.indexer",
+        sees=lambda path: not path.startswith("Private/"),
+        session="0b8e",
+        run="r-1",
+        causes=("c-1",),
+        **more,
     )
     return suggestion_tool(office.suggestions, run)
 
 
-def asked(path: str = "a.md", action: str = "update", payload: object = None, reasoning: object = "it follows"):
-    return {"path": path, "action": action, "payload": {"text": "two\n"} if payload is None else payload, "reasoning": reasoning}
+def asked(
+    path: str = "a.md",
+    action: str = "update",
+    payload: object = None,
+    reasoning: object = "it follows",
+):
+    return {
+        "path": path,
+        "action": action,
+        "payload": {"text": "two\n"} if payload is None else payload,
+        "reasoning": reasoning,
+    }
 
 
 async def test_what_an_agent_suggests_says_who_in_which_run_and_what_it_had_read(office):
@@ -31,7 +48,14 @@ async def test_what_an_agent_suggests_says_who_in_which_run_and_what_it_had_read
     answer = await call_tool((made,), "suggest_change", asked())
     (found,) = office.suggestions.all()
     assert answer.text == f"Suggested as {found.id}. Nothing has changed; a person decides on it."
-    assert (found.source_agent, found.source_session, found.run, found.causes, found.origin, found.base) == (
+    assert (
+        found.source_agent,
+        found.source_session,
+        found.run,
+        found.causes,
+        found.origin,
+        found.base,
+    ) == (
         *("brain.indexer", "0b8e", "r-1", ("c-1",), "web"),
         digest,
     )
@@ -47,13 +71,22 @@ async def test_what_the_agent_may_not_see_is_answered_as_what_is_not_there(offic
 @pytest.mark.parametrize(
     "arguments",
     [
-        {}, asked(action="destroy"), asked(path=3), asked(payload=[]), asked(payload={"rm": "x"}), asked(reasoning=""),
+        {},
+        asked(action="destroy"),
+        asked(path=3),
+        asked(payload=[]),
+        asked(payload={"rm": "x"}),
+        asked(reasoning=""),
         asked(reasoning=None),
-        asked(reasoning="x" * 5_000), asked(path="../x"), asked(path="Modules/m/module.py"), asked(path="none.md"),
+        asked(reasoning="x" * 5_000),
+        asked(path="../x"),
+        asked(path="Modules/m/module.py"),
+        asked(path="none.md"),
         asked(path="a\ud800.md"),
-        asked(payload={"text": "\ud800"}), asked(payload={"text": "x" * (2 << 20)}),
+        asked(payload={"text": "\ud800"}),
+        asked(payload={"text": "x" * (2 << 20)}),
     ],
-)  # fmt: skip
+)
 async def test_what_makes_no_sense_is_answered_and_files_nothing(office, arguments):
     office.write("a.md", "one\n")
     assert (await tool(office).call(arguments)).is_error

@@ -16,7 +16,8 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    ("count", "files", "asks"), [(0, 0, False), (1, 1, False), (2, 9, True), (2, 10, False), (21, 100, True), (20, 100, False)]
+    ("count", "files", "asks"),
+    [(0, 0, False), (1, 1, False), (2, 9, True), (2, 10, False), (21, 100, True), (20, 100, False)],
 )
 def test_more_than_a_fifth_at_once_is_asked_about(count, files, asks):
     assert DeletionCounter(Clock()).needs_confirming("phone", count, files) is asks

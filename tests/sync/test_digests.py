@@ -50,7 +50,9 @@ def test_what_cannot_be_read_is_left_out(vault, old):
     (vault / "link.png").symlink_to("/etc/passwd")
     (vault / "folder").mkdir()
 
-    assert set(FileDigests(VaultRoot(vault)).learn(["none.png", "link.png", "folder", "../x.png", "a.png"])) == {"a.png"}
+    assert set(
+        FileDigests(VaultRoot(vault)).learn(["none.png", "link.png", "folder", "../x.png", "a.png"])
+    ) == {"a.png"}
 
 
 def test_no_more_are_kept_than_agreed(vault):

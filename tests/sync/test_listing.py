@@ -13,11 +13,26 @@ ALL = AccessGrant(alternatives=None)
 
 
 def entry(number: int = 1, *, digest: str | None = "d", ctime_ns: int | None = None) -> IndexEntry:
-    return IndexEntry(number * 10**9, number * 10**9 if ctime_ns is None else ctime_ns, number, number, digest)
+    return IndexEntry(
+        number * 10**9, number * 10**9 if ctime_ns is None else ctime_ns, number, number, digest
+    )
 
 
-def view(index: VaultIndex, *, sight: AccessGrant = ALL, known=lambda _path, _entry: None, **asked: object) -> ListingView:
-    given = {"root": "", "pattern": "*.md", "include_binary": False, "quick": False, "whose": sight, **asked}
+def view(
+    index: VaultIndex,
+    *,
+    sight: AccessGrant = ALL,
+    known=lambda _path, _entry: None,
+    **asked: object,
+) -> ListingView:
+    given = {
+        "root": "",
+        "pattern": "*.md",
+        "include_binary": False,
+        "quick": False,
+        "whose": sight,
+        **asked,
+    }
     return ListingView(index, ListingQuery(**given), sight, known)
 
 
@@ -37,7 +52,12 @@ async def test_paths_are_relative_to_the_root_and_nothing_else_is_listed():
     index = index_of("Daily/a.md", "Daily/deep/er/b.md", "Dailyx/c.md", "d.md", "Daily/e.txt")
 
     assert [row.path for row in await rows(view(index, root="Daily"))] == ["a.md", "deep/er/b.md"]
-    assert [row.path for row in await rows(view(index))] == ["d.md", "Daily/a.md", "Daily/deep/er/b.md", "Dailyx/c.md"]
+    assert [row.path for row in await rows(view(index))] == [
+        "d.md",
+        "Daily/a.md",
+        "Daily/deep/er/b.md",
+        "Dailyx/c.md",
+    ]
 
 
 async def test_only_folders_that_changed_are_made_again():
@@ -69,7 +89,10 @@ async def test_since_leaves_out_folders_whose_files_are_all_older():
     shown = view(index)
     await shown.refresh()
 
-    assert [part.rows[0].path for part in shown.parts(since_ns=2 * 10**9)] == ["b/two.md", "c/three.md"]
+    assert [part.rows[0].path for part in shown.parts(since_ns=2 * 10**9)] == [
+        "b/two.md",
+        "c/three.md",
+    ]
 
 
 async def test_a_change_that_was_read_in_its_moment_counts_from_when_it_was_listed():

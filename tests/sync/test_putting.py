@@ -23,7 +23,9 @@ def desk(vault, home):
     store = Store(VaultRoot(vault), objects, history, lambda: datetime(2026, 11, 22, tzinfo=UTC))
 
     def put(path: str, data: bytes, base: bytes | str | None = None):
-        return put_whole(store, VaultPath(path), data, ME, base=digest(base) if isinstance(base, bytes) else base)
+        return put_whole(
+            store, VaultPath(path), data, ME, base=digest(base) if isinstance(base, bytes) else base
+        )
 
     yield put, objects
     store.close()
@@ -54,7 +56,9 @@ def test_without_a_base_what_was_there_is_named_and_kept(vault, desk):
 
 
 @pytest.mark.parametrize("base", [LINES, "0" * 64])
-def test_a_clash_or_an_unknown_base_writes_nothing_and_keeps_what_stands_as_the_next_base(vault, desk, base):
+def test_a_clash_or_an_unknown_base_writes_nothing_and_keeps_what_stands_as_the_next_base(
+    vault, desk, base
+):
     put, objects = desk
     objects.put(LINES)
     theirs = LINES.replace(b"line 4", b"theirs")
@@ -80,7 +84,11 @@ def test_what_is_no_text_is_never_merged(vault, desk):
 
     with pytest.raises(ConflictError):
         put("a.bin", b"zero\n\0one\n", b"\0one\n")
-    assert (can_be_merged(b"text", b"\xc3\xa4"), can_be_merged(b"\xff"), can_be_merged(b"\0")) == (True, False, False)
+    assert (can_be_merged(b"text", b"\xc3\xa4"), can_be_merged(b"\xff"), can_be_merged(b"\0")) == (
+        True,
+        False,
+        False,
+    )
 
 
 def test_control_folders_are_refused(desk):

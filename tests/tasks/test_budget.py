@@ -44,13 +44,23 @@ def budget(history: History, state: StateStore, clock: Clock) -> Budget:
 
 
 def ran(history: History, run: str, started: datetime, *causes: str) -> None:
-    history.save_run(run, started=started, watcher="x", outcome="changed", causes=causes, document={"id": run})
+    history.save_run(
+        run, started=started, watcher="x", outcome="changed", causes=causes, document={"id": run}
+    )
 
 
 def task(run: str | None, *causes: str) -> Task:
     return Task(
-        id=f"t-{run}", watcher="x", state="running", causes=causes, parents=(), first_at=NOON, last_at=NOON, due_at=NOON, run=run
-    )  # fmt: skip
+        id=f"t-{run}",
+        watcher="x",
+        state="running",
+        causes=causes,
+        parents=(),
+        first_at=NOON,
+        last_at=NOON,
+        due_at=NOON,
+        run=run,
+    )
 
 
 def test_a_fresh_budget_has_room(budget: Budget):
@@ -58,7 +68,9 @@ def test_a_fresh_budget_has_room(budget: Budget):
     assert budget.used() == {"runs_last_hour": 0, "runs_last_day": 0}
 
 
-def test_an_hour_has_so_many_runs_and_the_next_has_room_again(budget: Budget, history: History, clock: Clock):
+def test_an_hour_has_so_many_runs_and_the_next_has_room_again(
+    budget: Budget, history: History, clock: Clock
+):
     for number in range(2):
         ran(history, f"r{number}", NOON)
 
@@ -82,14 +94,18 @@ def test_a_day_has_so_many_runs(budget: Budget, history: History, clock: Clock):
     assert budget.exceeded() is None
 
 
-def test_runs_that_have_begun_and_are_not_in_the_history_yet_count_once(budget: Budget, history: History):
+def test_runs_that_have_begun_and_are_not_in_the_history_yet_count_once(
+    budget: Budget, history: History
+):
     ran(history, "r1", NOON)
 
     assert budget.exceeded([task("r1")]) is None
     assert budget.exceeded([task("r1"), task("r2")]) is not None
 
 
-def test_runs_that_a_clock_set_ahead_counted_do_not_count_for_ever(budget: Budget, history: History):
+def test_runs_that_a_clock_set_ahead_counted_do_not_count_for_ever(
+    budget: Budget, history: History
+):
     for number in range(9):
         ran(history, f"r{number}", NOON + timedelta(days=3000))
 
@@ -119,7 +135,9 @@ def test_a_run_that_is_recorded_again_counts_once(budget: Budget, history: Histo
     assert budget.causes_left(task(None, "c1")) == ("c1",)
 
 
-def test_a_place_that_is_taken_counts_until_its_run_is_in_the_history_and_then_once(budget: Budget, history: History):
+def test_a_place_that_is_taken_counts_until_its_run_is_in_the_history_and_then_once(
+    budget: Budget, history: History
+):
     for name in ("r1", "r2"):
         budget.take(task(name, "c1"))
     assert str(budget.exceeded()) == "the budget of 2 runs per hour is used up"
@@ -132,7 +150,7 @@ def test_a_place_that_is_taken_counts_until_its_run_is_in_the_history_and_then_o
 
 def test_a_wall_clock_that_jumps_a_day_either_way_makes_no_room_for_more_runs(
     budget: Budget, history: History, state: StateStore, clock: Clock
-):  # fmt: skip
+):
     for number, jump in enumerate((timedelta(hours=25), -timedelta(hours=25))):
         budget.take(task(f"r{number}"))
         ran(history, f"r{number}", clock.now + jump)  # the history has the wall clock's time
@@ -147,13 +165,15 @@ def test_a_wall_clock_that_jumps_a_day_either_way_makes_no_room_for_more_runs(
 
 def test_a_run_that_did_not_begin_after_all_leaves_its_place_after_a_restart_too(
     budget: Budget, history: History, state: StateStore, clock: Clock
-):  # fmt: skip
+):
     budget.take(task("r1"))
     budget.give_back(task("r1"))
     assert Budget(LIMITS, history, state, clock).used()["runs_last_hour"] == 0
 
 
-def test_what_is_kept_of_when_runs_began_does_not_grow_without_end(budget: Budget, state: StateStore, clock: Clock):
+def test_what_is_kept_of_when_runs_began_does_not_grow_without_end(
+    budget: Budget, state: StateStore, clock: Clock
+):
     for number in range(50):
         budget.take(task(f"r{number}"))
         clock.now += timedelta(hours=6)

@@ -38,7 +38,9 @@ def test_a_cause_that_nobody_opened_wakes_once_too(causes: Causes):
     assert causes.that_may_wake("x", ["lost"]) == ()
 
 
-def test_whom_a_cause_woke_is_known_after_a_restart(state: StateStore, causes: Causes, journal: Path):
+def test_whom_a_cause_woke_is_known_after_a_restart(
+    state: StateStore, causes: Causes, journal: Path
+):
     causes.open(CAUSE)
     causes.wake("x", ["c1", "lost"])
     state.close()
@@ -57,7 +59,9 @@ def test_what_has_woken_a_watcher_has_woken_it_at_its_new_path(causes: Causes):
     assert causes.that_may_wake("y", ["c1", "c2"]) == ("c2",)
 
 
-def test_old_causes_are_forgotten_but_not_those_that_a_task_carries(causes: Causes, monkeypatch: pytest.MonkeyPatch):
+def test_old_causes_are_forgotten_but_not_those_that_a_task_carries(
+    causes: Causes, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(causes_module, "_REMEMBERED", 3)
     for number in range(5):
         causes.open(replace(CAUSE, id=f"c{number}"))
@@ -68,7 +72,9 @@ def test_old_causes_are_forgotten_but_not_those_that_a_task_carries(causes: Caus
     assert causes.that_may_wake("x", ["c0", "c1", "c3"]) == ("c1",)
 
 
-def test_no_more_is_forgotten_at_once_than_takes_a_moment(causes: Causes, monkeypatch: pytest.MonkeyPatch):
+def test_no_more_is_forgotten_at_once_than_takes_a_moment(
+    causes: Causes, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(causes_module, "_REMEMBERED", 0)
     monkeypatch.setattr(causes_module, "_FORGOTTEN_AT_ONCE", 5)
     for number in range(3):

@@ -14,8 +14,17 @@ from parachuted.tasks import Causes, Queue, Task
 from tests.tasks.conftest import ByHand, at
 
 
-def add(queue: Queue, watcher: str, *causes: str, seconds: float = 0, wait: bool = False, parents: tuple[str, ...] = ()) -> Task:
-    return queue.add(watcher, causes=causes or ("c1",), parents=parents, at=at(seconds), wait=wait)[0]
+def add(
+    queue: Queue,
+    watcher: str,
+    *causes: str,
+    seconds: float = 0,
+    wait: bool = False,
+    parents: tuple[str, ...] = (),
+) -> Task:
+    return queue.add(watcher, causes=causes or ("c1",), parents=parents, at=at(seconds), wait=wait)[
+        0
+    ]
 
 
 def ready(queue: Queue, seconds: float = 0) -> list[str]:
@@ -62,7 +71,9 @@ def test_a_change_during_the_work_is_a_task_of_its_own_that_waits_for_it(queue: 
     assert ready(queue) == ["x"]
 
 
-def test_those_downstream_wait_while_the_same_cause_is_at_work_upstream(queue: Queue, order: ByHand):
+def test_those_downstream_wait_while_the_same_cause_is_at_work_upstream(
+    queue: Queue, order: ByHand
+):
     order.edges = {"a": ["b"], "b": ["c"]}
     for watcher in ("c", "a"):
         add(queue, watcher)
@@ -74,7 +85,9 @@ def test_those_downstream_wait_while_the_same_cause_is_at_work_upstream(queue: Q
     assert ready(queue) == ["c"]
 
 
-def test_another_cause_upstream_is_not_waited_for_unless_it_is_at_work_on_a_note_that_is_watched(queue: Queue, order: ByHand):
+def test_another_cause_upstream_is_not_waited_for_unless_it_is_at_work_on_a_note_that_is_watched(
+    queue: Queue, order: ByHand
+):
     order.edges = {"a": ["b"], "b": ["c"]}
     upper = add(queue, "a", "c1")
     add(queue, "b", "c2")
@@ -85,7 +98,9 @@ def test_another_cause_upstream_is_not_waited_for_unless_it_is_at_work_on_a_note
     assert ready(queue) == ["c"]
 
 
-def test_ready_tasks_are_asked_for_one_by_one_since_each_that_begins_may_hold_the_next(queue: Queue, order: ByHand):
+def test_ready_tasks_are_asked_for_one_by_one_since_each_that_begins_may_hold_the_next(
+    queue: Queue, order: ByHand
+):
     order.edges = {"a": ["b"]}
     add(queue, "a", "c1")
     add(queue, "b", "c2")
@@ -103,7 +118,9 @@ def test_ties_are_settled_by_name(queue: Queue):
     assert ready(queue) == ["a", "b", "c"]
 
 
-def test_a_task_that_begins_keeps_its_causes_from_waking_its_watcher_again(queue: Queue, causes: Causes):
+def test_a_task_that_begins_keeps_its_causes_from_waking_its_watcher_again(
+    queue: Queue, causes: Causes
+):
     queue.begin(add(queue, "x", "c1", "c2"), "r1", ["c1"])
 
     assert causes.that_may_wake("x", ["c1", "c2"]) == ("c2",)
@@ -127,7 +144,9 @@ def test_what_came_meanwhile_joins_the_task_that_is_put_back(queue: Queue):
     assert (back.run, back.causes, back.parents) == ("r1", ("c1", "c2"), ("r9",))
 
 
-def test_what_comes_later_joins_it_too_and_neither_loses_the_run_nor_shortens_the_wait(queue: Queue):
+def test_what_comes_later_joins_it_too_and_neither_loses_the_run_nor_shortens_the_wait(
+    queue: Queue,
+):
     queue.put_back(queue.begin(add(queue, "x"), "r1", ["c1"]), due_at=at(10), reason="no agent")
     task = add(queue, "x", "c2", seconds=1)
 
@@ -168,7 +187,9 @@ def test_a_task_that_follows_to_a_path_with_a_task_joins_that(queue: Queue):
     assert (task.id, task.causes, task.parents) == (other.id, ("c2", "c1"), ("r1",))
 
 
-def test_a_parked_task_waits_until_something_comes_for_it_and_holds_nobody(queue: Queue, order: ByHand):
+def test_a_parked_task_waits_until_something_comes_for_it_and_holds_nobody(
+    queue: Queue, order: ByHand
+):
     order.edges = {"a": ["b"]}
     task = add(queue, "a")
     add(queue, "b", "c1", "c2")

@@ -17,7 +17,16 @@ import pytest
 from parachuted.errors import AgentUnavailableError, NotFoundError, StorageFailedError
 from parachuted.events import Bus, Event
 from parachuted.state import JournalDisk, StateStore, open_state
-from parachuted.tasks import Budget, Causes, Queue, QuietWindow, RunCountLimits, RunOutcome, Task, Worker
+from parachuted.tasks import (
+    Budget,
+    Causes,
+    Queue,
+    QuietWindow,
+    RunCountLimits,
+    RunOutcome,
+    Task,
+    Worker,
+)
 from parachuted.tasks import worker as worker_module
 from parachuted.vault import History
 from tests.tasks.conftest import NOON, ByHand, at
@@ -40,7 +49,9 @@ class Shop:
     limits: RunCountLimits = PLENTY
 
     def __post_init__(self) -> None:
-        self.queue = Queue(self.state, Causes(self.state), QuietWindow(quiet_s=2.0, longest_s=60.0), self.order)
+        self.queue = Queue(
+            self.state, Causes(self.state), QuietWindow(quiet_s=2.0, longest_s=60.0), self.order
+        )
         self.bus = Bus(self.clock)
         self.bus.listen(self.events.append)
 
@@ -48,12 +59,20 @@ class Shop:
         return self.now
 
     @contextlib.asynccontextmanager
-    async def open(self, perform: Perform | None = None, *, concurrency: int = 2) -> AsyncIterator[Worker]:
+    async def open(
+        self, perform: Perform | None = None, *, concurrency: int = 2
+    ) -> AsyncIterator[Worker]:
         budget = Budget(self.limits, self.history, self.state, self.clock)
         self.worker = Worker(
-            state=self.state, queue=self.queue, budget=budget, bus=self.bus, clock=self.clock,
-            perform=self._counted(perform or self.finish), concurrency=concurrency, backend="scripted",
-        )  # fmt: skip
+            state=self.state,
+            queue=self.queue,
+            budget=budget,
+            bus=self.bus,
+            clock=self.clock,
+            perform=self._counted(perform or self.finish),
+            concurrency=concurrency,
+            backend="scripted",
+        )
         running = asyncio.get_running_loop().create_task(self.worker.run(), name="worker")
         try:
             yield self.worker
@@ -70,10 +89,19 @@ class Shop:
 
     def record(self, task: Task) -> None:
         run = str(task.run)
-        self.history.save_run(run, started=self.now, watcher=task.watcher, outcome="changed", causes=task.causes, document={"id": run})
+        self.history.save_run(
+            run,
+            started=self.now,
+            watcher=task.watcher,
+            outcome="changed",
+            causes=task.causes,
+            document={"id": run},
+        )
 
     def add(self, watcher: str, *causes: str, wait: bool = False) -> Task:
-        return self.queue.add(watcher, causes=causes or ("c1",), parents=(), at=self.now, wait=wait)[0]
+        return self.queue.add(
+            watcher, causes=causes or ("c1",), parents=(), at=self.now, wait=wait
+        )[0]
 
     def told(self, event: str) -> list[dict[str, object]]:
         return [dict(one.data) for one in self.events if one.event == event]
@@ -102,8 +130,12 @@ async def test_a_ready_task_is_done_and_told(shop: Shop):
         await shop.until(lambda: shop.told("task.finished"))
 
     (run,) = [begun.run for begun in shop.begun]
-    assert shop.told("task.started") == [{"task": task.id, "watcher": "x", "run": run, "backend": "scripted"}]
-    assert shop.told("task.finished") == [{"task": task.id, "watcher": "x", "run": run, "outcome": "changed"}]
+    assert shop.told("task.started") == [
+        {"task": task.id, "watcher": "x", "run": run, "backend": "scripted"}
+    ]
+    assert shop.told("task.finished") == [
+        {"task": task.id, "watcher": "x", "run": run, "outcome": "changed"}
+    ]
     assert shop.queue.all() == []
 
 
@@ -149,7 +181,9 @@ async def test_a_pause_lets_nothing_begin_and_outlasts_a_restart(shop: Shop):
         assert not worker.paused
 
 
-async def test_an_unavailable_agent_is_asked_again_for_the_same_run_after_longer_and_longer_waits(shop: Shop):
+async def test_an_unavailable_agent_is_asked_again_for_the_same_run_after_longer_and_longer_waits(
+    shop: Shop,
+):
     async def refuse(task: Task) -> RunOutcome:
         if len(shop.begun) < 6:
             raise AgentUnavailableError("no login")
@@ -159,7 +193,9 @@ async def test_an_unavailable_agent_is_asked_again_for_the_same_run_after_longer
     async with shop.open(refuse):
         shop.add("x")
         for number in range(1, 6):
-            await shop.until(lambda count=number: len(shop.begun) == count and shop.queue.queued("x") is not None)
+            await shop.until(
+                lambda count=number: len(shop.begun) == count and shop.queue.queued("x") is not None
+            )
             task = shop.queue.queued("x")
             assert (task.reason, task.attempts) == ("no login", number)
             waits.append((task.due_at - shop.now).total_seconds())
@@ -181,7 +217,9 @@ async def test_a_pause_that_the_model_asks_for_is_kept_up_to_an_hour(shop: Shop)
     async with shop.open(refuse):
         shop.add("x")
         for number in (1, 2, 3):
-            await shop.until(lambda count=number: len(shop.begun) == count and shop.queue.queued("x") is not None)
+            await shop.until(
+                lambda count=number: len(shop.begun) == count and shop.queue.queued("x") is not None
+            )
             task = shop.queue.queued("x")
             waits.append((task.due_at - shop.now).total_seconds())
             shop.now = task.due_at
@@ -190,7 +228,10 @@ async def test_a_pause_that_the_model_asks_for_is_kept_up_to_an_hour(shop: Shop)
     assert waits == [10, 400, 3600]
 
 
-@pytest.mark.parametrize("error", [NotFoundError("gone"), StorageFailedError("full"), OSError(errno.EIO, os.strerror(errno.EIO))])
+@pytest.mark.parametrize(
+    "error",
+    [NotFoundError("gone"), StorageFailedError("full"), OSError(errno.EIO, os.strerror(errno.EIO))],
+)
 async def test_a_task_that_cannot_be_done_is_tried_again_later(shop: Shop, error: Exception):
     async def fail(_task: Task) -> RunOutcome:
         raise error
@@ -202,7 +243,9 @@ async def test_a_task_that_cannot_be_done_is_tried_again_later(shop: Shop, error
         assert shop.queue.queued("x").reason == str(error)
 
 
-async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(worker_module, "_STORAGE_CHECK_S", 0.001)
     refusals = itertools.count()
     refusing = False
@@ -212,7 +255,10 @@ async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(t
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return os.write(descriptor, data)
 
-    shop = Shop(state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=write)), history=History(tmp_path / "history.db"))
+    shop = Shop(
+        state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=write)),
+        history=History(tmp_path / "history.db"),
+    )
 
     async def fail(_task: Task) -> RunOutcome:
         nonlocal refusing
@@ -226,7 +272,9 @@ async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(t
     assert next(refusals) > 5
 
 
-async def test_a_disk_that_is_full_when_a_task_would_begin_costs_no_more_than_a_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_disk_that_is_full_when_a_task_would_begin_costs_no_more_than_a_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(worker_module, "_LOOK_AGAIN_S", 0.001)
     refusals = itertools.count()
     refusing = False
@@ -236,7 +284,10 @@ async def test_a_disk_that_is_full_when_a_task_would_begin_costs_no_more_than_a_
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return os.write(descriptor, data)
 
-    shop = Shop(state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=write)), history=History(tmp_path / "history.db"))
+    shop = Shop(
+        state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=write)),
+        history=History(tmp_path / "history.db"),
+    )
     shop.add("x")
     refusing = True
     async with shop.open():
@@ -255,8 +306,12 @@ async def test_over_budget_tasks_wait_and_that_is_told_once(shop: Shop):
         await shop.until(lambda: all(task.reason for task in shop.queue.all()))
 
         assert [task.watcher for task in shop.begun] == ["a", "b"]
-        assert [task.reason for task in shop.queue.all()] == ["the budget of 2 runs per hour is used up"] * 2
-        assert [(one["budget"], one["limit"]) for one in shop.told("budget.exceeded")] == [("runs_per_hour", 2)]
+        assert [task.reason for task in shop.queue.all()] == [
+            "the budget of 2 runs per hour is used up"
+        ] * 2
+        assert [(one["budget"], one["limit"]) for one in shop.told("budget.exceeded")] == [
+            ("runs_per_hour", 2)
+        ]
 
         shop.now = at(3601)
         shop.worker.resume()
@@ -281,7 +336,9 @@ async def test_a_budget_is_not_overrun_by_runs_that_begin_together(shop: Shop):
         await shop.until(lambda: len(shop.told("task.finished")) == 2)
 
         assert len(shop.begun) == 2
-        assert {task.reason for task in shop.queue.all()} == {"the budget of 2 runs per cause is used up"}
+        assert {task.reason for task in shop.queue.all()} == {
+            "the budget of 2 runs per cause is used up"
+        }
 
 
 async def test_a_task_over_the_budget_of_its_cause_goes_on_when_another_cause_comes(shop: Shop):
@@ -294,7 +351,10 @@ async def test_a_task_over_the_budget_of_its_cause_goes_on_when_another_cause_co
         shop.add("c", "c2")
         await shop.until(lambda: len(shop.begun) == 2)
 
-        assert [(task.watcher, task.causes) for task in shop.begun] == [("a", ("c1",)), ("c", ("c2",))]
+        assert [(task.watcher, task.causes) for task in shop.begun] == [
+            ("a", ("c1",)),
+            ("c", ("c2",)),
+        ]
 
 
 async def test_a_run_that_is_tried_again_needs_no_room_in_the_budget(shop: Shop):

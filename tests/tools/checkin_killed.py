@@ -1,4 +1,6 @@
-"""A process that checks in an agent's work, to be killed at any moment: `python -m tests.tools.checkin_killed FOLDER ROUND`."""
+"""A process that checks in an agent's work, to be killed at any moment: `python -m
+tests.tools.checkin_killed FOLDER ROUND`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ async def main(folder: Path, turn: int) -> None:
         turn += 1
         for number in range(NOTES):
             desk.shell(f"Projects/{number}.md", text(number, turn))
-        for one, other in (("Projects/here.md", "Projects/there.md"), ("Projects/there.md", "Projects/here.md")):
+        for one, other in (
+            ("Projects/here.md", "Projects/there.md"),
+            ("Projects/there.md", "Projects/here.md"),
+        ):
             if (desk.work / one).exists():
                 (desk.work / one).rename(desk.work / other)
                 break

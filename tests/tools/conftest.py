@@ -70,9 +70,11 @@ class Bench:
     def grant(self, own: str, *watched: str, run: str = "r1") -> ContextFiles:
         """The tools of a run."""
         self.tools = ContextFiles(
-            store=self.store, grant=ContextGrant(own=VaultPath(own), watched=tuple(map(VaultPath, watched))),
-            author=Author(by="curator", run=run, causes=("c1",)), clock=lambda: self.now,
-        )  # fmt: skip
+            store=self.store,
+            grant=ContextGrant(own=VaultPath(own), watched=tuple(map(VaultPath, watched))),
+            author=Author(by="curator", run=run, causes=("c1",)),
+            clock=lambda: self.now,
+        )
         return self.tools
 
     async def call(self, name: str, **arguments: object) -> ToolResult:
@@ -83,7 +85,15 @@ class Bench:
         """Of every byte and every name in the vault."""
         whole = sha256()
         for path in sorted(self.folder.joinpath("vault").rglob("*")):
-            whole.update(repr((path.relative_to(self.vault), path.is_symlink(), path.read_bytes() if path.is_file() else b"")).encode())
+            whole.update(
+                repr(
+                    (
+                        path.relative_to(self.vault),
+                        path.is_symlink(),
+                        path.read_bytes() if path.is_file() else b"",
+                    )
+                ).encode()
+            )
         return whole.hexdigest()
 
     def close(self) -> None:

@@ -17,25 +17,45 @@ from parachuted.keys import AccessGrant, PathGlob
 from parachuted.state import open_state
 from parachuted.tools.checkin import CheckinProposal, CheckinResult
 from parachuted.tools.checkout import Checkout, CheckoutResult
-from parachuted.vault import Author, History, IgnoreRules, ObjectStore, Recovery, Scanner, Store, VaultIndex, VaultRoot
+from parachuted.vault import (
+    Author,
+    History,
+    IgnoreRules,
+    ObjectStore,
+    Recovery,
+    Scanner,
+    Store,
+    VaultIndex,
+    VaultRoot,
+)
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 
 def paths(*patterns: str) -> AccessGrant:
     """What these patterns mean."""
-    return AccessGrant(alternatives=((tuple(map(PathGlob, patterns)),),)) if patterns else AccessGrant(alternatives=())
+    return (
+        AccessGrant(alternatives=((tuple(map(PathGlob, patterns)),),))
+        if patterns
+        else AccessGrant(alternatives=())
+    )
 
 
 GARDENER = Grant(
-    agent="gardener", reads=paths("**"), writes=paths("Projects/**", "Daily/**"), lane=paths("Daily/**"),
-    native=("Read", "Edit", "Write", "Bash"), bash=True,
-)  # fmt: skip
+    agent="gardener",
+    reads=paths("**"),
+    writes=paths("Projects/**", "Daily/**"),
+    lane=paths("Daily/**"),
+    native=("Read", "Edit", "Write", "Bash"),
+    bash=True,
+)
 
 
 @dataclass
 class Desk:
-    """`save` is a person's act, and `work` the folder in which the agent's programs do as they like."""
+    """`save` is a person's act, and `work` the folder in which the agent's programs do as they
+    like.
+    """
 
     folder: Path
     grant: Grant = GARDENER
@@ -43,7 +63,9 @@ class Desk:
     suggested: list[CheckinProposal] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.vault, self.work, self.outside = (self.folder / name for name in ("vault", "work", "outside"))
+        self.vault, self.work, self.outside = (
+            self.folder / name for name in ("vault", "work", "outside")
+        )
         for made in (self.vault, self.work, self.outside):
             made.mkdir(parents=True, exist_ok=True)
         self.root = VaultRoot(self.vault)
@@ -78,11 +100,21 @@ class Desk:
         """Begin a run of an agent, whose grant may differ in some fields."""
         self.grant = replace(self.grant, **changed)
         self.checkout = Checkout(
-            root=self.root, store=self.store, index=self.index, objects=self.objects, grant=self.grant,
-            author=Author(by="module:gardener", run="r1", causes=("c1",)), origins=self.origins, taint=self.taint, folder=self.work,
-            suggest=self.suggest if self.may_suggest else None, notice=self.notice, uid=None, outside=self.outside,
+            root=self.root,
+            store=self.store,
+            index=self.index,
+            objects=self.objects,
+            grant=self.grant,
+            author=Author(by="module:gardener", run="r1", causes=("c1",)),
+            origins=self.origins,
+            taint=self.taint,
+            folder=self.work,
+            suggest=self.suggest if self.may_suggest else None,
+            notice=self.notice,
+            uid=None,
+            outside=self.outside,
             user_home=self.folder / "user",
-        )  # fmt: skip
+        )
         return await self.checkout.fill()
 
     async def check_in(self) -> CheckinResult:
@@ -101,7 +133,9 @@ class Desk:
         """Every file below the vault, or below that folder."""
         root = folder or self.vault
         return {
-            os.fsencode(path.relative_to(root)).decode("utf-8", "backslashreplace"): path.read_bytes().decode("utf-8", "backslashreplace")
+            os.fsencode(path.relative_to(root)).decode(
+                "utf-8", "backslashreplace"
+            ): path.read_bytes().decode("utf-8", "backslashreplace")
             for path in sorted(root.rglob("*"))
             if path.is_file() and not path.is_symlink()
         }

@@ -29,12 +29,27 @@ class Study(Desk):
         self.history = History(self.folder / "history.db")
         self.store = Store(VaultRoot(self.vault), self.objects, self.history, self.clock)
         self.undo = Undo(
-            store=self.store, objects=self.objects, history=self.history, bus=self.reconciler.bus, clock=self.clock, notice=self.notice
-        )  # fmt: skip
+            store=self.store,
+            objects=self.objects,
+            history=self.history,
+            bus=self.reconciler.bus,
+            clock=self.clock,
+            notice=self.notice,
+        )
         self.parts = CuratorParts(
-            store=self.store, objects=self.objects, index=self.index, history=self.history, state=self.state, watches=self.watches,
-            reviews=self.reviews, causes=self.causes, queue=self.queue, bus=self.reconciler.bus, clock=self.clock, notice=self.notice,
-        )  # fmt: skip
+            store=self.store,
+            objects=self.objects,
+            index=self.index,
+            history=self.history,
+            state=self.state,
+            watches=self.watches,
+            reviews=self.reviews,
+            causes=self.causes,
+            queue=self.queue,
+            bus=self.reconciler.bus,
+            clock=self.clock,
+            notice=self.notice,
+        )
         self.curator = Curator(self.parts, self.backend, model=None, limits=LIMITS)
         self.aftermath = RunRecovery(
             state=self.state,
@@ -48,7 +63,9 @@ class Study(Desk):
 
     def hook(self, asker: HookAsker) -> None:
         """From now on the curator asks these hooks."""
-        self.curator = Curator(replace(self.parts, asker=asker), self.backend, model=None, limits=LIMITS)
+        self.curator = Curator(
+            replace(self.parts, asker=asker), self.backend, model=None, limits=LIMITS
+        )
 
     def reopen(self) -> None:
         """The daemon is gone, without a word, and the next one opens the state."""
@@ -73,7 +90,9 @@ class Study(Desk):
         """The watcher's task, from its beginning to its end."""
         task = self.queue.queued(f"{watcher}.md")
         assert task is not None
-        return await self.curator.perform(self.queue.begin(task, task.run or f"r-{next(self._numbers):04}-{watcher}", task.causes))
+        return await self.curator.perform(
+            self.queue.begin(task, task.run or f"r-{next(self._numbers):04}-{watcher}", task.causes)
+        )
 
     def text(self, name: str) -> str:
         return (self.vault / f"{name}.md").read_text("utf-8")

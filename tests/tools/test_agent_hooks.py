@@ -1,4 +1,6 @@
-"""Hooked: what hooks may do to an agent's prompt and calls, and that without them nothing is other than it was."""
+"""Hooked: what hooks may do to an agent's prompt and calls, and that without them nothing is other
+than it was.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,12 @@ class Pen:
 
     def __init__(self) -> None:
         self.given: list[Mapping[str, object]] = []
-        schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"], "additionalProperties": False}
+        schema = {
+            "type": "object",
+            "properties": {"text": {"type": "string"}},
+            "required": ["text"],
+            "additionalProperties": False,
+        }
         self.tool = Tool(name="note_down", description="Write.", schema=schema, call=self.call)
 
     async def call(self, arguments: Mapping[str, object]) -> ToolResult:
@@ -60,24 +67,38 @@ class Pen:
         return ToolResult(text=f"wrote {arguments['text']}")
 
 
-def hooks_of(scripted: Scripted | NoHooks, told: list[Mapping[str, object]] | None = None) -> AgentHooks:
+def hooks_of(
+    scripted: Scripted | NoHooks, told: list[Mapping[str, object]] | None = None
+) -> AgentHooks:
     heard = [] if told is None else told
     return AgentHooks(
-        asker=scripted, clock=lambda: NOON, vault=Path("/v"), session_id="r1", agent="curator",
+        asker=scripted,
+        clock=lambda: NOON,
+        vault=Path("/v"),
+        session_id="r1",
+        agent="curator",
         publish=lambda event, /, **data: heard.append({"event": event, **data}),
-    )  # fmt: skip
+    )
 
 
-async def write(scripted: Scripted | NoHooks, told: list[Mapping[str, object]] | None = None) -> tuple[ToolResult, Pen]:
+async def write(
+    scripted: Scripted | NoHooks, told: list[Mapping[str, object]] | None = None
+) -> tuple[ToolResult, Pen]:
     pen = Pen()
-    return await call_tool(hooks_of(scripted, told).tools([pen.tool]), "note_down", {"text": "milk"}), pen
+    return await call_tool(
+        hooks_of(scripted, told).tools([pen.tool]), "note_down", {"text": "milk"}
+    ), pen
 
 
 @pytest.mark.parametrize(
     ("tool", "arguments", "expected"),
     [
         ("update_context", {"file_path": "g/AGENTS.md", "section": "facts"}, "- beans"),
-        ("edit_section", {"path": "g/AGENTS.md", "section": "Current Focus"}, "- dig\n\n### This week\n\n- sow"),
+        (
+            "edit_section",
+            {"path": "g/AGENTS.md", "section": "Current Focus"},
+            "- dig\n\n### This week\n\n- sow",
+        ),
         ("update_context", {"file_path": "g/AGENTS.md", "section": "History"}, ""),
         ("update_context", {"file_path": "g/AGENTS.md", "section": "Missing"}, ""),
         ("append_note", {"path": "g/AGENTS.md", "section": "Facts"}, ""),
@@ -87,7 +108,9 @@ async def write(scripted: Scripted | NoHooks, told: list[Mapping[str, object]] |
         ("update_context", {"file_path": 7, "section": None}, ""),
     ],
 )
-def test_what_a_call_is_about_to_replace_is_known(bench: Bench, tool: str, arguments: Mapping[str, object], expected: str):
+def test_what_a_call_is_about_to_replace_is_known(
+    bench: Bench, tool: str, arguments: Mapping[str, object], expected: str
+):
     assert replaced_text(bench.store, tool, arguments) == expected
 
 
@@ -100,13 +123,19 @@ async def test_with_no_hook_a_call_is_what_it_was():
     assert await hooks_of(NoHooks()).prompt("hello") == "hello"
     assert (await hooks_of(NoHooks()).stopping("bye")).allowed
     (event,) = told
-    assert (event["event"], event["tool_name"], event["tool_use_id"]) == ("tool.after", "note_down", "r1-1")
+    assert (event["event"], event["tool_name"], event["tool_use_id"]) == (
+        "tool.after",
+        "note_down",
+        "r1-1",
+    )
 
 
 async def test_a_refused_call_reaches_no_tool_and_the_agent_reads_why():
     result, pen = await write(Scripted({"tool.before": no("milk is out")}))
 
-    assert result == ToolResult(text="a hook refused note_down, so nothing was done: milk is out", is_error=True)
+    assert result == ToolResult(
+        text="a hook refused note_down, so nothing was done: milk is out", is_error=True
+    )
     assert pen.given == []
 
 
@@ -115,7 +144,12 @@ async def test_a_hook_is_told_which_tool_with_what_and_for_whom():
     await write(scripted)
     before, after = scripted.asked
 
-    assert (before.event, before.session_id, before.vault, before.at) == ("tool.before", "r1", Path("/v"), NOON)
+    assert (before.event, before.session_id, before.vault, before.at) == (
+        "tool.before",
+        "r1",
+        Path("/v"),
+        NOON,
+    )
     assert dict(before.data) == {
         "tool_name": "note_down",
         "tool_input": {"text": "milk"},
@@ -128,21 +162,29 @@ async def test_a_hook_is_told_which_tool_with_what_and_for_whom():
 
 
 async def test_changed_arguments_go_to_the_tool_and_what_a_hook_adds_comes_to_the_agent():
-    result, pen = await write(Scripted({"tool.before": yes(updated_input={"text": "oat milk"}, context=("it is Tuesday",))}))
+    result, pen = await write(
+        Scripted(
+            {"tool.before": yes(updated_input={"text": "oat milk"}, context=("it is Tuesday",))}
+        )
+    )
 
     assert pen.given == [{"text": "oat milk"}]
     assert result.text == "wrote oat milk\n\nit is Tuesday"
 
 
 async def test_changed_arguments_are_checked_as_an_agents_are():
-    result, pen = await write(Scripted({"tool.before": yes(updated_input={"text": 7, "more": True})}))
+    result, pen = await write(
+        Scripted({"tool.before": yes(updated_input={"text": 7, "more": True})})
+    )
 
     assert result.is_error
     assert pen.given == []
 
 
 async def test_what_hooks_say_after_a_call_reaches_the_agent_and_undoes_nothing():
-    result, pen = await write(Scripted({"tool.after": yes(context=("a hook saw it", "x" * 20_000))}))
+    result, pen = await write(
+        Scripted({"tool.after": yes(context=("a hook saw it", "x" * 20_000))})
+    )
 
     assert pen.given == [{"text": "milk"}]
     assert result.text == f"wrote milk\n\na hook saw it\n\n{'x' * 20_000}"
@@ -178,11 +220,16 @@ async def hooked(folder: Path, scripted: Scripted, *blocks: object) -> Study:
     return study
 
 
-async def test_a_watcher_that_hooks_let_nobody_wake_is_not_woken_and_its_differences_stay_open(tmp_path: Path):
+async def test_a_watcher_that_hooks_let_nobody_wake_is_not_woken_and_its_differences_stay_open(
+    tmp_path: Path,
+):
     study = await hooked(tmp_path, Scripted({"bubble.before": no("not on Sundays")}))
     outcome = await study.run("w")
 
-    assert (outcome.result, outcome.reason) == ("failed", "a hook objected to waking w.md: not on Sundays")
+    assert (outcome.result, outcome.reason) == (
+        "failed",
+        "a hook objected to waking w.md: not on Sundays",
+    )
     assert study.backend.jobs == []
     assert study.text("w") == W
     assert study.open_differences("w") == ["a"]
@@ -200,21 +247,37 @@ async def test_a_hook_is_told_who_would_be_woken_by_what_and_what_it_costs(tmp_p
     assert asked.data["watcher"] == "w.md"
     assert asked.data["paths"] == [str(study.vault / "a.md")]
     assert (asked.data["causes"], asked.data["most_cost_usd"]) == (["c3"], 0.25)
-    assert asked.cause == {"id": "c3", "root": "a.md", "depth": 1, "actor": "curator", "run": asked.data["run"], "chain": ["c3"]}
+    assert asked.cause == {
+        "id": "c3",
+        "root": "a.md",
+        "depth": 1,
+        "actor": "curator",
+        "run": asked.data["run"],
+        "chain": ["c3"],
+    }
     assert "-- one\n+- two\n" in asked.diff["text"]
     assert asked.diff["changed"] == ["a.md#Facts"]
     assert study.text("w") != W
 
 
 async def test_a_run_whose_calls_are_refused_writes_nothing_and_the_audit_has_them(tmp_path: Path):
-    study = await hooked(tmp_path, Scripted({"tool.before": no("hands off")}), update(), say("I may not."))
+    study = await hooked(
+        tmp_path, Scripted({"tool.before": no("hands off")}), update(), say("I may not.")
+    )
     outcome = await study.run("w")
     (document,) = study.history.runs()
 
-    assert (outcome.result, outcome.reason) == ("failed", "a hook refused update_context: hands off")
+    assert (outcome.result, outcome.reason) == (
+        "failed",
+        "a hook refused update_context: hands off",
+    )
     assert study.text("w") == W
     assert study.reviews.has("w.md")
-    assert [(step["error"], "hands off" in step["answer"]) for step in document["steps"] if "called" in step] == [(True, True)]
+    assert [
+        (step["error"], "hands off" in step["answer"])
+        for step in document["steps"]
+        if "called" in step
+    ] == [(True, True)]
 
 
 async def test_arguments_that_a_hook_changed_stay_within_the_grant(tmp_path: Path):
@@ -226,8 +289,12 @@ async def test_arguments_that_a_hook_changed_stay_within_the_grant(tmp_path: Pat
     assert study.text("w") == W
 
 
-async def test_what_hooks_add_to_a_runs_prompt_is_in_it_and_no_objection_to_its_end_keeps_it_going(tmp_path: Path):
-    scripted = Scripted({"prompt.before": yes(context=("Write in French.",)), "stop.before": no("go on")})
+async def test_what_hooks_add_to_a_runs_prompt_is_in_it_and_no_objection_to_its_end_keeps_it_going(
+    tmp_path: Path,
+):
+    scripted = Scripted(
+        {"prompt.before": yes(context=("Write in French.",)), "stop.before": no("go on")}
+    )
     study = await hooked(tmp_path, scripted, use("no_change", reason="fine"))
     outcome = await study.run("w")
 
@@ -264,23 +331,40 @@ async def test_a_call_that_failed_is_told_as_a_failure_and_not_as_what_ended_wel
         return ToolResult(text="no such note", is_error=True)
 
     told: list[Mapping[str, object]] = []
-    scripted = Scripted({"tool.after": yes(), "tool.failed": yes(context=("ask for the list first",), updated_output="all is well")})
-    (tool,) = hooks_of(scripted, told).tools([Tool(name="read_note", description="", schema={}, call=broken)])
+    scripted = Scripted(
+        {
+            "tool.after": yes(),
+            "tool.failed": yes(context=("ask for the list first",), updated_output="all is well"),
+        }
+    )
+    (tool,) = hooks_of(scripted, told).tools(
+        [Tool(name="read_note", description="", schema={}, call=broken)]
+    )
 
-    assert await tool.call({}) == ToolResult(text="no such note\n\nask for the list first", is_error=True)
+    assert await tool.call({}) == ToolResult(
+        text="no such note\n\nask for the list first", is_error=True
+    )
     (asked,) = scripted.asked
-    assert (asked.event, asked.data["error"], asked.data["is_interrupt"]) == ("tool.failed", "no such note", False)
+    assert (asked.event, asked.data["error"], asked.data["is_interrupt"]) == (
+        "tool.failed",
+        "no such note",
+        False,
+    )
     assert [one["event"] for one in told] == ["tool.failed"]
 
 
 async def test_a_no_and_what_a_hook_adds_to_it_both_reach_the_agent():
-    result, _ = await write(Scripted({"tool.before": yes(allowed=False, reason="milk is out", context=("tea is in",))}))
+    result, _ = await write(
+        Scripted({"tool.before": yes(allowed=False, reason="milk is out", context=("tea is in",))})
+    )
 
     assert result.text == "a hook refused note_down, so nothing was done: milk is out\n\ntea is in"
 
 
 @pytest.mark.parametrize("event", ["tool.before", "tool.after"])
-async def test_a_hook_that_says_to_stop_ends_the_run_and_no_call_after_it_is_made(event: str, tmp_path: Path):
+async def test_a_hook_that_says_to_stop_ends_the_run_and_no_call_after_it_is_made(
+    event: str, tmp_path: Path
+):
     blocked = event == "tool.before"
     scripted = Scripted({event: yes(allowed=not blocked, stop=True, reason="enough for today")})
     study = await hooked(tmp_path, scripted, update(), update(content="- newer"), say("Done."))

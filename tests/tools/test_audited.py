@@ -30,10 +30,15 @@ class Kept:
 async def answer(arguments: dict[str, object]) -> ToolResult:
     if arguments.get("file_path") == "break":
         raise RuntimeError
-    return ToolResult(text="no" if arguments.get("file_path") == "bad" else "yes", is_error=arguments.get("file_path") == "bad")
+    return ToolResult(
+        text="no" if arguments.get("file_path") == "bad" else "yes",
+        is_error=arguments.get("file_path") == "bad",
+    )
 
 
-TOOL = Tool(name="read", description="", schema={"type": "object", "required": ["file_path"]}, call=answer)
+TOOL = Tool(
+    name="read", description="", schema={"type": "object", "required": ["file_path"]}, call=answer
+)
 
 
 @pytest.fixture
@@ -44,8 +49,16 @@ def kept():
 @pytest.fixture
 def audit(kept):
     task = Task(
-        id="t1", watcher="a\udcff.md", state="running", causes=("c1",), parents=(), first_at=NOON, last_at=NOON, due_at=NOON, run="r1"
-    )  # fmt: skip
+        id="t1",
+        watcher="a\udcff.md",
+        state="running",
+        causes=("c1",),
+        parents=(),
+        first_at=NOON,
+        last_at=NOON,
+        due_at=NOON,
+        run="r1",
+    )
     return RunAudit(kept, lambda: NOON, task, agent="curator", backend="scripted")
 
 
@@ -59,14 +72,23 @@ def test_the_begin_and_the_end_are_told_with_run_and_causes(kept, audit):
         ("agent_end", "agents.scripted: changed", True),
         ("agent_end", "agents.scripted: failed", False),
     ]
-    assert {(event.run, tuple(event.causes), tuple(event.paths)) for event in kept.events} == {("r1", ("c1",), ("a\\xff.md",))}
+    assert {(event.run, tuple(event.causes), tuple(event.paths)) for event in kept.events} == {
+        ("r1", ("c1",), ("a\\xff.md",))
+    }
     assert kept.events[2].error == "it ran out of time"
 
 
 async def test_each_call_is_told_once_whether_it_reached_a_tool_or_not(kept, audit):
     tools = audit.tools([TOOL])
-    calls = [("read", {"file_path": "a.md"}), ("read", {"file_path": "bad"}), ("read", {}), ("write", {"file_path": "x"})]
-    results = [(name, arguments, await call_tool(tools, name, arguments)) for name, arguments in calls]
+    calls = [
+        ("read", {"file_path": "a.md"}),
+        ("read", {"file_path": "bad"}),
+        ("read", {}),
+        ("write", {"file_path": "x"}),
+    ]
+    results = [
+        (name, arguments, await call_tool(tools, name, arguments)) for name, arguments in calls
+    ]
     for name, arguments, result in results:
         audit.note(ToolCallStep(tool=name, arguments=arguments, result=result))
     audit.note(TextStep(text="done"))
@@ -84,7 +106,9 @@ async def test_a_call_in_which_a_tool_breaks_is_told_too(kept, audit):
     with pytest.raises(RuntimeError):
         await call_tool(audit.tools([TOOL]), "read", {"file_path": "break"})
 
-    assert [(event.success, event.error) for event in kept.events] == [(False, "the call was cut short")]
+    assert [(event.success, event.error) for event in kept.events] == [
+        (False, "the call was cut short")
+    ]
 
 
 async def test_what_an_agent_names_may_be_anything(kept, audit):

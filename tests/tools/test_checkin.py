@@ -6,14 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.tools.checkin import CheckinResult, acts_of, is_in_lane, objection, too_many, twin_of
+from parachuted.tools.checkin import (
+    CheckinResult,
+    acts_of,
+    is_in_lane,
+    objection,
+    too_many,
+    twin_of,
+)
 from tests.tools.desk import GARDENER
 
 TEXTS = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from("123456"))
 
 
 def done(held: dict[str, str], found: dict[str, str]) -> dict[str, str]:
-    """What the vault holds when the acts are made in their order, each on what it says it was decided on."""
+    """What the vault holds when the acts are made in their order, each on what it says it was
+    decided on.
+    """
     vault = dict(held)
     for act in acts_of(held, found, lambda _path: True):
         if act.kind == "create":
@@ -39,7 +48,10 @@ def test_nothing_is_done_where_nothing_was_done(held: dict[str, str]):
 
 
 def test_what_may_only_not_have_been_seen_is_not_deleted():
-    assert acts_of({"a/x.md": "1", "b.md": "2"}, {}, lambda path: not path.startswith("a/"))[0].path == "b.md"
+    assert (
+        acts_of({"a/x.md": "1", "b.md": "2"}, {}, lambda path: not path.startswith("a/"))[0].path
+        == "b.md"
+    )
 
 
 def test_a_file_with_the_one_content_that_went_has_moved():
@@ -48,7 +60,9 @@ def test_a_file_with_the_one_content_that_went_has_moved():
 
 
 def test_of_copies_nobody_says_which_moved():
-    assert [act.kind for act in acts_of({"a.md": "1"}, {"b.md": "1", "c.md": "1"}, lambda _path: True)] == ["delete", "create", "create"]
+    assert [
+        act.kind for act in acts_of({"a.md": "1"}, {"b.md": "1", "c.md": "1"}, lambda _path: True)
+    ] == ["delete", "create", "create"]
 
 
 @pytest.mark.parametrize(
@@ -58,10 +72,16 @@ def test_of_copies_nobody_says_which_moved():
         ({}, {f"{number}": f"{number}" for number in range(200)}, []),
         ({f"{number}": f"{number}" for number in range(40)}, {"0": "0"}, ["delete"]),
         ({f"{number}": f"{number}" for number in range(20)}, {}, []),
-        ({f"{number}": f"{number}" for number in range(300)}, {f"{number}": f"{number}" for number in range(199)}, ["delete"]),
+        (
+            {f"{number}": f"{number}" for number in range(300)},
+            {f"{number}": f"{number}" for number in range(199)},
+            ["delete"],
+        ),
     ],
 )
-def test_a_tree_that_was_unpacked_or_swept_away_is_not_taken_for_notes(held: dict[str, str], found: dict[str, str], kinds: list[str]):
+def test_a_tree_that_was_unpacked_or_swept_away_is_not_taken_for_notes(
+    held: dict[str, str], found: dict[str, str], kinds: list[str]
+):
     assert list(too_many(acts_of(held, found, lambda _path: True), len(held))) == kinds
 
 

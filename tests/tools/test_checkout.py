@@ -35,7 +35,10 @@ async def test_what_the_grant_reads_is_copied_and_nothing_else(desk: Desk):
     desk.save("Projects/.env", "secret")
     filled = await desk.open(reads=paths("Projects/**", "Modules/**", ".parachute/**"))
 
-    assert desk.texts(desk.work) == {"Projects/garden.md": "# Garden\n", "Projects/roof.md": desk.texts()["Projects/roof.md"]}
+    assert desk.texts(desk.work) == {
+        "Projects/garden.md": "# Garden\n",
+        "Projects/roof.md": desk.texts()["Projects/roof.md"],
+    }
     assert (filled.files, filled.left_out) == (2, ())
 
 
@@ -53,12 +56,16 @@ async def test_strangers_texts_are_left_out_and_told(desk: Desk):
     desk.origins.wrote("Projects/told.md", digest_of(b"Of a tainted run"), "bot")
     filled = await desk.open()
 
-    assert [(path, why.partition(",")[0]) for path, why in filled.left_out] == [("(3 files)", "text of strangers")]
+    assert [(path, why.partition(",")[0]) for path, why in filled.left_out] == [
+        ("(3 files)", "text of strangers")
+    ]
     assert "Inbox/mail.md" not in desk.texts(desk.work)
     assert "Projects/clip.md" not in desk.texts(desk.work)
 
 
-async def test_a_link_in_the_vault_is_not_followed_even_when_it_takes_a_known_notes_place(desk: Desk):
+async def test_a_link_in_the_vault_is_not_followed_even_when_it_takes_a_known_notes_place(
+    desk: Desk,
+):
     (desk.folder / "secret.md").write_text("secret")
     (desk.vault / "Projects/garden.md").unlink()
     (desk.vault / "Projects/garden.md").symlink_to(desk.folder / "secret.md")
@@ -69,7 +76,9 @@ async def test_a_link_in_the_vault_is_not_followed_even_when_it_takes_a_known_no
     assert sorted(desk.texts(desk.work)) == ["Daily/monday.md", "Projects/roof.md"]
 
 
-async def test_more_than_a_container_is_given_is_refused_in_words(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+async def test_more_than_a_container_is_given_is_refused_in_words(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(checkouts, "MOST_FILES", 3)
     with pytest.raises(ActRefusedError, match=r"gardener is granted 4 files .* narrow its paths"):
         await desk.open()
@@ -105,7 +114,9 @@ async def test_what_a_shell_did_is_in_the_vault_as_that_run_by_the_one_writer(de
         ("Projects/new/leak.md", "Create"),
         ("Projects/roof.md", "ReplaceAll"),
     }
-    assert {(write.author.by, write.author.causes) for write in writes} == {("module:gardener", ("c1",))}
+    assert {(write.author.by, write.author.causes) for write in writes} == {
+        ("module:gardener", ("c1",))
+    }
 
 
 async def test_nothing_is_written_twice(desk: Desk):
@@ -167,7 +178,10 @@ async def test_letter_case_alone_can_be_renamed_but_no_twin_is_made(desk: Desk):
     desk.shell("projects/new.md", "twin of a folder")
     checked = await desk.check_in()
 
-    assert [path for path in desk.texts() if path.casefold().startswith("projects")] == ["Projects/Roof.md", "Projects/garden.md"]
+    assert [path for path in desk.texts() if path.casefold().startswith("projects")] == [
+        "Projects/Roof.md",
+        "Projects/garden.md",
+    ]
     assert [path for path, _ in checked.refused] == ["Projects/GARDEN.md", "projects/new.md"]
     assert not (desk.work / "Projects/GARDEN.md").exists()
 
@@ -182,11 +196,15 @@ async def test_what_is_not_its_own_to_write_is_put_back_and_told(desk: Desk):
     assert desk.texts() == desk.texts(desk.work)
     assert desk.texts()["Library/book.md"] == "# Book\n"
     assert "Daily/monday.md" in desk.texts()
-    assert dict(checked.refused) == dict.fromkeys(["Library/book.md", "Library/monday.md", "Library/new.md"], "gardener may not write it")
+    assert dict(checked.refused) == dict.fromkeys(
+        ["Library/book.md", "Library/monday.md", "Library/new.md"], "gardener may not write it"
+    )
     assert "Not written: Library/book.md: gardener may not write it" in checked.words()
 
 
-@pytest.mark.parametrize("path", ["Modules/m/module.py", "modules/m/x.py", "Suggestions/x.md", ".agents/AGENTS.md"])
+@pytest.mark.parametrize(
+    "path", ["Modules/m/module.py", "modules/m/x.py", "Suggestions/x.md", ".agents/AGENTS.md"]
+)
 async def test_no_grant_writes_what_decides_over_programs_or_people(desk: Desk, path: str):
     desk.save(".agents/AGENTS.md", "old")
     await desk.open(writes=paths("**"))
@@ -198,7 +216,14 @@ async def test_no_grant_writes_what_decides_over_programs_or_people(desk: Desk, 
 
 
 @pytest.mark.parametrize(
-    "path", [".claude/settings.json", ".mcp.json", ".git/hooks/pre-commit", "Projects/.parachute/x", ".parachute/keys"]
+    "path",
+    [
+        ".claude/settings.json",
+        ".mcp.json",
+        ".git/hooks/pre-commit",
+        "Projects/.parachute/x",
+        ".parachute/keys",
+    ],
 )
 async def test_what_begins_with_a_dot_stays_in_the_container(desk: Desk, path: str):
     await desk.open(writes=paths("**"))
@@ -217,18 +242,26 @@ async def test_what_a_person_wrote_meanwhile_is_merged_and_the_copy_has_both(des
     checked = await desk.check_in()
 
     both = "# Roof\n\nONE\n\ntwo\n\nthree\n\nFOUR\n"
-    assert (desk.texts()["Projects/roof.md"], desk.texts(desk.work)["Projects/roof.md"]) == (both, both)
+    assert (desk.texts()["Projects/roof.md"], desk.texts(desk.work)["Projects/roof.md"]) == (
+        both,
+        both,
+    )
     assert checked.merged == ("Projects/roof.md",)
     assert (await desk.check_in()).written == ()
 
 
-async def test_where_both_changed_the_same_line_the_persons_stands_and_the_agent_is_told_both(desk: Desk):
+async def test_where_both_changed_the_same_line_the_persons_stands_and_the_agent_is_told_both(
+    desk: Desk,
+):
     await desk.open()
     desk.shell("Projects/garden.md", "# Hers\n")
     desk.save("Projects/garden.md", "# His\n")
     checked = await desk.check_in()
 
-    assert (desk.texts()["Projects/garden.md"], desk.texts(desk.work)["Projects/garden.md"]) == ("# His\n", "# His\n")
+    assert (desk.texts()["Projects/garden.md"], desk.texts(desk.work)["Projects/garden.md"]) == (
+        "# His\n",
+        "# His\n",
+    )
     assert "+# Hers" in checked.words()
     assert "+# His" in checked.words()
 
@@ -289,7 +322,10 @@ async def test_what_the_agent_wrote_while_its_last_text_was_merged_is_merged_nex
     await desk.check_in()
 
     both = "# Roof\n\nONE\n\ntwo\n\nTHREE\n\nFOUR\n"
-    assert (desk.texts()["Projects/roof.md"], desk.texts(desk.work)["Projects/roof.md"]) == (both, both)
+    assert (desk.texts()["Projects/roof.md"], desk.texts(desk.work)["Projects/roof.md"]) == (
+        both,
+        both,
+    )
 
 
 async def test_nobody_makes_a_note_watch_what_its_agent_may_not_read(desk: Desk):
@@ -357,8 +393,10 @@ async def test_a_run_that_read_strangers_writes_its_lane_and_proposes_the_rest(d
 
     assert [written.path for written in checked.written] == ["Daily/monday.md"]
     assert [(change.action, change.path, change.data) for change in desk.suggested] == [
-        ("create", "Projects/yard.md", b"# Garden\n"), ("delete", "Projects/garden.md", None), ("update", "Projects/roof.md", b"x\n"),
-    ]  # fmt: skip
+        ("create", "Projects/yard.md", b"# Garden\n"),
+        ("delete", "Projects/garden.md", None),
+        ("update", "Projects/roof.md", b"x\n"),
+    ]
     assert [path for path, _ in checked.refused] == ["Library/book.md"]
     assert desk.texts() == desk.texts(desk.work)
     assert "s1, s2, s3" in checked.words()
@@ -412,11 +450,17 @@ async def test_what_changed_in_the_vault_is_brought_in_but_for_what_the_agent_ch
     (desk.vault / "Library/book.md").unlink()
     desk.look()
 
-    assert sorted(await desk.checkout.refresh()) == ["Library/book.md", "Projects/more.md", "Projects/roof.md"]
+    assert sorted(await desk.checkout.refresh()) == [
+        "Library/book.md",
+        "Projects/more.md",
+        "Projects/roof.md",
+    ]
     assert desk.texts(desk.work) == {
-        "Daily/monday.md": "# Monday\n", "Projects/garden.md": "# Mine\n", "Projects/more.md": "# More\n",
+        "Daily/monday.md": "# Monday\n",
+        "Projects/garden.md": "# Mine\n",
+        "Projects/more.md": "# More\n",
         "Projects/roof.md": "# New roof\n",
-    }  # fmt: skip
+    }
     assert await desk.checkout.refresh() == ()
 
 

@@ -1,4 +1,6 @@
-"""Check-in interrupted and abused: each file of the vault is old or new whatever happens, and nothing outside the grant is touched."""
+"""Check-in interrupted and abused: each file of the vault is old or new whatever happens, and
+nothing outside the grant is touched.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,65 @@ from tests.tools.desk import Desk, at_desk
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = st.sampled_from(
-    ["a.md", "A.md", "roof.md", "garden.md", "monday.md", "x",
-     ".git", ".mcp.json", "Modules", "Suggestions", "Daily", "Projects", "new\n.md",
-     "\u202egpj.md", "caf\u00e9.md", "cafe\u0301.md", "x" * 255, "-rf", "~", "a.tmp", ".agents", "\udcff.md", "CON", "*.md", "{x}.md"]
-)  # fmt: skip
+    [
+        "a.md",
+        "A.md",
+        "roof.md",
+        "garden.md",
+        "monday.md",
+        "x",
+        ".git",
+        ".mcp.json",
+        "Modules",
+        "Suggestions",
+        "Daily",
+        "Projects",
+        "new\n.md",
+        "\u202egpj.md",
+        "caf\u00e9.md",
+        "cafe\u0301.md",
+        "x" * 255,
+        "-rf",
+        "~",
+        "a.tmp",
+        ".agents",
+        "\udcff.md",
+        "CON",
+        "*.md",
+        "{x}.md",
+    ]
+)
 WHERE = st.lists(NAMES, min_size=1, max_size=2).map("/".join)
 FOLDERS = st.sampled_from(
-    ["Projects/", "Daily/", "Library/", "", "Projects/", "Daily/", "Library/", "Modules/", "Suggestions/", ".claude/"]
+    [
+        "Projects/",
+        "Daily/",
+        "Library/",
+        "",
+        "Projects/",
+        "Daily/",
+        "Library/",
+        "Modules/",
+        "Suggestions/",
+        ".claude/",
+    ]
 )
 ACTS = st.lists(
     st.tuples(
-        st.sampled_from(["write", "write", "write", "link", "hardlink", "fifo", "folder", "remove", "rename", "swap"]),
+        st.sampled_from(
+            [
+                "write",
+                "write",
+                "write",
+                "link",
+                "hardlink",
+                "fifo",
+                "folder",
+                "remove",
+                "rename",
+                "swap",
+            ]
+        ),
         st.tuples(FOLDERS, WHERE).map("".join),
         st.tuples(FOLDERS, WHERE).map("".join),
     ),
@@ -40,7 +90,9 @@ ACTS = st.lists(
 )
 
 
-def test_a_daemon_killed_at_any_moment_of_a_check_in_leaves_each_file_old_or_new(tmp_path: Path, torture):
+def test_a_daemon_killed_at_any_moment_of_a_check_in_leaves_each_file_old_or_new(
+    tmp_path: Path, torture
+):
     seed = time.time_ns() % (1 << 30)
     chance, turn = random.Random(seed), 0  # noqa: S311  when to kill is no secret
     desk = Desk(folder=tmp_path)
@@ -67,8 +119,11 @@ def test_a_daemon_killed_at_any_moment_of_a_check_in_leaves_each_file_old_or_new
 
 def _killed_after(seconds: float, folder: Path, turn: int) -> None:
     worker = subprocess.Popen(
-        [sys.executable, "-m", "tests.tools.checkin_killed", str(folder), str(turn)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )  # fmt: skip
+        [sys.executable, "-m", "tests.tools.checkin_killed", str(folder), str(turn)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert worker.stdout is not None
         assert worker.stdout.readline() == "ready\n"
@@ -78,9 +133,13 @@ def _killed_after(seconds: float, folder: Path, turn: int) -> None:
         worker.communicate()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(acts=ACTS, is_tainted=st.booleans())
-def test_whatever_an_agents_programs_do_to_its_copy_nothing_outside_its_grant_changes(tmp_path_factory, acts, is_tainted):
+def test_whatever_an_agents_programs_do_to_its_copy_nothing_outside_its_grant_changes(
+    tmp_path_factory, acts, is_tainted
+):
     async def story(desk: Desk) -> None:
         before = desk.texts()
         await desk.open()
@@ -119,18 +178,24 @@ def do(desk: Desk, kind: str, one: str, other: str) -> None:
         "hardlink": lambda: os.link(desk.work / "Library/book.md", place),
         "fifo": lambda: os.mkfifo(place),
         "folder": place.mkdir,
-        "remove": lambda: shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink(),
+        "remove": lambda: (
+            shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
+        ),
         "rename": lambda: place.rename(to),
         "swap": lambda: (shutil.rmtree(place), place.symlink_to(desk.folder)),
     }
     with contextlib.suppress(OSError, ValueError):
-        if all(path.parent.resolve().is_relative_to(desk.work) for path in (place, to)):  # in a container, links lead nowhere else
+        if all(
+            path.parent.resolve().is_relative_to(desk.work) for path in (place, to)
+        ):  # in a container, links lead nowhere else
             for path in (place, to):
                 path.parent.mkdir(parents=True, exist_ok=True)
             acts[kind]()
 
 
 def write(place: Path, words: str) -> None:
-    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    descriptor = os.open(
+        place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600
+    )
     os.write(descriptor, words.encode())
     os.close(descriptor)

@@ -1,4 +1,6 @@
-"""A copy in a real container: what a hostile program does there while it is checked in reaches no file that is not its own."""
+"""A copy in a real container: what a hostile program does there while it is checked in reaches no
+file that is not its own.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ wait
 echo last > Daily/turn.md
 chmod -R a-rwx Library Modules 2>/dev/null
 echo done
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 async def test_a_program_that_swaps_links_and_folders_during_check_ins_reaches_nothing_but_its_own(
     sandboxes: Sandboxes, desk: Desk
-):  # fmt: skip
+):
     before = {path: text for path, text in desk.texts().items() if path.startswith("Library/")}
     async with asyncio.timeout(DEADLINE_S), sandboxes.prepare() as slot:
         desk.work = slot.work
@@ -59,7 +61,11 @@ async def test_a_program_that_swaps_links_and_folders_during_check_ins_reaches_n
                 while not said.done():
                     await desk.check_in()
                     await asyncio.sleep(0)
-            assert (said.result(), container.problem, await container.wait()) == (b"done\n", None, 0)
+            assert (said.result(), container.problem, await container.wait()) == (
+                b"done\n",
+                None,
+                0,
+            )
         await desk.check_in()
         after = desk.texts()
         again = await desk.check_in()
@@ -75,14 +81,19 @@ async def test_a_program_that_swaps_links_and_folders_during_check_ins_reaches_n
     assert not [path for path in desk.vault.rglob("*") if path.is_symlink() or path.is_fifo()]
 
 
-async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_nobody_in_particular(sandboxes: Sandboxes, desk: Desk):
+async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_nobody_in_particular(
+    sandboxes: Sandboxes, desk: Desk
+):
     (desk.folder / "user/Work").mkdir(parents=True)
     (desk.folder / "user/Work/a.txt").write_text("from outside\n")
     async with asyncio.timeout(DEADLINE_S), sandboxes.prepare() as slot:
         desk.work, desk.outside = slot.work, slot.outside
         desk.checkout = copy_of(desk, slot.work, uid=sandboxes.user[0], outside=("~/Work",))
         filled = await desk.checkout.fill()
-        line = "cat /outside/1/a.txt; echo x > /outside/1/b.txt; sed -i s/Garden/Yard/ /vault/Projects/garden.md; ls -A /vault"
+        line = (
+            "cat /outside/1/a.txt; echo x > /outside/1/b.txt; sed -i s/Garden/Yard/ "
+            "/vault/Projects/garden.md; ls -A /vault"
+        )
         async with sandboxes.open(spec_of(slot, "sh", "-c", line)) as container:
             await container.end_input()
             told = (await container.stdout.read()).decode()
@@ -97,7 +108,18 @@ async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_nobody_in_
 
 def copy_of(desk: Desk, work: Path, *, uid: int, outside: tuple[str, ...] = ()) -> Checkout:
     return Checkout(
-        root=desk.root, store=desk.store, index=desk.index, objects=desk.objects, grant=replace(desk.grant, outside=outside),
-        author=Author(by="gardener", run="r1"), origins=desk.origins, taint=desk.taint, folder=work, suggest=desk.suggest,
-        notice=desk.notice, uid=uid, outside=desk.outside, user_home=desk.folder / "user",
-    )  # fmt: skip
+        root=desk.root,
+        store=desk.store,
+        index=desk.index,
+        objects=desk.objects,
+        grant=replace(desk.grant, outside=outside),
+        author=Author(by="gardener", run="r1"),
+        origins=desk.origins,
+        taint=desk.taint,
+        folder=work,
+        suggest=desk.suggest,
+        notice=desk.notice,
+        uid=uid,
+        outside=desk.outside,
+        user_home=desk.folder / "user",
+    )

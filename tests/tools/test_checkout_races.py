@@ -1,5 +1,6 @@
-"""Races: whoever swaps files and folders for links while they are copied, checked in and put back, an agent in its copy, a program in the
-vault or one beside it, has no byte of another file read and none written.
+"""Races: whoever swaps files and folders for links while they are copied, checked in and put back,
+an agent in its copy, a program in the vault or one beside it, has no byte of another file read and
+none written.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from tests.tools.desk import Desk, at_desk
 SECRET = "CANARY-OF-ANOTHER-FILE"  # noqa: S105  what nobody else may see
 ROUNDS = 10_000
 SLICE = 80
-# Swaps two ways: the thing for a link to another, by one rename, and a folder for a link, so that all moments are met.
+# Swaps two ways: the thing for a link to another, by one rename, and a folder for a link, so that
+# all moments are met.
 SWAPPER = """
 import os, sys
 counter = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
@@ -48,7 +50,9 @@ while True:
 
 @contextlib.contextmanager
 def swapping(counter: Path, *places: tuple[Path, Path]) -> Iterator[None]:
-    """A program that swaps each of these places for a link to its target, over and over; `counter` tells how often."""
+    """A program that swaps each of these places for a link to its target, over and over; `counter`
+    tells how often.
+    """
     words = [str(counter), *(str(part) for place in places for part in place)]
     process = subprocess.Popen([sys.executable, "-S", "-c", SWAPPER, *words])
     try:
@@ -68,17 +72,26 @@ def secrets_beside(folder: Path) -> Path:
 
 
 def all_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
-async def test_links_swapped_in_by_an_agent_in_its_copy_lead_no_check_in_anywhere(tmp_path: Path, torture):
+async def test_links_swapped_in_by_an_agent_in_its_copy_lead_no_check_in_anywhere(
+    tmp_path: Path, torture
+):
     rounds = (ROUNDS if torture else SLICE) // 2
     with at_desk(tmp_path / "desk") as desk:
         beside = secrets_beside(tmp_path)
         desk.save("Hidden/garden.md", f"# {SECRET}\n")
         await desk.open(reads=NOT_HIDDEN)
         before, notes = all_of(beside), desk.texts()
-        swaps = [(desk.work / "Projects", beside), (desk.work / "Daily/monday.md", beside / "monday.md")]
+        swaps = [
+            (desk.work / "Projects", beside),
+            (desk.work / "Daily/monday.md", beside / "monday.md"),
+        ]
         with swapping(tmp_path / "swaps", *swaps, (desk.work / "Library", desk.vault / "Hidden")):
             for number in range(rounds):
                 with contextlib.suppress(OSError):
@@ -91,12 +104,20 @@ async def test_links_swapped_in_by_an_agent_in_its_copy_lead_no_check_in_anywher
         assert all_of(beside) == before
         held_nowhere(desk)
         after = desk.texts()
-        assert {path for path in after if path.startswith(("Library/", "Hidden/"))} == {"Library/book.md", "Hidden/garden.md"}
+        assert {path for path in after if path.startswith(("Library/", "Hidden/"))} == {
+            "Library/book.md",
+            "Hidden/garden.md",
+        }
         assert after["Library/book.md"] == notes["Library/book.md"]
-        print(f"{rounds} check-ins against {swaps_of(tmp_path)} swaps by an agent: 0 bytes leaked, 0 written outside")  # noqa: T201  a figure
+        print(  # noqa: T201  a figure
+            f"{rounds} check-ins against {swaps_of(tmp_path)} swaps by an agent: 0 bytes leaked, "
+            "0 written outside"
+        )
 
 
-async def test_links_swapped_into_the_vault_by_a_program_lead_no_copy_and_no_write_anywhere(tmp_path: Path, torture):
+async def test_links_swapped_into_the_vault_by_a_program_lead_no_copy_and_no_write_anywhere(
+    tmp_path: Path, torture
+):
     rounds = (ROUNDS if torture else SLICE) // 4
     with at_desk(tmp_path / "desk") as desk:
         beside = secrets_beside(tmp_path)
@@ -104,7 +125,9 @@ async def test_links_swapped_into_the_vault_by_a_program_lead_no_copy_and_no_wri
         desk.save("Hidden/roof.md", f"# {SECRET}\n")
         before, hidden = all_of(beside), all_of(desk.vault / "Hidden")
         swaps = [(desk.vault / "Projects", desk.vault / "Hidden"), (desk.vault / "Daily", beside)]
-        with swapping(tmp_path / "swaps", *swaps, (desk.vault / "Library/book.md", beside / "roof.md")):
+        with swapping(
+            tmp_path / "swaps", *swaps, (desk.vault / "Library/book.md", beside / "roof.md")
+        ):
             for number in range(rounds):
                 await desk.open(reads=NOT_HIDDEN)
                 desk.shell("Projects/garden.md", f"# Garden {number}\n")
@@ -116,7 +139,10 @@ async def test_links_swapped_into_the_vault_by_a_program_lead_no_copy_and_no_wri
         assert all_of(beside) == before
         assert all_of(desk.vault / "Hidden") == hidden
         assert list(desk.work.iterdir()) == []
-        print(f"{rounds} copies and check-ins against {swaps_of(tmp_path)} swaps in the vault: 0 bytes leaked, 0 written outside")  # noqa: T201  a figure
+        print(  # noqa: T201  a figure
+            f"{rounds} copies and check-ins against {swaps_of(tmp_path)} swaps in the vault: 0 "
+            "bytes leaked, 0 written outside"
+        )
 
 
 def test_links_swapped_in_beside_the_vault_lead_no_copy_to_what_is_hidden(tmp_path: Path, torture):
@@ -131,20 +157,34 @@ def test_links_swapped_in_beside_the_vault_lead_no_copy_to_what_is_hidden(tmp_pa
     (user / "beside").rename(shut)
     into = tmp_path / "into"
     copied = 0
-    swaps = [(user / "Work/client", shut), (user / "Work/client/deep", shut / "deep"), (user / "Work/one.txt", shut / "a.txt")]
+    swaps = [
+        (user / "Work/client", shut),
+        (user / "Work/client/deep", shut / "deep"),
+        (user / "Work/one.txt", shut / "a.txt"),
+    ]
     with swapping(tmp_path / "swaps", *swaps):
         for _ in range(rounds):
             into.mkdir()
-            outside = copy_outside(("~/Work/client", "~/Work/one.txt", "~/Work"), into, uid=None, user_home=user, never=())
+            outside = copy_outside(
+                ("~/Work/client", "~/Work/one.txt", "~/Work"),
+                into,
+                uid=None,
+                user_home=user,
+                never=(),
+            )
             assert SECRET.encode() not in b"".join(all_of(into).values()), outside
             copied += bool(outside.copied)
             shutil.rmtree(into)
     assert copied
     assert set(all_of(shut).values()) == {SECRET.encode()}
-    print(f"{rounds} copies from beside the vault against {swaps_of(tmp_path)} swaps: 0 bytes leaked")  # noqa: T201  a figure
+    print(  # noqa: T201  a figure
+        f"{rounds} copies from beside the vault against {swaps_of(tmp_path)} swaps: 0 bytes leaked"
+    )
 
 
-NOT_HIDDEN = AccessGrant(alternatives=((tuple(map(PathGlob, ("Projects/**", "Daily/**", "Library/**"))),),))
+NOT_HIDDEN = AccessGrant(
+    alternatives=((tuple(map(PathGlob, ("Projects/**", "Daily/**", "Library/**"))),),)
+)
 
 
 def swaps_of(folder: Path) -> int:
@@ -159,4 +199,6 @@ def held_nowhere(desk: Desk) -> None:
         **desk.texts(),
         **{f"work/{path}": text for path, text in desk.texts(desk.work).items()},
     }
-    assert [path for path, text in texts.items() if SECRET in text and not path.startswith("Hidden/")] == []
+    assert [
+        path for path, text in texts.items() if SECRET in text and not path.startswith("Hidden/")
+    ] == []

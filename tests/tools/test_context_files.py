@@ -1,4 +1,6 @@
-"""Context files: the tools do what they say within their grant, and refuse everything else in words."""
+"""Context files: the tools do what they say within their grant, and refuse everything else in
+words.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ async def test_a_large_file_is_read_in_part_and_says_so(bench: Bench):
 
 
 async def test_a_section_is_replaced_and_nothing_else(bench: Bench):
-    answer = await bench.call("update_context", file_path=G, section="Facts", content="- peas\n- beans")
+    answer = await bench.call(
+        "update_context", file_path=G, section="Facts", content="- peas\n- beans"
+    )
 
     assert (answer.text, answer.is_error) == (f"Facts of {G} is written.", False)
     assert bench.text(G) == OWN.replace("- beans\n", "- peas\n- beans\n")
@@ -65,7 +69,9 @@ async def test_a_section_is_replaced_and_nothing_else(bench: Bench):
 
 
 @pytest.mark.parametrize("section", ["history", " History ", "## History", "Garden > History"])
-async def test_history_grows_by_a_stamped_piece_whatever_it_is_called_by(bench: Bench, section: str):
+async def test_history_grows_by_a_stamped_piece_whatever_it_is_called_by(
+    bench: Bench, section: str
+):
     await bench.call("update_context", file_path=G, section=section, content="- sown\n")
 
     added = "- 2025-12-31: begun\n\n<!-- Added by curator on 2026-01-05 12:00 UTC -->\n- sown\n"
@@ -83,7 +89,9 @@ async def test_a_section_that_holds_the_history_is_not_replaced(bench: Bench, se
 
 @pytest.mark.parametrize("content", ["", "  \n\n"])
 async def test_nothing_cannot_be_added_to_the_history(bench: Bench, content: str):
-    assert (await bench.call("update_context", file_path=G, section="History", content=content)).is_error
+    assert (
+        await bench.call("update_context", file_path=G, section="History", content=content)
+    ).is_error
     assert bench.text(G) == OWN
 
 
@@ -118,7 +126,9 @@ async def test_writing_what_stands_there_writes_nothing(bench: Bench):
 
 
 async def test_line_ends_of_another_system_are_those_of_the_note(bench: Bench):
-    await bench.call("update_context", file_path=G, section="Facts", content="- peas\r\n- beans\r\n")
+    await bench.call(
+        "update_context", file_path=G, section="Facts", content="- peas\r\n- beans\r\n"
+    )
 
     assert bench.text(G) == OWN.replace("- beans\n", "- peas\n- beans\n")
 
@@ -152,7 +162,9 @@ async def test_the_same_section_changed_meanwhile_has_to_be_read_again(bench: Be
         assert "a person changed this section meanwhile" in answer.text
     await bench.call("read_context", file_path=G)
 
-    assert not (await bench.call("update_context", file_path=G, section="Facts", content="- peas")).is_error
+    assert not (
+        await bench.call("update_context", file_path=G, section="Facts", content="- peas")
+    ).is_error
     assert "- peas" in bench.text(G)
 
 
@@ -160,15 +172,24 @@ async def test_what_was_merged_in_has_not_been_read(bench: Bench):
     """After its own merged write an agent still does not know what the person wrote elsewhere."""
     await bench.call("read_context", file_path=G)
     bench.save(G, OWN.replace("- sow", "- harvest"))
-    assert not (await bench.call("update_context", file_path=G, section="Facts", content="- peas")).is_error
+    assert not (
+        await bench.call("update_context", file_path=G, section="Facts", content="- peas")
+    ).is_error
 
-    assert (await bench.call("update_context", file_path=G, section="This week", content="- rest")).is_error
+    assert (
+        await bench.call("update_context", file_path=G, section="This week", content="- rest")
+    ).is_error
     assert "- harvest" in bench.text(G)
 
 
 async def test_several_writes_follow_one_another(bench: Bench):
     await bench.call("read_context", file_path=G)
-    await asyncio.gather(*(bench.call("update_context", file_path=G, section="Facts", content=f"- {number}") for number in range(5)))
+    await asyncio.gather(
+        *(
+            bench.call("update_context", file_path=G, section="Facts", content=f"- {number}")
+            for number in range(5)
+        )
+    )
     await bench.call("update_context", file_path=G, section="History", content="- done")
 
     assert len(bench.history.writes_by("r1")) == 6
@@ -223,7 +244,9 @@ async def test_only_the_own_note_can_be_written(bench: Bench, path: str):
     assert bench.digest() == before
 
 
-@pytest.mark.parametrize("path", ["other.md", "/etc/passwd", "../outside.md", "a/../a/AGENTS.md", "", "a", "\udcff", "*"])
+@pytest.mark.parametrize(
+    "path", ["other.md", "/etc/passwd", "../outside.md", "a/../a/AGENTS.md", "", "a", "\udcff", "*"]
+)
 async def test_only_granted_files_can_be_read(bench: Bench, path: str):
     bench.save("other.md", "secret")
     answer = await bench.call("read_context", file_path=path)
@@ -233,7 +256,10 @@ async def test_only_granted_files_can_be_read(bench: Bench, path: str):
 
 
 @pytest.mark.parametrize("outside", [True, False])
-async def test_a_link_in_the_place_of_a_granted_file_is_followed_nowhere(bench: Bench, outside: bool):  # noqa: FBT001
+async def test_a_link_in_the_place_of_a_granted_file_is_followed_nowhere(
+    bench: Bench,
+    outside: bool,  # noqa: FBT001
+):
     target = bench.folder / "outside.md" if outside else bench.vault / "other.md"
     target.write_text("secret\n\n## Facts\n\n- secret\n")
     for path in (G, "a/AGENTS.md"):
@@ -281,7 +307,9 @@ async def test_content_that_would_break_the_note_is_refused(bench: Bench, conten
 
 
 async def test_ten_megabytes_are_refused_in_words(bench: Bench):
-    answer = await bench.call("update_context", file_path=G, section="Facts", content="x" * 10_000_000)
+    answer = await bench.call(
+        "update_context", file_path=G, section="Facts", content="x" * 10_000_000
+    )
 
     assert answer.is_error
     assert len(answer.text) < 1000
@@ -302,7 +330,9 @@ async def test_a_note_whose_name_is_no_unicode_is_granted_by_the_name_that_is_sh
     bench.grant(name)
 
     assert json.loads((await bench.call("list_context_files")).text)[0]["path"] == "g/\\xff.md"
-    assert not (await bench.call("update_context", file_path="g/\\xff.md", section="Facts", content="- y")).is_error
+    assert not (
+        await bench.call("update_context", file_path="g/\\xff.md", section="Facts", content="- y")
+    ).is_error
     assert (bench.vault / name).read_bytes() == b"# Odd\n\n## Facts\n\n- y\n"
 
 
@@ -314,9 +344,16 @@ VALUES = st.recursive(
 NAMES = st.sampled_from(["file_path", "section", "content", "reason", "other"])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(["list_context_files", "read_context", "update_context", "no_change", "bash"]), st.dictionaries(NAMES, VALUES))
-async def test_whatever_is_sent_an_answer_comes_and_no_other_file_is_touched(bench: Bench, tool: str, arguments: dict[str, object]):
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.sampled_from(["list_context_files", "read_context", "update_context", "no_change", "bash"]),
+    st.dictionaries(NAMES, VALUES),
+)
+async def test_whatever_is_sent_an_answer_comes_and_no_other_file_is_touched(
+    bench: Bench, tool: str, arguments: dict[str, object]
+):
     bench.save(G, OWN)
     before = bench.digest()
     answer = await bench.call(tool, **arguments)
@@ -329,9 +366,15 @@ async def test_whatever_is_sent_an_answer_comes_and_no_other_file_is_touched(ben
 SECTION_TEXTS = st.text(alphabet=st.sampled_from("#`~<!->=*_ \n\tab[]|:1."), max_size=40)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(["Facts", "Current Focus", "This week", "History", "Watching"]), SECTION_TEXTS)
-async def test_no_text_makes_history_shorter_or_moves_a_heading(bench: Bench, section: str, content: str):
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.sampled_from(["Facts", "Current Focus", "This week", "History", "Watching"]), SECTION_TEXTS
+)
+async def test_no_text_makes_history_shorter_or_moves_a_heading(
+    bench: Bench, section: str, content: str
+):
     bench.save(G, OWN)
     await bench.call("update_context", file_path=G, section=section, content=content)
     note = parse_note(bench.text(G).encode())
@@ -342,7 +385,9 @@ async def test_no_text_makes_history_shorter_or_moves_a_heading(bench: Bench, se
     assert note.values == {"watch": ["a"]}
 
 
-async def test_who_reads_a_strangers_text_is_marked_by_it_and_writes_no_more_trusted_text(stranger: Bench):
+async def test_who_reads_a_strangers_text_is_marked_by_it_and_writes_no_more_trusted_text(
+    stranger: Bench,
+):
     assert not stranger.tools.taint
     await stranger.call("update_context", file_path=G, section="Facts", content="- mine")
     assert origin_of(stranger) == "you"
@@ -367,7 +412,9 @@ async def test_a_write_that_is_refused_leaves_the_note_as_trusted_as_it_was(stra
     stranger.save(G, OWN.replace("- beans", "- peas"))
     stranger.tools.read[G] = digest_of(OWN.encode())
     stranger.objects.put(OWN.encode())
-    assert (await stranger.call("update_context", file_path=G, section="Facts", content="- theirs")).is_error
+    assert (
+        await stranger.call("update_context", file_path=G, section="Facts", content="- theirs")
+    ).is_error
 
     assert origin_of(stranger) == "you"
 
@@ -388,7 +435,9 @@ def origin_of(bench: Bench) -> Origin:
     return bench.tools.origins.of_text(G, (bench.vault / G).read_bytes())
 
 
-async def test_a_list_names_no_file_of_strangers_unless_it_is_asked_to_which_marks_the_run(stranger: Bench):
+async def test_a_list_names_no_file_of_strangers_unless_it_is_asked_to_which_marks_the_run(
+    stranger: Bench,
+):
     listing = (await stranger.call("list_context_files")).text
     assert "mail.md" not in listing
     assert "1 more came from strangers" in listing

@@ -13,7 +13,12 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents import Job, RunResult, Step, call_tool
-from parachuted.errors import AgentFailedError, AgentUnavailableError, HookRefusedError, StorageFailedError
+from parachuted.errors import (
+    AgentFailedError,
+    AgentUnavailableError,
+    HookRefusedError,
+    StorageFailedError,
+)
 from parachuted.testing import Block, ScriptedBackend, say, use
 from parachuted.tools import Curator
 from parachuted.tools import curator as curator_module
@@ -97,7 +102,9 @@ async def test_those_who_watch_the_note_are_woken_before_the_task_is_over(tmp_pa
 
 
 async def test_a_run_leaves_a_document_of_all_it_did(tmp_path: Path):
-    study = await study_with(tmp_path, say("I see."), update(), use("read_context", file_path="secret.md"))
+    study = await study_with(
+        tmp_path, say("I see."), update(), use("read_context", file_path="secret.md")
+    )
     await study.run("w")
     (document,) = study.history.runs()
 
@@ -107,7 +114,9 @@ async def test_a_run_leaves_a_document_of_all_it_did(tmp_path: Path):
         "scripted",
         study.now.isoformat(),
     )
-    assert document["causes"] == [{"id": "c3", "kind": "change", "path": "a.md", "files": 1, "at": study.now.isoformat()}]
+    assert document["causes"] == [
+        {"id": "c3", "kind": "change", "path": "a.md", "files": 1, "at": study.now.isoformat()}
+    ]
     assert [step.get("said") or (step["called"], step["error"]) for step in document["steps"]] == [
         "I see.",
         ("update_context", False),
@@ -166,7 +175,9 @@ async def test_what_changes_during_the_run_is_left_for_the_next(tmp_path: Path):
     assert "-- two\n+- three\n" in study.backend.jobs[1].changes[0].diff
 
 
-async def test_a_persons_edit_of_the_own_note_since_the_run_began_is_not_overwritten(tmp_path: Path):
+async def test_a_persons_edit_of_the_own_note_since_the_run_began_is_not_overwritten(
+    tmp_path: Path,
+):
     study = await study_with(tmp_path)
 
     async def script(_job: Job) -> list[Block]:
@@ -207,7 +218,10 @@ async def test_a_moved_and_a_deleted_note_are_told_as_such(tmp_path: Path):
     await study.save("b", None)
     await study.run("w")
 
-    assert [(change.path, change.kind) for change in study.backend.jobs[0].changes] == [("b.md", "deleted"), ("c.md", "moved")]
+    assert [(change.path, change.kind) for change in study.backend.jobs[0].changes] == [
+        ("b.md", "deleted"),
+        ("c.md", "moved"),
+    ]
     assert study.backend.jobs[0].changes[1].diff == "rename from a.md\nrename to c.md\n"
     assert not study.reviews.has("w.md")
 
@@ -249,7 +263,11 @@ async def test_an_agent_that_is_unavailable_has_the_run_wait(tmp_path: Path):
         await study.run("w")
 
     (document,) = study.history.runs()
-    assert (document["outcome"], document["reason"], document["ended"]) == ("waiting", "no login", None)
+    assert (document["outcome"], document["reason"], document["ended"]) == (
+        "waiting",
+        "no login",
+        None,
+    )
     assert study.reviews.of("w.md") == before
     assert len(study.queue.running()) == 1
 
@@ -285,7 +303,11 @@ async def test_a_run_that_is_tried_again_has_cost_what_all_its_attempts_did(tmp_
 
     (document,) = study.history.runs()
     assert costs == [0.25, 0.5, 0.5]
-    assert [document[name] for name in ("cost_usd", "input_tokens", "output_tokens")] == [1.0, 20, 4]
+    assert [document[name] for name in ("cost_usd", "input_tokens", "output_tokens")] == [
+        1.0,
+        20,
+        4,
+    ]
 
 
 async def test_an_agent_that_is_unavailable_after_it_wrote_is_taken_back_and_waits(tmp_path: Path):
@@ -324,22 +346,38 @@ async def test_a_run_whose_writes_the_disk_refuses_waits_and_is_done_when_the_di
     assert study.text("w") == W.replace("- old", "- new")
 
 
-async def test_a_run_whose_write_a_hook_refuses_has_failed_with_the_hooks_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_run_whose_write_a_hook_refuses_has_failed_with_the_hooks_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def refuse(*_given: object, **_named: object) -> None:
-        raise HookRefusedError("a hook refused the write to w.md, so nothing was written: it is Sunday")
+        raise HookRefusedError(
+            "a hook refused the write to w.md, so nothing was written: it is Sunday"
+        )
 
     study = await study_with(tmp_path, update(), say("I could not write."))
     monkeypatch.setattr(study.parts.store, "edit", refuse)
     outcome = await study.run("w")
 
-    assert (outcome.result, "it is Sunday" in outcome.reason, study.reviews.has("w.md")) == ("failed", True, True)
+    assert (outcome.result, "it is Sunday" in outcome.reason, study.reviews.has("w.md")) == (
+        "failed",
+        True,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
     "error",
-    [RuntimeError("bug"), asyncio.CancelledError(), ExceptionGroup("many", [ValueError()]), StorageFailedError("its own"), TimeoutError()],
+    [
+        RuntimeError("bug"),
+        asyncio.CancelledError(),
+        ExceptionGroup("many", [ValueError()]),
+        StorageFailedError("its own"),
+        TimeoutError(),
+    ],
 )
-async def test_a_backend_that_breaks_has_failed_and_nothing_more(tmp_path: Path, error: BaseException):
+async def test_a_backend_that_breaks_has_failed_and_nothing_more(
+    tmp_path: Path, error: BaseException
+):
     study = await study_with(tmp_path)
     study.curator._backend = raising(error)
     outcome = await study.run("w")
@@ -394,7 +432,9 @@ async def test_a_run_that_is_cancelled_is_left_as_it_stands(tmp_path: Path):
     assert [document["outcome"] for document in study.history.runs()] == ["running"]
 
 
-@pytest.mark.parametrize("error", [StorageFailedError("full"), OSError(errno.EIO, os.strerror(errno.EIO))])
+@pytest.mark.parametrize(
+    "error", [StorageFailedError("full"), OSError(errno.EIO, os.strerror(errno.EIO))]
+)
 async def test_a_disk_that_refuses_the_end_of_a_run_is_waited_for_and_the_agent_not_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ):
@@ -419,12 +459,16 @@ async def test_a_note_that_is_gone_is_told_to_the_agent_and_not_made_again(tmp_p
     assert not (study.vault / "w.md").exists()
 
 
-async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done_anew(tmp_path: Path):
+async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done_anew(
+    tmp_path: Path,
+):
     study = await study_with(tmp_path)
 
     async def half_done(job: Job) -> list[Block]:
         await call_tool(job.tools, "update_context", update().input)
-        assert [(one.agent, one.entry) for one in study.parts.at_work.all()] == [("curator", "bubble")]
+        assert [(one.agent, one.entry) for one in study.parts.at_work.all()] == [
+            ("curator", "bubble")
+        ]
         assert study.text("w") != W
         study.parts.at_work.end("you stopped all agents")
         await asyncio.Event().wait()
@@ -436,7 +480,11 @@ async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done
 
     assert study.text("w") == W
     (document,) = study.history.runs()
-    assert (document["outcome"], document["reason"], document["wrote"]) == ("waiting", "you stopped all agents", [])
+    assert (document["outcome"], document["reason"], document["wrote"]) == (
+        "waiting",
+        "you stopped all agents",
+        [],
+    )
     study.curator = Curator(study.parts, ScriptedBackend([update()]), model=None, limits=LIMITS)
     (task,) = study.queue.running()
     with study.state.batch():
@@ -446,9 +494,13 @@ async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done
     assert study.parts.at_work.all() == []
 
 
-@pytest.mark.parametrize("path", ["Modules/daily/AGENTS.md", ".claude/CLAUDE.md", "Suggestions/x.md"])
+@pytest.mark.parametrize(
+    "path", ["Modules/daily/AGENTS.md", ".claude/CLAUDE.md", "Suggestions/x.md"]
+)
 def test_what_a_curator_may_is_granted_as_any_agents_and_no_control_file_is_written(path: str):
-    grant = curator_module._grant(VaultPath(path), [], [VaultPath("a.md"), VaultPath(".claude/settings.json")])
+    grant = curator_module._grant(
+        VaultPath(path), [], [VaultPath("a.md"), VaultPath(".claude/settings.json")]
+    )
 
     assert (grant.is_writable, grant.watched) == (False, (VaultPath("a.md"),))
     assert curator_module._grant(VaultPath("[odd]*/AGENTS.md"), [], []).is_writable

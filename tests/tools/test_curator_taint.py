@@ -1,4 +1,6 @@
-"""Curators and strangers' texts: who was told of one writes no trusted text, and neither does who goes on with that session."""
+"""Curators and strangers' texts: who was told of one writes no trusted text, and neither does who
+goes on with that session.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def study(tmp_path: Path) -> Study:
     study = Study(folder=tmp_path, backend=ScriptedBackend([update]))
     study.begin_with(a=A, w=W)
     study.origins = Origins(study.state, ["a.md"])
-    parts = replace(study.parts, origins=study.origins, taints=SessionTaints(study.state, study.clock))
+    parts = replace(
+        study.parts, origins=study.origins, taints=SessionTaints(study.state, study.clock)
+    )
     study.curator = Curator(parts, study.backend, model=None, limits=LIMITS)
     return study
 
@@ -58,7 +62,9 @@ async def test_who_goes_on_with_a_session_has_read_all_of_it(study: Study):
     await study.run("w")
     study.origins.trust("w.md", study.index.get("w.md").digest)
     await study.save("c", "# C\n")
-    study.backend._script = [use("update_context", file_path="w.md", section="Facts", content="- newer")]
+    study.backend._script = [
+        use("update_context", file_path="w.md", section="Facts", content="- newer")
+    ]
     await study.run("w")
 
     assert study.backend.jobs[-1].session_id == "scripted-w.md"

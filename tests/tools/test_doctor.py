@@ -13,7 +13,11 @@ from parachuted.vault import History, IndexEntry, ObjectStore, Store, VaultIndex
 
 @pytest.fixture
 def doctor(vault: Path, home: Path):
-    objects, history, index = ObjectStore(home / "objects"), History(home / "history.db"), VaultIndex()
+    objects, history, index = (
+        ObjectStore(home / "objects"),
+        History(home / "history.db"),
+        VaultIndex(),
+    )
     store = Store(VaultRoot(vault), objects, history, lambda: datetime(2026, 1, 1, tzinfo=UTC))
     yield VaultDoctor(store, index), index
     store.close()
@@ -26,7 +30,9 @@ def put(vault: Path, index: VaultIndex, name: str, data: bytes) -> None:
     index.set(name, IndexEntry.of((vault / name).stat(), None))
 
 
-async def test_a_malformed_note_is_listed_with_its_reason_and_a_good_one_is_not(doctor, vault: Path):
+async def test_a_malformed_note_is_listed_with_its_reason_and_a_good_one_is_not(
+    doctor, vault: Path
+):
     check, index = doctor
     put(vault, index, "good.md", b"# Good\n")
     put(vault, index, "bad.md", b"---\na: [1\n---\n# Bad\n")

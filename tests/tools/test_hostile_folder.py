@@ -1,4 +1,6 @@
-"""Hostile folder: what an agent's programs leave behind is read without harm and mended without reaching anything else."""
+"""Hostile folder: what an agent's programs leave behind is read without harm and mended without
+reaching anything else.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def folder(work: Path) -> Iterator[HostileFolder]:
     made.close()
 
 
-def test_things_that_are_no_files_are_told_and_never_waited_for(work: Path, folder: HostileFolder, tmp_path: Path):
+def test_things_that_are_no_files_are_told_and_never_waited_for(
+    work: Path, folder: HostileFolder, tmp_path: Path
+):
     (work / "link.md").symlink_to(tmp_path / "secret")
     (work / "folder").symlink_to(tmp_path)
     os.mkfifo(work / "pipe.md")
@@ -73,7 +77,9 @@ def test_a_file_of_several_names_is_refused(work: Path, folder: HostileFolder):
         folder.read("a.md", 100)
 
 
-def test_a_flood_of_files_ends_the_walk_and_nothing_is_taken_for_gone(work: Path, folder: HostileFolder):
+def test_a_flood_of_files_ends_the_walk_and_nothing_is_taken_for_gone(
+    work: Path, folder: HostileFolder
+):
     for number in range(300):
         (work / f"{number}.md").write_text("")
 
@@ -83,7 +89,9 @@ def test_a_flood_of_files_ends_the_walk_and_nothing_is_taken_for_gone(work: Path
     assert "more than 100 files" in walked.closed[""]
 
 
-def test_folders_as_deep_as_can_be_are_passed_over_and_taken_away(work: Path, folder: HostileFolder):
+def test_folders_as_deep_as_can_be_are_passed_over_and_taken_away(
+    work: Path, folder: HostileFolder
+):
     place = os.open(work, os.O_RDONLY)
     for _ in range(1_000):
         os.mkdir("d", dir_fd=place)
@@ -110,9 +118,9 @@ def test_what_is_put_replaces_whatever_stands_in_its_way_and_nothing_that_a_link
     for path in ("a/secret", "b/deep/x.md", "c.md", "d.md"):
         folder.put(path, b"mine")
 
-    assert {path: (work / path).read_text() for path in ("a/secret", "b/deep/x.md", "c.md", "d.md")} == dict.fromkeys(
-        ("a/secret", "b/deep/x.md", "c.md", "d.md"), "mine"
-    )
+    assert {
+        path: (work / path).read_text() for path in ("a/secret", "b/deep/x.md", "c.md", "d.md")
+    } == dict.fromkeys(("a/secret", "b/deep/x.md", "c.md", "d.md"), "mine")
     assert (tmp_path / "secret").read_text() == "secret"
 
 
@@ -129,7 +137,9 @@ def test_taking_away_follows_no_link(work: Path, folder: HostileFolder, tmp_path
     assert (tmp_path / "secret").exists()
 
 
-def test_links_swapped_in_while_it_works_lead_nowhere(work: Path, folder: HostileFolder, tmp_path: Path, torture):
+def test_links_swapped_in_while_it_works_lead_nowhere(
+    work: Path, folder: HostileFolder, tmp_path: Path, torture
+):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "note.md").write_text("secret")
@@ -140,7 +150,12 @@ def test_links_swapped_in_while_it_works_lead_nowhere(work: Path, folder: Hostil
 
     def swap() -> None:
         while not done.is_set():
-            for one, other in (("real", "x"), ("swapped", "real"), ("real", "swapped"), ("x", "real")):
+            for one, other in (
+                ("real", "x"),
+                ("swapped", "real"),
+                ("real", "swapped"),
+                ("x", "real"),
+            ):
                 with contextlib.suppress(OSError):
                     (work / one).rename(work / other)
 
@@ -171,4 +186,7 @@ def test_a_folder_that_its_owner_shut_is_opened_again(work: Path, folder: Hostil
 
 
 def test_what_is_told_of_a_name_is_bounded_and_printable():
-    assert shown("a\x1b[2J\n" + "x" * 500) == "a\\x1b[2J\\x0a" + "x" * (200 - len("a\\x1b[2J\\x0a")) + "…"
+    assert (
+        shown("a\x1b[2J\n" + "x" * 500)
+        == "a\\x1b[2J\\x0a" + "x" * (200 - len("a\\x1b[2J\\x0a")) + "…"
+    )

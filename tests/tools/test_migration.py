@@ -1,4 +1,6 @@
-"""Migration: old context files become those of folders through a running daemon, and an undo brings them back."""
+"""Migration: old context files become those of folders through a running daemon, and an undo brings
+them back.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def old(vault: Path) -> Path:
 
 
 def texts(vault: Path) -> dict[str, str]:
-    return {path.relative_to(vault).as_posix(): path.read_text("utf-8") for path in vault.rglob("*.md")}
+    return {
+        path.relative_to(vault).as_posix(): path.read_text("utf-8") for path in vault.rglob("*.md")
+    }
 
 
 def everything(_path: str) -> bool:
@@ -44,8 +48,10 @@ async def test_planning_changes_nothing(live: Live, old: Path):
     async with live() as life:
         moves = await life.daemon._migration.plan(everything)
         assert [(move.file.name, move.action) for move in moves] == [
-            ("attic.md", "create"), ("garden-context.md", "create"), ("general-context.md", "append")
-        ]  # fmt: skip
+            ("attic.md", "create"),
+            ("garden-context.md", "create"),
+            ("general-context.md", "append"),
+        ]
         assert life.daemon.history.runs() == []
     assert texts(old) == before
 
@@ -71,7 +77,11 @@ async def test_it_is_one_run_that_an_undo_takes_back_whole(live: Live, old: Path
         run = await migrated(life)
         document = life.daemon.history.run(run)
         assert document is not None
-        assert (document["agent"], document["outcome"], document["cost_usd"]) == ("migration", "changed", 0.0)
+        assert (document["agent"], document["outcome"], document["cost_usd"]) == (
+            "migration",
+            "changed",
+            0.0,
+        )
         undone = await life.daemon.undo.undo(run)
         assert undone.runs == (run,)
         assert undone.kept == {}
@@ -92,20 +102,39 @@ async def test_those_who_watch_a_context_file_that_grew_wake(live: Live, old: Pa
         run = await migrated(life)
         await life.until(lambda: life.told("run.finished")[1:])
         await life.settled()
-        watcher = next(one for one in life.daemon.history.runs() if one["watcher"] == "Projects/watcher/AGENTS.md")
+        watcher = next(
+            one
+            for one in life.daemon.history.runs()
+            if one["watcher"] == "Projects/watcher/AGENTS.md"
+        )
         assert watcher["parents"] == [run]
 
 
-async def test_sessions_that_chose_an_old_file_have_chosen_its_folder_until_it_is_back(live: Live, old: Path):
+async def test_sessions_that_chose_an_old_file_have_chosen_its_folder_until_it_is_back(
+    live: Live, old: Path
+):
     async with live() as life:
         sessions = life.daemon._sessions
-        sessions.choose("s", [path for move in await life.daemon._migration.plan(everything) for path in [move.file]])
+        sessions.choose(
+            "s",
+            [
+                path
+                for move in await life.daemon._migration.plan(everything)
+                for path in [move.file]
+            ],
+        )
         done = await life.daemon._migration.apply(everything)
         assert done.sessions == 3
-        assert [one.folder_path for one in sessions.of("s")] == ["Projects/attic", "Areas/garden", ""]
+        assert [one.folder_path for one in sessions.of("s")] == [
+            "Projects/attic",
+            "Areas/garden",
+            "",
+        ]
         await life.daemon.undo.undo(str(done.run))
         await life.settled()
-        assert [one.folder_path for one in sessions.of("s")] == [f"Chat/contexts/{name}" for name in sorted(OLD)]
+        assert [one.folder_path for one in sessions.of("s")] == [
+            f"Chat/contexts/{name}" for name in sorted(OLD)
+        ]
 
 
 async def test_done_again_there_is_nothing_left_to_do(live: Live, old: Path):
@@ -124,8 +153,10 @@ async def test_what_one_file_refuses_stops_no_other(live: Live, old: Path):
     async with live() as life:
         done = await life.daemon._migration.apply(everything)
         assert {move.file.name: move.action for move in done.moves} == {
-            "attic.md": "create", "garden-context.md": "create", "general-context.md": "refuse"
-        }  # fmt: skip
+            "attic.md": "create",
+            "garden-context.md": "create",
+            "general-context.md": "refuse",
+        }
     assert (old / "Chat/contexts/general-context.md").read_text() == OLD["general-context.md"]
     assert (old / "AGENTS.md").read_bytes() == b"# Everything\n\n```\nopen\n"
 
@@ -137,8 +168,13 @@ async def test_what_is_not_seen_is_neither_told_nor_touched(live: Live, old: Pat
     assert (old / "Chat/contexts/garden-context.md").exists()
 
 
-async def test_a_note_that_takes_in_a_strangers_text_is_trusted_no_more_than_that(live: Live, old: Path):
-    save(old / "Chat/contexts/general-context.md", f"---\norigin: web\n---\n{OLD['general-context.md']}")
+async def test_a_note_that_takes_in_a_strangers_text_is_trusted_no_more_than_that(
+    live: Live, old: Path
+):
+    save(
+        old / "Chat/contexts/general-context.md",
+        f"---\norigin: web\n---\n{OLD['general-context.md']}",
+    )
     async with live() as life:
         await migrated(life)
         await life.settled()

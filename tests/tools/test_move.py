@@ -25,19 +25,34 @@ def files(bench: Bench) -> list[str]:
     return [str(path.relative_to(bench.vault)) for path in bench.vault.rglob("*") if path.is_file()]
 
 
-def move(bench: Bench, source: str, target: str, *, base: str | None = None, forbidden: str = "-") -> MoveResult:
+def move(
+    bench: Bench, source: str, target: str, *, base: str | None = None, forbidden: str = "-"
+) -> MoveResult:
     """As a caller does, with an index that knows each link."""
     known = files(bench)
     names = FileNames(known)
 
     def linking(file: str) -> set[str]:
-        notes = {path: parse_note((bench.vault / path).read_bytes()) for path in known if path.endswith(".md")}
-        return {path for path, note in notes.items() if any(resolve(link, path, names) == file for link in links_in(note))}
+        notes = {
+            path: parse_note((bench.vault / path).read_bytes())
+            for path in known
+            if path.endswith(".md")
+        }
+        return {
+            path
+            for path, note in notes.items()
+            if any(resolve(link, path, names) == file for link in links_in(note))
+        }
 
     mover = Mover(bench.store, linking)
     return mover.move(
-        VaultPath(source), VaultPath(target), ME, base=base, files=known, may_write=lambda path: not path.startswith(forbidden)
-    )  # fmt: skip
+        VaultPath(source),
+        VaultPath(target),
+        ME,
+        base=base,
+        files=known,
+        may_write=lambda path: not path.startswith(forbidden),
+    )
 
 
 def text(bench: Bench, path: str) -> str:
@@ -61,10 +76,18 @@ def test_links_follow_a_note_that_moves(bench: Bench):
     moved = move(bench, "A/Old.md", "B/New name.md")
 
     assert not (bench.vault / "A/Old.md").exists()
-    assert text(bench, "B/New name.md") == "# Old\r\n[[New name#x]] [o](../A/other.md) ![[p.png]]\r\n"
-    assert text(bench, "A/other.md") == "\ufeff[[New name|b]] [t](../B/New%20name.md 'x')\r\n`[[Old]]`"
+    assert (
+        text(bench, "B/New name.md") == "# Old\r\n[[New name#x]] [o](../A/other.md) ![[p.png]]\r\n"
+    )
+    assert (
+        text(bench, "A/other.md") == "\ufeff[[New name|b]] [t](../B/New%20name.md 'x')\r\n`[[Old]]`"
+    )
     assert text(bench, "B/two.md") == "[[B/New name]] [t](<New name.md#h>)\n[r]: New%20name.md"
-    assert [written.path for written in moved.rewritten] == ["B/New name.md", "A/other.md", "B/two.md"]
+    assert [written.path for written in moved.rewritten] == [
+        "B/New name.md",
+        "A/other.md",
+        "B/two.md",
+    ]
     assert moved.left == 0
 
 
@@ -73,7 +96,10 @@ def test_each_rewriting_is_a_write_of_its_own_with_the_moves_cause(bench: Bench)
 
     move(bench, "Old.md", "New.md")
 
-    authors = {path: bench.history.writes_of(path)[-1].author for path in ("Old.md", "New.md", "a.md", "b.md")}
+    authors = {
+        path: bench.history.writes_of(path)[-1].author
+        for path in ("Old.md", "New.md", "a.md", "b.md")
+    }
     assert set(authors.values()) == {ME}
 
 
@@ -111,7 +137,11 @@ def test_a_taken_target_is_a_conflict_and_nothing_moves(bench: Bench):
         move(bench, "Old.md", "New.md")
 
     assert raised.value.theirs == b"y"
-    assert (text(bench, "Old.md"), text(bench, "New.md"), text(bench, "a.md")) == ("x", "y", "[[Old]]")
+    assert (text(bench, "Old.md"), text(bench, "New.md"), text(bench, "a.md")) == (
+        "x",
+        "y",
+        "[[Old]]",
+    )
 
 
 def test_a_note_that_is_another_than_the_caller_read_does_not_move(bench: Bench):
@@ -130,7 +160,14 @@ def test_a_note_that_is_gone_by_then_is_passed_over(bench: Bench):
     save(bench, Old_md="x", b_md="[[Old]]")
     mover = Mover(bench.store, lambda _path: ["gone.md", "b.md"])
 
-    moved = mover.move(VaultPath("Old.md"), VaultPath("New.md"), ME, base=None, files=files(bench), may_write=lambda _path: True)
+    moved = mover.move(
+        VaultPath("Old.md"),
+        VaultPath("New.md"),
+        ME,
+        base=None,
+        files=files(bench),
+        may_write=lambda _path: True,
+    )
 
     assert text(bench, "b.md") == "[[New]]"
     assert moved.left == 0
@@ -140,7 +177,10 @@ NAMES = st.sampled_from(["a", "b", "A", "note", "a b", "é", "v1.2"])
 FOLDERS = st.sampled_from(["", "X/", "Y/", "X/Z/"])
 PATHS = st.builds("{}{}.md".format, FOLDERS, NAMES)
 TARGETS = st.builds(
-    "{}{}{}".format, st.sampled_from(["", "./", "../", "/", "X/", "Y/", "Z/", "../X/"]), NAMES, st.sampled_from(["", ".md"])
+    "{}{}{}".format,
+    st.sampled_from(["", "./", "../", "/", "X/", "Y/", "Z/", "../X/"]),
+    NAMES,
+    st.sampled_from(["", ".md"]),
 )
 LINKS = st.one_of(
     st.builds("[[{}]]".format, TARGETS),
@@ -152,13 +192,21 @@ LINKS = st.one_of(
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.dictionaries(PATHS, st.lists(LINKS, max_size=4).map(" ".join), min_size=1, max_size=6), PATHS, st.data())
-def test_every_link_means_the_same_note_as_before_and_no_other_byte_changes(notes: dict[str, str], target: str, data: st.DataObject):
+@given(
+    st.dictionaries(PATHS, st.lists(LINKS, max_size=4).map(" ".join), min_size=1, max_size=6),
+    PATHS,
+    st.data(),
+)
+def test_every_link_means_the_same_note_as_before_and_no_other_byte_changes(
+    notes: dict[str, str], target: str, data: st.DataObject
+):
     source = data.draw(st.sampled_from(sorted(notes)))
     if target in notes:
         return
     before = FileNames(notes)
-    rewriting = LinkRewrites(source=source, target=target, before=before, after=before.moved(source, target))
+    rewriting = LinkRewrites(
+        source=source, target=target, before=before, after=before.moved(source, target)
+    )
     for path, old in notes.items():
         note = parse_note(old.encode())
         new, left = rewriting.rewritten(note, path)
@@ -169,7 +217,11 @@ def test_every_link_means_the_same_note_as_before_and_no_other_byte_changes(note
         for link, now in zip(links, again, strict=True):
             was = resolve(link, path, before)
             if was is not None:
-                assert resolve(now, here, rewriting.after) == (target if was == source else was), (path, link.target, now.target)
+                assert resolve(now, here, rewriting.after) == (target if was == source else was), (
+                    path,
+                    link.target,
+                    now.target,
+                )
         assert _without(old.encode(), links) == _without(new, again)
 
 

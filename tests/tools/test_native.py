@@ -1,4 +1,6 @@
-"""Native: the CLI's own tools do what the grant says, on the copy, and what they did is in the vault when the agent is answered."""
+"""Native: the CLI's own tools do what the grant says, on the copy, and what they did is in the
+vault when the agent is answered.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,12 @@ from parachuted.tools.audited import RunAudit
 from parachuted.tools.native import call_objection, make_native
 from tests.tools.desk import GARDENER, NOON, Desk, at_desk, paths
 
-GRANT = replace(GARDENER, native=("Read", "Glob", "Grep", "Edit", "Write", "Bash", "WebFetch"), network=("example.org",), bash=("git",))
+GRANT = replace(
+    GARDENER,
+    native=("Read", "Glob", "Grep", "Edit", "Write", "Bash", "WebFetch"),
+    network=("example.org",),
+    bash=("git",),
+)
 
 
 class Recorded:
@@ -54,7 +61,11 @@ class Hooks:
 
 
 def check(command: str, allowed: bool | tuple[str, ...]) -> str | None:  # noqa: FBT001  as access/bash_rules.py
-    return None if allowed is True or (isinstance(allowed, tuple) and command.startswith(allowed)) else f"{command} is not allowed"
+    return (
+        None
+        if allowed is True or (isinstance(allowed, tuple) and command.startswith(allowed))
+        else f"{command} is not allowed"
+    )
 
 
 class Shell:
@@ -68,17 +79,40 @@ class Shell:
         await self.desk.open()
         assert self.desk.checkout is not None
         task = Task(
-            id="t", watcher="Modules/garden", state="running", causes=("c1",), parents=(), first_at=NOON, last_at=NOON, due_at=NOON,
+            id="t",
+            watcher="Modules/garden",
+            state="running",
+            causes=("c1",),
+            parents=(),
+            first_at=NOON,
+            last_at=NOON,
+            due_at=NOON,
             run="r1",
-        )  # fmt: skip
-        self.audit = RunAudit(self.recorder, lambda: NOON, task, agent="gardener", backend="claude", module="garden")
+        )
+        self.audit = RunAudit(
+            self.recorder, lambda: NOON, task, agent="gardener", backend="claude", module="garden"
+        )
         self.native = make_native(
             grant=grant,
-            box=RunSandbox(config=SandboxConfig(), work=self.desk.work, is_writable=True, home=self.desk.folder, sockets=self.desk.folder),
-            checkout=self.desk.checkout, taint=self.desk.taint,
-            hooks=AgentHooks(asker=self.hooks, clock=lambda: NOON, vault=self.desk.vault, session_id="r1", agent="gardener"),
-            audit=self.audit, check_command=check,
-        )  # fmt: skip
+            box=RunSandbox(
+                config=SandboxConfig(),
+                work=self.desk.work,
+                is_writable=True,
+                home=self.desk.folder,
+                sockets=self.desk.folder,
+            ),
+            checkout=self.desk.checkout,
+            taint=self.desk.taint,
+            hooks=AgentHooks(
+                asker=self.hooks,
+                clock=lambda: NOON,
+                vault=self.desk.vault,
+                session_id="r1",
+                agent="gardener",
+            ),
+            audit=self.audit,
+            check_command=check,
+        )
         return self.native
 
     async def bash(self, command: str, path: str | None = None, text: str = "") -> str:
@@ -108,7 +142,9 @@ async def test_what_a_command_wrote_is_in_the_vault_when_the_agent_is_answered(s
 async def test_the_agent_is_told_what_was_not_written(shell: Shell):
     await shell.open()
 
-    assert "gardener may not write it" in await shell.bash("git apply x", "Library/book.md", "new\n")
+    assert "gardener may not write it" in await shell.bash(
+        "git apply x", "Library/book.md", "new\n"
+    )
 
 
 async def test_the_agent_works_on_what_a_person_saved_meanwhile(shell: Shell):
@@ -142,7 +178,9 @@ async def test_the_agent_works_on_what_a_person_saved_meanwhile(shell: Shell):
         ("Write", {"file_path": "/outside/1/x"}, "not among the notes"),
     ],
 )
-def test_a_call_beyond_the_grant_is_refused_in_words(name: str, arguments: dict[str, object], words: str):
+def test_a_call_beyond_the_grant_is_refused_in_words(
+    name: str, arguments: dict[str, object], words: str
+):
     reason = call_objection(name, arguments, GRANT, Taint(), check)
     assert reason is not None
     assert words in reason
@@ -170,7 +208,9 @@ def test_after_strangers_texts_there_is_no_shell_and_no_network(name: str):
     taint = Taint()
     taint.read("Inbox/mail.md", "imported")
 
-    reason = call_objection(name, {"command": "git log", "url": "https://example.org"}, GRANT, taint, check)
+    reason = call_objection(
+        name, {"command": "git log", "url": "https://example.org"}, GRANT, taint, check
+    )
     assert reason is not None
     assert "Inbox/mail.md (imported)" in reason
 
@@ -186,18 +226,26 @@ async def test_a_page_of_the_web_is_a_strangers_text(shell: Shell):
 
 async def test_an_agent_without_network_fetches_nothing():
     grant = replace(GRANT, network="none")
-    assert call_objection("WebFetch", {"url": "https://example.org"}, grant, Taint(), check) == "this agent has no network"
+    assert (
+        call_objection("WebFetch", {"url": "https://example.org"}, grant, Taint(), check)
+        == "this agent has no network"
+    )
 
 
 async def test_hooks_see_the_tools_own_names_and_the_vaults_paths_and_may_refuse(shell: Shell):
     native = await shell.open()
     shell.hooks.answers["tool.before"] = HookDecision(allowed=False, reason="not today")
-    reason = await native.before("Edit", {"file_path": "/vault/Projects/roof.md", "old_string": "a"})
+    reason = await native.before(
+        "Edit", {"file_path": "/vault/Projects/roof.md", "old_string": "a"}
+    )
 
     assert reason == "a hook refused Edit, so nothing was done: not today"
     (asked,) = shell.hooks.asked
     assert asked.data["tool_name"] == "Edit"
-    assert asked.data["tool_input"] == {"file_path": str(shell.desk.vault / "Projects/roof.md"), "old_string": "a"}
+    assert asked.data["tool_input"] == {
+        "file_path": str(shell.desk.vault / "Projects/roof.md"),
+        "old_string": "a",
+    }
 
 
 async def test_a_hook_that_wants_other_arguments_refuses_these(shell: Shell):
@@ -210,7 +258,10 @@ async def test_a_hook_that_wants_other_arguments_refuses_these(shell: Shell):
 
 async def test_what_hooks_add_reaches_the_agent_after_the_call(shell: Shell):
     await shell.open()
-    shell.hooks.answers = {"tool.before": HookDecision(context=("mind the roof",)), "tool.after": HookDecision(context=("well done",))}
+    shell.hooks.answers = {
+        "tool.before": HookDecision(context=("mind the roof",)),
+        "tool.after": HookDecision(context=("well done",)),
+    }
 
     assert await shell.bash("git log") == "mind the roof\n\nwell done"
     before, after = shell.hooks.asked
@@ -218,15 +269,25 @@ async def test_what_hooks_add_reaches_the_agent_after_the_call(shell: Shell):
     assert after.data["tool_response"] == [{"type": "text", "text": "done"}]
 
 
-async def test_an_answer_of_the_clis_own_tool_is_told_as_it_is_with_the_places_of_the_vault(shell: Shell):
+async def test_an_answer_of_the_clis_own_tool_is_told_as_it_is_with_the_places_of_the_vault(
+    shell: Shell,
+):
     native = await shell.open()
     shell.hooks.answers = {"tool.after": HookDecision()}
-    response = {"type": "text", "file": {"filePath": "/vault/Projects/roof.md", "content": "/vault/x", "numLines": 1}}
+    response = {
+        "type": "text",
+        "file": {"filePath": "/vault/Projects/roof.md", "content": "/vault/x", "numLines": 1},
+    }
     await native.before("Read", {"file_path": "/vault/Projects/roof.md"})
-    await native.after("Read", {"file_path": "/vault/Projects/roof.md"}, ToolResult(text="x", response=response))
+    await native.after(
+        "Read", {"file_path": "/vault/Projects/roof.md"}, ToolResult(text="x", response=response)
+    )
 
     told = shell.hooks.asked[-1].data["tool_response"]
-    assert told == {"type": "text", "file": {**response["file"], "filePath": str(shell.desk.vault / "Projects/roof.md")}}
+    assert told == {
+        "type": "text",
+        "file": {**response["file"], "filePath": str(shell.desk.vault / "Projects/roof.md")},
+    }
 
 
 async def test_each_call_is_told_to_the_audit_once(shell: Shell):
@@ -235,20 +296,34 @@ async def test_each_call_is_told_to_the_audit_once(shell: Shell):
     await native.before("Read", arguments)
     await native.after("Read", arguments, ToolResult(text="text"))
     shell.audit.note(ToolCallStep(tool="Read", arguments=arguments, result=ToolResult(text="text")))
-    shell.audit.note(ToolCallStep(tool="Edit", arguments=arguments, result=ToolResult(text="no", is_error=True)))
+    shell.audit.note(
+        ToolCallStep(tool="Edit", arguments=arguments, result=ToolResult(text="no", is_error=True))
+    )
 
-    told = [(event.target_endpoint, event.paths, event.success, event.run) for event in shell.recorder.events]
+    told = [
+        (event.target_endpoint, event.paths, event.success, event.run)
+        for event in shell.recorder.events
+    ]
     assert told == [
         ("garden.Read", ["Projects/roof.md"], True, "r1"),
         ("garden.Edit", ["/vault/Projects/roof.md"], False, "r1"),
     ]
 
 
-async def test_a_disk_that_fails_is_told_and_the_next_call_tries_again(shell: Shell, monkeypatch: pytest.MonkeyPatch):
+async def test_a_disk_that_fails_is_told_and_the_next_call_tries_again(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+):
     await shell.open()
     with monkeypatch.context() as patch:
-        patch.setattr(shell.desk.store, "replace", lambda *_a, **_k: (_ for _ in ()).throw(StorageFailedError("the disk is full")))
-        assert await shell.bash("git apply", "Projects/roof.md", "new\n") == "Not written yet: the disk is full"
+        patch.setattr(
+            shell.desk.store,
+            "replace",
+            lambda *_a, **_k: (_ for _ in ()).throw(StorageFailedError("the disk is full")),
+        )
+        assert (
+            await shell.bash("git apply", "Projects/roof.md", "new\n")
+            == "Not written yet: the disk is full"
+        )
 
     assert await shell.bash("git log") == ""
     assert shell.desk.texts()["Projects/roof.md"] == "new\n"

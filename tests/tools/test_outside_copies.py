@@ -14,9 +14,13 @@ from parachuted.tools.outside_copies import OutsideCopies, copy_outside
 def user(tmp_path: Path) -> Path:
     home = tmp_path / "user"
     for path, text in {
-        "Work/client/a.txt": "a", "Work/client/deep/b.txt": "b", "Work/client/.env": "secret", "Work/client/.git/config": "secret",
-        ".ssh/id": "secret", "vault/note.md": "note",
-    }.items():  # fmt: skip
+        "Work/client/a.txt": "a",
+        "Work/client/deep/b.txt": "b",
+        "Work/client/.env": "secret",
+        "Work/client/.git/config": "secret",
+        ".ssh/id": "secret",
+        "vault/note.md": "note",
+    }.items():
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).write_text(text)
     (home / "Work/client/link").symlink_to(home / ".ssh/id")
@@ -26,7 +30,9 @@ def user(tmp_path: Path) -> Path:
 
 
 def copied(user: Path, *asked: str) -> OutsideCopies:
-    return copy_outside(asked, user.parent / "into", uid=None, user_home=user, never=(user / "vault",))
+    return copy_outside(
+        asked, user.parent / "into", uid=None, user_home=user, never=(user / "vault",)
+    )
 
 
 def test_a_folder_is_copied_without_what_is_hidden_and_without_links(user: Path):
@@ -34,7 +40,10 @@ def test_a_folder_is_copied_without_what_is_hidden_and_without_links(user: Path)
 
     into = user.parent / "into"
     assert outside.copied == (("~/Work/client/", "1"),)
-    assert {str(path.relative_to(into)) for path in into.rglob("*") if path.is_file()} == {"1/a.txt", "1/deep/b.txt"}
+    assert {str(path.relative_to(into)) for path in into.rglob("*") if path.is_file()} == {
+        "1/a.txt",
+        "1/deep/b.txt",
+    }
     assert [why for _, why in outside.left_out] == ["a link"]
 
 
@@ -44,7 +53,22 @@ def test_one_file_may_be_named(user: Path):
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "~", "~/", "~/.ssh", "~/Keys", "~/vault", "/proc", "/proc/self", "/etc", "/sys", "/dev", "~/nowhere", "~root"]
+    "path",
+    [
+        "/",
+        "~",
+        "~/",
+        "~/.ssh",
+        "~/Keys",
+        "~/vault",
+        "/proc",
+        "/proc/self",
+        "/etc",
+        "/sys",
+        "/dev",
+        "~/nowhere",
+        "~root",
+    ],
 )
 def test_what_holds_machines_secrets_or_notes_is_refused_in_words(user: Path, path: str):
     outside = copied(user, path)
@@ -61,7 +85,10 @@ def test_what_holds_the_vault_is_refused_as_a_whole(user: Path):
 
 
 def test_a_run_without_a_place_for_it_says_so(user: Path):
-    assert "no place" in copy_outside(("~/Work",), None, uid=None, user_home=user, never=()).left_out[0][1]
+    assert (
+        "no place"
+        in copy_outside(("~/Work",), None, uid=None, user_home=user, never=()).left_out[0][1]
+    )
     assert copy_outside((), None, uid=None, user_home=user, never=()) == OutsideCopies()
 
 

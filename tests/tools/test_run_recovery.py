@@ -43,7 +43,9 @@ async def cut_short(folder: Path) -> Study:
     return study
 
 
-async def test_a_run_that_was_cut_short_is_taken_back_and_done_again_as_the_same_run(tmp_path: Path):
+async def test_a_run_that_was_cut_short_is_taken_back_and_done_again_as_the_same_run(
+    tmp_path: Path,
+):
     study = await cut_short(tmp_path)
     assert "- half" in study.text("w")
     study.reopen()
@@ -51,7 +53,9 @@ async def test_a_run_that_was_cut_short_is_taken_back_and_done_again_as_the_same
 
     assert study.text("w") == W
     assert study.waiting() == ["w"]
-    assert [(review.path, review.reviewing) for review in study.reviews.of("w.md")] == [("a.md", None)]
+    assert [(review.path, review.reviewing) for review in study.reviews.of("w.md")] == [
+        ("a.md", None)
+    ]
     await study.run("w")
     assert "- new" in study.text("w")
     assert [document["outcome"] for document in study.history.runs()] == ["changed"]
@@ -81,7 +85,9 @@ async def test_what_a_person_wrote_since_stays_and_is_said(tmp_path: Path):
     assert study.waiting() == ["w"]
 
 
-async def test_a_run_whose_edit_a_person_has_taken_back_in_the_meantime_is_not_done_for_nothing(tmp_path: Path):
+async def test_a_run_whose_edit_a_person_has_taken_back_in_the_meantime_is_not_done_for_nothing(
+    tmp_path: Path,
+):
     study = await cut_short(tmp_path)
     study.reopen()
     study.aftermath.settle_runs()
@@ -126,7 +132,10 @@ async def test_a_run_that_nothing_will_take_up_again_has_failed(tmp_path: Path):
     study.aftermath.end_lost_runs()
 
     (document,) = study.history.runs()
-    assert (document["outcome"], document["reason"]) == ("failed", "the daemon ended before the run did")
+    assert (document["outcome"], document["reason"]) == (
+        "failed",
+        "the daemon ended before the run did",
+    )
     assert document["ended"] == study.now.isoformat()
 
 

@@ -1,4 +1,6 @@
-"""Vault checks: the doctor of a running daemon finds what a sync or git has done to the vault, and changes none of it."""
+"""Vault checks: the doctor of a running daemon finds what a sync or git has done to the vault, and
+changes none of it.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +46,16 @@ async def test_conflict_copies_and_notes_with_markers_are_listed(live: Live, vau
     async with live() as life:
         told = await asked(life, "/api/doctor")
     found = {(note["path"], note["code"]) for note in told["notes"]}
-    assert found == {("Tea (conflicted copy 2026-11-22).md", "conflict-copy"), ("Beans.md", "conflict-markers")}
+    assert found == {
+        ("Tea (conflicted copy 2026-11-22).md", "conflict-copy"),
+        ("Beans.md", "conflict-markers"),
+    }
     assert "line 3" in next(note["message"] for note in told["notes"] if note["path"] == "Beans.md")
 
 
-async def test_conflict_markers_and_copies_in_the_control_folder_are_found_and_left(live: Live, used):
+async def test_conflict_markers_and_copies_in_the_control_folder_are_found_and_left(
+    live: Live, used
+):
     day = days(used)[0]
     copy = day.with_name(f"{day.stem}.sync-conflict-20261122-101500-ABCDEF7.jsonl")
     copy.write_bytes(day.read_bytes())
@@ -90,7 +97,9 @@ async def test_a_git_stash_that_took_lines_out_of_the_audit_is_found(live: Live,
 def _listed(used: Path) -> list[str]:
     git(used, "init", "-q")
     git(used, "add", ".")
-    return subprocess.run(["git", "ls-files"], cwd=used, check=True, capture_output=True, text=True).stdout.split()
+    return subprocess.run(
+        ["git", "ls-files"], cwd=used, check=True, capture_output=True, text=True
+    ).stdout.split()
 
 
 async def test_git_leaves_the_audit_out_and_takes_the_id(used):

@@ -31,7 +31,9 @@ class Shelf:
     now: datetime
 
     def put(self, path: str, text: str | bytes) -> str:
-        """Save a file as a person would, and keep its text as one that was read there; returns the digest."""
+        """Save a file as a person would, and keep its text as one that was read there; returns the
+        digest.
+        """
         data = text if isinstance(text, bytes) else text.encode()
         file = self.vault / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -44,15 +46,25 @@ class Shelf:
 
     def names(self) -> list[str]:
         """Every file of the vault, hidden ones too."""
-        return sorted(os.path.relpath(Path(folder) / name, self.vault) for folder, _, names in os.walk(self.vault) for name in names)
+        return sorted(
+            os.path.relpath(Path(folder) / name, self.vault)
+            for folder, _, names in os.walk(self.vault)
+            for name in names
+        )
 
 
 @pytest.fixture
 def shelf(vault: Path, home: Path) -> Iterator[Shelf]:
-    root, objects, history = VaultRoot(vault), ObjectStore(home / "objects"), History(home / "history.db")
+    root, objects, history = (
+        VaultRoot(vault),
+        ObjectStore(home / "objects"),
+        History(home / "history.db"),
+    )
     store = Store(root, objects, history, lambda: NOW)
     agent = Author(by="agent:watch", run="r-1", causes=("c-1", "c-2"))
-    yield Shelf(vault=vault, root=root, objects=objects, history=history, store=store, agent=agent, now=NOW)
+    yield Shelf(
+        vault=vault, root=root, objects=objects, history=history, store=store, agent=agent, now=NOW
+    )
     store.close()
     history.close()
     objects.close()

@@ -1,4 +1,6 @@
-"""Which texts an edit of a file may be decided on: those that stood there, and those of where it was for who may see that place."""
+"""Which texts an edit of a file may be decided on: those that stood there, and those of where it
+was for who may see that place.
+"""
 
 from __future__ import annotations
 

@@ -37,11 +37,17 @@ SHAPES = [
 
 
 def found(data, start=0):
-    return [(block.kind, data[block.start : block.stop]) for block in read_blocks(data, start, len(data))]
+    return [
+        (block.kind, data[block.start : block.stop])
+        for block in read_blocks(data, start, len(data))
+    ]
 
 
 def test_blocks_have_their_bytes_whatever_the_encoding():
-    data = "é\n\n# é\r\n- ## no\n\n> # no\n> ".encode() + b"\xff\0\n\n```\n# no\n```\n***\n<b>\n\n    x\n"
+    data = (
+        "é\n\n# é\r\n- ## no\n\n> # no\n> ".encode()
+        + b"\xff\0\n\n```\n# no\n```\n***\n<b>\n\n    x\n"
+    )
 
     assert [(kind, text.rstrip()) for kind, text in found(data)] == [
         ("Paragraph", "é".encode()),
@@ -66,7 +72,11 @@ def test_only_spaces_and_tabs_make_a_blank_line():
 
 
 def test_a_lone_return_ends_a_line():
-    assert found(b"a\r# B\rc") == [("Paragraph", b"a\r"), ("Heading", b"# B\r"), ("Paragraph", b"c")]
+    assert found(b"a\r# B\rc") == [
+        ("Paragraph", b"a\r"),
+        ("Heading", b"# B\r"),
+        ("Paragraph", b"c"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -107,10 +117,14 @@ def test_no_shape_takes_long(shape, torture):
     size = (16 << 20) if torture else (1 << 17)
     data = shape.encode() * (size // len(shape.encode()))
     began = time.process_time()
-    outlines = [read_outline(head + data, 0) for head in (b"", b"- a\n", b" # x\n", b"> " * 150 + b"a\n")]
+    outlines = [
+        read_outline(head + data, 0) for head in (b"", b"- a\n", b" # x\n", b"> " * 150 + b"a\n")
+    ]
 
     assert len(outlines) == 4
-    assert time.process_time() - began < (120 if torture else 8)  # under 1 s, under 20 s; what is quadratic takes minutes
+    assert time.process_time() - began < (
+        120 if torture else 8
+    )  # under 1 s, under 20 s; what is quadratic takes minutes
 
 
 MEMORY = """
@@ -127,7 +141,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 @pytest.mark.parametrize("shape", ["[", "a*", "x", "a\n", "> a\n\n"])
 def test_memory_stays_within_a_constant_of_the_size(shape, torture):
     size = (16 << 20) if torture else (2 << 20)
-    done = subprocess.run([sys.executable, "-c", MEMORY, shape, str(size)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, shape, str(size)], capture_output=True, text=True, check=True
+    )
 
     unit = 1 if sys.platform == "darwin" else 1024
     assert int(done.stdout) * unit < 4 * size + (256 << 20)

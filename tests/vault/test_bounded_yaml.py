@@ -9,7 +9,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parachuted.vault.bounded_yaml import MAX_BYTES, YamlRefusedError, node_stop, plain_text, read_events, read_value
+from parachuted.vault.bounded_yaml import (
+    MAX_BYTES,
+    YamlRefusedError,
+    node_stop,
+    plain_text,
+    read_events,
+    read_value,
+)
 
 N = 65_000
 BOMBS = {
@@ -29,7 +36,8 @@ BOMBS = {
     "documents": "--- a\n" * (N // 7),
     "anchors": "a: " + "&a " * (N // 3 - 2),
     "an alias": "a: &x [1]\nb: [" + "*x," * 20_000 + "]",
-    "laughs": "a: &a [x]\n" + "".join(f"k{i}: &k{i} [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n" for i in range(9)),
+    "laughs": "a: &a [x]\n"
+    + "".join(f"k{i}: &k{i} [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n" for i in range(9)),
     "an alias to itself": "a: &a [*a]",
     "a merge key": "a: &a {b: c}\nd:\n  <<: *a\n",
     "tabs": "\t" * N,
@@ -50,7 +58,9 @@ def test_a_bomb_is_refused_by_name_and_quickly(name):
     with pytest.raises(YamlRefusedError) as refusal:
         read_events(BOMBS[name])
 
-    assert time.process_time() - began < 0.5  # some 0.04 s; the bombs that get through take from seconds to for ever
+    assert (
+        time.process_time() - began < 0.5
+    )  # some 0.04 s; the bombs that get through take from seconds to for ever
     assert refusal.value.problem.code.startswith("frontmatter-")
     assert len(refusal.value.problem.message) < 300
 
@@ -96,7 +106,24 @@ def test_many_small_lists_are_not_taken_for_a_deep_one():
 
 
 @pytest.mark.parametrize(
-    "word", ["10:30", "09:05", "no", "on", "yes", "true", "null", "~", "000123", "0x1f", "1e3", "2026-02-24", "2024-13-45", "=", "9" * 900]
+    "word",
+    [
+        "10:30",
+        "09:05",
+        "no",
+        "on",
+        "yes",
+        "true",
+        "null",
+        "~",
+        "000123",
+        "0x1f",
+        "1e3",
+        "2026-02-24",
+        "2024-13-45",
+        "=",
+        "9" * 900,
+    ],
 )
 def test_no_word_is_read_as_anything_but_itself(word):
     assert read_value(read_events(f"{word}: {word}"))[0] == {word: word}
@@ -107,7 +134,10 @@ def test_a_number_of_thousands_of_digits_is_a_text():
 
 
 def test_a_key_given_twice_is_told_and_the_last_counts():
-    value, (problem,) = read_value(read_events("a: 1\nb: {c: 1, c: 2}\na: 3\n"))[0], read_value(read_events("a: 1\na: 3\n"))[1]
+    value, (problem,) = (
+        read_value(read_events("a: 1\nb: {c: 1, c: 2}\na: 3\n"))[0],
+        read_value(read_events("a: 1\na: 3\n"))[1],
+    )
 
     assert value == {"a": "3", "b": {"c": "2"}}
     assert problem.code == "frontmatter-duplicate-key"
@@ -134,8 +164,18 @@ def test_plain_text_is_told_from_quoted_tagged_and_block_text():
 
 
 NODES = st.recursive(
-    st.text(st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters="\u2028\u2029\x85\ufeff\ufffe\uffff"), max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abc:# -'\"é", min_size=1, max_size=5), inner, max_size=4),
+    st.text(
+        st.characters(
+            codec="utf-8",
+            exclude_categories=["Cc"],
+            exclude_characters="\u2028\u2029\x85\ufeff\ufffe\uffff",
+        ),
+        max_size=8,
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text("abc:# -'\"é", min_size=1, max_size=5), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -143,8 +183,14 @@ NODES = st.recursive(
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(NODES)
 def test_what_a_dumper_writes_is_read_as_it_was(value):
-    text = yaml.dump(value, Dumper=yaml.CDumper, allow_unicode=True, default_flow_style=None, sort_keys=False)
-    events = [event for event in yaml.parse(text, Loader=yaml.CSafeLoader) if isinstance(event, yaml.AliasEvent)]
+    text = yaml.dump(
+        value, Dumper=yaml.CDumper, allow_unicode=True, default_flow_style=None, sort_keys=False
+    )
+    events = [
+        event
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader)
+        if isinstance(event, yaml.AliasEvent)
+    ]
 
     if not events:  # the dumper writes aliases for what it meets twice
         assert read_value(read_events(text)) == (value, ())
@@ -154,7 +200,14 @@ def test_what_a_dumper_writes_is_read_as_it_was(value):
     ("text", "line", "says"),
     [
         ("a: 1\nb: [1\n", 3, "it is not YAML: did not find expected ',' or ']'"),
-        ("a: *\n", 1, "it is not YAML: did not find expected alphabetic or numeric character; put a text that begins with * in quotes"),
+        (
+            "a: *\n",
+            1,
+            (
+                "it is not YAML: did not find expected alphabetic or numeric character; put a text "
+                "that begins with * in quotes"
+            ),
+        ),
         ("a: *b\n", None, "it uses an alias: put '*b' in quotes"),
         ("x" * 70_000, None, "it is larger than 64 KB and was not read"),
     ],

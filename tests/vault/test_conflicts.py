@@ -27,7 +27,16 @@ def test_the_names_that_sync_programs_give_are_known(name):
     assert is_conflict_copy(name)
 
 
-@pytest.mark.parametrize("name", ["Conflict.md", "Conflicts/Tea.md", "Role conflict (notes).md", "Tea (2).md", "on conflicted copying.md"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Conflict.md",
+        "Conflicts/Tea.md",
+        "Role conflict (notes).md",
+        "Tea (2).md",
+        "on conflicted copying.md",
+    ],
+)
 def test_notes_about_conflicts_are_notes(name):
     assert not is_conflict_copy(name)
 

@@ -23,7 +23,15 @@ def test_a_copy_is_named_after_its_note_then_numbered():
     assert first("plan.md", 3) == [f"plan{MARK}).md", f"plan{MARK} 2).md", f"plan{MARK} 3).md"]
 
 
-@pytest.mark.parametrize("name", ["x" * 252 + ".md", "\u00e9" * 126 + ".md", "a." + "x" * 250, os.fsdecode(b"\xe9" * 250 + b".md")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x" * 252 + ".md",
+        "\u00e9" * 126 + ".md",
+        "a." + "x" * 250,
+        os.fsdecode(b"\xe9" * 250 + b".md"),
+    ],
+)
 def test_long_names_are_cut_to_fit_and_stay_whole_characters(name):
     for copy in first(name, 12):
         assert 240 < len(os.fsencode(copy)) <= 255

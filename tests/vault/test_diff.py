@@ -33,7 +33,9 @@ def test_a_long_difference_is_cut():
 def test_a_change_far_down_in_a_long_note_is_shown():
     text = b"".join(b"- line %d\n" % number for number in range(50_000))
 
-    assert diff_of(text, text + b"- last\n", "x").endswith(" - line 49998\n - line 49999\n+- last\n")
+    assert diff_of(text, text + b"- last\n", "x").endswith(
+        " - line 49998\n - line 49999\n+- last\n"
+    )
 
 
 def test_texts_too_large_to_compare_are_told_by_size():
@@ -49,11 +51,15 @@ def test_lines_made_to_be_compared_for_hours_are_not():
     assert time.perf_counter() - began < 5
 
 
-TEXTS = st.lists(st.sampled_from(["a", "b", "c", "", "d"]), max_size=12).map(lambda lines: "".join(f"{line}\n" for line in lines).encode())
+TEXTS = st.lists(st.sampled_from(["a", "b", "c", "", "d"]), max_size=12).map(
+    lambda lines: "".join(f"{line}\n" for line in lines).encode()
+)
 
 
 def patched(text: bytes, diff: str) -> bytes:
-    """The text with the diff applied to it, each line that goes or stays compared with what is there."""
+    """The text with the diff applied to it, each line that goes or stays compared with what is
+    there.
+    """
     lines, done, at = text.decode().splitlines(keepends=True), [], 0
     for line in diff.splitlines(keepends=True)[2:]:
         if line.startswith("@@"):

@@ -1,4 +1,6 @@
-"""Doubts: what readers of markdown take for different things is told with its line and the way out, and nothing else is."""
+"""Doubts: what readers of markdown take for different things is told with its line and the way out,
+and nothing else is.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from parachuted.vault.headings import read_outline
 
 def doubts(text):
     data = text.encode()
-    return [(doubt.problem.code, data[doubt.start : doubt.stop].decode()) for doubt in read_outline(data, 0).doubts]
+    return [
+        (doubt.problem.code, data[doubt.start : doubt.stop].decode())
+        for doubt in read_outline(data, 0).doubts
+    ]
 
 
 @pytest.mark.parametrize(
@@ -20,10 +25,16 @@ def doubts(text):
         ("x\n\n```\n# no\n", ("unclosed-fence", "```\n# no\n")),
         ("x\n\n<!-- y\n\n# no", ("unclosed-comment", "<!-- y\n\n# no")),
         ("x\n\n<?\n\n# no", ("unclosed-html", "<?\n\n# no")),
-        ("| a | b |\n|---|---|\n| c | d |\n---\n\nx\n", ("table-or-heading", "| a | b |\n|---|---|\n| c | d |\n---\n")),
+        (
+            "| a | b |\n|---|---|\n| c | d |\n---\n\nx\n",
+            ("table-or-heading", "| a | b |\n|---|---|\n| c | d |\n---\n"),
+        ),
         ("a | b\n--|--\nc | d\n===\n", ("table-or-heading", "a | b\n--|--\nc | d\n===\n")),
         ("<script>\n</pre>\n# A\n", ("crossed-tags", "<script>\n</pre>\n# A\n")),
-        ("<pre>\n</SCRIPT>\n\n# A\n</pre>\n# B\n", ("crossed-tags", "<pre>\n</SCRIPT>\n\n# A\n</pre>\n")),
+        (
+            "<pre>\n</SCRIPT>\n\n# A\n</pre>\n# B\n",
+            ("crossed-tags", "<pre>\n</SCRIPT>\n\n# A\n</pre>\n"),
+        ),
         (">> s\n\t## T\n  x\n---\n", ("underline-below-list", ">> s\n\t## T\n  x\n---")),
         ("   - b\n    ## K\nx\r---\n", ("underline-below-list", "   - b\n    ## K\nx\r---")),
         ("> > r\n\tx\ny\n   \tz\n--\n", ("underline-below-list", "> > r\n\tx\ny\n   \tz\n--\n")),
@@ -73,8 +84,14 @@ def test_what_all_readers_agree_on_is_no_doubt(text):
         ("<!-- a\n", "line 1 is never closed.*close it with -->"),
         ("<style>\n", "piece of HTML at line 1 is never closed"),
         ("\na | b\n--|--\n---\n", "table at line 2.*blank line between"),
-        ("<pre>\n</style>\n", "line 1 is ended by another tag, </style>; close it with </pre> first"),
-        ("[l]: u\n    ## K\n===\n---\n", "line 2 stands right below a link's definition.*blank line above"),
+        (
+            "<pre>\n</style>\n",
+            "line 1 is ended by another tag, </style>; close it with </pre> first",
+        ),
+        (
+            "[l]: u\n    ## K\n===\n---\n",
+            "line 2 stands right below a link's definition.*blank line above",
+        ),
         ("[l]: u\n-\n---\n", "line 2 stands right below a link's definition.*blank line above"),
         ("[l]: u\n<b>\n", "line 2 stands right below a link's definition.*blank line above"),
         ("[a]: /u\n---\n=\n", "line 2 is a rule to some readers.*blank line above"),

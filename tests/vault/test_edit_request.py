@@ -1,7 +1,14 @@
 from __future__ import annotations
 
 from parachuted.errors import ConflictError, NotFoundError
-from parachuted.vault import AppendToSection, EditRequest, ReplaceAll, ReplaceSection, SetKey, digest_of
+from parachuted.vault import (
+    AppendToSection,
+    EditRequest,
+    ReplaceAll,
+    ReplaceSection,
+    SetKey,
+    digest_of,
+)
 from parachuted.vault.edit_request import decide_all
 from tests.vault.conftest import Shelf
 
@@ -17,9 +24,19 @@ def nothing(_digest: str, _sees: object) -> None:
 
 
 def test_each_edit_is_applied_to_what_the_one_before_left():
-    decided = decide_all([append("- two"), append("- three", digest_of(NOTE)), EditRequest(edit=SetKey(key="a", value=1))], NOTE, nothing)
+    decided = decide_all(
+        [
+            append("- two"),
+            append("- three", digest_of(NOTE)),
+            EditRequest(edit=SetKey(key="a", value=1)),
+        ],
+        NOTE,
+        nothing,
+    )
 
-    assert decided.data == b"---\na: 1\n---\n# A\n\n## Facts\n- one\n- two\n- three\n\n## Other\n- x\n"
+    assert (
+        decided.data == b"---\na: 1\n---\n# A\n\n## Facts\n- one\n- two\n- three\n\n## Other\n- x\n"
+    )
     assert decided.merged == (True, True, True)
 
 
@@ -52,25 +69,33 @@ def test_a_base_that_nobody_kept_is_a_conflict_with_the_present_text():
 
     assert decided.data == NOTE
     assert [(error.ours, error.theirs) for error in decided.merged] == [
-        (b"# A\n\n## Facts\n- one\n- two\n\n## Other\n- x\n", NOTE), (b"all", NOTE), (b"---\na: 1\n---\n" + NOTE, NOTE)
-    ]  # fmt: skip
+        (b"# A\n\n## Facts\n- one\n- two\n\n## Other\n- x\n", NOTE),
+        (b"all", NOTE),
+        (b"---\na: 1\n---\n" + NOTE, NOTE),
+    ]
 
 
 def test_the_store_writes_them_once_and_answers_each(shelf: Shelf):
     shelf.put("a.md", NOTE)
     answers = shelf.store.edit_all(
-        shelf.root.resolve("a.md"), [append("- two"), append("- three", "0" * 64), append("- four")], shelf.agent
+        shelf.root.resolve("a.md"),
+        [append("- two"), append("- three", "0" * 64), append("- four")],
+        shelf.agent,
     )
 
     assert shelf.text("a.md") == "# A\n\n## Facts\n- one\n- two\n- four\n\n## Other\n- x\n"
     assert len(shelf.history.writes_of("a.md")) == 1
     assert isinstance(answers[1], ConflictError)
-    assert {answer.after for answer in (answers[0], answers[2])} == {digest_of((shelf.vault / "a.md").read_bytes())}
+    assert {answer.after for answer in (answers[0], answers[2])} == {
+        digest_of((shelf.vault / "a.md").read_bytes())
+    }
 
 
 def test_what_changes_nothing_is_not_written(shelf: Shelf):
     shelf.put("a.md", NOTE)
-    (answer,) = shelf.store.edit_all(shelf.root.resolve("a.md"), [EditRequest(edit=ReplaceAll(data=NOTE))], shelf.agent)
+    (answer,) = shelf.store.edit_all(
+        shelf.root.resolve("a.md"), [EditRequest(edit=ReplaceAll(data=NOTE))], shelf.agent
+    )
 
     assert not answer.changed
     assert shelf.history.writes_of("a.md") == []

@@ -7,23 +7,60 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.vault.edits import AppendToSection, DeleteKey, ReplaceAll, ReplaceSection, SetKey, apply_edit
+from parachuted.vault.edits import (
+    AppendToSection,
+    DeleteKey,
+    ReplaceAll,
+    ReplaceSection,
+    SetKey,
+    apply_edit,
+)
 from parachuted.vault.note import parse_note
 
 PIECES = [
-    *("# A", "## B", "## C ##", "### D", "#### E", "A\n===", "C\n---", "text", "more  ", "- item", "> q", "```", "```\n# x\n```"),
+    *(
+        "# A",
+        "## B",
+        "## C ##",
+        "### D",
+        "#### E",
+        "A\n===",
+        "C\n---",
+        "text",
+        "more  ",
+        "- item",
+        "> q",
+        "```",
+        "```\n# x\n```",
+    ),
     *("<!-- c -->", "<!--", "", "", "  ", "---", "    code", "| a |", "é", "\xa0"),
 ]
 ENDS = st.sampled_from(["\n", "\n", "\n", "\n\n", "\r\n", ""])
-BODIES = st.lists(st.tuples(st.sampled_from(PIECES), ENDS), max_size=14).map(lambda parts: "".join(map("".join, parts)).encode())
+BODIES = st.lists(st.tuples(st.sampled_from(PIECES), ENDS), max_size=14).map(
+    lambda parts: "".join(map("".join, parts)).encode()
+)
 FRONTS = st.sampled_from(
-    [b"", b"", b"\xef\xbb\xbf", b"---\na: 1\n---\n", b"\xef\xbb\xbf---\r\na: 1\r\n---\r\n", b"---\na: b: c\n---\n", b"---\n"]
+    [
+        b"",
+        b"",
+        b"\xef\xbb\xbf",
+        b"---\na: 1\n---\n",
+        b"\xef\xbb\xbf---\r\na: 1\r\n---\r\n",
+        b"---\na: b: c\n---\n",
+        b"---\n",
+    ]
 )
-NOTES = st.tuples(FRONTS, BODIES, st.sampled_from([b"", b"\n## A\n", b"\n## A\n", b"\r\n# A\r\n"]), BODIES).map(b"".join)
-MILD = [piece for piece in PIECES if piece not in {"# A", "## B", "```", "<!--", "A\n===", "C\n---", "## C ##"}]
-CONTENTS = st.lists(st.tuples(st.sampled_from([*MILD, *MILD, *MILD, *PIECES]), ENDS), max_size=5).map(
-    lambda parts: "".join(map("".join, parts))
-)
+NOTES = st.tuples(
+    FRONTS, BODIES, st.sampled_from([b"", b"\n## A\n", b"\n## A\n", b"\r\n# A\r\n"]), BODIES
+).map(b"".join)
+MILD = [
+    piece
+    for piece in PIECES
+    if piece not in {"# A", "## B", "```", "<!--", "A\n===", "C\n---", "## C ##"}
+]
+CONTENTS = st.lists(
+    st.tuples(st.sampled_from([*MILD, *MILD, *MILD, *PIECES]), ENDS), max_size=5
+).map(lambda parts: "".join(map("".join, parts)))
 NAMES = st.sampled_from(["A", "A", "A", "B", "C", "D", "A > C"])
 
 
@@ -40,7 +77,11 @@ def appended(data, section, content, *, create=False):
     [
         (b"## A\nold\n## B\n", "new", b"## A\nnew\n## B\n"),
         (b"## A\n\nold\n\n\n## B\n", "new\n", b"## A\n\nnew\n\n\n## B\n"),
-        (b"## A\n\n  old\nold  \n\n## B\n", "\n\nnew\n\nmore\n\n", b"## A\n\nnew\n\nmore\n\n## B\n"),
+        (
+            b"## A\n\n  old\nold  \n\n## B\n",
+            "\n\nnew\n\nmore\n\n",
+            b"## A\n\nnew\n\nmore\n\n## B\n",
+        ),
         (b"## A\n## B\n", "new", b"## A\n\nnew\n\n## B\n"),
         (b"## A\n\n## B\n", "new", b"## A\n\nnew\n\n## B\n"),
         (b"## A\n\n\n\n## B\n", "new", b"## A\n\nnew\n\n\n## B\n"),
@@ -61,7 +102,11 @@ def appended(data, section, content, *, create=False):
         (b"## A\nold\n\n---\n\n## B\n", "new\n\n---", b"## A\nnew\n\n---\n\n## B\n"),
         (b"\xff\n## A\nold\n## \xfe\n\xfd", "new", b"\xff\n## A\nnew\n## \xfe\n\xfd"),
         (b"## A\nold\n## B\n```\n# x", "new", b"## A\nnew\n## B\n```\n# x"),
-        (b"## A\nold\n", "```\n## x\n```\n<!--\n# y\n-->", b"## A\n```\n## x\n```\n<!--\n# y\n-->\n"),
+        (
+            b"## A\nold\n",
+            "```\n## x\n```\n<!--\n# y\n-->",
+            b"## A\n```\n## x\n```\n<!--\n# y\n-->\n",
+        ),
         (b"## A\nold\n", "new\n---\ndown"[:3] + "\n\n---\ndown", b"## A\nnew\n\n---\ndown\n"),
     ],
 )
@@ -82,7 +127,11 @@ def test_a_section_is_replaced_between_its_blank_lines(before, content, after):
         (b"## A", "- y", b"## A\n\n- y"),
         (b"## A\n\n\n## B\n", "- y", b"## A\n\n- y\n\n## B\n"),
         (b"## A\r- x\r\r## B\r", "- y", b"## A\r- x\n- y\r\r## B\r"),
-        (b"## A\r\n- x\r\n\r\n## B\r\n", "\n- y\n- z", b"## A\r\n- x\r\n\r\n- y\r\n- z\r\n\r\n## B\r\n"),
+        (
+            b"## A\r\n- x\r\n\r\n## B\r\n",
+            "\n- y\n- z",
+            b"## A\r\n- x\r\n\r\n- y\r\n- z\r\n\r\n## B\r\n",
+        ),
         (b"## A\n- x\n", "", b"## A\n- x\n"),
         (b"## A\n\xff\n", "- y", b"## A\n\xff\n- y\n"),
         (b"## A\n- x\n", "### A1\nz", b"## A\n- x\n### A1\nz\n"),
@@ -184,7 +233,9 @@ def test_a_made_section_holds_its_content(content):
         appended(b"# T\n", "New", content, create=True)
 
 
-@pytest.mark.parametrize("edit", [ReplaceSection(section="A", content="x"), SetKey(key="a", value=1), DeleteKey(key="a")])
+@pytest.mark.parametrize(
+    "edit", [ReplaceSection(section="A", content="x"), SetKey(key="a", value=1), DeleteKey(key="a")]
+)
 def test_a_note_too_large_is_replaced_whole_or_not_at_all(edit):
     data = b"---\na: 2\n---\n## A\n" + b"x" * (16 << 20)
 
@@ -202,7 +253,9 @@ def test_an_edit_that_makes_a_note_too_large_is_refused():
 
 def test_keys_are_edited_too():
     assert apply_edit(SetKey(key="a", value=["x"]), b"# T\n") == b"---\na:\n  - x\n---\n# T\n"
-    assert apply_edit(DeleteKey(key="a"), b"---\na: 1\nb: 2\n---\n# T\n") == b"---\nb: 2\n---\n# T\n"
+    assert (
+        apply_edit(DeleteKey(key="a"), b"---\na: 1\nb: 2\n---\n# T\n") == b"---\nb: 2\n---\n# T\n"
+    )
     with pytest.raises(NotFoundError):
         apply_edit(DeleteKey(key="a"), b"# T\n")
 
@@ -211,7 +264,10 @@ def texts_but(note, *left_out):
     """The opening text, then each section's heading and own text, but of those left out."""
     starts = {section.start for section in left_out}
     sections = [section for section in note.sections if section.start not in starts]
-    return [note.data[: note.preamble.stop], *(note.data[section.start : section.own_stop] for section in sections)]
+    return [
+        note.data[: note.preamble.stop],
+        *(note.data[section.start : section.own_stop] for section in sections),
+    ]
 
 
 def family(note, section):
@@ -235,7 +291,9 @@ def test_a_replaced_section_is_all_that_changes(data, name, content):
     assert after.data[: old.body.start].startswith(data[: old.body.start].rstrip(b"\n"))
     assert data[old.stop :] == after.data[new.stop :]
     assert texts_but(before, *family(before, old)) == texts_but(after, *family(after, new))
-    assert after.text(new.body).replace("\r\n", "\n").strip() == content.replace("\r\n", "\n").strip()
+    assert (
+        after.text(new.body).replace("\r\n", "\n").strip() == content.replace("\r\n", "\n").strip()
+    )
 
 
 @settings(max_examples=250, deadline=None, derandomize=True)
@@ -248,7 +306,10 @@ def test_an_addition_loses_nothing(data, name, content):
         return
 
     old, grown = before.section(name), len(changed) - len(data)
-    assert any(changed[:at] == data[:at] and changed[at + grown :] == data[at:] for at in range(old.body_start, old.own_stop + 1))
+    assert any(
+        changed[:at] == data[:at] and changed[at + grown :] == data[at:]
+        for at in range(old.body_start, old.own_stop + 1)
+    )
     found = iter(texts_but(parse_note(changed), old))
     assert all(text in found for text in texts_but(before, old))
 
@@ -264,13 +325,22 @@ def test_a_made_section_follows_all_that_was_there(data, content):
 
     after = parse_note(changed)
     assert changed.startswith(data)
-    assert [section.path for section in after.sections[: len(before.sections)]] == [section.path for section in before.sections]
-    assert (after.sections[len(before.sections)].title, after.sections[len(before.sections)].level) == ("new", 2)
+    assert [section.path for section in after.sections[: len(before.sections)]] == [
+        section.path for section in before.sections
+    ]
+    assert (
+        after.sections[len(before.sections)].title,
+        after.sections[len(before.sections)].level,
+    ) == ("new", 2)
     assert after.matter.values == before.matter.values
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(NOTES, st.sampled_from(["a", "b", "é"]), st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=9))
+@given(
+    NOTES,
+    st.sampled_from(["a", "b", "é"]),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=9),
+)
 def test_a_set_key_leaves_the_body(data, key, value):
     before = parse_note(data)
     try:
@@ -279,7 +349,9 @@ def test_a_set_key_leaves_the_body(data, key, value):
         return
 
     assert after.data[after.body.start :] == data[before.body.start :]
-    assert [section.path for section in after.sections] == [section.path for section in before.sections]
+    assert [section.path for section in after.sections] == [
+        section.path for section in before.sections
+    ]
     assert not after.matter.readable or after.values[key] == value
 
 

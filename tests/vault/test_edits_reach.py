@@ -1,4 +1,6 @@
-"""The reach of an edit: a replaced section takes no heading with it that stands outside it, as another CommonMark parser sees it."""
+"""The reach of an edit: a replaced section takes no heading with it that stands outside it, as
+another CommonMark parser sees it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,22 @@ from parachuted.vault.note import parse_note
 SECOND_PARSER = MarkdownIt("commonmark")
 LINES = st.sampled_from(
     [
-        *("## B", "## B", "# A", "### C", " ## J", "  # I", "   ## H", "    ## K", "\t## T", "   \t## M", "##", "#x", "A\n===", "B\n---"),
+        *(
+            "## B",
+            "## B",
+            "# A",
+            "### C",
+            " ## J",
+            "  # I",
+            "   ## H",
+            "    ## K",
+            "\t## T",
+            "   \t## M",
+            "##",
+            "#x",
+            "A\n===",
+            "B\n---",
+        ),
         *(
             "- ## L",
             "> ## Q",
@@ -54,7 +71,21 @@ LINES = st.sampled_from(
             "\tx",
             "    x",
         ),
-        *("```", "```bash", "   ```", "  ```", "    ```", "\t```", "\t```bash", "````", "~~~", "   ~~~", "- ```", "1. ```", "```x`"),
+        *(
+            "```",
+            "```bash",
+            "   ```",
+            "  ```",
+            "    ```",
+            "\t```",
+            "\t```bash",
+            "````",
+            "~~~",
+            "   ~~~",
+            "- ```",
+            "1. ```",
+            "```x`",
+        ),
         *(
             "---",
             "===",
@@ -92,16 +123,37 @@ LINES = st.sampled_from(
             "<b>",
         ),
         *("<x y='z'>", "<?p", "?>", "<!X", ">", "<![CDATA[", "]]>", "<textarea>", "</textarea>"),
-        *("[l]: u", "[l]:", "'t", "[l]: u 't", "t'", "[^1]: n", "| a |", "|---|", "a | b", "--|--", "c | d", "", "", "", "", "  "),
+        *(
+            "[l]: u",
+            "[l]:",
+            "'t",
+            "[l]: u 't",
+            "t'",
+            "[^1]: n",
+            "| a |",
+            "|---|",
+            "a | b",
+            "--|--",
+            "c | d",
+            "",
+            "",
+            "",
+            "",
+            "  ",
+        ),
     ]
 )
 ENDS = st.sampled_from(["\n", "\n", "\n", "\n", "\n", "\n", "\r\n", "\r"])
-NOTES = st.lists(st.tuples(LINES, ENDS), min_size=1, max_size=14).map(lambda lines: "".join(map("".join, lines)))
+NOTES = st.lists(st.tuples(LINES, ENDS), min_size=1, max_size=14).map(
+    lambda lines: "".join(map("".join, lines))
+)
 CONTENTS = st.one_of(st.just("new"), st.lists(LINES, max_size=4).map("\n".join))
 
 
 def headings_seen(data):
-    """Level and first byte of each heading that the second parser sees, and whether it is a top-level one."""
+    """Level and first byte of each heading that the second parser sees, and whether it is a
+    top-level one.
+    """
     text = data.decode()
     starts = [0, *(found.end() for found in re.finditer(rb"\r\n|\r|\n", data))]
     tokens = [token for token in SECOND_PARSER.parse(text) if token.type == "heading_open"]
@@ -119,7 +171,12 @@ def check_replacements(data, content):
         if section not in same:
             continue
         try:
-            changed = apply_edit(ReplaceSection(section=section.path, content=content, occurrence=1 + same.index(section)), data)
+            changed = apply_edit(
+                ReplaceSection(
+                    section=section.path, content=content, occurrence=1 + same.index(section)
+                ),
+                data,
+            )
         except EditRefusedError:
             continue
         replaced += 1
@@ -130,12 +187,22 @@ def check_replacements(data, content):
 def check_replacement(data, changed, section, seen):
     grown = len(changed) - len(data)
     stop = section.stop + grown
-    assert changed[: section.body_start].rstrip(b"\r\n") == data[: section.body_start].rstrip(b"\r\n")
+    assert changed[: section.body_start].rstrip(b"\r\n") == data[: section.body_start].rstrip(
+        b"\r\n"
+    )
     assert changed[stop:] == data[section.stop :]
-    assert [one for one in seen if section.body_start <= one[1] < section.stop and one[2] and one[0] <= section.level] == []
+    assert [
+        one
+        for one in seen
+        if section.body_start <= one[1] < section.stop and one[2] and one[0] <= section.level
+    ] == []
 
     after = headings_seen(changed)
-    kept = {(level, start + grown * (start >= section.stop)) for level, start, _ in seen if not section.body_start <= start < section.stop}
+    kept = {
+        (level, start + grown * (start >= section.stop))
+        for level, start, _ in seen
+        if not section.body_start <= start < section.stop
+    }
     assert kept <= {(level, start) for level, start, _ in after}
 
 
@@ -149,7 +216,9 @@ def test_a_hundred_thousand_notes_lose_no_heading(torture):
     if not torture:
         pytest.skip("its small version is the test above")
 
-    @settings(max_examples=100_000, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(
+        max_examples=100_000, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    )
     @given(NOTES, CONTENTS)
     def check(note, content):
         check_replacements(note.encode(), content)
@@ -175,28 +244,44 @@ def test_a_hundred_thousand_notes_lose_no_heading(torture):
     ],
 )
 def test_the_next_section_stays_whatever_stands_in_this_one(part):
-    after = apply_edit(ReplaceSection(section="A", content="new"), f"## A\n\n{part}\n## B\n\nkeep\n".encode())
+    after = apply_edit(
+        ReplaceSection(section="A", content="new"), f"## A\n\n{part}\n## B\n\nkeep\n".encode()
+    )
 
     assert after == b"## A\n\nnew\n\n## B\n\nkeep\n"
 
 
-@pytest.mark.parametrize(("part", "heading"), [("1. x\n   ## H\n", "   ## H"), ("- ## H\n", "- ## H"), ("> ## H\n", "> ## H")])
+@pytest.mark.parametrize(
+    ("part", "heading"),
+    [("1. x\n   ## H\n", "   ## H"), ("- ## H\n", "- ## H"), ("> ## H\n", "> ## H")],
+)
 def test_a_heading_in_an_item_or_a_quote_is_part_of_the_section_that_it_stands_in(part, heading):
     data = f"## A\n\n{part}\n## B\n\n{part}".encode()
 
     assert [section.title for section in parse_note(data).sections] == ["A", "B"]
-    assert apply_edit(ReplaceSection(section="A", content="new"), data) == f"## A\n\nnew\n\n## B\n\n{part}".encode()
+    assert (
+        apply_edit(ReplaceSection(section="A", content="new"), data)
+        == f"## A\n\nnew\n\n## B\n\n{part}".encode()
+    )
     assert heading.encode() in apply_edit(AppendToSection(section="A", content="\nnew"), data)
 
 
 def test_subsections_go_with_the_section_that_is_named():
-    assert apply_edit(ReplaceSection(section="A", content="new"), b"## A\nx\n### A1\ny\n#### A2\nz\n## B\n") == b"## A\nnew\n## B\n"
+    assert (
+        apply_edit(
+            ReplaceSection(section="A", content="new"), b"## A\nx\n### A1\ny\n#### A2\nz\n## B\n"
+        )
+        == b"## A\nnew\n## B\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("part", "why"),
     [
-        ("[l]: u\n    x\n===\n   ---\n", "line 4 stands right below a link's definition.*blank line above"),
+        (
+            "[l]: u\n    x\n===\n   ---\n",
+            "line 4 stands right below a link's definition.*blank line above",
+        ),
         ("```sh\nx\n\n## B\n", "code fence at line 3 is never closed.*a line ```"),
         ("<!-- x\n\n## B\n", "comment at line 3 is never closed.*-->"),
         ("<pre>\n\n## B\n", "HTML at line 3 is never closed"),
@@ -211,16 +296,24 @@ def test_a_section_of_doubtful_reach_is_not_replaced_and_the_refusal_says_what_t
 
 
 def test_what_is_left_open_below_does_not_keep_the_sections_above_from_being_replaced():
-    assert apply_edit(ReplaceSection(section="A", content="new"), b"## A\nx\n## B\n```\nx\n") == b"## A\nnew\n## B\n```\nx\n"
+    assert (
+        apply_edit(ReplaceSection(section="A", content="new"), b"## A\nx\n## B\n```\nx\n")
+        == b"## A\nnew\n## B\n```\nx\n"
+    )
 
 
 def test_text_may_be_added_to_a_section_of_doubtful_reach():
     data = b"## A\nx\n### C\n<!-- y\n\n## B\n"
 
-    assert apply_edit(AppendToSection(section="A", content="new"), data) == b"## A\nx\nnew\n### C\n<!-- y\n\n## B\n"
+    assert (
+        apply_edit(AppendToSection(section="A", content="new"), data)
+        == b"## A\nx\nnew\n### C\n<!-- y\n\n## B\n"
+    )
 
 
-@pytest.mark.parametrize("content", ["<script>\n</pre>", "a | b\n--|--\nc | d\n---", "   - b\n    ---\nx\n==="])
+@pytest.mark.parametrize(
+    "content", ["<script>\n</pre>", "a | b\n--|--\nc | d\n---", "   - b\n    ---\nx\n==="]
+)
 def test_content_that_would_make_the_reach_doubtful_is_refused(content):
     with pytest.raises(EditRefusedError, match="the content"):
         apply_edit(ReplaceSection(section="A", content=content), b"# T\n\n# A\n\nx\n\n# B\n")

@@ -1,4 +1,6 @@
-"""Frontmatter: the block is found by its two lines, its keys are known to the byte, and rubbish is told, never raised."""
+"""Frontmatter: the block is found by its two lines, its keys are known to the byte, and rubbish is
+told, never raised.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +12,84 @@ import pytest
 import yaml
 
 from parachuted.vault.bounded_yaml import MAX_BYTES
-from parachuted.vault.frontmatter import Span, declared_watch, find_block, key_source, keys_by_line, read_block
+from parachuted.vault.frontmatter import (
+    Span,
+    declared_watch,
+    find_block,
+    key_source,
+    keys_by_line,
+    read_block,
+)
 
 
 class LoaderOfTexts(yaml.SafeLoader):
     """PyYAML's own, with every scalar but the merge key left a text."""
 
 
-LoaderOfTexts.yaml_implicit_resolvers = {"<": [("tag:yaml.org,2002:merge", re.compile(r"^(?:<<)$"))]}
+LoaderOfTexts.yaml_implicit_resolvers = {
+    "<": [("tag:yaml.org,2002:merge", re.compile(r"^(?:<<)$"))]
+}
 LINES = (
-    *("a: 1", "b: x", "c:", "  - x", "- y", "  k: v", "d: [1,", "2]", "]", "e: {x: y}", 'f: "open', 'close"', "g: 'it''s'", "# comment"),
-    *("  # indented", "", "   ", "h: |", "  text", "    more", "i: >-", "l: {{date}}", '"q k": v', "'s': v", "? x", ": y", "m: *al"),
-    *("n: &an v", "o: !!str 1", "p: é ü", "ü: 1", "{a: 1}", "- item", "...", "\t tab", "q: # c", "r: v # c", "plain", "t:", "v: 'multi"),
+    *(
+        "a: 1",
+        "b: x",
+        "c:",
+        "  - x",
+        "- y",
+        "  k: v",
+        "d: [1,",
+        "2]",
+        "]",
+        "e: {x: y}",
+        'f: "open',
+        'close"',
+        "g: 'it''s'",
+        "# comment",
+    ),
+    *(
+        "  # indented",
+        "",
+        "   ",
+        "h: |",
+        "  text",
+        "    more",
+        "i: >-",
+        "l: {{date}}",
+        '"q k": v',
+        "'s': v",
+        "? x",
+        ": y",
+        "m: *al",
+    ),
+    *(
+        "n: &an v",
+        "o: !!str 1",
+        "p: é ü",
+        "ü: 1",
+        "{a: 1}",
+        "- item",
+        "...",
+        "\t tab",
+        "q: # c",
+        "r: v # c",
+        "plain",
+        "t:",
+        "v: 'multi",
+    ),
     *("  line'", "w : 1"),
-    *("x:1", "y: a --- b", "🎉: z", "  ind: 1", "aa: [x] # c", 'bb: "a\\', '  b"', "cc: - x", "@at: 1", "ls\u2028x: 1", "cr\rdd: 1"),
+    *(
+        "x:1",
+        "y: a --- b",
+        "🎉: z",
+        "  ind: 1",
+        "aa: [x] # c",
+        'bb: "a\\',
+        '  b"',
+        "cc: - x",
+        "@at: 1",
+        "ls\u2028x: 1",
+        "cr\rdd: 1",
+    ),
 )
 
 
@@ -55,17 +121,34 @@ def sources(block):
 def test_a_block_is_found_by_its_two_lines(data, block, body):
     found = find_block(data)
 
-    assert (data[found.span.start : found.span.stop], data[found.stop :], found.unterminated) == (block, body, False)
+    assert (data[found.span.start : found.span.stop], data[found.stop :], found.unterminated) == (
+        block,
+        body,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"x", b"\n---\na: 1\n---\n", b" ---\na: 1\n---\n", b"----\na: 1\n---\n", b"--- x\n---\n", b"---", b"\xef\xbb\xbf"]
+    "data",
+    [
+        b"",
+        b"x",
+        b"\n---\na: 1\n---\n",
+        b" ---\na: 1\n---\n",
+        b"----\na: 1\n---\n",
+        b"--- x\n---\n",
+        b"---",
+        b"\xef\xbb\xbf",
+    ],
 )
 def test_what_does_not_begin_with_the_line_has_no_block(data):
     assert find_block(data) is None
 
 
-@pytest.mark.parametrize("data", [b"---\n", b"---\na: 1\n", b"---\na: 1\n----\n", b"---\na: 1\n ---\n", b"---\na: 1\n--- x"])
+@pytest.mark.parametrize(
+    "data",
+    [b"---\n", b"---\na: 1\n", b"---\na: 1\n----\n", b"---\na: 1\n ---\n", b"---\na: 1\n--- x"],
+)
 def test_a_block_that_nothing_closes_is_told(data):
     assert find_block(data).unterminated
 
@@ -73,11 +156,19 @@ def test_a_block_that_nothing_closes_is_told(data):
 def test_keys_have_their_lines_and_their_values_lines():
     block = "# top\na: 1 # c\nb:\n- x\n\n  - y\n# about d\nd: [1,\n2\n]\n\ne: |\n  t\n\n# end\n"
 
-    assert sources(block) == {"a": "a: 1 # c\n", "b": "b:\n- x\n\n  - y\n", "d": "d: [1,\n2\n]\n", "e": "e: |\n  t\n"}
+    assert sources(block) == {
+        "a": "a: 1 # c\n",
+        "b": "b:\n- x\n\n  - y\n",
+        "d": "d: [1,\n2\n]\n",
+        "e": "e: |\n  t\n",
+    }
 
 
 def test_a_quoted_text_over_several_lines_is_one_value():
-    assert sources("a: \"x\n# no comment\ny: z\"\nb: 'p\n\n  q'\n") == {"a": 'a: "x\n# no comment\ny: z"\n', "b": "b: 'p\n\n  q'\n"}
+    assert sources("a: \"x\n# no comment\ny: z\"\nb: 'p\n\n  q'\n") == {
+        "a": 'a: "x\n# no comment\ny: z"\n',
+        "b": "b: 'p\n\n  q'\n",
+    }
 
 
 def test_white_space_that_a_block_text_ends_with_is_part_of_it():
@@ -89,22 +180,40 @@ def test_a_byte_order_mark_inside_the_block_shifts_nothing():
 
 
 def test_an_indented_comment_belongs_to_the_key_above_it():
-    assert sources("a:\n  b: 1\n  # about b\n# about c\nc: 2\n") == {"a": "a:\n  b: 1\n  # about b\n", "c": "c: 2\n"}
+    assert sources("a:\n  b: 1\n  # about b\n# about c\nc: 2\n") == {
+        "a": "a:\n  b: 1\n  # about b\n",
+        "c": "c: 2\n",
+    }
 
 
 def test_keys_are_named_as_yaml_reads_them():
-    assert list(sources("\"q: \\u00e9\": 1\n'it''s': 2\né ü: 3\n? x\n: 4\n000123: 5\n")) == ["q: é", "it's", "é ü", "x", "000123"]
+    assert list(sources("\"q: \\u00e9\": 1\n'it''s': 2\né ü: 3\n? x\n: 4\n000123: 5\n")) == [
+        "q: é",
+        "it's",
+        "é ü",
+        "x",
+        "000123",
+    ]
 
 
 def test_the_value_of_a_key_on_one_line_has_its_own_bytes():
     data = '---\né: ü # c\nb: "q" \nc:\nd: [1]\ne: !!str 5\nf: |\n  x\n---\n'.encode()
     keys = read_block(data, find_block(data).span).keys
 
-    assert [key.value and data[key.value.start : key.value.stop] for key in keys] == ["ü".encode(), b'"q"', b"", None, b"!!str 5", None]
+    assert [key.value and data[key.value.start : key.value.stop] for key in keys] == [
+        "ü".encode(),
+        b'"q"',
+        b"",
+        None,
+        b"!!str 5",
+        None,
+    ]
 
 
 def test_values_are_texts_lists_and_maps():
-    assert matter("created: 10:30\nid: 000123\ntype: no\ntags: [a, 1]\ne:\n  d: 2\nnone:\n").values == {
+    assert matter(
+        "created: 10:30\nid: 000123\ntype: no\ntags: [a, 1]\ne:\n  d: 2\nnone:\n"
+    ).values == {
         "created": "10:30",
         "id": "000123",
         "type": "no",
@@ -115,7 +224,10 @@ def test_values_are_texts_lists_and_maps():
 
 
 def test_anchors_aliases_and_merges_are_read_as_yaml_reads_them():
-    block = "a: &t [x, y]\nb: *t\nc: &m {k: 1, l: 2}\nd: {<<: *m, l: 3}\ne: &s text\nf: [*s, *t]\ng:\n  <<: [{k: 4}, *m]\n"
+    block = (
+        "a: &t [x, y]\nb: *t\nc: &m {k: 1, l: 2}\nd: {<<: *m, l: 3}\ne: &s text\nf: [*s, "
+        "*t]\ng:\n  <<: [{k: 4}, *m]\n"
+    )
 
     assert matter(block).values == yaml.load(block, Loader=LoaderOfTexts)  # noqa: S506
     assert matter(block).problems == ()
@@ -125,7 +237,9 @@ def test_what_aliases_multiply_is_not_read():
     laughs = "a: &k0 [x, x]\n" + "".join(f"k{i + 1}: &k{i + 1} [*k{i}, *k{i}]\n" for i in range(20))
     texts = f"a: &a {'x' * 1000}\nb: [{'*a, ' * 100}]\n"
 
-    assert [problem.code for problem in (*matter(laughs).problems, *matter(texts).problems)] == ["frontmatter-alias"] * 2
+    assert [problem.code for problem in (*matter(laughs).problems, *matter(texts).problems)] == [
+        "frontmatter-alias"
+    ] * 2
 
 
 def test_a_block_text_may_begin_with_a_tab():
@@ -159,14 +273,21 @@ def test_an_empty_block_and_one_of_comments_are_readable():
 def test_a_block_that_cannot_be_read_says_why_and_has_no_values(block, code):
     found = matter(block)
 
-    assert ([problem.code for problem in found.problems], dict(found.values), found.readable) == ([code], {}, False)
+    assert ([problem.code for problem in found.problems], dict(found.values), found.readable) == (
+        [code],
+        {},
+        False,
+    )
 
 
 def test_bytes_that_are_not_utf8_are_told_and_the_keys_known_by_their_lines():
     data = b"---\na: \xff\nb: 1\n---\n"
     found = read_block(data, find_block(data).span)
 
-    assert ([problem.code for problem in found.problems], [key.name for key in found.keys]) == (["frontmatter-not-utf8"], ["a", "b"])
+    assert ([problem.code for problem in found.problems], [key.name for key in found.keys]) == (
+        ["frontmatter-not-utf8"],
+        ["a", "b"],
+    )
 
 
 def test_a_block_that_is_not_yaml_still_has_keys_by_line():
@@ -177,7 +298,16 @@ def test_a_block_that_is_not_yaml_still_has_keys_by_line():
     }
 
 
-@pytest.mark.parametrize("block", ["a: [\nstray\n", "- x\na: b: c\n", "  x: 1\na: b: c\n", "a b\nc: d: e\n", "a: b: c\nfoo # x: 1\n"])
+@pytest.mark.parametrize(
+    "block",
+    [
+        "a: [\nstray\n",
+        "- x\na: b: c\n",
+        "  x: 1\na: b: c\n",
+        "a b\nc: d: e\n",
+        "a: b: c\nfoo # x: 1\n",
+    ],
+)
 def test_lines_that_belong_to_no_key_make_a_broken_block_tangled(block):
     assert matter(block).tangled
 
@@ -220,7 +350,24 @@ def test_what_is_watched_is_what_is_text(block, watch):
 
 @pytest.mark.parametrize(
     "value",
-    ["true", "no", "1", "1.5", "0x10", "10:30", "null", "~", "", "''", "\n  - ", "{a: b}", "[[a]]", "[true]", "[{a: b}]", "!A/*"],
+    [
+        "true",
+        "no",
+        "1",
+        "1.5",
+        "0x10",
+        "10:30",
+        "null",
+        "~",
+        "",
+        "''",
+        "\n  - ",
+        "{a: b}",
+        "[[a]]",
+        "[true]",
+        "[{a: b}]",
+        "!A/*",
+    ],
 )
 def test_what_is_no_text_is_told_and_ignored(value):
     watch, problems = declared_watch(f"---\nwatch: {value}\n---\n".encode())
@@ -253,7 +400,16 @@ def test_a_watcher_whose_frontmatter_cannot_be_read_is_told(data, code):
     assert declared_watch(data)[1][0].message.startswith("its `watch:` does not count: ")
 
 
-@pytest.mark.parametrize("data", [b"", b"# t\nwatch: x\n", b"---\na: b: c\n---\nwatch: x\n", b"---\nno end\n", b"---\n- watch: x\n---\n"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"# t\nwatch: x\n",
+        b"---\na: b: c\n---\nwatch: x\n",
+        b"---\nno end\n",
+        b"---\n- watch: x\n---\n",
+    ],
+)
 def test_a_note_that_declares_nothing_has_no_problem_here(data):
     assert declared_watch(data) == ((), ())
 
@@ -263,9 +419,27 @@ def test_a_star_without_quotes_is_explained():
         assert "quotes" in declared_watch(f"---\nwatch: {pattern}\n---\n".encode())[1][0].message
 
 
-@pytest.mark.parametrize("line", [b"---x\n", b"a: 1\n", b"\n", b" ", b"watch", b"watch ", b'"', b"'", b"a: ", b":", b"-\n", b"# x\n"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"---x\n",
+        b"a: 1\n",
+        b"\n",
+        b" ",
+        b"watch",
+        b"watch ",
+        b'"',
+        b"'",
+        b"a: ",
+        b":",
+        b"-\n",
+        b"# x\n",
+    ],
+)
 def test_no_block_is_slow_to_find_or_to_read(line):
-    data = b"---\n" + line * (8 << 20) if len(line) < 2 else b"---\n" + line * (4_000_000 // len(line))
+    data = (
+        b"---\n" + line * (8 << 20) if len(line) < 2 else b"---\n" + line * (4_000_000 // len(line))
+    )
     began = time.process_time()
     declared_watch(data)
     declared_watch(data + b"\n---\n")
@@ -290,13 +464,17 @@ def test_thousands_of_blocks_give_the_values_that_yaml_gives_and_keys_that_say_t
                 assert by_pyyaml(source) == {name: found.values[name]}, (block, source)
         else:
             assert found.problems, block
-            assert not isinstance(expected, dict) or not {problem.code for problem in found.problems} & {"frontmatter-malformed"}, block
+            assert not isinstance(expected, dict) or not {
+                problem.code for problem in found.problems
+            } & {"frontmatter-malformed"}, block
 
     assert read > 1_500
 
 
 def by_pyyaml(text):
-    text = re.split(r"^\.\.\.[ \t]*\r?$", text, maxsplit=1, flags=re.MULTILINE)[0]  # there the block ends
+    text = re.split(r"^\.\.\.[ \t]*\r?$", text, maxsplit=1, flags=re.MULTILINE)[
+        0
+    ]  # there the block ends
     try:
         return yaml.load(text, Loader=yaml.CBaseLoader)  # noqa: S506 - all texts, and ours
     except yaml.YAMLError:

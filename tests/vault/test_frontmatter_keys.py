@@ -1,4 +1,6 @@
-"""Keys: one key's lines change, all other bytes and all other values stay, however odd the frontmatter is."""
+"""Keys: one key's lines change, all other bytes and all other values stay, however odd the
+frontmatter is.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,55 @@ from parachuted.vault.frontmatter_keys import delete_key, set_key
 from parachuted.vault.note import parse_note
 
 LINES = (
-    *("a: 1", "b: x # c", "c:", "  - x", "- y", "  k: v", "d: [1,", "  2]", "e: {x: y}", 'f: "q"', "g: 'it''s'", "# comment", "  # indent"),
-    *("", "   ", "h: |", "  text", "    more", "i: >-", "j: |+", "l: {{date}}", '"q k": v', "? x", ": y", "m: *al", "n: &an v"),
-    *("o: !!str 1", "ü: 1", "{a: 1}", "...", "t:", "w : 1", "y: a --- b", "🎉: z", "  ind: 1", "title: Foo: bar", "u: 'open", "plain"),
+    *(
+        "a: 1",
+        "b: x # c",
+        "c:",
+        "  - x",
+        "- y",
+        "  k: v",
+        "d: [1,",
+        "  2]",
+        "e: {x: y}",
+        'f: "q"',
+        "g: 'it''s'",
+        "# comment",
+        "  # indent",
+    ),
+    *(
+        "",
+        "   ",
+        "h: |",
+        "  text",
+        "    more",
+        "i: >-",
+        "j: |+",
+        "l: {{date}}",
+        '"q k": v',
+        "? x",
+        ": y",
+        "m: *al",
+        "n: &an v",
+    ),
+    *(
+        "o: !!str 1",
+        "ü: 1",
+        "{a: 1}",
+        "...",
+        "t:",
+        "w : 1",
+        "y: a --- b",
+        "🎉: z",
+        "  ind: 1",
+        "title: Foo: bar",
+        "u: 'open",
+        "plain",
+    ),
 )
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
-VALUES = TEXTS | st.integers() | st.booleans() | st.floats(allow_nan=False) | st.lists(TEXTS, max_size=4)
+VALUES = (
+    TEXTS | st.integers() | st.booleans() | st.floats(allow_nan=False) | st.lists(TEXTS, max_size=4)
+)
 
 
 def with_key(data, name, value):
@@ -47,7 +92,12 @@ def block(text):
         ("a:\nb: 1\n", "a", "x", "a: x\nb: 1\n"),
         ("a: # why\nb: 1\n", "a", "x", "a: x # why\nb: 1\n"),
         ("a: # why\n  - x\n  - y\nb: 1\n", "a", "z", "a: z # why\nb: 1\n"),
-        ("a: # why\n- x\n# about b\nb: 1\n", "a", ["v", "z"], "a: # why\n  - v\n  - z\n# about b\nb: 1\n"),
+        (
+            "a: # why\n- x\n# about b\nb: 1\n",
+            "a",
+            ["v", "z"],
+            "a: # why\n  - v\n  - z\n# about b\nb: 1\n",
+        ),
         ("a: 1 # why\n", "a", ["x"], "a: # why\n  - x\n"),
         ("a: [x, y]\n", "a", ["x", "z"], "a:\n  - x\n  - z\n"),
         ("a: [x,\ny]\nb: 1\n", "a", [], "a: []\nb: 1\n"),
@@ -69,7 +119,12 @@ def block(text):
         ("b: &x 1\nc: *x\na: open # or done\n", "a", "done", "b: &x 1\nc: *x\na: done # or done\n"),
         ("t: Foo: bar\na: open # or done\n", "a", "done", "t: Foo: bar\na: done # or done\n"),
         ("t: Foo: bar\na: 'x\n  y' # why\n", "a", "z", "t: Foo: bar\na: z # why\n"),
-        ("x: " + "y" * 70_000 + "\na: 1 # why\n", "a", "z", "x: " + "y" * 70_000 + "\na: z # why\n"),
+        (
+            "x: " + "y" * 70_000 + "\na: 1 # why\n",
+            "a",
+            "z",
+            "x: " + "y" * 70_000 + "\na: z # why\n",
+        ),
         ("a: &b {c: 1}\nd:\n  <<: *b\ne: 1\n", "e", 2, "a: &b {c: 1}\nd:\n  <<: *b\ne: 2\n"),
     ],
 )
@@ -118,13 +173,19 @@ def test_windows_line_ends_stay():
     data = b"---\r\na: 1 # c\r\nb:\r\n  - x\r\n---\r\nt\r\n"
 
     assert with_key(data, "a", "z") == b"---\r\na: z # c\r\nb:\r\n  - x\r\n---\r\nt\r\n"
-    assert with_key(data, "b", ["v", "z"]) == b"---\r\na: 1 # c\r\nb:\r\n  - v\r\n  - z\r\n---\r\nt\r\n"
+    assert (
+        with_key(data, "b", ["v", "z"])
+        == b"---\r\na: 1 # c\r\nb:\r\n  - v\r\n  - z\r\n---\r\nt\r\n"
+    )
     assert with_key(data, "c", 1) == b"---\r\na: 1 # c\r\nb:\r\n  - x\r\nc: 1\r\n---\r\nt\r\n"
 
 
 def test_a_line_keeps_its_own_line_end_in_a_mixed_file():
     assert with_key(b"---\na: 1\n---\r\n\r\n\r\n", "b", 2) == b"---\na: 1\nb: 2\n---\r\n\r\n\r\n"
-    assert with_key(b"---\na: 1\r\nb: [\n1]\n---\r\n\r\n\r\n", "b", 2) == b"---\na: 1\r\nb: 2\n---\r\n\r\n\r\n"
+    assert (
+        with_key(b"---\na: 1\r\nb: [\n1]\n---\r\n\r\n\r\n", "b", 2)
+        == b"---\na: 1\r\nb: 2\n---\r\n\r\n\r\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +203,10 @@ def test_a_key_is_deleted_with_its_lines(before, name, after):
     assert without_key(block(before), name) == block(after)
 
 
-@pytest.mark.parametrize("data", [b"", b"a: 1\n", block(""), block("b: 1\n"), block("c:\n  a: 1\n"), block("title: Foo: bar\n")])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"a: 1\n", block(""), block("b: 1\n"), block("c:\n  a: 1\n"), block("title: Foo: bar\n")],
+)
 def test_a_key_that_is_not_there_cannot_be_deleted(data):
     with pytest.raises(NotFoundError, match="'a'"):
         without_key(data, "a")
@@ -150,13 +214,23 @@ def test_a_key_that_is_not_there_cannot_be_deleted(data):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("a: x # c\n", "x"), ('a: "1"\n', "1"), ("a: 'x'\n", "x"), ("a: [x, z]\n", ["x", "z"]), ("a: 1\n", 1), ("a: true\n", True)],
+    [
+        ("a: x # c\n", "x"),
+        ('a: "1"\n', "1"),
+        ("a: 'x'\n", "x"),
+        ("a: [x, z]\n", ["x", "z"]),
+        ("a: 1\n", 1),
+        ("a: true\n", True),
+    ],
 )
 def test_what_a_key_says_already_is_not_written_again(text, value):
     assert with_key(block(text), "a", value) == block(text)
 
 
-@pytest.mark.parametrize(("text", "value"), [("a: 1\n", "1"), ("a: [1]\n", ["1"]), ('a: "1"\n', 1), ("a: 1.50\n", 1.5), ("a: ''\n", [])])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("a: 1\n", "1"), ("a: [1]\n", ["1"]), ('a: "1"\n', 1), ("a: 1.50\n", 1.5), ("a: ''\n", [])],
+)
 def test_what_only_looks_the_same_is_written(text, value):
     assert with_key(block(text), "a", value) != block(text)
 
@@ -214,7 +288,9 @@ def test_a_key_whose_lines_are_not_sure_is_refused(text, name, why):
 
 
 def test_a_key_goes_into_a_block_that_ends_as_a_yaml_document_does():
-    assert with_key(b"---\na: 1\n...\n# T\n\n---\n", "b", 2) == b"---\na: 1\nb: 2\n...\n# T\n\n---\n"
+    assert (
+        with_key(b"---\na: 1\n...\n# T\n\n---\n", "b", 2) == b"---\na: 1\nb: 2\n...\n# T\n\n---\n"
+    )
 
 
 def test_a_frontmatter_that_nothing_closes_is_not_put_under_another():
@@ -223,7 +299,9 @@ def test_a_frontmatter_that_nothing_closes_is_not_put_under_another():
 
 
 @pytest.mark.parametrize(
-    "value", ["a\0", "\ud800", 10**5000, [1], ["a\0"], "x" * 70_000], ids=["nul", "half", "digits", "number", "list", "size"]
+    "value",
+    ["a\0", "\ud800", 10**5000, [1], ["a\0"], "x" * 70_000],
+    ids=["nul", "half", "digits", "number", "list", "size"],
 )
 def test_a_value_that_cannot_be_written_is_refused(value):
     with pytest.raises(EditRefusedError):
@@ -253,7 +331,11 @@ def test_thousands_of_odd_blocks_lose_nothing_when_another_key_is_set_and_delete
             changed = with_key(data, "unrelated", ["x", ["a", "- b"], 3][number % 3])
         except EditRefusedError:
             refused += 1
-            assert not parse_note(data).matter.readable or parse_note(data).matter.tangled or "..." in text, text
+            assert (
+                not parse_note(data).matter.readable
+                or parse_note(data).matter.tangled
+                or "..." in text
+            ), text
             continue
         done += 1
         assert without_key(changed, "unrelated") == data, text
@@ -294,7 +376,20 @@ BROKEN = st.lists(
                 "  ]",
                 '  z"',
             ),
-            *('d: "open', "e: {", "f: *no", "stray", "}", "'q': r", "? s", ": u", "g: 'h'", "...", "-", "\ttab"),
+            *(
+                'd: "open',
+                "e: {",
+                "f: *no",
+                "stray",
+                "}",
+                "'q': r",
+                "? s",
+                ": u",
+                "g: 'h'",
+                "...",
+                "-",
+                "\ttab",
+            ),
         ]
     ),
     min_size=1,
@@ -321,19 +416,72 @@ def test_in_any_block_a_key_takes_no_line_that_may_be_anothers(lines, eol, value
         assert key <= start
         taken = b"\n".join(old[key:stop]).decode()
         assert stop == key + 1 or set(yaml.safe_load(taken)) == {"status"}
-        assert stop == key + 1 or parse_note(data).matter.readable or not any(line.startswith(b"#") for line in old[key:stop])
+        assert (
+            stop == key + 1
+            or parse_note(data).matter.readable
+            or not any(line.startswith(b"#") for line in old[key:stop])
+        )
 
 
 KEPT = (
-    *("a: 1", "b: x # c", "c:", "  - x", "- y", "  k: v", "d: [1,", "  2]", "e: {x: y}", 'f: "q"', "g: 'its'", "# comment", "  # in", ""),
-    *("h: |", "  text", "    more", "i: >-", "j: |+", '"q k": v', "n: &al v", "m: *al", "nn: &am {k: 1, x: 2}", "  <<: *am", "ü: 1", "t:"),
+    *(
+        "a: 1",
+        "b: x # c",
+        "c:",
+        "  - x",
+        "- y",
+        "  k: v",
+        "d: [1,",
+        "  2]",
+        "e: {x: y}",
+        'f: "q"',
+        "g: 'its'",
+        "# comment",
+        "  # in",
+        "",
+    ),
+    *(
+        "h: |",
+        "  text",
+        "    more",
+        "i: >-",
+        "j: |+",
+        '"q k": v',
+        "n: &al v",
+        "m: *al",
+        "nn: &am {k: 1, x: 2}",
+        "  <<: *am",
+        "ü: 1",
+        "t:",
+    ),
     *("y: a - b", "🎉: z", "1: 2", "z: 2026-01-01", "zz: 010", "bb: yes", "x: 1_000"),
 )
-TRAPS = ("0o17", "yes", "1_000", "2026-01-01", "a: b", "#x", "y", "~", "null", "=", "<<", "1e3", "0x1F", "12:30", "-", "- x", "a---b", " x")
+TRAPS = (
+    "0o17",
+    "yes",
+    "1_000",
+    "2026-01-01",
+    "a: b",
+    "#x",
+    "y",
+    "~",
+    "null",
+    "=",
+    "<<",
+    "1e3",
+    "0x1F",
+    "12:30",
+    "-",
+    "- x",
+    "a---b",
+    " x",
+)
 
 
 def by_ruamel(text):
-    """The document as ruamel.yaml keeps it, which reads YAML 1.2 as the app does; None where it would write it otherwise by itself."""
+    """The document as ruamel.yaml keeps it, which reads YAML 1.2 as the app does; None where it
+    would write it otherwise by itself.
+    """
     yaml_12 = YAML(typ="rt")
     yaml_12.preserve_quotes, yaml_12.width, written = True, 10**6, io.StringIO()
     try:
@@ -346,15 +494,23 @@ def by_ruamel(text):
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(
-    st.lists(st.sampled_from(KEPT), max_size=3), st.lists(st.sampled_from(KEPT), max_size=3), TEXTS | st.sampled_from(TRAPS) | st.integers()
+    st.lists(st.sampled_from(KEPT), max_size=3),
+    st.lists(st.sampled_from(KEPT), max_size=3),
+    TEXTS | st.sampled_from(TRAPS) | st.integers(),
 )
 @pytest.mark.filterwarnings("ignore::ruamel.yaml.error.ReusedAnchorWarning")
-def test_an_edit_of_one_key_leaves_every_other_line_and_ruamel_reads_what_was_set(above, below, value):
+def test_an_edit_of_one_key_leaves_every_other_line_and_ruamel_reads_what_was_set(
+    above, below, value
+):
     lines = [*above, "status: open # why", *below]
     document = by_ruamel("".join(f"{line}\n" for line in lines))
     if document is None or "status" not in document:
         return
-    written = with_key(block("".join(f"{line}\n" for line in lines)), "status", value).decode().split("\n")
+    written = (
+        with_key(block("".join(f"{line}\n" for line in lines)), "status", value)
+        .decode()
+        .split("\n")
+    )
     at = 1 + len(above)
     document["status"] = value
 

@@ -1,4 +1,6 @@
-"""Frontmatter beside python-frontmatter, which most tools read notes with: what it reads we read the same, and what it writes too."""
+"""Frontmatter beside python-frontmatter, which most tools read notes with: what it reads we read
+the same, and what it writes too.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,50 @@ from hypothesis import strategies as st
 from parachuted.vault.note import parse_note
 
 LINES = (
-    *("a: 1", "b: x # c", "c:", "  - x", "- y", "  k: v", "d: [1,", "  2]", "]", "e: {x: y}", 'f: "q"', "g: 'it''s'", "# c", "  # in", ""),
-    *("   ", "h: |", "  text", "    more", "i: >-", "j: |+", "l: {{date}}", '"q k": v', "? x", ": y", "m: *al", "n: &al v", "ü: 1", "t:"),
-    *("n: &al {k: 1, x: 2}", "  <<: *al", "<<: *al", "<<: [*al, {z: 3}]", "<<: x", "'<<': {k: 1}", '"<<": *al', "*al : 2", "k: &al [1, 2]"),
+    *(
+        "a: 1",
+        "b: x # c",
+        "c:",
+        "  - x",
+        "- y",
+        "  k: v",
+        "d: [1,",
+        "  2]",
+        "]",
+        "e: {x: y}",
+        'f: "q"',
+        "g: 'it''s'",
+        "# c",
+        "  # in",
+        "",
+    ),
+    *(
+        "   ",
+        "h: |",
+        "  text",
+        "    more",
+        "i: >-",
+        "j: |+",
+        "l: {{date}}",
+        '"q k": v',
+        "? x",
+        ": y",
+        "m: *al",
+        "n: &al v",
+        "ü: 1",
+        "t:",
+    ),
+    *(
+        "n: &al {k: 1, x: 2}",
+        "  <<: *al",
+        "<<: *al",
+        "<<: [*al, {z: 3}]",
+        "<<: x",
+        "'<<': {k: 1}",
+        '"<<": *al',
+        "*al : 2",
+        "k: &al [1, 2]",
+    ),
     *(
         "o: !!str 1",
         "oo: !t [1]",
@@ -59,14 +102,31 @@ LINES = (
         " , q}",
         "- k: v",
     ),
-    *("a: # x", "- - x", "a:\t1", "a: b\t# c", "a: |\t", "a: | # c", "  \u00a0x", "a:\u00a0b", "&x a: 1", "!!map a: 1"),
+    *(
+        "a: # x",
+        "- - x",
+        "a:\t1",
+        "a: b\t# c",
+        "a: |\t",
+        "a: | # c",
+        "  \u00a0x",
+        "a:\u00a0b",
+        "&x a: 1",
+        "!!map a: 1",
+    ),
 )
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-VALUES = st.recursive(TEXTS, lambda some: st.lists(some, max_size=3) | st.dictionaries(TEXTS, some, max_size=3), max_leaves=8)
+VALUES = st.recursive(
+    TEXTS,
+    lambda some: st.lists(some, max_size=3) | st.dictionaries(TEXTS, some, max_size=3),
+    max_leaves=8,
+)
 
 
 class Texts(YAMLHandler):
-    """python-frontmatter's own handler, with every scalar but the merge key left a text, as ours are."""
+    """python-frontmatter's own handler, with every scalar but the merge key left a text, as ours
+    are.
+    """
 
     def load(self, fm, **_options):
         return super().load(fm, Loader=LoaderOfTexts)
@@ -79,7 +139,11 @@ class LoaderOfTexts(yaml.SafeLoader):
 def construct(loader, node):
     if isinstance(node, yaml.ScalarNode):
         return loader.construct_scalar(node)
-    return loader.construct_sequence(node, deep=True) if isinstance(node, yaml.SequenceNode) else loader.construct_mapping(node, deep=True)
+    return (
+        loader.construct_sequence(node, deep=True)
+        if isinstance(node, yaml.SequenceNode)
+        else loader.construct_mapping(node, deep=True)
+    )
 
 
 LoaderOfTexts.yaml_constructors = {None: construct}
@@ -87,11 +151,17 @@ LoaderOfTexts.yaml_constructors = {None: construct}
 
 def read(data):
     note = parse_note(data)
-    return dict(note.values), data[note.body.start : note.body.stop].decode().replace("\r\n", "\n").strip()
+    return dict(note.values), data[note.body.start : note.body.stop].decode().replace(
+        "\r\n", "\n"
+    ).strip()
 
 
 @settings(max_examples=600, deadline=None, derandomize=True)
-@given(st.lists(st.sampled_from(LINES), max_size=6), st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "..."]))
+@given(
+    st.lists(st.sampled_from(LINES), max_size=6),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["", "..."]),
+)
 def test_what_python_frontmatter_reads_we_read_the_same(lines, eol, end):
     block = "".join(line + eol for line in [*lines, *filter(None, [end])])
     data = f"---{eol}{block}---{eol}# T{eol}---{eol}text{eol}".encode()
@@ -109,7 +179,9 @@ def test_what_python_frontmatter_writes_we_read_as_it_was_meant(metadata, conten
     post = frontmatter.Post(content)
     post.metadata = metadata
     written = frontmatter.dumps(post)
-    assume(frontmatter.loads(written).metadata == metadata)  # it strips its own block, and with it a last value's no-break space
+    assume(
+        frontmatter.loads(written).metadata == metadata
+    )  # it strips its own block, and with it a last value's no-break space
     found, body = read(written.encode())
 
     assert found == metadata
@@ -119,9 +191,17 @@ def test_what_python_frontmatter_writes_we_read_as_it_was_meant(metadata, conten
 @pytest.mark.parametrize(
     ("text", "theirs", "ours"),
     [
-        ("\n---\na: 1\n---\nx", {"a": "1"}, {}),  # a rule at the top of a text that begins with an empty line
+        (
+            "\n---\na: 1\n---\nx",
+            {"a": "1"},
+            {},
+        ),  # a rule at the top of a text that begins with an empty line
         ("----\na: 1\n----\nx", {"a": "1"}, {}),  # four dashes are a rule too
-        ("---\na: 1\n...\nb: 2\n---\nx", None, {"a": "1"}),  # a closing `...` ends the block, as in YAML and Pandoc
+        (
+            "---\na: 1\n...\nb: 2\n---\nx",
+            None,
+            {"a": "1"},
+        ),  # a closing `...` ends the block, as in YAML and Pandoc
     ],
 )
 def test_where_we_differ_it_is_on_purpose(text, theirs, ours):

@@ -43,10 +43,29 @@ def codes(text):
     ],
 )
 def test_a_line_of_hashes_is_a_heading(line, level, title):
-    assert headings(line) == headings(f"text\n{line}\nmore") == headings(f"\n\n{line}\n") == [(level, title)]
+    assert (
+        headings(line)
+        == headings(f"text\n{line}\nmore")
+        == headings(f"\n\n{line}\n")
+        == [(level, title)]
+    )
 
 
-@pytest.mark.parametrize("line", ["#A", "####### A", "    # A", "\t# A", "  \t# A", "\\# A", "> # A", "- # A", "1. # A", "a # A"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#A",
+        "####### A",
+        "    # A",
+        "\t# A",
+        "  \t# A",
+        "\\# A",
+        "> # A",
+        "- # A",
+        "1. # A",
+        "a # A",
+    ],
+)
 def test_what_only_looks_like_one_is_none(line):
     assert headings(line) == headings(f"\n{line}\n\n") == []
 
@@ -81,7 +100,9 @@ def test_a_line_under_a_paragraph_makes_it_a_heading(text, level, title):
     assert headings(text) == headings(f"{text}\n\nmore") == [(level, title)]
 
 
-@pytest.mark.parametrize("above", ["", "\n", "- a", "* a", "1. a", "- a\nb", "> q", "> q\nb", "***"])
+@pytest.mark.parametrize(
+    "above", ["", "\n", "- a", "* a", "1. a", "- a\nb", "> q", "> q\nb", "***"]
+)
 @pytest.mark.parametrize("under", ["---", "----", "- - -", "***"])
 def test_a_rule_after_anything_else_is_a_rule(above, under):
     assert headings(f"{above}\n{under}\ntext\n") == []
@@ -89,7 +110,19 @@ def test_a_rule_after_anything_else_is_a_rule(above, under):
 
 @pytest.mark.parametrize(
     "above",
-    ["<div>", "<div>\nx", "</p>", "<x y='z'>", "<!DOCTYPE html>", "    code", "[l]: u", "[^1]: note", "-", "- a\n===", "```\nx\n```"],
+    [
+        "<div>",
+        "<div>\nx",
+        "</p>",
+        "<x y='z'>",
+        "<!DOCTYPE html>",
+        "    code",
+        "[l]: u",
+        "[^1]: note",
+        "-",
+        "- a\n===",
+        "```\nx\n```",
+    ],
 )
 def test_a_rule_after_other_blocks_is_a_rule(above):
     assert headings(f"{above}\n---\ntext\n") == []
@@ -162,7 +195,20 @@ def test_what_is_left_open_hides_the_rest_and_is_told(text, code):
     assert codes(f"# A\n{text}") == [code]
 
 
-@pytest.mark.parametrize("line", ["a <!-- b", "`<!--`", "\\<!--", "    <!--", "``` a`b", "> ```", "- ```\n  # no", "<prefix", "    ```"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a <!-- b",
+        "`<!--`",
+        "\\<!--",
+        "    <!--",
+        "``` a`b",
+        "> ```",
+        "- ```\n  # no",
+        "<prefix",
+        "    ```",
+    ],
+)
 def test_what_opens_nothing_hides_nothing(line):
     assert headings(f"{line}\n# A") == [(1, "A")]
     assert codes(f"{line}\n# A") == []
@@ -172,7 +218,11 @@ def test_a_heading_has_its_whole_lines():
     data = b"\xef\xbb\xbf# A\r\ntext\r\n\r\none\r\ntwo\r\n---\r\nx\r\n## B"
     found = read_outline(data, 3).headings
 
-    assert [data[heading.start : heading.stop] for heading in found] == [b"# A\r\n", b"one\r\ntwo\r\n---\r\n", b"## B"]
+    assert [data[heading.start : heading.stop] for heading in found] == [
+        b"# A\r\n",
+        b"one\r\ntwo\r\n---\r\n",
+        b"## B",
+    ]
 
 
 def test_the_text_before_the_beginning_is_not_looked_at():
@@ -188,8 +238,12 @@ def test_bytes_that_are_no_text_are_shown_as_such():
 def test_more_headings_than_any_note_has_are_not_told_apart(count):
     outline = read_outline(b"# x\n" * count, 0)
 
-    assert (outline.complete, len(outline.headings)) == ((True, count) if count == MAX_HEADINGS else (False, 0))
-    assert [problem.code for problem in outline.problems] == ([] if outline.complete else ["too-many-headings"])
+    assert (outline.complete, len(outline.headings)) == (
+        (True, count) if count == MAX_HEADINGS else (False, 0)
+    )
+    assert [problem.code for problem in outline.problems] == (
+        [] if outline.complete else ["too-many-headings"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -300,14 +354,20 @@ SHAPES = st.sampled_from(
     ]
 )
 LINE_ENDS = st.sampled_from(["\n", "\n", "\n", "\n", "\r\n", "\r"])
-TEXTS = st.lists(st.tuples(SHAPES, LINE_ENDS), max_size=14).map(lambda lines: "".join(map("".join, lines)))
+TEXTS = st.lists(st.tuples(SHAPES, LINE_ENDS), max_size=14).map(
+    lambda lines: "".join(map("".join, lines))
+)
 
 
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(TEXTS)
 def test_what_is_read_without_the_parser_is_what_the_parser_sees(text):
     data = text.encode()
-    parsed = [(block.level, block.stop) for block in read_blocks(data, 0, len(data)) if block.kind == "Heading"]
+    parsed = [
+        (block.level, block.stop)
+        for block in read_blocks(data, 0, len(data))
+        if block.kind == "Heading"
+    ]
 
     assert [(heading.level, heading.stop) for heading in read_outline(data, 0).headings] == parsed
 
@@ -315,12 +375,44 @@ def test_what_is_read_without_the_parser_is_what_the_parser_sees(text):
 def test_a_note_without_headings_that_one_could_doubt_is_read_without_the_parser(monkeypatch):
     monkeypatch.setattr("parachuted.vault.headings.read_blocks", None)
 
-    assert headings("# T\n\n- a\n  - b\n\n\t```\n\n```sh\n# no\n```\n\n---\n\n<!-- c -->\n## B\n> q\n") == [(1, "T"), (2, "B")]
+    assert headings(
+        "# T\n\n- a\n  - b\n\n\t```\n\n```sh\n# no\n```\n\n---\n\n<!-- c -->\n## B\n> q\n"
+    ) == [(1, "T"), (2, "B")]
 
 
 LINES = [
-    *("# h", "x", "", " ", "---", "===", "- a\n===", "a\n===", "-", "--", "```", "~~~\n```", "- ```", "  - ```", "<!--", "- <!--"),
-    *("<pre>", "<?", "> a", "1. ", "| a |", "[a]: b", "    # x", "a\n \n---", "   - ~~~\n     - ```", "```a`", "\r", "- a\n--"),
+    *(
+        "# h",
+        "x",
+        "",
+        " ",
+        "---",
+        "===",
+        "- a\n===",
+        "a\n===",
+        "-",
+        "--",
+        "```",
+        "~~~\n```",
+        "- ```",
+        "  - ```",
+        "<!--",
+        "- <!--",
+    ),
+    *(
+        "<pre>",
+        "<?",
+        "> a",
+        "1. ",
+        "| a |",
+        "[a]: b",
+        "    # x",
+        "a\n \n---",
+        "   - ~~~\n     - ```",
+        "```a`",
+        "\r",
+        "- a\n--",
+    ),
 ]
 
 
@@ -334,7 +426,29 @@ def test_no_text_takes_long(line):
     assert time.process_time() - began < 5  # under 0.2 s; what is quadratic takes a minute
 
 
-@pytest.mark.parametrize("run", ["#", "-", "=", "`", "~", " ", "\t", "- ", "1. ", "<!-- ", "<!--", "> ", "\r", "# ", "`` ", "a ", "[", "|"])
+@pytest.mark.parametrize(
+    "run",
+    [
+        "#",
+        "-",
+        "=",
+        "`",
+        "~",
+        " ",
+        "\t",
+        "- ",
+        "1. ",
+        "<!-- ",
+        "<!--",
+        "> ",
+        "\r",
+        "# ",
+        "`` ",
+        "a ",
+        "[",
+        "|",
+    ],
+)
 def test_no_line_takes_long(run):
     data = run.encode() * ((1 << 16) // len(run))
     began = time.process_time()

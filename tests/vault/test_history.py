@@ -1,4 +1,6 @@
-"""The history: who wrote what, found again by path, run and cause, after a restart and after damage."""
+"""The history: who wrote what, found again by path, run and cause, after a restart and after
+damage.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,37 @@ def history(home: Path) -> Iterator[History]:
     history.close()
 
 
-def intend(history: History, path: str = "note.md", *, after: str | None = B, run: str | None = "r-1") -> Write:
+def intend(
+    history: History, path: str = "note.md", *, after: str | None = B, run: str | None = "r-1"
+) -> Write:
     author = Author(by="agent:watch", run=run, causes=("c-1", "c-2"))
-    return history.intend(at=NOW, path=path, author=author, operation="ReplaceSection", before=A, after=after, temporary=".t")
+    return history.intend(
+        at=NOW,
+        path=path,
+        author=author,
+        operation="ReplaceSection",
+        before=A,
+        after=after,
+        temporary=".t",
+    )
 
 
-def save_run(history: History, run: str, *, outcome: str = "done", started: datetime = NOW, causes: tuple[str, ...] = ()) -> None:
-    history.save_run(run, started=started, watcher="w.md", outcome=outcome, causes=causes, document={"id": run, "outcome": outcome})
+def save_run(
+    history: History,
+    run: str,
+    *,
+    outcome: str = "done",
+    started: datetime = NOW,
+    causes: tuple[str, ...] = (),
+) -> None:
+    history.save_run(
+        run,
+        started=started,
+        watcher="w.md",
+        outcome=outcome,
+        causes=causes,
+        document={"id": run, "outcome": outcome},
+    )
 
 
 def ids(documents: list[dict[str, object]]) -> list[object]:
@@ -44,12 +70,31 @@ def test_a_write_is_found_by_path_and_by_run_as_it_was_recorded(history):
 
 
 def test_what_runs_took_since_a_moment_is_summed(history):
-    for number, started in enumerate((NOW - timedelta(microseconds=1), NOW, NOW + timedelta(days=1))):
+    for number, started in enumerate(
+        (NOW - timedelta(microseconds=1), NOW, NOW + timedelta(days=1))
+    ):
         document = {"cost_usd": 0.1, "input_tokens": 10**number, "output_tokens": 2, "steps": []}
-        history.save_run(f"r-{number}", started=started, watcher="w.md", outcome="done", causes=(), document=document)
+        history.save_run(
+            f"r-{number}",
+            started=started,
+            watcher="w.md",
+            outcome="done",
+            causes=(),
+            document=document,
+        )
     save_run(history, "r-9")
-    assert history.spent(NOW) == {"runs": 3, "cost_usd": 0.2, "input_tokens": 110, "output_tokens": 4}
-    assert history.spent(NOW + timedelta(days=2)) == {"runs": 0, "cost_usd": 0.0, "input_tokens": 0, "output_tokens": 0}
+    assert history.spent(NOW) == {
+        "runs": 3,
+        "cost_usd": 0.2,
+        "input_tokens": 110,
+        "output_tokens": 4,
+    }
+    assert history.spent(NOW + timedelta(days=2)) == {
+        "runs": 0,
+        "cost_usd": 0.0,
+        "input_tokens": 0,
+        "output_tokens": 0,
+    }
 
 
 def test_a_write_whose_end_is_not_recorded_is_found_after_a_restart(home, history):
@@ -113,13 +158,22 @@ def test_what_has_become_of_a_run_takes_the_place_of_what_it_was(history):
 
 def test_runs_are_counted_by_time_and_by_cause(history):
     for number in range(4):
-        save_run(history, f"r-{number}", started=NOW + timedelta(hours=number), causes=("c-1",) if number % 2 else ("c-1", "c-2"))
+        save_run(
+            history,
+            f"r-{number}",
+            started=NOW + timedelta(hours=number),
+            causes=("c-1",) if number % 2 else ("c-1", "c-2"),
+        )
     hour = timedelta(hours=1)
     assert history.count_runs() == 4
     assert len(history.runs_begun(NOW + hour, NOW + 9 * hour)) == 3
     assert len(history.runs_begun(NOW - hour, NOW + hour)) == 2
     assert len(history.runs_begun(NOW + hour, NOW + hour)) == 1
-    assert (history.count_runs(cause="c-1"), history.count_runs(cause="c-2"), history.count_runs(cause="c-3")) == (4, 2, 0)
+    assert (
+        history.count_runs(cause="c-1"),
+        history.count_runs(cause="c-2"),
+        history.count_runs(cause="c-3"),
+    ) == (4, 2, 0)
 
 
 def test_runs_of_some_causes_come_once_each_oldest_first(history):

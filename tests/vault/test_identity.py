@@ -19,7 +19,10 @@ def test_ids_of_one_moment_differ():
 
 
 def test_ids_sort_by_time():
-    ids = [new_id("r", AT + timedelta(milliseconds=step)) for step in (0, 1, 999, 60_000, 86_400_000, 40 * 86_400_000)]
+    ids = [
+        new_id("r", AT + timedelta(milliseconds=step))
+        for step in (0, 1, 999, 60_000, 86_400_000, 40 * 86_400_000)
+    ]
     assert ids == sorted(ids)
 
 

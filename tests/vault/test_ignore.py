@@ -9,8 +9,27 @@ import pytest
 from parachuted.vault.ignore import IgnoreRules
 
 SCRAP = [
-    *(".~tmp", "~syncthing~note.md.tmp", ".goutputstream-X1Y2Z3", ".#note.md", "#note.md#", ".note.md.swp", "note.md.swx", "4913"),
-    *("note.md~", "sedAb12Cd", "note.md.tmp", "NOTE.TMP", "note.temp", "note.part", "note.crdownload", "~$note.docx", "a\nb.swp"),
+    *(
+        ".~tmp",
+        "~syncthing~note.md.tmp",
+        ".goutputstream-X1Y2Z3",
+        ".#note.md",
+        "#note.md#",
+        ".note.md.swp",
+        "note.md.swx",
+        "4913",
+    ),
+    *(
+        "note.md~",
+        "sedAb12Cd",
+        "note.md.tmp",
+        "NOTE.TMP",
+        "note.temp",
+        "note.part",
+        "note.crdownload",
+        "~$note.docx",
+        "a\nb.swp",
+    ),
 ]
 CONFLICT_COPIES = [
     "note.sync-conflict-2026-08-01T10-00-00-phone.md",
@@ -46,7 +65,10 @@ def test_a_persons_files_are_not(name):
     assert not IgnoreRules().file("Projects/a", name)
 
 
-@pytest.mark.parametrize("name", [".git", ".obsidian", ".versions", ".tombstones", ".stfolder", ".trash", ".parachuteignore"])
+@pytest.mark.parametrize(
+    "name",
+    [".git", ".obsidian", ".versions", ".tombstones", ".stfolder", ".trash", ".parachuteignore"],
+)
 def test_dot_folders_are_ignored(name):
     assert IgnoreRules().folder("", name)
     assert IgnoreRules().folder("Daily", name)
@@ -97,7 +119,8 @@ def test_a_line_that_is_no_rule_is_passed_over_and_the_first_is_named():
 
 
 @pytest.mark.parametrize(
-    ("line", "is_rule"), [("*a*b*", True), ("*a*b*c*", False), ("*/*/*/*", True), ("*/*/*/*/*", False), ("**/a", True)]
+    ("line", "is_rule"),
+    [("*a*b*", True), ("*a*b*c*", False), ("*/*/*/*", True), ("*/*/*/*/*", False), ("**/a", True)],
 )
 def test_a_line_has_as_many_stars_as_can_be_matched_fast(line, is_rule):
     assert (IgnoreRules(line).problem is None) == is_rule
@@ -114,4 +137,6 @@ def test_the_file_ends_after_a_thousand_lines():
     ignore = IgnoreRules("\n".join(["#"] * 999 + ["a.md", "b.md"]))
     assert ignore.file("", "a.md")
     assert not ignore.file("", "b.md")
-    assert ignore.problem == ".parachuteignore has 1001 lines; those after line 1000 are not applied"
+    assert (
+        ignore.problem == ".parachuteignore has 1001 lines; those after line 1000 are not applied"
+    )

@@ -48,7 +48,9 @@ def test_what_is_not_kept_is_gone(shelf: Shelf):
     assert shelf.objects.get(digest(b"half")) is None
 
 
-def test_a_content_that_was_kept_before_is_not_taken_for_new_and_a_damaged_one_is_mended(shelf: Shelf):
+def test_a_content_that_was_kept_before_is_not_taken_for_new_and_a_damaged_one_is_mended(
+    shelf: Shelf,
+):
     shelf.objects.put(b"known")
     with IncomingFile(shelf.objects) as incoming:
         incoming.write(b"known")
@@ -109,7 +111,9 @@ def test_a_placed_content_replaces_and_is_recorded_and_what_it_replaced_is_kept(
     assert (shelf.vault / "clip.wav").read_bytes() == LARGE
     assert (shelf.vault / "clip.wav").stat().st_mode & 0o777 == 0o640
     assert shelf.objects.get(digest(b"old")) == b"old"
-    assert [(write.operation, write.state) for write in shelf.history.writes_of("clip.wav")] == [("ReplaceAll", "done")]
+    assert [(write.operation, write.state) for write in shelf.history.writes_of("clip.wav")] == [
+        ("ReplaceAll", "done")
+    ]
     assert shelf.names() == ["clip.wav"]
 
 
@@ -148,7 +152,11 @@ def test_a_cut_short_placing_is_cleared_away_whatever_its_size(shelf: Shelf):
 
     Recovery(root=shelf.root, objects=shelf.objects, history=shelf.history, now=shelf.now).run()
 
-    assert (shelf.names(), shelf.text("clip.wav"), shelf.history.intended()) == (["clip.wav"], "old", [])
+    assert (shelf.names(), shelf.text("clip.wav"), shelf.history.intended()) == (
+        ["clip.wav"],
+        "old",
+        [],
+    )
 
 
 def test_large_files_come_are_replaced_and_go_in_constant_memory(shelf: Shelf, torture):

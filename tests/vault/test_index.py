@@ -76,7 +76,11 @@ def test_agents_md_is_the_context_file_and_claude_md_only_without_it():
 
 def test_the_vault_itself_may_have_a_context_file_and_a_folder_may_have_none():
     index = index_of("AGENTS.md", "a/agents.md")
-    assert (index.context_file(""), index.context_file("a"), index.context_file("b")) == ("AGENTS.md", None, None)
+    assert (index.context_file(""), index.context_file("a"), index.context_file("b")) == (
+        "AGENTS.md",
+        None,
+        None,
+    )
 
 
 def test_entries_of_the_same_digest_hold_the_same_bytes_whatever_their_times():
@@ -131,7 +135,7 @@ def test_folders_with_a_context_file_are_known_without_looking_through_the_other
     assert loaded.context_folders() == []
 
 
-def test_what_was_told_of_context_files_is_out_of_date_only_when_one_comes_goes_or_changes_its_size():
+def test_what_was_told_of_context_files_is_out_of_date_only_when_one_comes_goes_or_changes_its_size():  # noqa: E501
     index = index_of("b/AGENTS.md")
     version = index.contexts_version
     index.set("b/note.md", entry(5))
@@ -152,7 +156,9 @@ def test_what_was_told_of_context_files_is_out_of_date_only_when_one_comes_goes_
     assert versions[0] > version
 
 
-def test_a_line_that_a_crash_cut_short_spoils_neither_the_ones_before_nor_the_ones_after(snapshot, home):
+def test_a_line_that_a_crash_cut_short_spoils_neither_the_ones_before_nor_the_ones_after(
+    snapshot, home
+):
     snapshot.save(VaultIndex())
     (home / "snapshot.log").write_bytes(b'["a.md", [1, 1, 1, 1, null]]\n["b.md", [2, 2')
     snapshot.append([("c.md", entry(3))], VaultIndex())
@@ -185,12 +191,25 @@ def test_a_snapshot_with_any_byte_changed_is_not_believed(snapshot, home):
     snapshot.save(index)
     whole = (home / "snapshot.json").read_bytes()
     for place in range(len(whole)):
-        (home / "snapshot.json").write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        (home / "snapshot.json").write_bytes(
+            whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+        )
         again = IndexSnapshot(home)
         assert again.load() is None or held(again.load()) == held(index), place
 
 
-@pytest.mark.parametrize("line", [b"5", b"[1, 2, 3]", b'["a.md", [1]]', b"[7, null]", b'{"a": 1, "b": 2}', b"[" * 200_000, b"\xff\x00"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"5",
+        b"[1, 2, 3]",
+        b'["a.md", [1]]',
+        b"[7, null]",
+        b'{"a": 1, "b": 2}',
+        b"[" * 200_000,
+        b"\xff\x00",
+    ],
+)
 def test_a_garbled_log_never_stops_the_start(snapshot, home, line):
     snapshot.save(index_of("a.md"))
     (home / "snapshot.log").write_bytes(line + b"\n")

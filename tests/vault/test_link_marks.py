@@ -10,7 +10,10 @@ from parachuted.vault.link_marks import find_links
 
 
 def targets(text: str | bytes) -> list[str]:
-    return [link.target for link in links_in(parse_note(text if isinstance(text, bytes) else text.encode()))]
+    return [
+        link.target
+        for link in links_in(parse_note(text if isinstance(text, bytes) else text.encode()))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -71,9 +74,15 @@ def test_these_hold_no_link(text: str):
         ("[t](a(1).md) [t](a(b(c)).md)", ["a(1).md", "a(b(c)).md"]),
         ("[t](a.md \"b\") [t](a.md 'b') [t](a.md (b)) [t]( a.md )", ["a.md"] * 4),
         ("[two\nlines](a.md)", ["a.md"]),
-        ("---\nup: \"[[Home]]\"\nlist:\n  - '[[It''s|x]]'\n---\n[[Body]]", ["Home", "It's", "Body"]),
+        (
+            "---\nup: \"[[Home]]\"\nlist:\n  - '[[It''s|x]]'\n---\n[[Body]]",
+            ["Home", "It's", "Body"],
+        ),
         ("\ufeff[[bom]]\r\n[[crlf]]\r\n", ["bom", "crlf"]),
-        ("[t](a%20b.md) [t](%C3%A9.md) [t](100%.md) [t](a\\_b.md)", ["a b.md", "é.md", "100%.md", "a_b.md"]),
+        (
+            "[t](a%20b.md) [t](%C3%A9.md) [t](100%.md) [t](a\\_b.md)",
+            ["a b.md", "é.md", "100%.md", "a_b.md"],
+        ),
     ],
 )
 def test_these_do(text: str, expected: list[str]):

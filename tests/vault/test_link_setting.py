@@ -11,9 +11,17 @@ from parachuted.vault.link_setting import link_setting
 
 @pytest.mark.parametrize(
     ("settings", "said"),
-    [(None, "wiki"), ("{}", "wiki"), ('{"useMarkdownLinks": true}', "markdown"), ("[", "wiki"), ("[1]", "wiki")],
+    [
+        (None, "wiki"),
+        ("{}", "wiki"),
+        ('{"useMarkdownLinks": true}', "markdown"),
+        ("[", "wiki"),
+        ("[1]", "wiki"),
+    ],
 )
-def test_a_vault_of_obsidian_says_how_its_links_are_written(tmp_path: Path, settings: str | None, said: str):
+def test_a_vault_of_obsidian_says_how_its_links_are_written(
+    tmp_path: Path, settings: str | None, said: str
+):
     (tmp_path / ".obsidian").mkdir()
     if settings is not None:
         (tmp_path / ".obsidian/app.json").write_text(settings)

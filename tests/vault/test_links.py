@@ -29,9 +29,25 @@ def test_a_link_says_what_it_is_and_where():
     text = "---\na: b\n---\n\nsee ![[img/a b.png#x|200]]\nand [the *label*](<a b.md#h> 'title')"
     embed, markdown = links_in(parse_note(text.encode()))
 
-    assert (embed.kind, embed.target, embed.anchor, embed.label, embed.line, embed.form) == ("embed", "img/a b.png", "x", "200", 5, "wiki")
-    assert (markdown.kind, markdown.target, markdown.anchor, markdown.label, markdown.line) == ("markdown", "a b.md", "h", "the *label*", 6)
-    assert [text.encode()[link.span.start : link.span.stop] for link in (embed, markdown)] == [b"img/a b.png", b"a b.md"]
+    assert (embed.kind, embed.target, embed.anchor, embed.label, embed.line, embed.form) == (
+        "embed",
+        "img/a b.png",
+        "x",
+        "200",
+        5,
+        "wiki",
+    )
+    assert (markdown.kind, markdown.target, markdown.anchor, markdown.label, markdown.line) == (
+        "markdown",
+        "a b.md",
+        "h",
+        "the *label*",
+        6,
+    )
+    assert [text.encode()[link.span.start : link.span.stop] for link in (embed, markdown)] == [
+        b"img/a b.png",
+        b"a b.md",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -54,14 +70,24 @@ def test_a_link_says_what_it_is_and_where():
         ("[t](a.md)", "caf\udce9.md", "[t](caf%E9.md)"),
     ],
 )
-def test_a_new_target_is_written_as_the_old_one_was_or_not_at_all(text: str, target: str, expected: str):
+def test_a_new_target_is_written_as_the_old_one_was_or_not_at_all(
+    text: str, target: str, expected: str
+):
     assert rewrite_links(parse_note(text.encode()), lambda _link: target) == expected.encode()
 
 
 @settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(
-        ["[[old]]", "[t](old.md)", "[t](<old>)", "[r]: old", "![[old|x]]", "---\na: '[[old]]'\n---\n", '---\na: "[[old]]"\n---\n']
+        [
+            "[[old]]",
+            "[t](old.md)",
+            "[t](<old>)",
+            "[r]: old",
+            "![[old|x]]",
+            "---\na: '[[old]]'\n---\n",
+            '---\na: "[[old]]"\n---\n',
+        ]
     ),
     st.text(min_size=1, max_size=20).filter(lambda name: name == name.strip() and "\0" not in name),
 )
@@ -95,7 +121,16 @@ def test_nothing_but_targets_changes(text: str):
     assert rest == note.data[at:]
 
 
-NAMES = Names("Home.md", "A/Note.md", "A/b/Deep.md", "B/Note.md", "B/pic.png", "B/v1.2.md", "C/Note.txt", "C/D/Home.md")
+NAMES = Names(
+    "Home.md",
+    "A/Note.md",
+    "A/b/Deep.md",
+    "B/Note.md",
+    "B/pic.png",
+    "B/v1.2.md",
+    "C/Note.txt",
+    "C/D/Home.md",
+)
 
 
 @pytest.mark.parametrize(
@@ -163,17 +198,53 @@ def test_names_are_the_same_in_either_unicode_form():
 def test_a_target_is_spelled_in_the_manner_of_the_old_one(text: str, expected: str):
     names = Names("A/x.md", "B/New.md")
 
-    assert spelled(first(text), was=("A/x.md", "A/Old.md"), now=("A/x.md", "B/New.md"), names=names, data=text.encode()) == expected
+    assert (
+        spelled(
+            first(text),
+            was=("A/x.md", "A/Old.md"),
+            now=("A/x.md", "B/New.md"),
+            names=names,
+            data=text.encode(),
+        )
+        == expected
+    )
 
 
 def test_a_name_that_two_files_have_is_spelled_as_a_path():
     names = Names("A/x.md", "A/New.md", "B/New.md")
 
-    assert spelled(first("[[Old]]"), was=("A/x.md", "Old.md"), now=("A/x.md", "B/New.md"), names=names, data=b"[[Old]]") == "B/New"
+    assert (
+        spelled(
+            first("[[Old]]"),
+            was=("A/x.md", "Old.md"),
+            now=("A/x.md", "B/New.md"),
+            names=names,
+            data=b"[[Old]]",
+        )
+        == "B/New"
+    )
 
 
 def test_what_the_form_cannot_hold_is_not_spelled():
     names = Names("x.md", "a#b.md")
 
-    assert spelled(first("[[Old]]"), was=("x.md", "Old.md"), now=("x.md", "a#b.md"), names=names, data=b"[[Old]]") is None
-    assert spelled(first("[t](Old.md)"), was=("x.md", "Old.md"), now=("x.md", "a#b.md"), names=names, data=b"[t](Old.md)") == "a#b.md"
+    assert (
+        spelled(
+            first("[[Old]]"),
+            was=("x.md", "Old.md"),
+            now=("x.md", "a#b.md"),
+            names=names,
+            data=b"[[Old]]",
+        )
+        is None
+    )
+    assert (
+        spelled(
+            first("[t](Old.md)"),
+            was=("x.md", "Old.md"),
+            now=("x.md", "a#b.md"),
+            names=names,
+            data=b"[t](Old.md)",
+        )
+        == "a#b.md"
+    )

@@ -38,8 +38,15 @@ def changed(old, new):
 
 def test_a_note_means_its_keys_its_opening_and_its_sections():
     assert list(meaning(NOTE.encode())) == [
-        "@watch", "@status", "@tags", "(opening text)", "Atlas", "Atlas > Facts", "Atlas > Facts > Sources", "Atlas > History",
-    ]  # fmt: skip
+        "@watch",
+        "@status",
+        "@tags",
+        "(opening text)",
+        "Atlas",
+        "Atlas > Facts",
+        "Atlas > Facts > Sources",
+        "Atlas > History",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +62,16 @@ def test_a_note_means_its_keys_its_opening_and_its_sections():
         ("## History\n", "## History\n- Began\n", ("Atlas > History",)),
         ("## History\n", "", ("Atlas > History",)),
         ("## History\n", "## History\n## Next\n", ("Atlas > Next",)),
-        ("## Facts", "## Truths", ("Atlas > Truths", "Atlas > Truths > Sources", "Atlas > Facts", "Atlas > Facts > Sources")),
+        (
+            "## Facts",
+            "## Truths",
+            (
+                "Atlas > Truths",
+                "Atlas > Truths > Sources",
+                "Atlas > Facts",
+                "Atlas > Facts > Sources",
+            ),
+        ),
         ("status: active\n", "", ("@status",)),
         ("status: active", "state: active", ("@state", "@status")),
     ],
@@ -111,7 +127,14 @@ def test_of_headings_with_the_same_name_the_later_ones_are_numbered():
 def test_titles_are_not_taken_for_keys_or_for_our_own_names():
     note = "---\nstatus: a\n---\nopening\n# @status\n# (opening text)\n# #status\n#\n"
 
-    assert list(meaning(note.encode())) == ["@status", "(opening text)", "#@status", "#(opening text)", "##status", "(untitled)"]
+    assert list(meaning(note.encode())) == [
+        "@status",
+        "(opening text)",
+        "#@status",
+        "#(opening text)",
+        "##status",
+        "(untitled)",
+    ]
 
 
 def test_headings_in_code_are_text():
@@ -126,7 +149,9 @@ def test_frontmatter_that_is_not_yaml_is_one_part():
     assert changed(broken, "---\nstatus: x\n---\n## A\n") == ("@status", "(frontmatter)")
 
 
-@pytest.mark.parametrize("data", [b"## A\n\xff\n", b"\x80", b"## A\n" + b"x" * (17 << 20), b"# A\n" * 60_000])
+@pytest.mark.parametrize(
+    "data", [b"## A\n\xff\n", b"\x80", b"## A\n" + b"x" * (17 << 20), b"# A\n" * 60_000]
+)
 def test_what_cannot_be_taken_apart_is_one_part(data):
     assert list(meaning(data)) == ["(whole note)"]
     assert changed_units(meaning(data), meaning(data + b"y")) == ("(whole note)",)
@@ -159,12 +184,21 @@ def test_any_text_has_a_meaning_and_differs_not_from_itself(text, in_frontmatter
 
 @settings(max_examples=150, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["A", "B", "A (2)"]), st.text("xyz", max_size=3)), min_size=1, max_size=6),
+    st.lists(
+        st.tuples(
+            st.integers(1, 3), st.sampled_from(["A", "B", "A (2)"]), st.text("xyz", max_size=3)
+        ),
+        min_size=1,
+        max_size=6,
+    ),
     st.data(),
 )
 def test_a_new_word_in_a_section_is_a_change_of_that_section_alone(sections, data):
     def written(texts):
-        return "".join(f"{'#' * level} {title}\n{text}\n" for (level, title, _), text in zip(sections, texts, strict=True))
+        return "".join(
+            f"{'#' * level} {title}\n{text}\n"
+            for (level, title, _), text in zip(sections, texts, strict=True)
+        )
 
     texts = [text for _, _, text in sections]
     place = data.draw(st.integers(0, len(sections) - 1))

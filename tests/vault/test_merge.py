@@ -1,4 +1,6 @@
-"""Merge: what does not clash comes together byte for byte, what does is told, and nothing stalls."""
+"""Merge: what does not clash comes together byte for byte, what does is told, and nothing
+stalls.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,12 @@ from hypothesis import strategies as st
 
 from parachuted.vault.merge import MAX_LINES, merge_three
 
-LINE = st.sampled_from(["a", "b", "c", "", "- x", "- y", "# t", "\xff"]).map(lambda text: text.encode("latin-1"))
-TEXT = st.lists(st.tuples(LINE, st.sampled_from([b"\n", b"\n", b"\r\n"])).map(b"".join), max_size=12).map(b"".join)
+LINE = st.sampled_from(["a", "b", "c", "", "- x", "- y", "# t", "\xff"]).map(
+    lambda text: text.encode("latin-1")
+)
+TEXT = st.lists(
+    st.tuples(LINE, st.sampled_from([b"\n", b"\n", b"\r\n"])).map(b"".join), max_size=12
+).map(b"".join)
 OPEN_TEXT = st.tuples(TEXT, LINE).map(b"".join)
 TEXTS = TEXT | OPEN_TEXT
 
@@ -24,7 +30,11 @@ def merged(base, ours, theirs):
 @settings(max_examples=120, deadline=None, derandomize=True)
 @given(TEXTS, TEXTS)
 def test_a_change_on_one_side_only_is_the_result(base, changed):
-    for result in (merge_three(base, changed, base), merge_three(base, base, changed), merge_three(base, changed, changed)):
+    for result in (
+        merge_three(base, changed, base),
+        merge_three(base, base, changed),
+        merge_three(base, changed, changed),
+    ):
         assert (result.data, result.clean, result.kept) == (changed, True, ())
 
 
@@ -44,12 +54,18 @@ def test_changes_in_different_places_come_together(data, count, ends):
     lines = [b"line %d\n" % number for number in range(count)]
     lines[-1] = lines[-1] if ends else lines[-1][:-1]
     places = data.draw(st.lists(st.integers(0, count - 1), min_size=2, max_size=6, unique=True))
-    places = [place for index, place in enumerate(sorted(places)) if index == 0 or place - sorted(places)[index - 1] > 1]
+    places = [
+        place
+        for index, place in enumerate(sorted(places))
+        if index == 0 or place - sorted(places)[index - 1] > 1
+    ]
     change = st.sampled_from([b"", b"new\n", b"new\r\nnew\n", b"\n"])
     ours, theirs, both = list(lines), list(lines), list(lines)
     for place in places:
         side = data.draw(st.sampled_from([ours, theirs]))
-        side[place] = both[place] = data.draw(change) + (lines[place] if place == count - 1 else b"")
+        side[place] = both[place] = data.draw(change) + (
+            lines[place] if place == count - 1 else b""
+        )
 
     result = merge_three(b"".join(lines), b"".join(ours), b"".join(theirs))
 
@@ -61,7 +77,11 @@ def test_changes_in_different_places_come_together(data, count, ends):
 def test_no_line_is_made_up_and_theirs_wins_where_both_clash(base, ours, theirs):
     result = merge_three(base, ours, theirs, prefer="theirs")
 
-    assert set(result.data.split(b"\n")) <= {*base.split(b"\n"), *ours.split(b"\n"), *theirs.split(b"\n")}
+    assert set(result.data.split(b"\n")) <= {
+        *base.split(b"\n"),
+        *ours.split(b"\n"),
+        *theirs.split(b"\n"),
+    }
     assert result.clean == (result.kept == ()) == merge_three(base, ours, theirs).clean
 
 
@@ -72,9 +92,15 @@ def test_a_clash_is_told_and_theirs_kept_whole():
 
 
 def test_where_theirs_is_preferred_the_rest_of_ours_is_taken():
-    result = merge_three(b"a\nb\nc\nd\ne\n", b"A\nb\nours\nd\nE\n", b"a\nb\ntheirs\nd\ne\n", prefer="theirs")
+    result = merge_three(
+        b"a\nb\nc\nd\ne\n", b"A\nb\nours\nd\nE\n", b"a\nb\ntheirs\nd\ne\n", prefer="theirs"
+    )
 
-    assert (result.data, result.clean, result.kept) == (b"A\nb\ntheirs\nd\nE\n", False, ("theirs\n",))
+    assert (result.data, result.clean, result.kept) == (
+        b"A\nb\ntheirs\nd\nE\n",
+        False,
+        ("theirs\n",),
+    )
 
 
 def test_what_was_kept_may_be_nothing_and_need_not_be_text():
@@ -93,7 +119,12 @@ def test_what_was_kept_may_be_nothing_and_need_not_be_text():
         ("a\nb\nc\n", "x\nb\nc\n", "x\nb\nC\n", "x\nb\nC\n"),
         ("a\rb\nc\nd\n", "a\rB\nc\nd\n", "a\rb\nc\nD\n", "a\rB\nc\nD\n"),
         ("\ufeffa\nb\nc\n", "a\nb\nc\n", "\ufeffa\nb\nC\n", "a\nb\nC\n"),
-        ("- x\n- x\n- x\nend\n", "- x\n- x\n- x\nend\nours\n", "new\n- x\n- x\n- x\nend\n", "new\n- x\n- x\n- x\nend\nours\n"),
+        (
+            "- x\n- x\n- x\nend\n",
+            "- x\n- x\n- x\nend\nours\n",
+            "new\n- x\n- x\n- x\nend\n",
+            "new\n- x\n- x\n- x\nend\nours\n",
+        ),
     ],
 )
 def test_line_ends_come_through_as_they_are(base, ours, theirs, after):
@@ -132,7 +163,10 @@ def test_a_moved_line_is_no_reason_to_clash():
     lines = [f"{number}\n" for number in range(10)]
     changed = "".join(lines).replace("5", "five")
 
-    assert merged("".join(lines), "".join([*lines[1:], lines[0]]), changed).data.decode() == "1\n2\n3\n4\nfive\n6\n7\n8\n9\n0\n"
+    assert (
+        merged("".join(lines), "".join([*lines[1:], lines[0]]), changed).data.decode()
+        == "1\n2\n3\n4\nfive\n6\n7\n8\n9\n0\n"
+    )
 
 
 def test_too_many_changed_lines_clash_at_once():
@@ -146,7 +180,12 @@ def test_too_many_changed_lines_clash_at_once():
 
 
 def test_a_small_change_of_a_huge_text_is_merged():
-    base = b"first\n" + b"x" * 5_000_000 + b"\n" + b"".join(b"%d\n" % number for number in range(MAX_LINES))
+    base = (
+        b"first\n"
+        + b"x" * 5_000_000
+        + b"\n"
+        + b"".join(b"%d\n" % number for number in range(MAX_LINES))
+    )
     result = merge_three(base, base + b"ours\n", base[:-20_000] + b"theirs\n" + base[-20_000:])
 
     assert result.clean
@@ -172,7 +211,10 @@ def test_no_texts_take_long(kinds, shuffled):
 
 @pytest.mark.parametrize("prefer", ["none", "theirs"])
 def test_what_is_no_text_is_never_put_together_from_two(prefer):
-    base, ours, theirs = (b"\0head\n%b\nb\nc\nd\n%b\n" % pair for pair in ((b"1", b"2"), (b"one", b"2"), (b"1", b"two")))
+    base, ours, theirs = (
+        b"\0head\n%b\nb\nc\nd\n%b\n" % pair
+        for pair in ((b"1", b"2"), (b"one", b"2"), (b"1", b"two"))
+    )
 
     merged = merge_three(base, ours, theirs, prefer=prefer)
 

@@ -37,21 +37,58 @@ text
 - c
 """
 PIECES = [
-    *("---", "---", "a: 1", "watch: [x]", "  - y", "# A", "## B", "### C ###", "text", "===", "```", "~~~", "<!--"),
-    *("-->", "<!-- c -->", "", "", "  ", "- item", "> q", "| a |", "    code", "\ufeff", "\0", "\u2028", "é", "title: a: b", "{{x}}"),
+    *(
+        "---",
+        "---",
+        "a: 1",
+        "watch: [x]",
+        "  - y",
+        "# A",
+        "## B",
+        "### C ###",
+        "text",
+        "===",
+        "```",
+        "~~~",
+        "<!--",
+    ),
+    *(
+        "-->",
+        "<!-- c -->",
+        "",
+        "",
+        "  ",
+        "- item",
+        "> q",
+        "| a |",
+        "    code",
+        "\ufeff",
+        "\0",
+        "\u2028",
+        "é",
+        "title: a: b",
+        "{{x}}",
+    ),
     *("#", "\t# t", "a\rb"),
 ]
-TEXTS = st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(["\n", "\n", "\n", "\r\n", ""])), max_size=25).map(
-    lambda parts: "".join(piece + end for piece, end in parts).encode()
-)
-MARKED = st.tuples(st.sampled_from([b"", b"\xef\xbb\xbf"]), TEXTS, st.binary(max_size=6), TEXTS).map(b"".join)
+TEXTS = st.lists(
+    st.tuples(st.sampled_from(PIECES), st.sampled_from(["\n", "\n", "\n", "\r\n", ""])), max_size=25
+).map(lambda parts: "".join(piece + end for piece, end in parts).encode())
+MARKED = st.tuples(
+    st.sampled_from([b"", b"\xef\xbb\xbf"]), TEXTS, st.binary(max_size=6), TEXTS
+).map(b"".join)
 DATA = TEXTS | MARKED | st.binary(max_size=200)
 
 
 def printed(note):
     """The note's parts one after the other."""
     block = note.frontmatter or Span(start=0, stop=0)
-    spans = [Span(start=0, stop=block.start), block, Span(start=block.stop, stop=note.body.start), note.preamble]
+    spans = [
+        Span(start=0, stop=block.start),
+        block,
+        Span(start=block.stop, stop=note.body.start),
+        note.preamble,
+    ]
     for section in note.sections:
         spans += [section.heading, section.own]
     return b"".join(note.data[span.start : span.stop] for span in spans)
@@ -75,8 +112,15 @@ def test_sections_nest_and_cover_the_body(data):
     assert note.body.stop == len(data)
     assert note.preamble.start == note.body.start
     for section in note.sections:
-        inside = [other for other in note.sections if section.body.start <= other.start < section.body.stop]
-        assert all(other.level > section.level and other.path[: len(section.path)] == section.path for other in inside)
+        inside = [
+            other
+            for other in note.sections
+            if section.body.start <= other.start < section.body.stop
+        ]
+        assert all(
+            other.level > section.level and other.path[: len(section.path)] == section.path
+            for other in inside
+        )
         following = [other for other in note.sections if other.start >= section.stop]
         assert section.stop == (following[0].start if following else len(data))
         assert not following or following[0].level <= section.level
@@ -94,7 +138,9 @@ def test_keys_are_lines_of_the_frontmatter_in_order(data):
         assert at <= key.span.start < key.span.stop <= note.frontmatter.stop
         assert data[key.span.start - 1 : key.span.start] == b"\n"
         assert data[key.span.stop - 1 : key.span.stop] == b"\n"
-        assert key.value is None or key.span.start < key.value.start <= key.value.stop < key.span.stop
+        assert (
+            key.value is None or key.span.start < key.value.start <= key.value.stop < key.span.stop
+        )
         at = key.span.stop
     if note.matter.readable and not note.matter.tangled:
         assert {key.name for key in note.keys} == set(note.values)
@@ -122,7 +168,15 @@ def test_a_context_file_is_told_apart():
 
 
 @pytest.mark.parametrize(
-    "name", ["Current Focus", "current  focus", " CURRENT\tFOCUS ", "## Current Focus", "Name > current focus", ("Current Focus",)]
+    "name",
+    [
+        "Current Focus",
+        "current  focus",
+        " CURRENT\tFOCUS ",
+        "## Current Focus",
+        "Name > current focus",
+        ("Current Focus",),
+    ],
 )
 def test_a_section_is_found_however_its_name_is_written(name):
     assert parse_note(NOTE).section(name).title == "Current  Focus"
@@ -156,7 +210,12 @@ def test_titles_are_the_same_however_they_are_composed():
 
 
 def test_a_name_without_its_marks_is_its_title():
-    assert [plain_title(name) for name in ("## Facts", " # A ", "#tag", "Facts")] == ["Facts", "A", "#tag", "Facts"]
+    assert [plain_title(name) for name in ("## Facts", " # A ", "#tag", "Facts")] == [
+        "Facts",
+        "A",
+        "#tag",
+        "Facts",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +238,10 @@ def test_a_name_without_its_marks_is_its_title():
         (b"---\na: 1\na: 2\n---\n", ["frontmatter-duplicate-key"]),
         (b"---\na: {{x}}\n---\n", ["frontmatter-complex-key"]),
         (b"# A\n```\n", ["unclosed-fence"]),
-        (b"\xef\xbb\xbf---\r\na: \xff\r\n---\r\n<!--\0", ["bom", "not-utf8", "nul", "crlf", "frontmatter-not-utf8", "unclosed-comment"]),
+        (
+            b"\xef\xbb\xbf---\r\na: \xff\r\n---\r\n<!--\0",
+            ["bom", "not-utf8", "nul", "crlf", "frontmatter-not-utf8", "unclosed-comment"],
+        ),
     ],
 )
 def test_what_is_odd_is_told(data, codes):
@@ -187,7 +249,14 @@ def test_what_is_odd_is_told(data, codes):
 
 
 @pytest.mark.parametrize(
-    ("data", "eol"), [(b"", b"\n"), (b"a\r\n", b"\r\n"), (b"a\r\nb\r\nc\n", b"\r\n"), (b"a\r\nb\n", b"\n"), (b"a\rb\r", b"\n")]
+    ("data", "eol"),
+    [
+        (b"", b"\n"),
+        (b"a\r\n", b"\r\n"),
+        (b"a\r\nb\r\nc\n", b"\r\n"),
+        (b"a\r\nb\n", b"\n"),
+        (b"a\rb\r", b"\n"),
+    ],
 )
 def test_the_line_end_is_the_one_that_most_lines_have(data, eol):
     assert parse_note(data).eol == eol
@@ -206,16 +275,27 @@ def test_a_byte_order_mark_hides_neither_frontmatter_nor_heading():
 
 
 def test_the_frontmatter_has_no_headings():
-    assert [section.title for section in parse_note(b"---\n# no\na: 1\n---\n# A\n---\n# B\n").sections] == ["A", "B"]
+    assert [
+        section.title for section in parse_note(b"---\n# no\na: 1\n---\n# A\n---\n# B\n").sections
+    ] == ["A", "B"]
 
 
-@pytest.mark.parametrize("data", [b"x" * 100_000_000, b"---\na: 1\n---\n# A\n" + b"x\n" * (MAX_NOTE_BYTES // 2)])
+@pytest.mark.parametrize(
+    "data", [b"x" * 100_000_000, b"---\na: 1\n---\n# A\n" + b"x\n" * (MAX_NOTE_BYTES // 2)]
+)
 def test_a_note_too_large_is_not_looked_into(data):
     began = time.process_time()
     note = parse_note(data)
 
     assert [problem.code for problem in note.problems] == ["too-large"]
-    assert (note.sections, note.keys, note.frontmatter, note.title, note.section("A"), note.eol) == ((), (), None, None, None, b"\n")
+    assert (
+        note.sections,
+        note.keys,
+        note.frontmatter,
+        note.title,
+        note.section("A"),
+        note.eol,
+    ) == ((), (), None, None, None, b"\n")
     assert (note.body.start, note.body.stop) == (0, len(data))
     assert time.process_time() - began < 0.1
 

@@ -55,7 +55,9 @@ def test_what_was_put_is_for_its_owner_only(objects, folder):
     assert [path.stat().st_mode & 0o077 for path in (folder, target.parent, target)] == [0, 0, 0]
 
 
-def test_what_was_put_is_synced_before_it_has_its_name_and_its_folder_after(objects, folder, monkeypatch):
+def test_what_was_put_is_synced_before_it_has_its_name_and_its_folder_after(
+    objects, folder, monkeypatch
+):
     digest = digest_of(DATA)
     synced, sync = [], os.fsync
 
@@ -89,7 +91,9 @@ def test_a_damaged_text_reads_as_none_and_is_whole_once_it_is_put_again(objects,
     assert objects.get(digest) == DATA
 
 
-@pytest.mark.parametrize("name", ["", "../../etc/passwd", "g" * 64, "A" * 64, "a" * 63, "a" * 64 + "\n"])
+@pytest.mark.parametrize(
+    "name", ["", "../../etc/passwd", "g" * 64, "A" * 64, "a" * 63, "a" * 64 + "\n"]
+)
 def test_what_is_no_digest_is_never_made_a_path(objects, name):
     with pytest.raises(ValueError, match="is no digest"):
         objects.get(name)
@@ -102,7 +106,9 @@ def test_a_disk_that_refuses_leaves_nothing_that_looks_kept(objects, folder, mon
             objects.put(DATA)
     assert failed.value.errno == errno.ENOSPC
     assert digest_of(DATA) not in objects
-    assert [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("seen.db")] == []
+    assert [
+        path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("seen.db")
+    ] == []
     assert objects.get(objects.put(DATA)) == DATA
 
 

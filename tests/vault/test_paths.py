@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parachuted.errors import PathRefusedError
-from parachuted.vault.paths import MOST_FOLDERS, VaultPath, name_refusal, printable, refusal, same_name
+from parachuted.vault.paths import (
+    MOST_FOLDERS,
+    VaultPath,
+    name_refusal,
+    printable,
+    refusal,
+    same_name,
+)
 
 NFD = unicodedata.normalize("NFD", "Café.md")
 LATIN_1 = os.fsdecode(b"caf\xe9.md")
@@ -50,7 +57,10 @@ def test_a_note_is_named_no_deeper_than_the_vault_is_watched():
         ("a" * 256, "a name is longer than 255 bytes"),
         ("é" * 128, "a name is longer than 255 bytes"),
         ("/".join(["a" * 200] * 21), "a name is longer than 255 bytes"),
-        ("d/" * 121 + "a.md", "it is in more than 120 folders, one in another, which are not watched"),
+        (
+            "d/" * 121 + "a.md",
+            "it is in more than 120 folders, one in another, which are not watched",
+        ),
     ],
 )
 def test_a_path_that_could_leave_the_vault_or_deceive_is_refused_with_its_reason(text, reason):
@@ -64,8 +74,30 @@ def test_a_path_that_could_leave_the_vault_or_deceive_is_refused_with_its_reason
 @pytest.mark.parametrize(
     "text",
     [
-        *("a.md", "Projects/ü/AGENTS.md", "🪂/🌱.md", "יומן/שלום.md", "-rf", "--help", NFD, LATIN_1),
-        *("...", "..a", "~a", "a~", "a/~", "a b.md", "a\\b", "C:x", "a" * 255, "é" * 127, ".agents/x.md", "%2e%2e"),
+        *(
+            "a.md",
+            "Projects/ü/AGENTS.md",
+            "🪂/🌱.md",
+            "יומן/שלום.md",
+            "-rf",
+            "--help",
+            NFD,
+            LATIN_1,
+        ),
+        *(
+            "...",
+            "..a",
+            "~a",
+            "a~",
+            "a/~",
+            "a b.md",
+            "a\\b",
+            "C:x",
+            "a" * 255,
+            "é" * 127,
+            ".agents/x.md",
+            "%2e%2e",
+        ),
     ],
 )
 def test_what_a_file_system_can_hold_is_kept_as_it_is(text):
@@ -84,7 +116,12 @@ def test_a_name_found_in_a_folder_that_cannot_be_sent_safely_is_refused(name):
 
 def test_a_path_knows_its_name_and_its_folder():
     path = VaultPath.parse("Projects/a/AGENTS.md")
-    assert (path.name, path.folder, path.folder.folder, path.folder.folder.folder) == ("AGENTS.md", "Projects/a", "Projects", "")
+    assert (path.name, path.folder, path.folder.folder, path.folder.folder.folder) == (
+        "AGENTS.md",
+        "Projects/a",
+        "Projects",
+        "",
+    )
     assert isinstance(path.folder, VaultPath)
 
 

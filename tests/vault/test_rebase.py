@@ -12,15 +12,23 @@ BASE = b"---\nstatus: open\nowner: ada\n---\n# Note\n\n## Facts\n\nold\n\n## Ide
 
 
 def test_a_section_left_alone_is_replaced_in_the_text_that_is_there_now():
-    current = BASE.replace(b"thought", b"more thoughts").replace(b"# Note\n", b"# Note\n\nA line above it.\n")
-    assert rebase(ReplaceSection(section="Facts", content="new\n"), BASE, current) == current.replace(b"old", b"new")
+    current = BASE.replace(b"thought", b"more thoughts").replace(
+        b"# Note\n", b"# Note\n\nA line above it.\n"
+    )
+    assert rebase(
+        ReplaceSection(section="Facts", content="new\n"), BASE, current
+    ) == current.replace(b"old", b"new")
 
 
 def test_a_section_that_changed_since_clashes_and_carries_all_three_texts():
     current = BASE.replace(b"old", b"mine")
     with pytest.raises(ConflictError) as caught:
         rebase(ReplaceSection(section="Facts", content="new\n"), BASE, current)
-    assert (caught.value.base, caught.value.ours, caught.value.theirs) == (BASE, BASE.replace(b"old", b"new"), current)
+    assert (caught.value.base, caught.value.ours, caught.value.theirs) == (
+        BASE,
+        BASE.replace(b"old", b"new"),
+        current,
+    )
 
 
 def test_two_changes_far_apart_in_one_section_are_merged():
@@ -50,7 +58,9 @@ def test_a_section_that_is_in_neither_text_is_created_in_the_one_that_is_there_n
 
 def test_a_key_left_alone_is_set_beside_one_that_changed():
     current = BASE.replace(b"owner: ada", b"owner: bob")
-    assert rebase(SetKey(key="status", value="done"), BASE, current) == current.replace(b"open", b"done")
+    assert rebase(SetKey(key="status", value="done"), BASE, current) == current.replace(
+        b"open", b"done"
+    )
     assert rebase(DeleteKey(key="status"), BASE, current) == current.replace(b"status: open\n", b"")
 
 
@@ -62,6 +72,8 @@ def test_a_key_that_changed_since_clashes(edit):
 
 def test_a_whole_text_is_merged_where_the_changes_are_apart_and_clashes_where_not():
     current = BASE.replace(b"# Note", b"# My note")
-    assert rebase(ReplaceAll(data=BASE.replace(b"thought", b"deed")), BASE, current) == current.replace(b"thought", b"deed")
+    assert rebase(
+        ReplaceAll(data=BASE.replace(b"thought", b"deed")), BASE, current
+    ) == current.replace(b"thought", b"deed")
     with pytest.raises(ConflictError):
         rebase(ReplaceAll(data=BASE.replace(b"# Note", b"# Our note")), BASE, current)

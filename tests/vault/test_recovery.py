@@ -17,7 +17,9 @@ COPY = "note (Conflicted copy parachute 20261121231502).md"
 
 @dataclass(frozen=True)
 class Moment:
-    """What was found under the temporary name and under the note's, and what is to be there afterwards."""
+    """What was found under the temporary name and under the note's, and what is to be there
+    afterwards.
+    """
 
     story: str
     temporary: str | None
@@ -27,9 +29,17 @@ class Moment:
 
 
 def intended(shelf, before: str | None = OLD, after: str | None = NEW) -> Write:
-    digests = [None if text is None else shelf.objects.put(text.encode()) for text in (before, after)]
+    digests = [
+        None if text is None else shelf.objects.put(text.encode()) for text in (before, after)
+    ]
     return shelf.history.intend(
-        at=shelf.now, path=NOTE, author=shelf.agent, operation="ReplaceAll", before=digests[0], after=digests[1], temporary=TEMPORARY
+        at=shelf.now,
+        path=NOTE,
+        author=shelf.agent,
+        operation="ReplaceAll",
+        before=digests[0],
+        after=digests[1],
+        temporary=TEMPORARY,
     )
 
 
@@ -48,7 +58,9 @@ def assert_ended(shelf, moment: Moment) -> None:
     assert shelf.names() == ([] if moment.becomes is None else [NOTE])
     assert moment.becomes is None or shelf.text(NOTE) == moment.becomes
     assert shelf.history.intended() == []
-    assert [write.state for write in shelf.history.writes_of(NOTE)] == ([] if moment.state == "void" else ["done"])
+    assert [write.state for write in shelf.history.writes_of(NOTE)] == (
+        [] if moment.state == "void" else ["done"]
+    )
 
 
 def moments(*rows: Moment) -> pytest.MarkDecorator:
@@ -65,7 +77,13 @@ def moments(*rows: Moment) -> pytest.MarkDecorator:
     Moment("before the exchange, and a person saved since", NEW, PERSONS, PERSONS, "void"),
     Moment("after the exchange, and a person saved since", OLD, PERSONS, PERSONS, "void"),
     Moment("after an exchange that took out a person's text", PERSONS, NEW, PERSONS, "void"),
-    Moment("after it took out a person's text, and the note was removed", PERSONS, None, PERSONS, "void"),
+    Moment(
+        "after it took out a person's text, and the note was removed",
+        PERSONS,
+        None,
+        PERSONS,
+        "void",
+    ),
 )
 def test_a_replacement_cut_short(shelf, moment):
     intended(shelf)
@@ -103,7 +121,11 @@ def test_two_texts_of_a_person_are_both_kept_one_as_a_copy_and_that_is_said(shel
     found(shelf, PERSONS, NEWER)
     (said,) = recovery(shelf).run()
     assert COPY in said
-    assert (shelf.names(), shelf.text(NOTE), shelf.text(COPY)) == (sorted([NOTE, COPY]), NEWER, PERSONS)
+    assert (shelf.names(), shelf.text(NOTE), shelf.text(COPY)) == (
+        sorted([NOTE, COPY]),
+        NEWER,
+        PERSONS,
+    )
     assert shelf.history.intended() == []
 
 
@@ -119,10 +141,18 @@ def test_a_folder_that_is_gone_settles_what_was_to_be_in_it(shelf):
     digest = shelf.objects.put(OLD.encode())
     for before, after in ((digest, None), (None, digest)):
         shelf.history.intend(
-            at=shelf.now, path="gone/note.md", author=shelf.agent, operation="x", before=before, after=after, temporary=TEMPORARY
+            at=shelf.now,
+            path="gone/note.md",
+            author=shelf.agent,
+            operation="x",
+            before=before,
+            after=after,
+            temporary=TEMPORARY,
         )
     assert recovery(shelf).run() == []
-    assert [(write.after, write.state) for write in shelf.history.writes_of("gone/note.md")] == [(None, "done")]
+    assert [(write.after, write.state) for write in shelf.history.writes_of("gone/note.md")] == [
+        (None, "done")
+    ]
 
 
 def test_a_vault_that_is_not_there_settles_nothing_and_is_looked_at_again(shelf):

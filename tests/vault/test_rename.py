@@ -19,7 +19,9 @@ def folder(vault):
 
 @pytest.fixture(params=["the kernel's rename", "a second name", "looking first"])
 def way(request, monkeypatch):
-    """Each way by which a free name is taken: file systems have all, the first two, or the last alone."""
+    """Each way by which a free name is taken: file systems have all, the first two, or the last
+    alone.
+    """
     if request.param != "the kernel's rename":
         monkeypatch.setattr(rename, "_renameat2", None)
     if request.param == "looking first":

@@ -43,7 +43,10 @@ def test_a_note_is_read_with_its_digest_and_status(root, vault):
     content = root.read(VaultPath("note.md"))
     assert content.data == data
     assert content.digest == digest_of(data) == hashlib.sha256(data).hexdigest()
-    assert (content.status.st_size, content.status.st_ino) == (len(data), (vault / "note.md").stat().st_ino)
+    assert (content.status.st_size, content.status.st_ino) == (
+        len(data),
+        (vault / "note.md").stat().st_ino,
+    )
 
 
 def test_of_a_large_file_no_more_is_read_than_its_beginning(root, vault):
@@ -125,7 +128,9 @@ def test_pipes_sockets_and_folders_are_refused_and_never_waited_for(root, vault,
                 root.read(VaultPath(name))
 
 
-def test_a_folder_swapped_for_a_link_again_and_again_never_shows_what_is_outside(root, vault, outside):
+def test_a_folder_swapped_for_a_link_again_and_again_never_shows_what_is_outside(
+    root, vault, outside
+):
     (vault / "folder").mkdir()
     (vault / "folder/note.md").write_bytes(b"in")
     (vault / "link").symlink_to(outside)
@@ -193,7 +198,9 @@ def test_going_straight_no_link_is_followed_in_that_thread(root, vault):
             for act in (root.read, root.resolve, root.size):
                 with pytest.raises(PathRefusedError):
                     act(path)
-        thread = threading.Thread(target=lambda: elsewhere.append(root.read(VaultPath("link.md")).data))
+        thread = threading.Thread(
+            target=lambda: elsewhere.append(root.read(VaultPath("link.md")).data)
+        )
         thread.start()
         thread.join()
         with root.straight():

@@ -1,4 +1,6 @@
-"""Scalars: what is written is read back as the same text by readers of YAML 1.1, and quoted only where it must be."""
+"""Scalars: what is written is read back as the same text by readers of YAML 1.1, and quoted only
+where it must be.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,30 @@ from parachuted.errors import EditRefusedError
 from parachuted.vault.bounded_yaml import read_events, read_value
 from parachuted.vault.scalars import is_bare, kind_of, write_key, write_scalar
 
-WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30) | st.text(
-    "ab 01:.-+#'\"[]{},&*!|>%@`?\\~\n\t=<_/eExoyn\x85\u2028\ufeff", max_size=12
-)
+WORDS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30
+) | st.text("ab 01:.-+#'\"[]{},&*!|>%@`?\\~\n\t=<_/eExoyn\x85\u2028\ufeff", max_size=12)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["active", "Projects/*", "../", "./a", "two words", "a - b", "it's", "C#", "a:b", "https://x.y/z", "-dash", "?x", ":x", "é 🎉", "a,b"],
+    [
+        "active",
+        "Projects/*",
+        "../",
+        "./a",
+        "two words",
+        "a - b",
+        "it's",
+        "C#",
+        "a:b",
+        "https://x.y/z",
+        "-dash",
+        "?x",
+        ":x",
+        "é 🎉",
+        "a,b",
+    ],
 )
 def test_a_text_that_all_readers_take_for_text_is_not_quoted(text):
     assert is_bare(text)
@@ -30,9 +48,61 @@ def test_a_text_that_all_readers_take_for_text_is_not_quoted(text):
 @pytest.mark.parametrize(
     "text",
     [
-        *("", " ", "true", "No", "on", "y", "N", "null", "~", "1", "-1.5", "1e3", "0o17", "0x1F", "1_000", "10:30", "2026-02-24", ".inf"),
-        *("=", "<<", "*", "*.md", "!Archive", "&a", "@x", "`x`", "%x", "- x", "? x", "a: b", "a:", "a #b", "#tag", "[[Note]]", "{{date}}"),
-        *("| x", "> x", ".nan", "'x", '"x', " x", "x ", "a\nb", "a\tb", "\ufeffx", "a\x85b", "a\u2028b", "---", "a --- b"),
+        *(
+            "",
+            " ",
+            "true",
+            "No",
+            "on",
+            "y",
+            "N",
+            "null",
+            "~",
+            "1",
+            "-1.5",
+            "1e3",
+            "0o17",
+            "0x1F",
+            "1_000",
+            "10:30",
+            "2026-02-24",
+            ".inf",
+        ),
+        *(
+            "=",
+            "<<",
+            "*",
+            "*.md",
+            "!Archive",
+            "&a",
+            "@x",
+            "`x`",
+            "%x",
+            "- x",
+            "? x",
+            "a: b",
+            "a:",
+            "a #b",
+            "#tag",
+            "[[Note]]",
+            "{{date}}",
+        ),
+        *(
+            "| x",
+            "> x",
+            ".nan",
+            "'x",
+            '"x',
+            " x",
+            "x ",
+            "a\nb",
+            "a\tb",
+            "\ufeffx",
+            "a\x85b",
+            "a\u2028b",
+            "---",
+            "a --- b",
+        ),
     ],
 )
 def test_a_text_that_some_reader_takes_for_something_else_is_quoted(text):
@@ -82,7 +152,12 @@ def test_a_text_with_quotes_is_put_in_the_other_kind():
 
 
 @pytest.mark.parametrize(
-    "value", [pytest.param("a\0b", id="nul"), pytest.param("a\ud800", id="surrogate"), pytest.param(10**5000, id="digits")]
+    "value",
+    [
+        pytest.param("a\0b", id="nul"),
+        pytest.param("a\ud800", id="surrogate"),
+        pytest.param(10**5000, id="digits"),
+    ],
 )
 def test_what_yaml_cannot_hold_is_refused(value):
     with pytest.raises(EditRefusedError):
@@ -98,8 +173,23 @@ def test_a_key_that_yaml_cannot_hold_is_refused(name):
 @pytest.mark.parametrize(
     ("word", "kind"),
     [
-        *(("true", "boolean"), ("No", "boolean"), ("12", "number"), ("1.5", "number"), ("0o7", "number"), ("10:30", "number")),
-        *(("", "null"), ("~", "null"), ("null", "null"), ("2026-02-24", "date"), ("word", "text"), ("../", "text"), (".", "text")),
+        *(
+            ("true", "boolean"),
+            ("No", "boolean"),
+            ("12", "number"),
+            ("1.5", "number"),
+            ("0o7", "number"),
+            ("10:30", "number"),
+        ),
+        *(
+            ("", "null"),
+            ("~", "null"),
+            ("null", "null"),
+            ("2026-02-24", "date"),
+            ("word", "text"),
+            ("../", "text"),
+            (".", "text"),
+        ),
     ],
 )
 def test_the_kind_of_a_bare_word_is_known(word, kind):

@@ -1,4 +1,6 @@
-"""Seen: a note is read so that no change to it is missed, and nothing that is being written is taken as it is."""
+"""Seen: a note is read so that no change to it is missed, and nothing that is being written is
+taken as it is.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,14 @@ def look(vault):
         status: os.stat_result | None = None,
     ) -> ScanFindings:
         scan = ScanFindings() if scan is None else scan
-        compare(scan, VaultPath(name), folder, status or (vault / name).lstat(), old, settle_ns=settle_ns)
+        compare(
+            scan,
+            VaultPath(name),
+            folder,
+            status or (vault / name).lstat(),
+            old,
+            settle_ns=settle_ns,
+        )
         return scan
 
     yield look
@@ -44,7 +53,13 @@ def known(path) -> IndexEntry:
 def test_a_new_note_is_read_with_what_its_frontmatter_watches(look, vault):
     (vault / "note.md").write_bytes(WATCHING)
     (seen,) = look("note.md").seen
-    assert (seen.path, seen.old, seen.data, seen.watch, seen.problems) == ("note.md", None, WATCHING, ("Projects/**",), ())
+    assert (seen.path, seen.old, seen.data, seen.watch, seen.problems) == (
+        "note.md",
+        None,
+        WATCHING,
+        ("Projects/**",),
+        (),
+    )
     assert seen.new.digest == digest_of(WATCHING)
     assert (seen.new.size, seen.new.inode) == (len(WATCHING), (vault / "note.md").stat().st_ino)
 
@@ -66,11 +81,17 @@ def test_same_size_and_same_time_do_not_hide_a_rewrite_in_place(look, vault):
     note.write_bytes(b"one")
     old = known(note)
     deadline = time.monotonic() + 10
-    while note.stat().st_ctime_ns == old.ctime_ns:  # the clock of the file system ticks every few milliseconds
+    while (
+        note.stat().st_ctime_ns == old.ctime_ns
+    ):  # the clock of the file system ticks every few milliseconds
         assert time.monotonic() < deadline
         note.write_bytes(b"two")
         os.utime(note, ns=(old.mtime_ns, old.mtime_ns))
-    assert (note.stat().st_mtime_ns, note.stat().st_size, note.stat().st_ino) == (old.mtime_ns, old.size, old.inode)
+    assert (note.stat().st_mtime_ns, note.stat().st_size, note.stat().st_ino) == (
+        old.mtime_ns,
+        old.size,
+        old.inode,
+    )
     (seen,) = look("note.md", old).seen
     assert (seen.old, seen.data) == (old, b"two")
 
@@ -105,7 +126,9 @@ def test_a_file_left_alone_and_one_from_the_future_are_settled(look, vault):
         assert look(name, settle_ns=MINUTE_NS).seen
 
 
-def test_a_note_that_grows_while_it_is_read_is_unsettled_and_when_finished_a_difference_to_come(look, vault):
+def test_a_note_that_grows_while_it_is_read_is_unsettled_and_when_finished_a_difference_to_come(
+    look, vault
+):
     (vault / "note.md").write_bytes(b"half")
     before = (vault / "note.md").stat()
     (vault / "note.md").write_bytes(b"half and half")
@@ -126,7 +149,11 @@ def test_a_big_note_is_read_to_its_end_but_not_kept(look, vault):
     data = WATCHING + b"x" * (9 << 20)
     (vault / "big.md").write_bytes(data)
     scan = look("big.md")
-    assert (scan.seen[0].new.digest, scan.seen[0].data, scan.seen[0].watch) == (digest_of(data), None, ("Projects/**",))
+    assert (scan.seen[0].new.digest, scan.seen[0].data, scan.seen[0].watch) == (
+        digest_of(data),
+        None,
+        ("Projects/**",),
+    )
     assert scan.kept_bytes == 0
 
 
@@ -161,12 +188,17 @@ def test_a_note_that_became_a_pipe_meanwhile_is_a_problem_and_not_waited_for(loo
 @pytest.mark.parametrize(
     ("text", "origin"),
     [
-        (b"---\norigin: web\n---\n# A\n", {"web"}), (b"---\r\norigin: [bot]\r\n---\r\n", {"bot"}), (b"# A\n\norigin: web\n", set()),
-        (b"---\ntitle: A\n---\norigin: web\n", set()), (b"---\norigin: web\n# never closed\n", {"web"}),
+        (b"---\norigin: web\n---\n# A\n", {"web"}),
+        (b"---\r\norigin: [bot]\r\n---\r\n", {"bot"}),
+        (b"# A\n\norigin: web\n", set()),
+        (b"---\ntitle: A\n---\norigin: web\n", set()),
+        (b"---\norigin: web\n# never closed\n", {"web"}),
         (b"---\n original: x\n---\n", set()),
     ],
-)  # fmt: skip
-def test_what_a_note_says_of_where_its_text_came_from_is_read_with_it(look, vault, text: bytes, origin: set[str]):
+)
+def test_what_a_note_says_of_where_its_text_came_from_is_read_with_it(
+    look, vault, text: bytes, origin: set[str]
+):
     (vault / "note.md").write_bytes(text)
     (seen,) = look("note.md").seen
     assert set(seen.origin or ()) == origin

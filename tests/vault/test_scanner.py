@@ -26,7 +26,10 @@ def scanner(vault, index):
 
 
 def kinds(scan: ScanFindings) -> dict[str, str]:
-    return {seen.path: "gone" if seen.new is None else "new" if seen.old is None else "changed" for seen in scan.seen}
+    return {
+        seen.path: "gone" if seen.new is None else "new" if seen.old is None else "changed"
+        for seen in scan.seen
+    }
 
 
 def fill(vault, *paths: str) -> None:
@@ -39,8 +42,16 @@ def test_single_paths_are_new_changed_gone_or_not_worth_a_word(scanner, vault, i
     fill(vault, "new.md", "b/changed.md", "b/unasked.md")
     for path in ("b/changed.md", "b/gone.md", "none/gone.md"):
         index.set(path, UNREAD)
-    scan = scanner.look(["new.md", "b/changed.md", "b/gone.md", "none/gone.md", "never.md", "none/never.md"], finished=True)
-    assert kinds(scan) == {"new.md": "new", "b/changed.md": "changed", "b/gone.md": "gone", "none/gone.md": "gone"}
+    scan = scanner.look(
+        ["new.md", "b/changed.md", "b/gone.md", "none/gone.md", "never.md", "none/never.md"],
+        finished=True,
+    )
+    assert kinds(scan) == {
+        "new.md": "new",
+        "b/changed.md": "changed",
+        "b/gone.md": "gone",
+        "none/gone.md": "gone",
+    }
     assert scan.problems == {}
 
 
@@ -49,13 +60,23 @@ def test_a_look_changes_neither_index_nor_vault(scanner, vault, index):
     index.set("gone.md", UNREAD)
     scanner.look(["new.md", "gone.md"], finished=True)
     scanner.walk(finished=True)
-    assert (list(index.paths()), [path.name for path in vault.iterdir()]) == (["gone.md"], ["new.md"])
+    assert (list(index.paths()), [path.name for path in vault.iterdir()]) == (
+        ["gone.md"],
+        ["new.md"],
+    )
 
 
 def test_what_was_written_just_now_waits_unless_it_is_finished(scanner, vault):
     fill(vault, "a.md")
-    assert (scanner.look(["a.md"], finished=False).unsettled, scanner.walk().unsettled) == ({"a.md"}, {"a.md"})
-    assert kinds(scanner.look(["a.md"], finished=True)) == kinds(scanner.walk(finished=True)) == {"a.md": "new"}
+    assert (scanner.look(["a.md"], finished=False).unsettled, scanner.walk().unsettled) == (
+        {"a.md"},
+        {"a.md"},
+    )
+    assert (
+        kinds(scanner.look(["a.md"], finished=True))
+        == kinds(scanner.walk(finished=True))
+        == {"a.md": "new"}
+    )
 
 
 def test_no_more_than_a_moment_is_waited_by_default(vault, index):
@@ -68,7 +89,15 @@ def test_no_more_than_a_moment_is_waited_by_default(vault, index):
 def test_a_path_that_is_refused_or_ignored_is_not_looked_at(scanner, vault, tmp_path):
     fill(vault, ".git/a.md", "b/.hidden/c.md", "d.md~", ".parachuteignore", ".agents/e.md")
     (tmp_path / "outside.md").write_text("outside")
-    refused = ["../outside.md", str(tmp_path / "outside.md"), "", "b/", "a\0.md", "b/../d.md", "x" * 256]
+    refused = [
+        "../outside.md",
+        str(tmp_path / "outside.md"),
+        "",
+        "b/",
+        "a\0.md",
+        "b/../d.md",
+        "x" * 256,
+    ]
     ignored = [".git/a.md", "b/.hidden/c.md", "d.md~"]
     scan = scanner.look([*refused, *ignored, ".parachuteignore", ".agents/e.md"], finished=True)
     assert set(kinds(scan)) == {".parachuteignore", ".agents/e.md"}
@@ -90,7 +119,9 @@ def test_a_folder_that_became_a_link_outside_is_not_entered(scanner, vault, inde
     (tmp_path / "outside/a.md").write_text("outside")
     (vault / "folder").symlink_to(tmp_path / "outside")
     index.set("folder/a.md", UNREAD)
-    assert kinds(scanner.look(["folder/a.md", "folder/b.md"], finished=True)) == {"folder/a.md": "gone"}
+    assert kinds(scanner.look(["folder/a.md", "folder/b.md"], finished=True)) == {
+        "folder/a.md": "gone"
+    }
 
 
 def test_nothing_is_inferred_for_a_vault_that_vanished(scanner, vault, index):
@@ -117,8 +148,13 @@ def test_new_rules_hold_for_known_files_from_the_next_walk_over_everything(scann
 
 def test_a_path_is_ignored_by_its_own_name_or_by_any_folder_on_the_way(scanner):
     scanner.ignore = IgnoreRules("Private/")
-    assert [scanner.ignored(path) for path in ("a/b.md~", "Private/a/b.md", "a/Private/b.md", ".git/x/y.md")] == [True] * 4
-    assert [scanner.ignored(path) for path in ("a/b.md", "Private.md", ".agents/a.md")] == [False] * 3
+    assert [
+        scanner.ignored(path)
+        for path in ("a/b.md~", "Private/a/b.md", "a/Private/b.md", ".git/x/y.md")
+    ] == [True] * 4
+    assert [scanner.ignored(path) for path in ("a/b.md", "Private.md", ".agents/a.md")] == [
+        False
+    ] * 3
     assert scanner.ignored_folder("a/.git/hooks")
     assert not scanner.ignored_folder("a/b")
     assert not scanner.ignored_folder("")

@@ -131,14 +131,23 @@ def test_what_a_person_saves_in_the_very_moment_of_a_deletion_stays(shelf, monke
     with pytest.raises(ConflictError) as caught:
         shelf.store.delete(NOTE, shelf.agent)
     assert caught.value.theirs == b"saved just now\n"
-    assert (shelf.names(), shelf.text(NOTE), shelf.history.writes_of(NOTE)) == ([NOTE], "saved just now\n", [])
+    assert (shelf.names(), shelf.text(NOTE), shelf.history.writes_of(NOTE)) == (
+        [NOTE],
+        "saved just now\n",
+        [],
+    )
 
 
 def test_each_write_is_recorded_with_its_author_causes_digests_and_both_texts(shelf):
     shelf.put(NOTE, TEXT)
     shelf.store.edit(NOTE, FACTS, shelf.agent)
     (write,) = shelf.history.writes_of(NOTE)
-    assert (write.author, write.at, write.operation, write.state) == (shelf.agent, shelf.now, "ReplaceSection", "done")
+    assert (write.author, write.at, write.operation, write.state) == (
+        shelf.agent,
+        shelf.now,
+        "ReplaceSection",
+        "done",
+    )
     assert shelf.objects.get(write.before).decode() == TEXT
     assert shelf.objects.get(write.after).decode() == shelf.text(NOTE)
 
@@ -154,7 +163,11 @@ def test_an_edit_that_changes_nothing_writes_nothing(shelf):
 def test_a_created_file_gets_its_folders_and_a_taken_name_is_refused(shelf):
     path = VaultPath("a/b/new.md")
     written = shelf.store.create(path, b"hello\n", shelf.agent)
-    assert (written.before, written.after, shelf.text(path)) == (None, digest_of(b"hello\n"), "hello\n")
+    assert (written.before, written.after, shelf.text(path)) == (
+        None,
+        digest_of(b"hello\n"),
+        "hello\n",
+    )
     with pytest.raises(ConflictError) as caught:
         shelf.store.create(path, b"other\n", shelf.agent)
     assert (caught.value.ours, caught.value.theirs) == (b"other\n", b"hello\n")
@@ -234,7 +247,9 @@ def test_line_ends_and_a_byte_order_mark_stay(shelf):
 
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_a_disk_that_refuses_leaves_the_old_text_and_nothing_else(shelf, is_kept):
-    """Once where the text cannot be kept among the objects, once where it is and cannot be written beside the old one."""
+    """Once where the text cannot be kept among the objects, once where it is and cannot be written
+    beside the old one.
+    """
     shelf.put(NOTE, TEXT)
     large = b"x" * (4 << 20)
     if is_kept:

@@ -1,4 +1,6 @@
-"""The writer interrupted: killed at its calls, failed at its calls, and disturbed by a person between its calls. See rig/."""
+"""The writer interrupted: killed at its calls, failed at its calls, and disturbed by a person
+between its calls. See rig/.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +32,29 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def rig(folder: Path, capsys: pytest.CaptureFixture[str]) -> Rig:
-    """Run one of the rig's programs, print how many points it tried, and fail with the first things that were wrong."""
+    """Run one of the rig's programs, print how many points it tried, and fail with the first things
+    that were wrong.
+    """
 
     def run(program: str, *arguments: str, share: float) -> None:
-        command = [sys.executable, "-m", f"tests.vault.rig.{program}", *arguments, str(folder), "--share", str(share)]
+        command = [
+            sys.executable,
+            "-m",
+            f"tests.vault.rig.{program}",
+            *arguments,
+            str(folder),
+            "--share",
+            str(share),
+        ]
         begun = time.monotonic()
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
         found = json.loads(done.stdout)
         with capsys.disabled():
-            sys.stdout.write(f"\n{program} {' '.join(arguments)}: {found['points']} points, {time.monotonic() - begun:.0f} s\n")
+            sys.stdout.write(
+                f"\n{program} {' '.join(arguments)}: {found['points']} points, "
+                f"{time.monotonic() - begun:.0f} s\n"
+            )
         assert found["points"] > 0
         assert found["wrong"][:5] == []
 
@@ -51,7 +66,9 @@ def tracing(tmp_path: Path) -> None:
     """Only where strace is and may attach."""
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
-    tried = subprocess.run(["strace", "-o", tmp_path / "tried", "true"], capture_output=True, check=False)
+    tried = subprocess.run(
+        ["strace", "-o", tmp_path / "tried", "true"], capture_output=True, check=False
+    )
     if tried.returncode:
         pytest.skip(f"strace may not trace here: {tried.stderr.decode(errors='replace')[:200]}")
 
@@ -67,12 +84,16 @@ def test_the_same_where_the_disk_has_no_rename_but_the_plain_one(rig, torture):
 
 
 @pytest.mark.timeout(600)
-def test_a_writer_killed_at_any_system_call_leaves_the_old_or_the_new_bytes_and_nothing_else(rig, tracing, torture):
+def test_a_writer_killed_at_any_system_call_leaves_the_old_or_the_new_bytes_and_nothing_else(
+    rig, tracing, torture
+):
     rig("traced", "kill", share=1 if torture else 0.06)
 
 
 @pytest.mark.timeout(600)
-def test_a_call_that_fails_once_or_for_good_is_a_named_error_and_the_old_bytes_and_a_retry_works(rig, torture):
+def test_a_call_that_fails_once_or_for_good_is_a_named_error_and_the_old_bytes_and_a_retry_works(
+    rig, torture
+):
     rig("forks", "fail", *(["--all-codes"] if torture else []), share=1 if torture else 0.04)
 
 
@@ -82,7 +103,9 @@ def test_a_failing_call_where_the_disk_has_no_rename_but_the_plain_one(rig, tort
 
 
 @pytest.mark.timeout(600)
-def test_a_system_call_that_fails_once_or_for_good_is_a_named_error_and_the_old_bytes(rig, tracing, torture):
+def test_a_system_call_that_fails_once_or_for_good_is_a_named_error_and_the_old_bytes(
+    rig, tracing, torture
+):
     rig("traced", "fail", share=1 if torture else 0.04)
 
 

@@ -1,4 +1,6 @@
-"""The writer on real disks that fill up, turn read-only or go away, and on files with owners, links and odd names."""
+"""The writer on real disks that fill up, turn read-only or go away, and on files with owners, links
+and odd names.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,10 @@ def test_a_full_vault_refuses_what_needs_room_and_works_again_when_there_is_some
     with place.opened() as opened:
         ballast = fill(disk)
         for operation in (
-            one for one in OPERATIONS if one.name in {"replace-section", "append", "set-key", "create", "create-in-new-folder"}
+            one
+            for one in OPERATIONS
+            if one.name
+            in {"replace-section", "append", "set-key", "create", "create-in-new-folder"}
         ):
             with pytest.raises(StorageFailedError) as caught:
                 operation.act(opened.store)
@@ -179,10 +184,25 @@ def test_a_hard_link_to_a_note_keeps_the_text_from_before_for_the_note_is_a_new_
 
 
 ODD_NAMES = [
-    "a" * 252 + ".md", "ü" * 125 + ".md", "-rf", "plan\u202egpj.md", "عربي.md", "🪂.md", "ends in a dot.", "ends in a space ",
-    "zero\u200bwidth.md", "Plan.md", "PLAN.md", "e\u0301.md", "\u00e9.md", os.fsdecode(b"\xff\xfe.md"), "CON",
-    "*?[x].md", "$(id).md", "'\";.md",
-]  # fmt: skip
+    "a" * 252 + ".md",
+    "ü" * 125 + ".md",
+    "-rf",
+    "plan\u202egpj.md",
+    "عربي.md",
+    "🪂.md",
+    "ends in a dot.",
+    "ends in a space ",
+    "zero\u200bwidth.md",
+    "Plan.md",
+    "PLAN.md",
+    "e\u0301.md",
+    "\u00e9.md",
+    os.fsdecode(b"\xff\xfe.md"),
+    "CON",
+    "*?[x].md",
+    "$(id).md",
+    "'\";.md",
+]
 
 
 def test_notes_of_every_name_are_written_moved_and_removed_without_meeting_each_other(tmp_path):
@@ -191,14 +211,21 @@ def test_notes_of_every_name_are_written_moved_and_removed_without_meeting_each_
         for number, name in enumerate(ODD_NAMES):
             opened.store.create(VaultPath.parse(name), b"# %d\n\n## Facts\n" % number, ME)
         for number, name in enumerate(ODD_NAMES):
-            opened.store.edit(VaultPath.parse(name), AppendToSection(section="Facts", content=f"- {number}"), ME)
+            opened.store.edit(
+                VaultPath.parse(name), AppendToSection(section="Facts", content=f"- {number}"), ME
+            )
             opened.store.move(VaultPath.parse(name), VaultPath.parse(f"odd/{name}"), ME)
-            assert [write.path for write in opened.history.writes_of(f"odd/{name}")] == [f"odd/{name}"]
+            assert [write.path for write in opened.history.writes_of(f"odd/{name}")] == [
+                f"odd/{name}"
+            ]
         texts = [opened.store.read(VaultPath.parse(f"odd/{name}")).data for name in ODD_NAMES]
         for name in ODD_NAMES:
             opened.store.delete(VaultPath.parse(f"odd/{name}"), ME)
 
-    assert all(b"# %d\n" % number in text and text.rstrip().endswith(b"- %d" % number) for number, text in enumerate(texts))
+    assert all(
+        b"# %d\n" % number in text and text.rstrip().endswith(b"- %d" % number)
+        for number, text in enumerate(texts)
+    )
     assert place.files() == dict(FILES)
 
 
@@ -222,7 +249,11 @@ def test_folders_swapped_for_links_while_it_writes_lead_no_write_outside(tmp_pat
         with place.opened() as opened:
             for number in range(2000 if torture else 60):
                 try:
-                    opened.store.edit(VaultPath("Sub/inner.md"), AppendToSection(section="Facts", content=f"- n{number}."), ME)
+                    opened.store.edit(
+                        VaultPath("Sub/inner.md"),
+                        AppendToSection(section="Facts", content=f"- n{number}."),
+                        ME,
+                    )
                     written.append(b"- n%d." % number)
                     opened.store.create(VaultPath(f"Sub/new{number}.md"), b"new\n", ME)
                     opened.store.delete(VaultPath(f"Sub/new{number}.md"), ME)
@@ -232,7 +263,9 @@ def test_folders_swapped_for_links_while_it_writes_lead_no_write_outside(tmp_pat
         stop.set()
         swapping.join()
 
-    assert {path.name: path.read_bytes() for path in outside.iterdir()} == {"inner.md": FILES["Sub/inner.md"]}
+    assert {path.name: path.read_bytes() for path in outside.iterdir()} == {
+        "inner.md": FILES["Sub/inner.md"]
+    }
     text = ((link if inside.is_symlink() else inside) / "inner.md").read_bytes()
     assert [line for line in written if line not in text] == []
 

@@ -1,4 +1,6 @@
-"""The writer and people at work on one note at once: in random order, and as real processes at the same time. No edit is lost."""
+"""The writer and people at work on one note at once: in random order, and as real processes at the
+same time. No edit is lost.
+"""
 
 from __future__ import annotations
 
@@ -16,28 +18,46 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parachuted.errors import ConflictError, NotFoundError, StorageFailedError
-from parachuted.vault import AppendToSection, ReplaceAll, ReplaceSection, SetKey, VaultPath, digest_of, parse_note, rescue
+from parachuted.vault import (
+    AppendToSection,
+    ReplaceAll,
+    ReplaceSection,
+    SetKey,
+    VaultPath,
+    digest_of,
+    parse_note,
+    rescue,
+)
 from tests.vault.rig.work import ME, Opened, Place, now
 
 SECTIONS = ("Facts", "Current Focus", "History")
-START = b"---\nstatus: open\n---\n# Plan\n\n" + b"".join(b"## %s\n\n- first\n- second\n\n" % name.encode() for name in SECTIONS)
+START = b"---\nstatus: open\n---\n# Plan\n\n" + b"".join(
+    b"## %s\n\n- first\n- second\n\n" % name.encode() for name in SECTIONS
+)
 NOTE = VaultPath("note.md")
 RAM = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - nothing here has to reach a disk
 
 
 @dataclass
 class Table:
-    """One note between a person and an agent. Each edit brings a word of its own, so that one that is lost shows."""
+    """One note between a person and an agent.
+
+    Each edit brings a word of its own, so that one that is lost shows.
+    """
 
     opened: Opened
     note: Path
-    words: Iterator[bytes] = field(default_factory=lambda: (b"word%d." % number for number in count()))
+    words: Iterator[bytes] = field(
+        default_factory=lambda: (b"word%d." % number for number in count())
+    )
     read: bytes = START
     buffer: bytes = START
     persons: set[bytes] = field(default_factory=set)
 
     def person_adds(self, section: str, *, stale: bool, in_place: bool) -> None:
-        """Save the note with a line more in a section, from what is there now or from what the editor has had open for a while."""
+        """Save the note with a line more in a section, from what is there now or from what the
+        editor has had open for a while.
+        """
         word = next(self.words)
         text = _with_line(self.buffer if stale else self.note.read_bytes(), section, b"- " + word)
         if in_place:
@@ -59,7 +79,10 @@ class Table:
         self.read = self.opened.store.read(NOTE, keep=True).data
 
     def agent_edits(self, kind: str, section: str) -> None:
-        """An edit decided on the old read. It is there afterwards, or it was refused and nothing has changed."""
+        """An edit decided on the old read.
+
+        It is there afterwards, or it was refused and nothing has changed.
+        """
         word, before = next(self.words).decode(), self.note.read_bytes()
         edit = {
             "replace": ReplaceSection(section=section, content=f"- {word}"),
@@ -80,7 +103,11 @@ class Table:
 
 
 def _words(text: bytes) -> set[bytes]:
-    return {word for word in text.split() if word.startswith(b"word") or word.strip(b'"').startswith(b"word")}
+    return {
+        word
+        for word in text.split()
+        if word.startswith(b"word") or word.strip(b'"').startswith(b"word")
+    }
 
 
 def _with_line(text: bytes, section: str, line: bytes) -> bytes:
@@ -104,21 +131,31 @@ def table() -> Iterator[Table]:
 SECTION = st.sampled_from(SECTIONS)
 ACTS: st.SearchStrategy[Callable[[Table], None]] = st.one_of(
     st.builds(
-        lambda section, stale, in_place: lambda table: table.person_adds(section, stale=stale, in_place=in_place),
-        SECTION, st.booleans(), st.booleans(),
+        lambda section, stale, in_place: (
+            lambda table: table.person_adds(section, stale=stale, in_place=in_place)
+        ),
+        SECTION,
+        st.booleans(),
+        st.booleans(),
     ),
     st.just(Table.person_opens),
     st.just(Table.agent_reads),
     st.builds(
         lambda kind, section: lambda table: table.agent_edits(kind, section),
-        st.sampled_from(["replace", "append", "key", "whole"]), SECTION,
+        st.sampled_from(["replace", "append", "key", "whole"]),
+        SECTION,
     ),
-)  # fmt: skip
+)
 
 
 @pytest.mark.timeout(300)
 def test_edits_of_a_person_and_an_agent_in_any_order_lose_nothing(torture):
-    @settings(max_examples=5000 if torture else 60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=not torture)
+    @settings(
+        max_examples=5000 if torture else 60,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        derandomize=not torture,
+    )
     @given(st.lists(ACTS, min_size=2, max_size=14))
     def in_order(acts):
         with table() as at:
@@ -163,14 +200,22 @@ def test_a_person_and_the_writer_at_the_same_time_lose_nothing(torture, capsys):
     met = 0
     for seed in range(rounds):
         with table() as at:
-            person = subprocess.Popen([sys.executable, "-c", PERSON, at.note, str(seed)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            acknowledged = [word for number in range(edits) if (word := _agent_appends(at, number)) is not None]
+            person = subprocess.Popen(
+                [sys.executable, "-c", PERSON, at.note, str(seed)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+            acknowledged = [
+                word for number in range(edits) if (word := _agent_appends(at, number)) is not None
+            ]
             saved = [b"person%d." % number for number in range(int(person.communicate()[0]))]
             for _ in range(2):
                 rescue(at.opened.store, now())
             files = b"".join(path.read_bytes() for path in at.note.parent.iterdir())
             kept = files + b"".join(_texts(at))
-            met += sum(write.operation == "ReplaceAll" for write in at.opened.history.writes_of(NOTE))
+            met += sum(
+                write.operation == "ReplaceAll" for write in at.opened.history.writes_of(NOTE)
+            )
 
         assert [word for word in acknowledged + saved if word not in kept] == []
         assert len(acknowledged) >= edits * 0.9
@@ -182,7 +227,9 @@ def _agent_appends(at: Table, number: int) -> bytes | None:
     """The word that was appended; None when the person was too quick."""
     word = b"agent%d." % number
     try:
-        at.opened.store.edit(NOTE, AppendToSection(section="Facts", content=f"- {word.decode()}", create=True), ME)
+        at.opened.store.edit(
+            NOTE, AppendToSection(section="Facts", content=f"- {word.decode()}", create=True), ME
+        )
     except StorageFailedError:
         return None
     rescue(at.opened.store, now())
@@ -191,5 +238,10 @@ def _agent_appends(at: Table, number: int) -> bytes | None:
 
 def _texts(at: Table) -> Iterator[bytes]:
     """Every text that is kept."""
-    digests = {digest for write in at.opened.history.writes_of(NOTE) for digest in (write.before, write.after) if digest is not None}
+    digests = {
+        digest
+        for write in at.opened.history.writes_of(NOTE)
+        for digest in (write.before, write.after)
+        if digest is not None
+    }
     return (at.opened.objects.get(digest) or b"" for digest in digests)

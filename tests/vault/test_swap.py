@@ -36,7 +36,10 @@ def original(folder: int) -> Iterator[int]:
 def test_temporary_names_differ_and_are_hidden():
     names = {swap.temporary_name() for _ in range(50)}
     assert len(names) == 50
-    assert all(name.startswith(swap.TEMPORARY_PREFIX) and name.endswith(swap.TEMPORARY_SUFFIX) for name in names)
+    assert all(
+        name.startswith(swap.TEMPORARY_PREFIX) and name.endswith(swap.TEMPORARY_SUFFIX)
+        for name in names
+    )
 
 
 def test_a_replaced_file_holds_the_new_text_and_nothing_is_left_beside_it(vault, folder, original):
@@ -65,7 +68,9 @@ def test_another_file_with_the_same_text_is_not_the_expected_one(vault, folder, 
     assert (vault / "note.md").read_bytes() == OLD
 
 
-def test_what_slips_in_before_the_exchange_is_held_under_the_temporary_name(vault, folder, original, monkeypatch):
+def test_what_slips_in_before_the_exchange_is_held_under_the_temporary_name(
+    vault, folder, original, monkeypatch
+):
     exchange = swap.exchange
 
     def exchange_after_a_save(*names: object) -> None:
@@ -115,7 +120,9 @@ def test_only_regular_files_have_a_digest(vault, folder):
     (vault / "link.md").symlink_to("note.md")
     os.mkfifo(vault / "pipe.md")
     assert swap.digest_at(folder, "note.md") == digest_of(OLD)
-    assert [swap.digest_at(folder, name) for name in ("link.md", "pipe.md", "missing.md")] == [None] * 3
+    assert [swap.digest_at(folder, name) for name in ("link.md", "pipe.md", "missing.md")] == [
+        None
+    ] * 3
 
 
 def test_a_new_file_takes_over_the_mode(vault, folder, original):

@@ -28,7 +28,11 @@ def test_what_was_put_is_had_back_byte_for_byte_also_after_a_restart(texts, path
     texts.close()
     again = TextStore(path)
     try:
-        assert (again.get("one"), again.get("empty"), again.get("none")) == (b"\xff\x00\r\n", b"", None)
+        assert (again.get("one"), again.get("empty"), again.get("none")) == (
+            b"\xff\x00\r\n",
+            b"",
+            None,
+        )
         assert "one" in again
         assert "none" not in again
     finally:
@@ -54,7 +58,13 @@ def test_all_but_the_wanted_are_forgotten_each_time(texts):
     assert "one" not in texts
 
 
-@pytest.mark.parametrize("garbage", [b"not a database, but long enough to be taken for one" * 100, b"SQLite format 3\0" + b"\xff" * 4096])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"not a database, but long enough to be taken for one" * 100,
+        b"SQLite format 3\0" + b"\xff" * 4096,
+    ],
+)
 def test_a_garbled_file_is_begun_anew(path, garbage):
     path.write_bytes(garbage)
     texts = TextStore(path)
@@ -109,4 +119,6 @@ def test_threads_share_one_file(texts):
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(texts.get(f"{name}{number}") == name.encode() for name in "abc" for number in range(50))
+    assert all(
+        texts.get(f"{name}{number}") == name.encode() for name in "abc" for number in range(50)
+    )

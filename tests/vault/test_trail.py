@@ -31,10 +31,20 @@ def test_what_our_writer_wrote_and_what_it_found_are_versions(shelf):
     shelf.put(A, "5")
     trail = trail_of(shelf.history, A, digest_of(b"5"))
 
-    assert texts(trail, *"12345") == ["1 person a.md", "2 curator a.md", "3 person a.md", "4 curator a.md", "5 person a.md"]
+    assert texts(trail, *"12345") == [
+        "1 person a.md",
+        "2 curator a.md",
+        "3 person a.md",
+        "4 curator a.md",
+        "5 person a.md",
+    ]
     assert [(one.run, one.at is not None, one.kind) for one in trail] == [
-        (None, False, "created"), ("r-1", True, "changed"), (None, False, "changed"), ("r-1", True, "changed"), (None, False, "changed"),
-    ]  # fmt: skip
+        (None, False, "created"),
+        ("r-1", True, "changed"),
+        (None, False, "changed"),
+        ("r-1", True, "changed"),
+        (None, False, "changed"),
+    ]
 
 
 def test_a_persons_save_that_was_noticed_has_its_time(shelf):
@@ -58,8 +68,13 @@ def test_a_file_is_followed_through_moves_of_both_kinds(shelf):
     trail = trail_of(shelf.history, C, digest_of(b"4"))
 
     assert texts(trail, *"1234") == [
-        "1 person a.md", "2 curator a.md", "2 curator b.md", "3 curator b.md", "3 person c.md", "4 curator c.md",
-    ]  # fmt: skip
+        "1 person a.md",
+        "2 curator a.md",
+        "2 curator b.md",
+        "3 curator b.md",
+        "3 person c.md",
+        "4 curator c.md",
+    ]
     assert [one.source for one in trail if one.kind == "moved"] == ["a.md", "b.md"]
 
 
@@ -95,8 +110,10 @@ def test_a_deleted_file_has_its_past(shelf):
     shelf.store.create(A, b"2", AGENT)
 
     assert [(one.kind, one.by) for one in trail_of(shelf.history, A)] == [
-        ("created", "person"), ("deleted", "curator"), ("created", "curator"),
-    ]  # fmt: skip
+        ("created", "person"),
+        ("deleted", "curator"),
+        ("created", "curator"),
+    ]
 
 
 @pytest.mark.parametrize(("name", "count"), [("", 2), ("f" * 64, 0)])

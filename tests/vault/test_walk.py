@@ -1,4 +1,6 @@
-"""Walk: a whole vault compared with what is known of it, and nothing inferred from what could not be seen."""
+"""Walk: a whole vault compared with what is known of it, and nothing inferred from what could not
+be seen.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,31 @@ class Looks:
     """Walks one vault and remembers what they find."""
 
     def __init__(self, vault) -> None:
-        self.root, self.index, self.ignore, self.entered = VaultRoot(vault), VaultIndex(), IgnoreRules(), []
+        self.root, self.index, self.ignore, self.entered = (
+            VaultRoot(vault),
+            VaultIndex(),
+            IgnoreRules(),
+            [],
+        )
 
     def walk(self, folder: str = "", *, is_strict: bool = False) -> ScanFindings:
         scan = ScanFindings()
         walk = VaultWalk(
-            root=self.root, index=self.index, ignore=self.ignore, scan=scan, enter=self.entered.append, settle_ns=0, is_strict=is_strict
-        )  # fmt: skip
+            root=self.root,
+            index=self.index,
+            ignore=self.ignore,
+            scan=scan,
+            enter=self.entered.append,
+            settle_ns=0,
+            is_strict=is_strict,
+        )
         walk.below(folder)
         return scan
 
     def learn(self) -> None:
-        """Walk until nothing differs: what was written within a tick of the clock is looked at twice."""
+        """Walk until nothing differs: what was written within a tick of the clock is looked at
+        twice.
+        """
         deadline = time.monotonic() + 10
         while (scan := self.walk()).seen or scan.new_folders:
             assert time.monotonic() < deadline
@@ -49,7 +64,10 @@ def looks(vault):
 
 
 def kinds(scan: ScanFindings) -> dict[str, str]:
-    return {seen.path: "gone" if seen.new is None else "new" if seen.old is None else "changed" for seen in scan.seen}
+    return {
+        seen.path: "gone" if seen.new is None else "new" if seen.old is None else "changed"
+        for seen in scan.seen
+    }
 
 
 def fill(vault, *paths: str) -> None:
@@ -61,7 +79,14 @@ def fill(vault, *paths: str) -> None:
 def test_everything_in_a_new_vault_is_new_in_every_kind_of_name(looks, vault):
     fill(vault, "a.md", "b/c/d.md", "🌱/-rf.md", LATIN_1, ".agents/x.md", ".parachuteignore")
     scan = looks.walk()
-    assert set(kinds(scan)) == {"a.md", "b/c/d.md", "🌱/-rf.md", LATIN_1, ".agents/x.md", ".parachuteignore"}
+    assert set(kinds(scan)) == {
+        "a.md",
+        "b/c/d.md",
+        "🌱/-rf.md",
+        LATIN_1,
+        ".agents/x.md",
+        ".parachuteignore",
+    }
     assert set(kinds(scan).values()) == {"new"}
     assert set(scan.new_folders) == {"b", "b/c", "🌱", ".agents"}
     assert (scan.gone_folders, scan.problems, scan.unsettled) == ([], {}, set())
@@ -125,7 +150,9 @@ def test_nothing_is_inferred_for_a_vault_that_vanished(looks, vault):
         assert failed.value.errno == errno.ESTALE
 
 
-def test_a_folder_that_cannot_be_listed_is_a_problem_and_nothing_below_it_gone(looks, vault, monkeypatch):
+def test_a_folder_that_cannot_be_listed_is_a_problem_and_nothing_below_it_gone(
+    looks, vault, monkeypatch
+):
     fill(vault, "a/x.md", "b.md")
     looks.learn()
     open_ = os.open
@@ -174,7 +201,9 @@ def test_links_and_pipes_are_skipped_and_the_ones_to_nowhere_good_are_named(look
     (vault / "dangling.md").symlink_to("none.md")
     scan = looks.walk()
     assert set(kinds(scan)) == {"a.md", "b/c.md"}
-    assert {path: problem.partition(";")[0] for path, problem in scan.problems.items() if path != "loop"} == {
+    assert {
+        path: problem.partition(";")[0] for path, problem in scan.problems.items() if path != "loop"
+    } == {
         "pipe.md": "not a regular file",
         "outside": "a link that leaves the vault",
         "dangling.md": "a link that leads nowhere",

@@ -1,4 +1,6 @@
-"""Intent: whoever is asked before a write is told what it would do, holds nobody up, and a no leaves the vault as it was."""
+"""Intent: whoever is asked before a write is told what it would do, holds nobody up, and a no
+leaves the vault as it was.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from parachuted.errors import ActRefusedError, ConflictError, NotFoundError, ParachuteError, StorageFailedError
+from parachuted.errors import (
+    ActRefusedError,
+    ConflictError,
+    NotFoundError,
+    ParachuteError,
+    StorageFailedError,
+)
 from parachuted.history.revert import revert
 from parachuted.vault.batch import EditBatch
 from parachuted.vault.edit_request import EditRequest
@@ -30,7 +38,9 @@ PERSON = Author(by="person")
 
 
 class Asked:
-    """One that is asked before each write: remembers what it was asked, does `act`, and objects to what `objects` names."""
+    """One that is asked before each write: remembers what it was asked, does `act`, and objects to
+    what `objects` names.
+    """
 
     def __init__(self) -> None:
         self.intents: list[WriteIntent] = []
@@ -52,23 +62,39 @@ def asked() -> Asked:
 
 @pytest.fixture
 def store(shelf: Shelf, asked: Asked) -> Iterator[Store]:
-    store = Store(shelf.root, shelf.objects, shelf.history, lambda: NOW, ask=asked, is_asked=lambda: asked.is_asked)
+    store = Store(
+        shelf.root,
+        shelf.objects,
+        shelf.history,
+        lambda: NOW,
+        ask=asked,
+        is_asked=lambda: asked.is_asked,
+    )
     yield store
     store.close()
 
 
 def whole(shelf: Shelf) -> dict[str, bytes]:
     """Every file, and every folder, of the vault."""
-    return {str(path): path.read_bytes() if path.is_file() else b"" for path in sorted(shelf.vault.rglob("*"))}
+    return {
+        str(path): path.read_bytes() if path.is_file() else b""
+        for path in sorted(shelf.vault.rglob("*"))
+    }
 
 
 WAYS: dict[str, Callable[[Store, Shelf], object]] = {
     "edit": lambda store, _shelf: store.edit(NOTE, FACTS, PERSON),
-    "edit_all": lambda store, _shelf: store.edit_all(NOTE, [EditRequest(edit=FACTS), EditRequest(edit=SetKey(key="a", value="b"))], PERSON),
+    "edit_all": lambda store, _shelf: store.edit_all(
+        NOTE, [EditRequest(edit=FACTS), EditRequest(edit=SetKey(key="a", value="b"))], PERSON
+    ),
     "replace": lambda store, _shelf: store.replace(NOTE, b"other\n", PERSON),
     "create": lambda store, _shelf: store.create(VaultPath("b/c/new.md"), b"new\n", PERSON),
-    "place anew": lambda store, shelf: store.place(VaultPath("b/c/new.md"), shelf.objects.put(b"x"), PERSON, is_new=True),
-    "place anew, perhaps": lambda store, shelf: store.place(VaultPath("b/c/new.md"), shelf.objects.put(b"x"), PERSON),
+    "place anew": lambda store, shelf: store.place(
+        VaultPath("b/c/new.md"), shelf.objects.put(b"x"), PERSON, is_new=True
+    ),
+    "place anew, perhaps": lambda store, shelf: store.place(
+        VaultPath("b/c/new.md"), shelf.objects.put(b"x"), PERSON
+    ),
     "place over": lambda store, shelf: store.place(NOTE, shelf.objects.put(b"x"), PERSON),
     "delete": lambda store, _shelf: store.delete(NOTE, PERSON),
     "move": lambda store, _shelf: store.move(NOTE, VaultPath("b/c/moved.md"), PERSON),
@@ -89,7 +115,9 @@ def test_a_no_leaves_every_byte_and_every_folder_as_it_was(store, shelf, asked, 
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_yes_is_asked_for_once_a_place_and_the_write_is_what_it_is_without(store, shelf, asked, way):
+def test_a_yes_is_asked_for_once_a_place_and_the_write_is_what_it_is_without(
+    store, shelf, asked, way
+):
     shelf.put(NOTE, TEXT)
     WAYS[way](store, shelf)
     done = whole(shelf)
@@ -123,7 +151,9 @@ def test_a_move_is_asked_about_at_both_places(store, shelf, asked):
     digest = shelf.put(NOTE, TEXT)
     store.move(NOTE, OTHER, PERSON)
 
-    assert [(intent.path, intent.source, intent.base, intent.digest) for intent in asked.intents] == [
+    assert [
+        (intent.path, intent.source, intent.base, intent.digest) for intent in asked.intents
+    ] == [
         (NOTE, None, digest, None),
         (OTHER, NOTE, None, digest),
     ]
@@ -136,7 +166,10 @@ def test_the_frontmatter_that_would_be_or_that_would_go_is_told(store, shelf, as
     store.edit(NOTE, SetKey(key="status", value="done"), PERSON)
     store.delete(NOTE, PERSON)
 
-    assert [dict(intent.frontmatter()) for intent in asked.intents] == [{"status": "done"}, {"status": "done"}]
+    assert [dict(intent.frontmatter()) for intent in asked.intents] == [
+        {"status": "done"},
+        {"status": "done"},
+    ]
 
 
 def test_what_is_large_or_no_text_is_told_as_that(store, shelf, asked):
@@ -172,7 +205,9 @@ def test_who_is_asked_may_itself_read_and_write_from_any_thread(store, shelf, as
 
     def act(intent: WriteIntent) -> None:
         if intent.path == NOTE:
-            other = threading.Thread(target=lambda: store.replace(OTHER, store.read(NOTE).data, PERSON))
+            other = threading.Thread(
+                target=lambda: store.replace(OTHER, store.read(NOTE).data, PERSON)
+            )
             other.start()
             other.join(10)
             assert not other.is_alive()
@@ -216,7 +251,9 @@ def test_a_yes_to_one_text_is_no_yes_to_another(store, shelf, asked):
 
 
 @pytest.mark.parametrize("way", ["edit", "replace", "delete", "place over"])
-def test_what_goes_on_changing_while_they_are_asked_is_given_up_and_left_alone(store, shelf, asked, way):
+def test_what_goes_on_changing_while_they_are_asked_is_given_up_and_left_alone(
+    store, shelf, asked, way
+):
     shelf.put(NOTE, TEXT)
 
     def act(_intent: WriteIntent) -> None:
@@ -252,7 +289,12 @@ def test_of_many_edits_one_that_is_refused_is_told_so_alone(store, shelf, asked)
         shelf.put(VaultPath(f"n{number}.md"), TEXT)
     asked.refuses = lambda intent: intent.path == "n2.md"
     answers = store.edit_many(
-        [EditBatch(path=VaultPath(f"n{number}.md"), wishes=[EditRequest(edit=FACTS)], author=PERSON) for number in range(4)]
+        [
+            EditBatch(
+                path=VaultPath(f"n{number}.md"), wishes=[EditRequest(edit=FACTS)], author=PERSON
+            )
+            for number in range(4)
+        ]
     )
 
     assert [isinstance(one, ParachuteError) for (one,) in answers] == [False, False, True, False]

@@ -1,4 +1,7 @@
-"""Claude: the backend that runs the Claude Agent SDK. Loaded at its first use, since it is heavy."""
+"""Claude: the backend that runs the Claude Agent SDK.
+
+Loaded at its first use, since it is heavy.
+"""
 
 from parachuted.agents.claude.backend import ClaudeBackend
 

@@ -1,4 +1,6 @@
-"""The `claude` backend: the Claude Agent SDK with its bundled CLI, whose only tools are the job's."""
+"""The `claude` backend: the Claude Agent SDK with its bundled CLI, whose only tools are the
+job's.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from parachuted.errors import AgentFailedError, AgentUnavailableError
 log = logging.getLogger(__name__)
 
 _GRACE_S = 2.0
-_NO_PREFLIGHT = '{"skipWebFetchPreflight":true}'  # which hosts it may reach, our proxy decides, and no server of Anthropic's
+# which hosts it may reach, our proxy decides, and no server of Anthropic's
+_NO_PREFLIGHT = '{"skipWebFetchPreflight":true}'
 
 
 class _SessionLostError(AgentFailedError):
@@ -31,14 +34,18 @@ class _SessionLostError(AgentFailedError):
 
 
 class ClaudeBackend:
-    """Runs each job in a CLI of its own: a process of ours, or, where the job has tools of the CLI's own, in a container."""
+    """Runs each job in a CLI of its own: a process of ours, or, where the job has tools of the
+    CLI's own, in a container.
+    """
 
     name = "claude"
 
     def __init__(self, settings: ClaudeSettings) -> None:
         self._settings = settings
         # With no login found, the CLI may still know of one: on macOS it is in the user's keychain.
-        uses_keychain = settings.is_direct and settings.credential is None and settings.base_url is None
+        uses_keychain = (
+            settings.is_direct and settings.credential is None and settings.base_url is None
+        )
         self._home = settings.user_home if uses_keychain else settings.folder / "home"
         self._surroundings = RunEnvironments(settings, self._home)
         self._running: set[AgentTransport] = set()
@@ -53,7 +60,10 @@ class ClaudeBackend:
                 async for step in steps:
                     yield step
         except _SessionLostError:
-            log.info("the agent's earlier session is gone; a new one is begun", extra={"watcher": job.watcher})
+            log.info(
+                "the agent's earlier session is gone; a new one is begun",
+                extra={"watcher": job.watcher},
+            )
             async with aclosing(self._attempt(job, None, deadline)) as steps:
                 async for step in steps:
                     yield step
@@ -61,8 +71,14 @@ class ClaudeBackend:
     async def close(self) -> None:
         await asyncio.gather(*(transport.close() for transport in self._running))
 
-    async def _attempt(self, job: Job, session: str | None, deadline: float) -> AsyncGenerator[Step, None]:
-        """One go. The account comes last, when all that the run cost has been counted, and then what it failed of."""
+    async def _attempt(
+        self, job: Job, session: str | None, deadline: float
+    ) -> AsyncGenerator[Step, None]:
+        """One go.
+
+        The account comes last, when all that the run cost has been counted, and then what it failed
+        of.
+        """
         toolbox = Toolbox(job.tools, job.native, job.ended)
         account, failure = None, None
         try:
@@ -79,15 +95,24 @@ class ClaudeBackend:
             failure = error
         if account is not None:
             account = self._priced(job, account)
-            if account.cost_usd or not isinstance(failure, AgentUnavailableError):  # who could not begin has no account to give
+            if account.cost_usd or not isinstance(
+                failure, AgentUnavailableError
+            ):  # who could not begin has no account to give
                 yield account
         if failure is not None:
             raise failure
         if toolbox.bug is not None:
             raise toolbox.bug
 
-    async def _converse(self, job: Job, around: RunEnvironment, session: str | None, deadline: float) -> AsyncGenerator[Step, None]:
-        transcript = Transcript(job.limits, await asyncio.to_thread(load_spent, self._home, session) if session else TranscriptUsage())
+    async def _converse(
+        self, job: Job, around: RunEnvironment, session: str | None, deadline: float
+    ) -> AsyncGenerator[Step, None]:
+        transcript = Transcript(
+            job.limits,
+            await asyncio.to_thread(load_spent, self._home, session)
+            if session
+            else TranscriptUsage(),
+        )
         transport = around.transport
         self._running.add(transport)
         try:
@@ -111,20 +136,29 @@ class ClaudeBackend:
         finally:
             self._running.discard(transport)
 
-    def _surround(self, job: Job, options: ClaudeAgentOptions, deadline: float) -> AbstractAsyncContextManager[RunEnvironment]:
+    def _surround(
+        self, job: Job, options: ClaudeAgentOptions, deadline: float
+    ) -> AbstractAsyncContextManager[RunEnvironment]:
         if job.native is None:
             return self._surroundings.on_host(job, options)
         return self._surroundings.in_box(job, job.native, options, deadline)
 
     def _priced(self, job: Job, account: RunResult) -> RunResult:
-        """With what the gateway has counted for the run, which is what holds, unless the CLI goes without it and tells by itself."""
+        """With what the gateway has counted for the run, which is what holds, unless the CLI goes
+        without it and tells by itself.
+        """
         gateway = self._settings.gateway
         if gateway is None or self._settings.is_direct:
             return account
         spent = gateway.spent(job.id)
         return replace(
-            account, cost_usd=spent.usd, input_tokens=spent.prompt, output_tokens=spent.output, at_most=False, of_run=True
-        )  # fmt: skip
+            account,
+            cost_usd=spent.usd,
+            input_tokens=spent.prompt,
+            output_tokens=spent.output,
+            at_most=False,
+            of_run=True,
+        )
 
     def _make_options(self, job: Job, toolbox: Toolbox, session: str | None) -> ClaudeAgentOptions:
         patience = job.limits.timeout_s  # a person may be asked
@@ -138,7 +172,9 @@ class ClaudeBackend:
             allowed_tools=[*toolbox.names, *toolbox.native],
             permission_mode="dontAsk",
             hooks={
-                "PreToolUse": [HookMatcher(hooks=[toolbox.gate], timeout=patience, on_failure="block")],
+                "PreToolUse": [
+                    HookMatcher(hooks=[toolbox.gate], timeout=patience, on_failure="block")
+                ],
                 "PostToolUse": look_after,
                 "PostToolUseFailure": look_after,
             },

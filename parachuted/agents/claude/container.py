@@ -1,8 +1,8 @@
 """Container: the CLI in a container, over the streams that are attached to it.
 
-A shell in the container is the CLI's own user there, so it can print what it likes in the CLI's place. What comes out is therefore
-bounded, and believed no further than it is checked: a tool's call by the tool, a file by the check-in, the cost by the gateway, and the
-session's name is ours.
+A shell in the container is the CLI's own user there, so it can print what it likes in the CLI's
+place. What comes out is therefore bounded, and believed no further than it is checked: a tool's
+call by the tool, a file by the check-in, the cost by the gateway, and the session's name is ours.
 """
 
 from __future__ import annotations
@@ -51,20 +51,28 @@ class AgentContainer(AgentTransport):
             await self._container.end_input()
 
     async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield what the CLI prints, one JSON object a line; raises ProcessError when it ended badly."""
+        """Yield what the CLI prints, one JSON object a line; raises ProcessError when it ended
+        badly.
+        """
         lines = size = 0
         while line := await self._line():
             lines, size = lines + 1, size + len(line)
             if lines > _MOST_LINES or size > _MOST_BYTES:
-                raise CLIJSONDecodeError(f"{lines} lines and {size} bytes, more than any agent says", ValueError(size))
+                raise CLIJSONDecodeError(
+                    f"{lines} lines and {size} bytes, more than any agent says", ValueError(size)
+                )
             if line.startswith(b"{"):
                 yield parse_line(line)
         code = await self._container.wait()
         if code:
-            raise ProcessError(self._container.problem or "the agent's process failed", exit_code=code)
+            raise ProcessError(
+                self._container.problem or "the agent's process failed", exit_code=code
+            )
 
     async def close(self) -> None:
-        """End the container and all that runs in it; seconds pass only where it was allowed some."""
+        """End the container and all that runs in it; seconds pass only where it was allowed
+        some.
+        """
         await self.end_input()
         with suppress(TimeoutError):
             async with asyncio.timeout(self._grace_s):
@@ -78,7 +86,9 @@ class AgentContainer(AgentTransport):
 
     def kill(self) -> None:
         if self._killing is None:
-            self._killing = asyncio.get_running_loop().create_task(self._end(), name="the end of an agent's container")
+            self._killing = asyncio.get_running_loop().create_task(
+                self._end(), name="the end of an agent's container"
+            )
 
     def is_ready(self) -> bool:
         return self._is_open and self._container.is_ready
@@ -92,5 +102,7 @@ class AgentContainer(AgentTransport):
     async def _end(self) -> None:
         try:
             await self._container.kill()
-        except AgentUnavailableError as error:  # whoever opened the container tries again, and the next start of the daemon
+        except (
+            AgentUnavailableError
+        ) as error:  # whoever opened the container tries again, and the next start of the daemon
             log.warning("the agent's container was not ended: %s", error.message)

@@ -1,4 +1,6 @@
-"""Conversation: one prompt and its answers through the SDK, within a deadline, with a process that ends with it."""
+"""Conversation: one prompt and its answers through the SDK, within a deadline, with a process that
+ends with it.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,14 @@ _Answer = TypeVar("_Answer")
 
 
 class Conversation:
-    """An async context manager: however it is left, nothing of the process is left behind. `deadline` is the loop's time."""
+    """An async context manager: however it is left, nothing of the process is left behind.
 
-    def __init__(self, process: AgentTransport, options: ClaudeAgentOptions, deadline: float) -> None:
+    `deadline` is the loop's time.
+    """
+
+    def __init__(
+        self, process: AgentTransport, options: ClaudeAgentOptions, deadline: float
+    ) -> None:
         self._process = process
         self._client = ClaudeSDKClient(options, process)
         self._deadline = deadline
@@ -32,7 +39,12 @@ class Conversation:
         self._timer = asyncio.get_running_loop().call_at(self._deadline, self._process.kill)
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._timer.cancel()
         try:
             async with asyncio.timeout(_CLOSE_S):
@@ -48,7 +60,9 @@ class Conversation:
             await self._bound(self._client.connect())
             await self._bound(self._client.query(prompt))
         except AgentFailedError as error:
-            raise AgentUnavailableError(f"the agent could not begin: {error.message}") from error.__cause__
+            raise AgentUnavailableError(
+                f"the agent could not begin: {error.message}"
+            ) from error.__cause__
 
     async def messages(self) -> AsyncIterator[Message]:
         """Yield what comes back, the result last; raises AgentFailedError."""

@@ -1,6 +1,7 @@
 """Process: the CLI as a child of ours, which never outlives its run.
 
-The SDK's own transport hands the child our whole environment, leaves it in our process group, and can hang when it is closed.
+The SDK's own transport hands the child our whole environment, leaves it in our process group, and
+can hang when it is closed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
 class AgentProcess(AgentTransport):
-    """One CLI process in a session of its own; `kill` ends it at once, `close` leaves nothing of what it ever started."""
+    """One CLI process in a session of its own; `kill` ends it at once, `close` leaves nothing of
+    what it ever started.
+    """
 
     def __init__(self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> None:
         value = uuid4().hex
@@ -45,7 +48,11 @@ class AgentProcess(AgentTransport):
             raise CLINotFoundError(f"there is no program {self._command[0]}")
         try:
             self._child, _ = await loop.subprocess_exec(
-                lambda: self._pipes, *_bind(self._command), env=self._env, cwd=self._cwd, start_new_session=True
+                lambda: self._pipes,
+                *_bind(self._command),
+                env=self._env,
+                cwd=self._cwd,
+                start_new_session=True,
             )
         except OSError as error:
             raise CLINotFoundError(f"the agent could not be started: {error}") from error
@@ -62,7 +69,9 @@ class AgentProcess(AgentTransport):
             pipe.close()
 
     async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield what the CLI prints, one JSON object a line; raises ProcessError when it ended badly."""
+        """Yield what the CLI prints, one JSON object a line; raises ProcessError when it ended
+        badly.
+        """
         while line := await self._line():
             if line.startswith(b"{"):
                 yield parse_line(line)
@@ -72,7 +81,9 @@ class AgentProcess(AgentTransport):
             raise ProcessError("the agent's process failed", exit_code=code)
 
     async def close(self) -> None:
-        """End the process and all that it ever started; seconds pass only where it was allowed some."""
+        """End the process and all that it ever started; seconds pass only where it was allowed
+        some.
+        """
         await self.end_input()
         child, self._child = self._child, None
         if child is None:
@@ -98,7 +109,11 @@ class AgentProcess(AgentTransport):
         return self._stdin() is not None
 
     def _stdin(self) -> asyncio.WriteTransport | None:
-        pipe = cast("asyncio.WriteTransport | None", self._child.get_pipe_transport(_STDIN)) if self._child else None
+        pipe = (
+            cast("asyncio.WriteTransport | None", self._child.get_pipe_transport(_STDIN))
+            if self._child
+            else None
+        )
         return None if pipe is None or pipe.is_closing() else pipe
 
     async def _line(self) -> bytes:
@@ -114,7 +129,9 @@ class AgentProcess(AgentTransport):
 
 
 class _Pipes(asyncio.SubprocessProtocol):
-    """What the child prints: stdout as a stream that slows its writer down, stderr line by line into the log."""
+    """What the child prints: stdout as a stream that slows its writer down, stderr line by line
+    into the log.
+    """
 
     def __init__(self) -> None:
         self.stdout = asyncio.StreamReader(limit=LINE_LIMIT)

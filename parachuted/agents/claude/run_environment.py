@@ -1,4 +1,6 @@
-"""Surroundings: where one run's CLI is started, with what, and what is taken away after it: a process of ours, or a container."""
+"""Surroundings: where one run's CLI is started, with what, and what is taken away after it: a
+process of ours, or a container.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from uuid import uuid4
 from claude_agent_sdk import ClaudeAgentOptions
 
 from parachuted.agents.backends import ClaudeSettings
-from parachuted.agents.claude.command import find_cli, make_box_environment, make_command, make_environment
+from parachuted.agents.claude.command import (
+    find_cli,
+    make_box_environment,
+    make_command,
+    make_environment,
+)
 from parachuted.agents.claude.container import AgentContainer
 from parachuted.agents.claude.process import AgentProcess
 from parachuted.agents.claude.sandbox_transcripts import SandboxTranscripts
@@ -21,19 +28,37 @@ from parachuted.agents.claude.transport import AgentTransport
 from parachuted.agents.gateway import Endpoint, RunToken
 from parachuted.agents.job import Job, NativeTools
 from parachuted.agents.sandbox.container import Container
-from parachuted.agents.sandbox.sandbox_spec import CLI_IN_BOX, GATEWAY_SOCKET, HOME_IN_BOX, SOCKETS_IN_BOX, SandboxSpec
+from parachuted.agents.sandbox.sandbox_spec import (
+    CLI_IN_BOX,
+    GATEWAY_SOCKET,
+    HOME_IN_BOX,
+    SOCKETS_IN_BOX,
+    SandboxSpec,
+)
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 
 _PROMPT = "prompt.md"
-_NO_ENGINE = "this agent has tools that need a container, and there is none here; `parachute sandbox doctor` says what to install"
-_NOT_LINUX = "an agent with a shell runs on Linux alone: the Claude Code of another system is no program that a container could run"
-_NO_GATEWAY = "in a container an agent reaches the model through the daemon alone, which has no login for it; see `parachute auth status`"
+_NO_ENGINE = (
+    "this agent has tools that need a container, and there is none here; `parachute "
+    "sandbox doctor` says what to install"
+)
+_NOT_LINUX = (
+    "an agent with a shell runs on Linux alone: the Claude Code of another system is no "
+    "program that a container could run"
+)
+_NO_GATEWAY = (
+    "in a container an agent reaches the model through the daemon alone, which has no "
+    "login for it; see `parachute auth status`"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnvironment:
-    """What is there for one run's CLI. `session` is the session's name, where it is ours to give."""
+    """What is there for one run's CLI.
+
+    `session` is the session's name, where it is ours to give.
+    """
 
     transport: AgentTransport
     options: ClaudeAgentOptions
@@ -50,7 +75,10 @@ class RunEnvironments:
 
     @asynccontextmanager
     async def on_host(self, job: Job, options: ClaudeAgentOptions) -> AsyncIterator[RunEnvironment]:
-        """A process of ours, for an agent whose tools are ours alone. Raises AgentUnavailableError."""
+        """A process of ours, for an agent whose tools are ours alone.
+
+        Raises AgentUnavailableError.
+        """
         settings = self._settings
         cwd = settings.folder / "work"
         try:
@@ -64,13 +92,23 @@ class RunEnvironments:
                 way = await stack.enter_async_context(settings.gateway.open(self._ticket(job)))
             prompt = stack.enter_context(_prompt_file(settings.folder, job.system_prompt))
             command = make_command(str(find_cli(settings.env)), options, prompt)
-            yield RunEnvironment(transport=AgentProcess(command, env=make_environment(settings, self._home, way), cwd=cwd), options=options)
+            yield RunEnvironment(
+                transport=AgentProcess(
+                    command, env=make_environment(settings, self._home, way), cwd=cwd
+                ),
+                options=options,
+            )
 
     @asynccontextmanager
-    async def in_box(self, job: Job, native: NativeTools, options: ClaudeAgentOptions, deadline: float) -> AsyncIterator[RunEnvironment]:
-        """A container, for an agent with tools of the CLI's own. `deadline` is the loop's time. Raises AgentUnavailableError.
+    async def in_box(
+        self, job: Job, native: NativeTools, options: ClaudeAgentOptions, deadline: float
+    ) -> AsyncIterator[RunEnvironment]:
+        """A container, for an agent with tools of the CLI's own.
 
-        Of its HOME the session's transcript is kept, and nothing else; not even that of a run that was stopped.
+        `deadline` is the loop's time. Raises AgentUnavailableError.
+
+        Of its HOME the session's transcript is kept, and nothing else; not even that of a run that
+        was stopped.
         """
         sandboxes, gateway = self._settings.sandboxes, self._settings.gateway
         if sandboxes is None:
@@ -82,12 +120,18 @@ class RunEnvironments:
         options, session = await self._place_session(options, native.box.home)
         async with AsyncExitStack() as stack:
             sockets = native.box.sockets
-            way = await stack.enter_async_context(gateway.open(replace(self._ticket(job), session=session), sockets))
+            way = await stack.enter_async_context(
+                gateway.open(replace(self._ticket(job), session=session), sockets)
+            )
             await asyncio.to_thread(_write_prompt, sockets / _PROMPT, job.system_prompt)
             stack.callback((sockets / _PROMPT).unlink, missing_ok=True)
-            container = await _open(stack, sandboxes, self._spec(job, native, options, way), deadline)
+            container = await _open(
+                stack, sandboxes, self._spec(job, native, options, way), deadline
+            )
             try:
-                yield RunEnvironment(transport=AgentContainer(container), options=options, session=session)
+                yield RunEnvironment(
+                    transport=AgentContainer(container), options=options, session=session
+                )
             except AgentFailedError:
                 await asyncio.to_thread(self._sessions.keep, session, native.box.home)
                 raise
@@ -95,22 +139,36 @@ class RunEnvironments:
 
     def _ticket(self, job: Job) -> RunToken:
         return RunToken(
-            run=job.id, agent=job.agent, causes=job.causes, session=job.session_id, max_cost_usd=job.limits.max_cost_usd,
+            run=job.id,
+            agent=job.agent,
+            causes=job.causes,
+            session=job.session_id,
+            max_cost_usd=job.limits.max_cost_usd,
             models=(job.model or self._settings.model,),
-        )  # fmt: skip
+        )
 
-    async def _place_session(self, options: ClaudeAgentOptions, home: Path) -> tuple[ClaudeAgentOptions, str]:
-        """The earlier session, where there is one, else a new one: we name it, since what the CLI tells is not to be believed."""
+    async def _place_session(
+        self, options: ClaudeAgentOptions, home: Path
+    ) -> tuple[ClaudeAgentOptions, str]:
+        """The earlier session, where there is one, else a new one: we name it, since what the CLI
+        tells is not to be believed.
+        """
         earlier = options.resume
         try:
-            if earlier is not None and await asyncio.to_thread(self._sessions.bring_in, earlier, home):
+            if earlier is not None and await asyncio.to_thread(
+                self._sessions.bring_in, earlier, home
+            ):
                 return options, earlier
         except OSError as error:
-            raise AgentUnavailableError(f"the agent's earlier session cannot be had: {error}") from error
+            raise AgentUnavailableError(
+                f"the agent's earlier session cannot be had: {error}"
+            ) from error
         session = str(uuid4())
         return replace(options, resume=None, session_id=session), session
 
-    def _spec(self, job: Job, native: NativeTools, options: ClaudeAgentOptions, way: Endpoint) -> SandboxSpec:
+    def _spec(
+        self, job: Job, native: NativeTools, options: ClaudeAgentOptions, way: Endpoint
+    ) -> SandboxSpec:
         cli = find_cli(self._settings.env)
         return SandboxSpec(
             box=native.box,
@@ -123,7 +181,9 @@ class RunEnvironments:
         )
 
 
-async def _open(stack: AsyncExitStack, sandboxes: Sandboxes, spec: SandboxSpec, deadline: float) -> Container:
+async def _open(
+    stack: AsyncExitStack, sandboxes: Sandboxes, spec: SandboxSpec, deadline: float
+) -> Container:
     try:
         async with asyncio.timeout_at(deadline):
             return await stack.enter_async_context(sandboxes.open(spec))
@@ -133,7 +193,9 @@ async def _open(stack: AsyncExitStack, sandboxes: Sandboxes, spec: SandboxSpec, 
 
 @contextmanager
 def _prompt_file(folder: Path, text: str) -> Iterator[str]:
-    with tempfile.NamedTemporaryFile("w", dir=folder, prefix="prompt-", suffix=".md", encoding="utf-8", errors="replace") as file:
+    with tempfile.NamedTemporaryFile(
+        "w", dir=folder, prefix="prompt-", suffix=".md", encoding="utf-8", errors="replace"
+    ) as file:
         file.write(text)
         file.flush()
         yield file.name

@@ -1,7 +1,9 @@
-"""Box sessions: of the HOME that the CLI has in a container, only the session's transcript is kept from one run to the next.
+"""Box sessions: of the HOME that the CLI has in a container, only the session's transcript is kept
+from one run to the next.
 
-A transcript that was in a container is never resumed outside one: an agent with a shell may have written what it likes into it, and the
-CLI acts on some of its lines (a work tree to change to, say). Taken out, it is read as what a stranger left.
+A transcript that was in a container is never resumed outside one: an agent with a shell may have
+written what it likes into it, and the CLI acts on some of its lines (a work tree to change to,
+say). Taken out, it is read as what a stranger left.
 """
 
 from __future__ import annotations
@@ -27,14 +29,18 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class SandboxTranscripts:
-    """The transcripts in `folder`, which is private; `host_home` is where the sessions of runs outside containers are."""
+    """The transcripts in `folder`, which is private; `host_home` is where the sessions of runs
+    outside containers are.
+    """
 
     def __init__(self, folder: Path, host_home: Path) -> None:
         self._folder = folder
         self._host_home = host_home
 
     def bring_in(self, session_id: str, home: Path) -> bool:
-        """Put the session's transcript into a container's HOME, before anything runs there; False: it is not known. May raise OSError."""
+        """Put the session's transcript into a container's HOME, before anything runs there; False:
+        it is not known. May raise OSError.
+        """
         data = self._load(session_id)
         if data is None:
             return False
@@ -51,7 +57,10 @@ class SandboxTranscripts:
         return True
 
     def keep(self, session_id: str, home: Path) -> None:
-        """Take the transcript out again, when nothing runs there any more. One that is not a plain file of a sane size is left."""
+        """Take the transcript out again, when nothing runs there any more.
+
+        One that is not a plain file of a sane size is left.
+        """
         try:
             data = _read_hostile(home, session_id)
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """Sessions: what the CLI has written down about an earlier conversation.
 
-It counts the money of a resumed session from the session's first day, so what a run cost is a difference.
+It counts the money of a resumed session from the session's first day, so what a run cost is a
+difference.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ _TAIL = 1024 * 1024
 
 
 def is_session_id(text: str) -> bool:
-    """Whether the text can be a session's name, and nothing else: it becomes part of a path and of an argument."""
+    """Whether the text can be a session's name, and nothing else: it becomes part of a path and of
+    an argument.
+    """
     return _ID.fullmatch(text) is not None
 
 

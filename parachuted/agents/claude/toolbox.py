@@ -1,4 +1,6 @@
-"""Toolbox: the job's tools as an MCP server inside our process, and the gate that lets nothing else run."""
+"""Toolbox: the job's tools as an MCP server inside our process, and the gate that lets nothing else
+run.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +8,36 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from claude_agent_sdk import HookContext, HookInput, HookJSONOutput, SdkMcpTool, ToolAnnotations, create_sdk_mcp_server
+from claude_agent_sdk import (
+    HookContext,
+    HookInput,
+    HookJSONOutput,
+    SdkMcpTool,
+    ToolAnnotations,
+    create_sdk_mcp_server,
+)
 from claude_agent_sdk.types import PostToolUseHookSpecificOutput, SyncHookJSONOutput
 
 from parachuted.agents.calling import call_tool, find_excess
 from parachuted.agents.claude.transcript import PREFIX, SERVER
 from parachuted.agents.job import NativeCallResult, NativeTools, Tool, ToolResult
 
-_RESULT_CHARS = 400_000  # beyond it the CLI puts a result into a file, which an agent without file tools cannot read
+# beyond it the CLI puts a result into a file, which an agent without file tools cannot read
+_RESULT_CHARS = 400_000
 _TOLD_CHARS = 100_000
 
 
 class Toolbox:
-    """Serves the tools; `bug` is what a tool, or what guards the CLI's own, raised that it should not have."""
+    """Serves the tools; `bug` is what a tool, or what guards the CLI's own, raised that it should
+    not have.
+    """
 
-    def __init__(self, tools: Sequence[Tool], native: NativeTools | None = None, ended: Callable[[], str | None] = lambda: None) -> None:
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        native: NativeTools | None = None,
+        ended: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self.names = [PREFIX + tool.name for tool in tools]
         self.native = list(native.tools) if native is not None else []
         self.bug: Exception | None = None
@@ -28,8 +45,12 @@ class Toolbox:
         self._native, self._ended = native, ended
         self.server = create_sdk_mcp_server(SERVER, tools=[self._offer(tool) for tool in tools])
 
-    async def gate(self, asked: HookInput, _use: str | None, _context: HookContext) -> HookJSONOutput:
-        """Deny every tool that is not the job's, whatever the CLI may bring along, and what the SDK would quote back in full."""
+    async def gate(
+        self, asked: HookInput, _use: str | None, _context: HookContext
+    ) -> HookJSONOutput:
+        """Deny every tool that is not the job's, whatever the CLI may bring along, and what the SDK
+        would quote back in full.
+        """
         reason = await self._find_objection(asked)
         if reason is None:
             return {}
@@ -41,8 +62,11 @@ class Toolbox:
         }
         return answer
 
-    async def look_after(self, done: HookInput, _use: str | None, _context: HookContext) -> HookJSONOutput:
-        """Tell the agent what became of what one of the CLI's own tools did, also where that failed: half of it may be done.
+    async def look_after(
+        self, done: HookInput, _use: str | None, _context: HookContext
+    ) -> HookJSONOutput:
+        """Tell the agent what became of what one of the CLI's own tools did, also where that
+        failed: half of it may be done.
 
         After any call, the run may be at its end.
         """
@@ -52,15 +76,24 @@ class Toolbox:
             return self._end()
         failed = event == "PostToolUseFailure"
         response = None if failed else done.get("tool_response")
-        result = ToolResult(text=_words(done.get("error") if failed else response), is_error=failed, response=response)
+        result = ToolResult(
+            text=_words(done.get("error") if failed else response),
+            is_error=failed,
+            response=response,
+        )
         try:
-            after = await native.after(name, arguments if isinstance(arguments, Mapping) else {}, result)
+            after = await native.after(
+                name, arguments if isinstance(arguments, Mapping) else {}, result
+            )
         except Exception as bug:
             self.bug = bug
             raise
         answer = self._end()
         if failed and after.context:
-            answer["hookSpecificOutput"] = {"hookEventName": "PostToolUseFailure", "additionalContext": after.context}
+            answer["hookSpecificOutput"] = {
+                "hookEventName": "PostToolUseFailure",
+                "additionalContext": after.context,
+            }
         elif after.context or after.output is not None:
             answer["hookSpecificOutput"] = _after(after)
         return answer
@@ -110,6 +143,12 @@ def _after(after: NativeCallResult) -> PostToolUseHookSpecificOutput:
 def _words(response: object) -> str:
     """What a tool answered, as a text, and no more of it than anybody reads."""
     if isinstance(response, Mapping) and isinstance(response.get("stdout"), str):
-        response = "\n".join(str(response.get(part) or "") for part in ("stdout", "stderr")).strip("\n")
-    text = response if isinstance(response, str) else json.dumps(response, ensure_ascii=False, default=str)
+        response = "\n".join(str(response.get(part) or "") for part in ("stdout", "stderr")).strip(
+            "\n"
+        )
+    text = (
+        response
+        if isinstance(response, str)
+        else json.dumps(response, ensure_ascii=False, default=str)
+    )
     return text[:_TOLD_CHARS]

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from claude_agent_sdk import AssistantMessage, Message, ResultMessage, SystemMessage, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
+from claude_agent_sdk import (
+    AssistantMessage,
+    Message,
+    ResultMessage,
+    SystemMessage,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
 
 from parachuted.agents.gateway.refusals import is_passing
 from parachuted.agents.job import RunLimits, RunResult, Step, TextStep, ToolCallStep, ToolResult
@@ -17,7 +26,8 @@ _SYNTHETIC = "<synthetic>"
 _REFUSED = "refusal"
 _API_ERROR = "API Error: "
 _REASON_CHARS = 500
-_ADVICE = " This is a server-side issue"  # and a gateway to look at, which is the daemon's own: Claude Code adds it
+# and a gateway to look at, which is the daemon's own: Claude Code adds it
+_ADVICE = " This is a server-side issue"
 _LOGIN_REFUSED = frozenset({401, 403})
 _TRIES = 2
 _COST_DIGITS = 9
@@ -35,7 +45,11 @@ class TranscriptUsage:
 
 def sum_usage(cost_usd: object, models: object) -> TranscriptUsage:
     """Add up what the CLI tells of each model; rubbish counts as nothing."""
-    usages = [usage for usage in models.values() if isinstance(usage, Mapping)] if isinstance(models, Mapping) else []
+    usages = (
+        [usage for usage in models.values() if isinstance(usage, Mapping)]
+        if isinstance(models, Mapping)
+        else []
+    )
     return TranscriptUsage(
         cost_usd=float(cost_usd) if isinstance(cost_usd, int | float) else 0.0,
         input_tokens=sum(_whole(usage.get(name)) for usage in usages for name in _INPUTS),
@@ -48,7 +62,10 @@ def _whole(value: object) -> int:
 
 
 class Transcript:
-    """One run's messages, read in order. `before` is what its session had cost until then, which the CLI counts in."""
+    """One run's messages, read in order.
+
+    `before` is what its session had cost until then, which the CLI counts in.
+    """
 
     def __init__(self, limits: RunLimits, before: TranscriptUsage) -> None:
         self._limits = limits
@@ -60,7 +77,9 @@ class Transcript:
         self.ended = False
 
     def read(self, message: Message) -> Iterator[Step]:
-        """Yield the steps that a message means; raises AgentFailedError, after the account, for one that ends the run badly."""
+        """Yield the steps that a message means; raises AgentFailedError, after the account, for one
+        that ends the run badly.
+        """
         if isinstance(message, AssistantMessage) and message.model != _SYNTHETIC:
             yield from self._read_answer(message)
         elif isinstance(message, UserMessage) and isinstance(message.content, list):
@@ -77,14 +96,24 @@ class Transcript:
 
     @property
     def interruption(self) -> AgentStoppedError | None:
-        """What a run that is cut off now has waited for in the middle of its work: the model, which did not answer any more."""
+        """What a run that is cut off now has waited for in the middle of its work: the model, which
+        did not answer any more.
+        """
         return self._waits
 
     def account_unfinished(self) -> Iterator[Step]:
-        """Yield the account of a run that was cut off after the model had been asked: the most that it may have cost."""
+        """Yield the account of a run that was cut off after the model had been asked: the most that
+        it may have cost.
+        """
         if self.asked and not self.ended:
             most = self._limits.max_cost_usd
-            yield RunResult(cost_usd=most, input_tokens=0, output_tokens=0, turns=len(self._answers), at_most=True)
+            yield RunResult(
+                cost_usd=most,
+                input_tokens=0,
+                output_tokens=0,
+                turns=len(self._answers),
+                at_most=True,
+            )
 
     def _read_answer(self, message: AssistantMessage) -> Iterator[Step]:
         self._answers.add(message.message_id or f"#{len(self._answers)}")
@@ -97,15 +126,25 @@ class Transcript:
 
     def _read_results(self, blocks: Sequence[object]) -> Iterator[Step]:
         for block in blocks:
-            call = self._open.pop(block.tool_use_id, None) if isinstance(block, ToolResultBlock) else None
+            call = (
+                self._open.pop(block.tool_use_id, None)
+                if isinstance(block, ToolResultBlock)
+                else None
+            )
             if call is not None and isinstance(block, ToolResultBlock):
                 arguments = call.input if isinstance(call.input, dict) else {}
-                yield ToolCallStep(tool=call.name.removeprefix(PREFIX), arguments=arguments, result=_result(block))
+                yield ToolCallStep(
+                    tool=call.name.removeprefix(PREFIX), arguments=arguments, result=_result(block)
+                )
 
     def _read_retry(self, data: Mapping[str, object]) -> None:
-        """Give up early on a model that has not answered once: the task waits better than a process does."""
+        """Give up early on a model that has not answered once: the task waits better than a process
+        does.
+        """
         status = data.get("error_status")
-        unavailable = _unavailable(status if isinstance(status, int) else None, str(data.get("error")))
+        unavailable = _unavailable(
+            status if isinstance(status, int) else None, str(data.get("error"))
+        )
         if self._answers:
             self._waits = AgentStoppedError(unavailable.message)
         elif status in _LOGIN_REFUSED or _whole(data.get("attempt")) >= _TRIES:
@@ -119,7 +158,9 @@ class Transcript:
             input_tokens=max(0, total.input_tokens - self._before.input_tokens),
             output_tokens=max(0, total.output_tokens - self._before.output_tokens),
             turns=len(self._answers),
-            session_id=message.session_id if message.stop_reason != _REFUSED else None,  # it would refuse again
+            session_id=message.session_id
+            if message.stop_reason != _REFUSED
+            else None,  # it would refuse again
         )
         failure = self._find_failure(message)
         if failure is not None:
@@ -127,14 +168,20 @@ class Transcript:
 
     def _find_failure(self, message: ResultMessage) -> AgentFailedError | None:
         if message.subtype == "error_max_turns":
-            return AgentFailedError(f"the agent was still at work after {self._limits.max_turns} turns")
+            return AgentFailedError(
+                f"the agent was still at work after {self._limits.max_turns} turns"
+            )
         if message.subtype == "error_max_budget_usd":
             return AgentFailedError(f"the agent had used up its ${self._limits.max_cost_usd:g}")
         if not message.is_error:
             return None
-        reason = ("; ".join(message.errors or ()) or message.result or message.subtype)[:_REASON_CHARS]
+        reason = ("; ".join(message.errors or ()) or message.result or message.subtype)[
+            :_REASON_CHARS
+        ]
         if message.stop_reason == _REFUSED:
-            return AgentFailedError(f"the model refused to answer: {reason.removeprefix(_API_ERROR)}")
+            return AgentFailedError(
+                f"the model refused to answer: {reason.removeprefix(_API_ERROR)}"
+            )
         if message.terminal_reason != "api_error" or not is_passing(message.api_error_status):
             return AgentFailedError(f"the agent failed: {reason}")
         return self._interrupted(message.api_error_status, reason)
@@ -147,7 +194,9 @@ class Transcript:
 
 def _unavailable(status: int | None, reason: str) -> AgentUnavailableError:
     if status in _LOGIN_REFUSED:
-        return AgentUnavailableError(f"the model refused the login ({status}); see `parachute auth status`")
+        return AgentUnavailableError(
+            f"the model refused the login ({status}); see `parachute auth status`"
+        )
     what = f"answered {status}" if status else "could not be reached"
     ours = reason.partition(_ADVICE)[0].removeprefix(f"API Error: {status} ")
     return AgentUnavailableError(f"the model {what}: {ours}"[:_REASON_CHARS])
@@ -155,6 +204,10 @@ def _unavailable(status: int | None, reason: str) -> AgentUnavailableError:
 
 def _result(block: ToolResultBlock) -> ToolResult:
     content = block.content
-    text = content if isinstance(content, str) else "\n".join(str(part.get("text", "")) for part in content or ())
+    text = (
+        content
+        if isinstance(content, str)
+        else "\n".join(str(part.get("text", "")) for part in content or ())
+    )
     text = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
     return ToolResult(text=text, is_error=bool(block.is_error))

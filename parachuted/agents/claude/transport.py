@@ -1,4 +1,6 @@
-"""Transport: what a conversation needs of the CLI's whereabouts, be it a process of ours or a container, and how its lines are read."""
+"""Transport: what a conversation needs of the CLI's whereabouts, be it a process of ours or a
+container, and how its lines are read.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ LOGGED_CHARS = 500
 
 
 class AgentTransport(Transport):
-    """The SDK's transport, which we can end: `close` leaves nothing of what the CLI ever started."""
+    """The SDK's transport, which we can end: `close` leaves nothing of what the CLI ever
+    started.
+    """
 
     @abstractmethod
     def allow_grace(self, seconds: float) -> None:

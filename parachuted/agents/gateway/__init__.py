@@ -6,4 +6,14 @@ from parachuted.agents.gateway.limits import ExceededBudget, MoneyLimits
 from parachuted.agents.gateway.run_token import RunToken
 from parachuted.agents.gateway.usage_store import RequestUsage, UsageStore, UsageTotals
 
-__all__ = ["Endpoint", "ExceededBudget", "Gateway", "Judge", "MoneyLimits", "RequestUsage", "RunToken", "UsageStore", "UsageTotals"]
+__all__ = [
+    "Endpoint",
+    "ExceededBudget",
+    "Gateway",
+    "Judge",
+    "MoneyLimits",
+    "RequestUsage",
+    "RunToken",
+    "UsageStore",
+    "UsageTotals",
+]

@@ -1,4 +1,7 @@
-"""Breaker: whether a far side that failed again and again is to be asked once more. Pure: it is told the time (seconds that only grow)."""
+"""Breaker: whether a far side that failed again and again is to be asked once more.
+
+Pure: it is told the time (seconds that only grow).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ _LONGEST_S = 300.0
 
 
 class Breaker:
-    """Closed: everyone may ask. Open: nobody. Half-open, once the wait is over: one may, and what becomes of it decides for all."""
+    """Closed: everyone may ask.
+
+    Open: nobody. Half-open, once the wait is over: one may, and what becomes of it decides for all.
+    """
 
     def __init__(self) -> None:
         self._failures = 0
@@ -22,7 +28,10 @@ class Breaker:
         return self._until is not None
 
     def admits(self, now: float) -> bool:
-        """Whether a request may go. One that may must be followed by `succeeded`, `failed` or `left`."""
+        """Whether a request may go.
+
+        One that may must be followed by `succeeded`, `failed` or `left`.
+        """
         if self._until is None:
             return True
         if now < self._until or self._is_probed:

@@ -1,7 +1,8 @@
 """Estimate: what a request asks of the model, as far as its cost and its reach go. Pure.
 
-A model's server can reach out itself: it fetches addresses of pictures, searches the web, and asks other servers for tools. A program in a
-container without network could send a note's text away with it, so what reaches out is refused, however the request came here.
+A model's server can reach out itself: it fetches addresses of pictures, searches the web, and asks
+other servers for tools. A program in a container without network could send a note's text away with
+it, so what reaches out is refused, however the request came here.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class RequestRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestEstimate:
-    """A request and the most tokens that it can take. `models` are all that it names; `input` is exact where the model's server counted it.
+    """A request and the most tokens that it can take.
+
+    `models` are all that it names; `input` is exact where the model's server counted it.
 
     `writes_hour` says whether it may write to the cache for an hour, which costs more.
     """
@@ -55,29 +58,44 @@ class RequestEstimate:
         return Tokens(output=output, **written)
 
     def counted(self, tokens: int) -> RequestEstimate:
-        """With the input as the model's server counted it, and a twentieth more, since the server calls that an estimate."""
+        """With the input as the model's server counted it, and a twentieth more, since the server
+        calls that an estimate.
+        """
         return replace(self, input=min(self.input, tokens + tokens // 20 + 1), is_exact=True)
 
     def count_body(self) -> bytes:
         """The request that has the model's server count the input."""
-        return json.dumps({name: value for name, value in self.document.items() if name in _COUNTED}).encode()
+        return json.dumps(
+            {name: value for name, value in self.document.items() if name in _COUNTED}
+        ).encode()
 
     def asks_for(self, output: int) -> bool:
-        """Whether the document says just that. A number below 0 has no meaning, and some servers answer it without end."""
+        """Whether the document says just that.
+
+        A number below 0 has no meaning, and some servers answer it without end.
+        """
         return _whole(self.document.get("max_tokens"), -1) == output
 
     def body(self, output: int) -> bytes:
-        """The request with an answer of at most `output` tokens. Raises RequestRefusedError when it would think for longer than that."""
+        """The request with an answer of at most `output` tokens.
+
+        Raises RequestRefusedError when it would think for longer than that.
+        """
         document, thinking = {**self.document, "max_tokens": output}, self.document.get("thinking")
         if isinstance(thinking, dict) and _whole(thinking.get("budget_tokens"), 0) >= output:
             if output <= _LEAST_THINKING:
-                raise RequestRefusedError("what is left of the budget does not buy the thinking that this request asks for")
+                raise RequestRefusedError(
+                    "what is left of the budget does not buy the thinking that this request asks "
+                    "for"
+                )
             document["thinking"] = {**thinking, "budget_tokens": output - 1}
         return json.dumps(document).encode()
 
 
 def read_request(body: bytes) -> RequestEstimate:
-    """What the body of a request asks for. Raises RequestRefusedError when it would have the model's server reach out, when its cost cannot
+    """What the body of a request asks for.
+
+    Raises RequestRefusedError when it would have the model's server reach out, when its cost cannot
     be told beforehand, or when it is not a message.
 
     A key that is there twice is refused: the next reader might take the other one.
@@ -93,16 +111,25 @@ def read_request(body: bytes) -> RequestEstimate:
     except (ValueError, RecursionError) as error:
         raise RequestRefusedError(f"a request is JSON in UTF-8: {str(error)[:100]}") from error
     if reaching is not None:
-        raise RequestRefusedError(f"an agent's requests reach nothing but the model, so this gateway takes no {reaching[:100]}")
+        raise RequestRefusedError(
+            "an agent's requests reach nothing but the model, so this gateway takes no "
+            f"{reaching[:100]}"
+        )
     _refuse_unpriced(document)
     model, speed = document.get("model"), document.get("speed")
-    most = _MOST_INPUT if documents else min(len(body) + _HIDDEN_TOKENS + images * _IMAGE_TOKENS, _MOST_INPUT)  # a token has a byte or more
+    most = (
+        _MOST_INPUT
+        if documents
+        else min(len(body) + _HIDDEN_TOKENS + images * _IMAGE_TOKENS, _MOST_INPUT)
+    )  # a token has a byte or more
     return RequestEstimate(
         document=document,
         model=model if isinstance(model, str) else "",
         models=models,
         input=most,
-        output=asked if 0 <= (asked := _whole(document.get("max_tokens"), _MOST_OUTPUT)) <= _MOST_OUTPUT else _MOST_OUTPUT,
+        output=asked
+        if 0 <= (asked := _whole(document.get("max_tokens"), _MOST_OUTPUT)) <= _MOST_OUTPUT
+        else _MOST_OUTPUT,
         writes_hour=writes_hour,
         speed=speed if isinstance(speed, str) else "",
     )
@@ -117,7 +144,10 @@ def _refuse_unpriced(document: Mapping[str, Any]) -> None:
     for edit in edits if isinstance(edits, list) else []:
         kind = edit.get("type") if isinstance(edit, dict) else None
         if not (isinstance(kind, str) and kind.startswith(_CONTEXT_EDITS)):
-            raise RequestRefusedError(f"this gateway takes no context edit of type {str(kind)[:100]}, whose cost cannot be told beforehand")
+            raise RequestRefusedError(
+                f"this gateway takes no context edit of type {str(kind)[:100]}, whose cost cannot "
+                "be told beforehand"
+            )
 
 
 def _models(document: Mapping[str, Any]) -> Iterator[str]:
@@ -135,12 +165,16 @@ def _named_models(name: str, value: object) -> Iterator[str]:
     elif isinstance(value, list):
         for one in value:
             yield from _named_models(name, one)
-    elif isinstance(value, str) and (name == "model" or name.endswith(("_model", "models", "fallbacks"))):
+    elif isinstance(value, str) and (
+        name == "model" or name.endswith(("_model", "models", "fallbacks"))
+    ):
         yield value
 
 
 def _costly_parts(value: object) -> tuple[int, int, bool]:
-    """How many images and how many documents are in it as data, and whether any part is to be cached for an hour."""
+    """How many images and how many documents are in it as data, and whether any part is to be
+    cached for an hour.
+    """
     images, documents, writes_hour = 0, 0, False
     waiting = [value]
     while waiting:
@@ -151,8 +185,14 @@ def _costly_parts(value: object) -> tuple[int, int, bool]:
             waiting += one.values()
             source, cache = one.get("source"), one.get("cache_control")
             if isinstance(source, dict) and source.get("type") == "base64":
-                images, documents = (images, documents + 1) if one.get("type") == "document" else (images + 1, documents)
-            writes_hour = writes_hour or (isinstance(cache, dict) and "ttl" in cache and cache["ttl"] != "5m")
+                images, documents = (
+                    (images, documents + 1)
+                    if one.get("type") == "document"
+                    else (images + 1, documents)
+                )
+            writes_hour = writes_hour or (
+                isinstance(cache, dict) and "ttl" in cache and cache["ttl"] != "5m"
+            )
     return images, documents, writes_hour
 
 
@@ -180,7 +220,10 @@ def _reaching(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _sources(value: object) -> Iterator[str]:
-    """Texts and pictures that are not in the request itself. What a tool was given is a tool's affair."""
+    """Texts and pictures that are not in the request itself.
+
+    What a tool was given is a tool's affair.
+    """
     if isinstance(value, list):
         for one in value:
             yield from _sources(one)

@@ -1,4 +1,7 @@
-"""Gateway: the Messages API as agents see it. It knows which run asks, adds the credential, counts the cost, and refuses what is over."""
+"""Gateway: the Messages API as agents see it.
+
+It knows which run asks, adds the credential, counts the cost, and refuses what is over.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,21 @@ from parachuted.agents.gateway.prices import Tokens, cost_of
 from parachuted.agents.gateway.refusals import is_passing
 from parachuted.agents.gateway.run_token import RunToken
 from parachuted.agents.gateway.spending import Charge, OverBudgetError, Spending
-from parachuted.agents.gateway.upstream import FreeAttempts, Upstream, UpstreamError, UpstreamReport, UpstreamResponse
+from parachuted.agents.gateway.upstream import (
+    FreeAttempts,
+    Upstream,
+    UpstreamError,
+    UpstreamReport,
+    UpstreamResponse,
+)
 from parachuted.agents.gateway.usage_store import UsageStore, UsageTotals
 from parachuted.agents.gateway.windows import still_open
-from parachuted.errors import AgentFailedError, AgentUnavailableError, ParachuteError, StorageFailedError
+from parachuted.errors import (
+    AgentFailedError,
+    AgentUnavailableError,
+    ParachuteError,
+    StorageFailedError,
+)
 from parachuted.json_limits import check_json
 from parachuted.redact import Redactor
 
@@ -52,7 +66,8 @@ _NOT_AGAIN = {"x-should-retry": "false"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """How a run reaches the gateway: at `url`, with `token` as its API key; or by `socket`, which is the run's own and asks for none.
+    """How a run reaches the gateway: at `url`, with `token` as its API key; or by `socket`, which
+    is the run's own and asks for none.
 
     `model` is the one that it may ask.
     """
@@ -84,12 +99,24 @@ class _Run:
 
 
 class Gateway:
-    """One for a daemon. It begins to listen when the first way is opened, on the loop that does so."""
+    """One for a daemon.
+
+    It begins to listen when the first way is opened, on the loop that does so.
+    """
 
     def __init__(  # noqa: PLR0913  what it stands on is given by name, and by nobody twice
-        self, *, env: Mapping[str, str], vault: Path, user_home: Path, base_url: str | None, ledger: UsageStore, limits: MoneyLimits,
-        clock: Callable[[], datetime], report: UpstreamReport | None = None, token_url: str = TOKEN_URL,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        env: Mapping[str, str],
+        vault: Path,
+        user_home: Path,
+        base_url: str | None,
+        ledger: UsageStore,
+        limits: MoneyLimits,
+        clock: Callable[[], datetime],
+        report: UpstreamReport | None = None,
+        token_url: str = TOKEN_URL,
+    ) -> None:
         """`report` is told what is wrong, by subject, and None when it is no more."""
         self.limits, self.ledger = limits, ledger
         self._report = report
@@ -98,14 +125,25 @@ class Gateway:
 
         def make_login(upstream: Upstream) -> Login:
             return Login(
-                env=env, vault=vault, user_home=user_home, is_anthropic=upstream.is_anthropic, clock=clock, post=upstream.post,
+                env=env,
+                vault=vault,
+                user_home=user_home,
+                is_anthropic=upstream.is_anthropic,
+                clock=clock,
+                post=upstream.post,
                 token_url=token_url,
-            )  # fmt: skip
+            )
 
-        self._upstream = Upstream(base_url=base_url, env=env, login=make_login, clock=clock, report=self._tell)
+        self._upstream = Upstream(
+            base_url=base_url, env=env, login=make_login, clock=clock, report=self._tell
+        )
         self._spending = Spending(
-            ledger=ledger, limits=limits, clock=clock, may_cost=self._upstream.may_cost, report=lambda said: self._tell("usage", said)
-        )  # fmt: skip
+            ledger=ledger,
+            limits=limits,
+            clock=clock,
+            may_cost=self._upstream.may_cost,
+            report=lambda said: self._tell("usage", said),
+        )
         self._listening = GatewayListeners(self._serve_by_token)
 
     def report_to(self, report: UpstreamReport) -> None:
@@ -117,8 +155,9 @@ class Gateway:
     async def open(self, ticket: RunToken, folder: Path | None = None) -> AsyncIterator[Endpoint]:
         """A way for that run; left, it leads nowhere, and its requests have ended.
 
-        `folder` is where `gateway.sock` is put, for a run that reaches nothing else. Whoever can enter the folder may use it.
-        Raises AgentUnavailableError, also while an hour's or a day's money is used up; AgentFailedError when its own is, or its cause's.
+        `folder` is where `gateway.sock` is put, for a run that reaches nothing else. Whoever can
+        enter the folder may use it. Raises AgentUnavailableError, also while an hour's or a day's
+        money is used up; AgentFailedError when its own is, or its cause's.
         """
         run = _Run(ticket=ticket, token=secrets.token_urlsafe(32))
         try:
@@ -129,15 +168,24 @@ class Gateway:
             port = await self._listening.port()
             self._runs[run.token] = run
             async with self._listening.socket(folder, partial(self._serve, run)) as socket:
-                yield Endpoint(url=f"http://127.0.0.1:{port}", token=run.token, socket=socket, model=next(iter(ticket.models), None))
+                yield Endpoint(
+                    url=f"http://127.0.0.1:{port}",
+                    token=run.token,
+                    socket=socket,
+                    model=next(iter(ticket.models), None),
+                )
         except (OSError, StorageFailedError) as error:
-            raise AgentUnavailableError(f"the gateway to the model could not be opened: {error}") from error
+            raise AgentUnavailableError(
+                f"the gateway to the model could not be opened: {error}"
+            ) from error
         finally:
             self._runs.pop(run.token, None)
             run.end()
 
     def windows(self, now: datetime) -> dict[str, Mapping[str, object]]:
-        """How much of its account's windows a login has used, as the latest answers said; empty for an API key."""
+        """How much of its account's windows a login has used, as the latest answers said; empty for
+        an API key.
+        """
         return still_open(self._upstream.windows, now)
 
     def spent(self, run: str) -> UsageTotals:
@@ -156,9 +204,12 @@ class Gateway:
         return len(self._runs)
 
     async def ask(self, ticket: RunToken, document: Mapping[str, object]) -> Mapping[str, object]:
-        """One request of the daemon's own, that does not stream; counted as any. Returns the model's answer.
+        """One request of the daemon's own, that does not stream; counted as any.
 
-        Raises AgentUnavailableError when the model cannot be asked now, AgentFailedError when it refuses.
+        Returns the model's answer.
+
+        Raises AgentUnavailableError when the model cannot be asked now, AgentFailedError when it
+        refuses.
         """
         try:
             await asyncio.to_thread(self._follow, ticket)
@@ -167,9 +218,13 @@ class Gateway:
         self._must_have_money(ticket)
         try:
             estimate = self._read(ticket, json.dumps(document).encode())
-            async with self._spending.charge(ticket, ticket.session, estimate, partial(self._count_tokens, {})) as charge:
+            async with self._spending.charge(
+                ticket, ticket.session, estimate, partial(self._count_tokens, {})
+            ) as charge:
                 body = estimate.body(charge.purchase.output)
-                async with self._upstream.ask(MESSAGES, "", {}, body, charge, model=estimate.model) as begun:
+                async with self._upstream.ask(
+                    MESSAGES, "", {}, body, charge, model=estimate.model
+                ) as begun:
                     body = await self._whole(begun, charge)
         except StorageFailedError as error:
             raise AgentUnavailableError(error.message) from error
@@ -184,7 +239,9 @@ class Gateway:
         status = begun.status
         if status >= _BAD:
             said = self._upstream.clean(body.decode("utf-8", "replace"))[:300]
-            raise (AgentUnavailableError if is_passing(status) else AgentFailedError)(f"the model refused ({status}): {said}")
+            raise (AgentUnavailableError if is_passing(status) else AgentFailedError)(
+                f"the model refused ({status}): {said}"
+            )
         try:
             check_json(body)
             answer = json.loads(body)
@@ -215,7 +272,11 @@ class Gateway:
             return _error(401, "authentication_error", "this run was stopped")
         found = allowed(request.method, request.raw_path)
         if found is None:
-            return _error(404, "not_found_error", "this gateway takes POST /v1/messages and /v1/messages/count_tokens alone")
+            return _error(
+                404,
+                "not_found_error",
+                "this gateway takes POST /v1/messages and /v1/messages/count_tokens alone",
+            )
         if request.method == "HEAD":
             return web.Response()
         task = asyncio.current_task()
@@ -224,7 +285,13 @@ class Gateway:
         run.requests[task] = request
         try:
             return await self._pass_on(run, request, *found)
-        except (UpstreamError, OverBudgetError, RequestRefusedError, StorageFailedError, AgentUnavailableError) as error:
+        except (
+            UpstreamError,
+            OverBudgetError,
+            RequestRefusedError,
+            StorageFailedError,
+            AgentUnavailableError,
+        ) as error:
             return self._answer_to(run, error)
         finally:
             run.requests.pop(task, None)
@@ -233,56 +300,104 @@ class Gateway:
         """What the agent is told of a request that had no answer of the model's."""
         if isinstance(error, UpstreamError):
             wait = {} if error.wait_s is None else {"retry-after": f"{math.ceil(error.wait_s)}"}
-            return _error(error.status, error.kind, str(error), **self._no_retry(run, error.status), **wait)
+            return _error(
+                error.status, error.kind, str(error), **self._no_retry(run, error.status), **wait
+            )
         if isinstance(error, StorageFailedError):
-            return _error(503, "api_error", f"the model is not asked while its cost cannot be written down: {error.message}", **_NOT_AGAIN)
+            return _error(
+                503,
+                "api_error",
+                f"the model is not asked while its cost cannot be written down: {error.message}",
+                **_NOT_AGAIN,
+            )
         if isinstance(error, AgentUnavailableError):
-            return _error(401, "authentication_error", self._upstream.clean(error.message), **_NOT_AGAIN)
+            return _error(
+                401, "authentication_error", self._upstream.clean(error.message), **_NOT_AGAIN
+            )
         if isinstance(error, OverBudgetError):
             self._tell_over(error.over)
         return _error(400, "invalid_request_error", str(error), **_NOT_AGAIN)
 
-    async def _pass_on(self, run: _Run, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
+    async def _pass_on(
+        self, run: _Run, request: web.BaseRequest, path: str, query: str
+    ) -> web.StreamResponse:
         if path == MESSAGES and (over := self._refused(run.ticket)) is not None:
             raise OverBudgetError(over)
         with _Body(run) as body:
             if not await body.read(request):
-                return _error(413, "request_too_large", "a request is at most 32 MB, and all of a run's at once 64")
+                return _error(
+                    413,
+                    "request_too_large",
+                    "a request is at most 32 MB, and all of a run's at once 64",
+                )
             estimate = self._read(run.ticket, body.data)
             if path == COUNT:
                 return await self._send_on(run, request, f"{path}?{query}", body.data, None)
-            session = run.ticket.session or request.headers.get(_SESSION, "")[:_SESSION_CHARS] or None
-            async with self._spending.charge(run.ticket, session, estimate, partial(self._count_tokens, request.headers)) as charge:
-                sent = body.data if estimate.asks_for(charge.purchase.output) else estimate.body(charge.purchase.output)
+            session = (
+                run.ticket.session or request.headers.get(_SESSION, "")[:_SESSION_CHARS] or None
+            )
+            async with self._spending.charge(
+                run.ticket, session, estimate, partial(self._count_tokens, request.headers)
+            ) as charge:
+                sent = (
+                    body.data
+                    if estimate.asks_for(charge.purchase.output)
+                    else estimate.body(charge.purchase.output)
+                )
                 return await self._send_on(run, request, f"{path}?{query}", sent, charge)
 
     def _read(self, ticket: RunToken, body: bytes) -> RequestEstimate:
-        """What a request asks for. Raises RequestRefusedError, also where it names a model that is not the run's."""
+        """What a request asks for.
+
+        Raises RequestRefusedError, also where it names a model that is not the run's.
+        """
         estimate = read_request(body)
         if (foreign := ticket.foreign_model((*estimate.models, estimate.model))) is not None:
             asked = f"the model {foreign[:80]}" if foreign else "a request without a model"
             allowed_ones = " or ".join(ticket.models) or "no model"
-            raise RequestRefusedError(f"this gateway takes no requests for {asked}; this run may ask {allowed_ones} (setting agent.model)")
+            raise RequestRefusedError(
+                f"this gateway takes no requests for {asked}; this run may ask {allowed_ones} "
+                "(setting agent.model)"
+            )
         return estimate
 
-    async def _count_tokens(self, headers: Mapping[str, str], estimate: RequestEstimate) -> int | None:
-        """The tokens that the model's server counts in a request's input; None where it does not say. Costs nothing."""
+    async def _count_tokens(
+        self, headers: Mapping[str, str], estimate: RequestEstimate
+    ) -> int | None:
+        """The tokens that the model's server counts in a request's input; None where it does not
+        say. Costs nothing.
+        """
         try:
-            async with self._upstream.ask(COUNT, "", headers, estimate.count_body(), FreeAttempts()) as begun:
+            async with self._upstream.ask(
+                COUNT, "", headers, estimate.count_body(), FreeAttempts()
+            ) as begun:
                 data = begun.first
-                while len(data) < _LARGEST_COUNT and (more := await begun.response.content.readany()):
+                while len(data) < _LARGEST_COUNT and (
+                    more := await begun.response.content.readany()
+                ):
                     data += more
                 found = json.loads(data).get("input_tokens") if begun.status < _BAD else None
-        except (UpstreamError, aiohttp.ClientError, OSError, TimeoutError, ValueError, AttributeError):
+        except (
+            UpstreamError,
+            aiohttp.ClientError,
+            OSError,
+            TimeoutError,
+            ValueError,
+            AttributeError,
+        ):
             return None
-        return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+        return (
+            found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+        )
 
     async def _send_on(
         self, run: _Run, request: web.BaseRequest, target: str, body: bytes, charge: Charge | None
-    ) -> web.StreamResponse:  # fmt: skip
+    ) -> web.StreamResponse:
         path, _, query = target.partition("?")
         model = charge.purchase.estimate.model if charge is not None else None
-        async with self._upstream.ask(path, query, request.headers, body, charge or FreeAttempts(), model=model) as begun:
+        async with self._upstream.ask(
+            path, query, request.headers, body, charge or FreeAttempts(), model=model
+        ) as begun:
             if begun.status >= _BAD:
                 return self._refusal(begun, self._no_retry(run, begun.status))
             meter = _meter(begun) if charge is not None else None
@@ -294,8 +409,10 @@ class Gateway:
                     charge.answered(meter.read())
 
     def _no_retry(self, run: _Run, status: int) -> dict[str, str]:
-        """The header that keeps the agent from trying again what was tried here. In the middle of its work it may, while its time lasts:
-        what it did would be lost. Before that, its task waits better than a process does.
+        """The header that keeps the agent from trying again what was tried here.
+
+        In the middle of its work it may, while its time lasts: what it did would be lost. Before
+        that, its task waits better than a process does.
         """
         is_passing = status >= _FAULTS or status in _BUSY
         return {} if is_passing and run.has_answer else _NOT_AGAIN
@@ -310,11 +427,17 @@ class Gateway:
         return web.Response(status=begun.status, body=text.encode(), headers=headers)
 
     def _headers(self, begun: UpstreamResponse) -> dict[str, str]:
-        return {name: self._upstream.clean(value) for name, value in headers_down(begun.response.headers).items()}
+        return {
+            name: self._upstream.clean(value)
+            for name, value in headers_down(begun.response.headers).items()
+        }
 
-    async def _relay(self, request: web.BaseRequest, begun: UpstreamResponse, meter: Meter | None) -> web.StreamResponse:
-        """The answer, piece by piece as it comes, without a secret that the far side repeats in it. One that is cut off there is cut off
-        here: it must not look whole.
+    async def _relay(
+        self, request: web.BaseRequest, begun: UpstreamResponse, meter: Meter | None
+    ) -> web.StreamResponse:
+        """The answer, piece by piece as it comes, without a secret that the far side repeats in it.
+
+        One that is cut off there is cut off here: it must not look whole.
         """
         source, veil = begun.response, Redactor(self._upstream.login.secrets)
         answer = web.StreamResponse(status=source.status, headers=self._headers(begun))
@@ -387,7 +510,10 @@ def _meter(begun: UpstreamResponse) -> Meter:
 
 
 class _Body:
-    """What a request brings, kept while it is sent on, since a retry needs it again. Left, it takes no room of its run's any more."""
+    """What a request brings, kept while it is sent on, since a retry needs it again.
+
+    Left, it takes no room of its run's any more.
+    """
 
     def __init__(self, run: _Run) -> None:
         self._run, self._size = run, 0
@@ -396,7 +522,12 @@ class _Body:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._run.held -= self._size
 
     async def read(self, request: web.BaseRequest) -> bool:
@@ -413,8 +544,14 @@ class _Body:
 
 
 def _kept_out_by(over: ExceededBudget) -> ParachuteError:
-    """An hour's and a day's money comes back with time, so work waits for it; a run's and a cause's does not."""
-    return (AgentUnavailableError if over.budget in {"usd_per_hour", "usd_per_day"} else AgentFailedError)(str(over))
+    """An hour's and a day's money comes back with time, so work waits for it; a run's and a cause's
+    does not.
+    """
+    return (
+        AgentUnavailableError
+        if over.budget in {"usd_per_hour", "usd_per_day"}
+        else AgentFailedError
+    )(str(over))
 
 
 def _error(status: int, kind: str, message: str, **headers: str) -> web.Response:

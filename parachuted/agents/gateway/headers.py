@@ -1,4 +1,7 @@
-"""Headers: what of a request and of its answer passes the gateway. Pure. What is not named here does not pass."""
+"""Headers: what of a request and of its answer passes the gateway.
+
+Pure. What is not named here does not pass.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,48 @@ COUNT = "/v1/messages/count_tokens"
 _QUERY = re.compile(r"[A-Za-z0-9=&_.,-]{0,200}")
 _UP = frozenset({"accept", "content-type", "user-agent", "x-app"})
 _UP_PREFIXES = ("anthropic-", "x-stainless-")
-_DOWN = frozenset({"content-type", "request-id", "retry-after", "retry-after-ms", "x-should-retry", "cache-control", "content-encoding"})
+_DOWN = frozenset(
+    {
+        "content-type",
+        "request-id",
+        "retry-after",
+        "retry-after-ms",
+        "x-should-retry",
+        "cache-control",
+        "content-encoding",
+    }
+)
 _DOWN_PREFIXES = ("anthropic-",)
 _VERSION = "2023-06-01"
 _BETA = "anthropic-beta"
 
 
 def allowed(method: str, target: str) -> tuple[str, str] | None:
-    """The path and query of a request that passes, or None. `target` is as it was sent, so that no spelling of a path widens this."""
+    """The path and query of a request that passes, or None.
+
+    `target` is as it was sent, so that no spelling of a path widens this.
+    """
     path, _, query = target.partition("?")
     if method == "HEAD" and target == "/":
         return path, ""
-    return (path, query) if method == "POST" and path in {MESSAGES, COUNT} and _QUERY.fullmatch(query) else None
+    return (
+        (path, query)
+        if method == "POST" and path in {MESSAGES, COUNT} and _QUERY.fullmatch(query)
+        else None
+    )
 
 
-def headers_up(headers: Mapping[str, str], credential: Mapping[str, str], beta: str) -> dict[str, str]:
-    """What goes up: without what the agent sent to prove itself, with the credential, and uncompressed, so that it can be metered."""
-    made = {name.lower(): value for name, value in headers.items() if _passes(name.lower(), _UP, _UP_PREFIXES)}
+def headers_up(
+    headers: Mapping[str, str], credential: Mapping[str, str], beta: str
+) -> dict[str, str]:
+    """What goes up: without what the agent sent to prove itself, with the credential, and
+    uncompressed, so that it can be metered.
+    """
+    made = {
+        name.lower(): value
+        for name, value in headers.items()
+        if _passes(name.lower(), _UP, _UP_PREFIXES)
+    }
     if beta:
         betas = [part.strip() for part in made.get(_BETA, "").split(",") if part.strip()]
         made[_BETA] = ",".join([*betas, *([] if beta in betas else [beta])])
@@ -37,7 +65,11 @@ def headers_up(headers: Mapping[str, str], credential: Mapping[str, str], beta: 
 
 def headers_down(headers: Mapping[str, str]) -> dict[str, str]:
     """What goes back to the agent, in small letters."""
-    return {name.lower(): value for name, value in headers.items() if _passes(name.lower(), _DOWN, _DOWN_PREFIXES)}
+    return {
+        name.lower(): value
+        for name, value in headers.items()
+        if _passes(name.lower(), _DOWN, _DOWN_PREFIXES)
+    }
 
 
 def token_of(headers: Mapping[str, str]) -> str:

@@ -1,4 +1,6 @@
-"""Judge: one short question to the model whose answer has a shape, such as what a chat turn needs to know before it begins."""
+"""Judge: one short question to the model whose answer has a shape, such as what a chat turn needs
+to know before it begins.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +19,29 @@ _MOST_USD = 0.05
 
 
 class Judge:
-    """Asks through the gateway, whose connection stays warm; what it costs is counted as agent `judge`."""
+    """Asks through the gateway, whose connection stays warm; what it costs is counted as agent
+    `judge`.
+    """
 
     def __init__(self, gateway: Gateway, model: str) -> None:
         self._gateway, self._model = gateway, model
 
     async def ask(
         self, system: str, prompt: str, schema: Mapping[str, object], *, cause: str | None = None
-    ) -> Mapping[str, object]:  # fmt: skip
+    ) -> Mapping[str, object]:
         """The model's answer to `prompt`, which is as `schema` (JSON schema of an object) says.
 
-        Raises AgentUnavailableError when the model cannot be asked now, AgentFailedError when it does not answer so.
+        Raises AgentUnavailableError when the model cannot be asked now, AgentFailedError when it
+        does not answer so.
         """
         ticket = RunToken(
-            run=f"judge-{secrets.token_hex(8)}", agent="judge", causes=(cause,) if cause else (), session=None, max_cost_usd=_MOST_USD,
+            run=f"judge-{secrets.token_hex(8)}",
+            agent="judge",
+            causes=(cause,) if cause else (),
+            session=None,
+            max_cost_usd=_MOST_USD,
             models=(self._model,),
-        )  # fmt: skip
+        )
         message = await self._gateway.ask(
             ticket,
             {
@@ -40,7 +49,13 @@ class Judge:
                 "max_tokens": _MOST_TOKENS,
                 "system": system,
                 "messages": [{"role": "user", "content": prompt}],
-                "tools": [{"name": _TOOL, "description": "Give your answer.", "input_schema": dict(schema)}],
+                "tools": [
+                    {
+                        "name": _TOOL,
+                        "description": "Give your answer.",
+                        "input_schema": dict(schema),
+                    }
+                ],
                 "tool_choice": {"type": "tool", "name": _TOOL},
             },
         )
@@ -50,16 +65,25 @@ class Judge:
 def _given(message: Mapping[str, object]) -> Mapping[str, object]:
     blocks = message.get("content")
     for block in blocks if isinstance(blocks, list) else ():
-        if isinstance(block, dict) and block.get("type") == "tool_use" and block.get("name") == _TOOL:
+        if (
+            isinstance(block, dict)
+            and block.get("type") == "tool_use"
+            and block.get("name") == _TOOL
+        ):
             given = block.get("input")
             if isinstance(given, dict):
                 return given
     raise AgentFailedError("the model gave no answer in the shape that was asked for")
 
 
-async def _checked(given: Mapping[str, object], schema: Mapping[str, object]) -> Mapping[str, object]:
+async def _checked(
+    given: Mapping[str, object], schema: Mapping[str, object]
+) -> Mapping[str, object]:
     validators = await load_heavy("jsonschema")
     problem = next(validators.validator_for(schema)(schema).iter_errors(given), None)
     if problem is not None:
-        raise AgentFailedError(f"the model's answer is not in the shape that was asked for: {json.dumps(problem.message[:200])}")
+        raise AgentFailedError(
+            "the model's answer is not in the shape that was asked for: "
+            f"{json.dumps(problem.message[:200])}"
+        )
     return given

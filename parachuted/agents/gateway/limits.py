@@ -1,4 +1,6 @@
-"""Limits: how much money there may be spent, by a run, for a cause, in an hour and in a day, and which of these is used up."""
+"""Limits: how much money there may be spent, by a run, for a cause, in an hour and in a day, and
+which of these is used up.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ BudgetName: TypeAlias = Literal["run", "usd_per_cause", "usd_per_hour", "usd_per
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoneyLimits:
-    """US dollars for all that one person's change leads to, in any hour, and in any day (24 hours)."""
+    """US dollars for all that one person's change leads to, in any hour, and in any day (24
+    hours).
+    """
 
     usd_per_cause: float
     usd_per_hour: float
@@ -22,7 +26,9 @@ class MoneyLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExceededBudget:
-    """The budget that is used up, or of which too little is left: its limit, and what is left, in US dollars."""
+    """The budget that is used up, or of which too little is left: its limit, and what is left, in
+    US dollars.
+    """
 
     budget: BudgetName
     limit: float
@@ -42,26 +48,42 @@ class ExceededBudget:
         }[self.budget]
         says = f"{owner} has used up its ${self.limit:g} (setting {setting})"
         if not self.is_used_up:
-            says = f"{owner} has ${self.left:.4f} left of its ${self.limit:g} (setting {setting}), which does not pay for this request"
+            says = (
+                f"{owner} has ${self.left:.4f} left of its ${self.limit:g} (setting "
+                f"{setting}), which does not pay for this request"
+            )
         return f"{says}; `parachute usage` shows on what"
 
 
 def narrowest(
-    limits: MoneyLimits, *, run_usd: float, run_limit: float, causes: Mapping[str, float], hour_usd: float, day_usd: float
+    limits: MoneyLimits,
+    *,
+    run_usd: float,
+    run_limit: float,
+    causes: Mapping[str, float],
+    hour_usd: float,
+    day_usd: float,
 ) -> ExceededBudget:
-    """The budget that has the least left. `causes` is what was spent for each of a run's causes; figures are in US dollars."""
+    """The budget that has the least left.
+
+    `causes` is what was spent for each of a run's causes; figures are in US dollars.
+    """
     spent: tuple[tuple[BudgetName, float, float], ...] = (
         ("run", run_usd, run_limit),
         ("usd_per_cause", max(causes.values(), default=0.0), limits.usd_per_cause),
         ("usd_per_hour", hour_usd, limits.usd_per_hour),
         ("usd_per_day", day_usd, limits.usd_per_day),
     )
-    every = [ExceededBudget(budget=budget, limit=limit, left=limit - usd) for budget, usd, limit in spent]
+    every = [
+        ExceededBudget(budget=budget, limit=limit, left=limit - usd) for budget, usd, limit in spent
+    ]
     return next((one for one in every if one.is_used_up), min(every, key=lambda one: one.left))
 
 
 def affordable(*, left: float, fixed: float, per_token: float, wanted: int) -> int:
-    """How many tokens of an answer `left` dollars pay for, `wanted` at most, where the request costs `fixed` besides."""
+    """How many tokens of an answer `left` dollars pay for, `wanted` at most, where the request
+    costs `fixed` besides.
+    """
     if fixed + wanted * per_token <= left:
         return wanted
     return int(min(max(0.0, (left - fixed) / per_token), wanted)) if per_token > 0 else 0

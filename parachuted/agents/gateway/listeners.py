@@ -1,4 +1,6 @@
-"""Listening: where the gateway can be reached: a port of this machine for all, and a socket for each run that has nothing else."""
+"""Listening: where the gateway can be reached: a port of this machine for all, and a socket for
+each run that has nothing else.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class _Wanted(logging.Filter):
-    """What is no HTTP is answered so, and not logged: an agent could send so much of it that nothing else would be left in the log."""
+    """What is no HTTP is answered so, and not logged: an agent could send so much of it that
+    nothing else would be left in the log.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether it is kept."""
@@ -51,7 +55,9 @@ class GatewayListeners:
             return self._port
 
     @asynccontextmanager
-    async def socket(self, folder: Path | None, serve: RequestHandler) -> AsyncIterator[Path | None]:
+    async def socket(
+        self, folder: Path | None, serve: RequestHandler
+    ) -> AsyncIterator[Path | None]:
         """A socket in that folder, gone when it is left. OSError when it cannot be made."""
         if folder is None:
             yield None
@@ -73,14 +79,22 @@ class GatewayListeners:
 
 
 class _Door(web.Server):
-    """What comes in by one socket: so much and no more, since an agent may open what it likes, and our descriptors are few.
+    """What comes in by one socket: so much and no more, since an agent may open what it likes, and
+    our descriptors are few.
 
-    Where there is no room, who came first of those that ask nothing goes, so that nobody shuts the door by standing in it.
+    Where there is no room, who came first of those that ask nothing goes, so that nobody shuts the
+    door by standing in it.
     """
 
     def __init__(self, serve: RequestHandler) -> None:
         """An agent that goes away ends what it asked for, also at the far side."""
-        super().__init__(self._kept, handler_cancellation=True, access_log=None, auto_decompress=False, logger=_log)
+        super().__init__(
+            self._kept,
+            handler_cancellation=True,
+            access_log=None,
+            auto_decompress=False,
+            logger=_log,
+        )
         self._serve = serve
         self._busy: set[web.RequestHandler] = set()
 

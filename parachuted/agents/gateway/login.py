@@ -1,4 +1,7 @@
-"""Login: the credential of each request to the model. It is looked for at every one, kept nowhere longer than needed, and shown nowhere."""
+"""Login: the credential of each request to the model.
+
+It is looked for at every one, kept nowhere longer than needed, and shown nowhere.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,22 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from parachuted.agents.credentials import BEARER_VARIABLE, KEY_VARIABLE, TOKEN_VARIABLE, Credential, find_credential, load_login
+from parachuted.agents.credentials import (
+    BEARER_VARIABLE,
+    KEY_VARIABLE,
+    TOKEN_VARIABLE,
+    Credential,
+    find_credential,
+    load_login,
+)
 from parachuted.errors import AgentUnavailableError
 from parachuted.private import replace_private
 from parachuted.redact import redact
 
 log = logging.getLogger(__name__)
 
-# As the bundled CLI (2.1.330) renews its login: the address, its public client id, the body's names, the answer's.
+# As the bundled CLI (2.1.330) renews its login: the address, its public client id, the body's
+# names, the answer's.
 TOKEN_URL = "https://platform.claude.com/v1/oauth/token"  # noqa: S105  an address
 _CLIENT_ID = "9d1c250a-e61b-44d9-88ed-5944d1962f5e"
 _OAUTH_BETA = "oauth-2025-04-20"
@@ -31,7 +42,9 @@ Post: TypeAlias = Callable[[str, Mapping[str, object]], Awaitable[tuple[int, Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCredentials:
-    """What one request carries: `headers` with the credential in them, `beta` to be merged into `anthropic-beta`. Never shown."""
+    """What one request carries: `headers` with the credential in them, `beta` to be merged into
+    `anthropic-beta`. Never shown.
+    """
 
     headers: Mapping[str, str]
     secret: str = ""
@@ -43,16 +56,33 @@ class RequestCredentials:
 
 
 class Login:
-    """Finds the credential, and renews a stored login whose token has ended. A login goes to Anthropic alone (`is_anthropic`)."""
+    """Finds the credential, and renews a stored login whose token has ended.
+
+    A login goes to Anthropic alone (`is_anthropic`).
+    """
 
     def __init__(
-        self, *, env: Mapping[str, str], vault: Path, user_home: Path, is_anthropic: bool, clock: Callable[[], datetime], post: Post,
+        self,
+        *,
+        env: Mapping[str, str],
+        vault: Path,
+        user_home: Path,
+        is_anthropic: bool,
+        clock: Callable[[], datetime],
+        post: Post,
         token_url: str = TOKEN_URL,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._env, self._vault, self._user_home = env, vault, user_home
-        self._is_anthropic, self._clock, self._post, self._token_url = is_anthropic, clock, post, token_url
+        self._is_anthropic, self._clock, self._post, self._token_url = (
+            is_anthropic,
+            clock,
+            post,
+            token_url,
+        )
         self._renewing = asyncio.Lock()
-        self._renewed: dict[str, Mapping[str, object]] = {}  # by refresh token that was used up: what came for it, if the disk refused
+        self._renewed: dict[
+            str, Mapping[str, object]
+        ] = {}  # by refresh token that was used up: what came for it, if the disk refused
         self._seen: set[str] = set()
 
     @property
@@ -63,12 +93,15 @@ class Login:
     async def secret(self, *, refused: RequestCredentials | None = None) -> RequestCredentials:
         """The credential for a request now; `refused` is one that the far side did not take.
 
-        In the order of `parachute auth status`: a bearer token or an API key, for whichever server is asked; then, for Anthropic alone,
-        the OAuth token, the vault's login file, the user's. Raises AgentUnavailableError when there is none.
+        In the order of `parachute auth status`: a bearer token or an API key, for whichever server
+        is asked; then, for Anthropic alone, the OAuth token, the vault's login file, the user's.
+        Raises AgentUnavailableError when there is none.
         """
         bearer = self._env.get(BEARER_VARIABLE, "").strip()
         if bearer:
-            return self._seen_as(RequestCredentials(headers={"authorization": f"Bearer {bearer}"}, secret=bearer))
+            return self._seen_as(
+                RequestCredentials(headers={"authorization": f"Bearer {bearer}"}, secret=bearer)
+            )
         key = self._env.get(KEY_VARIABLE, "").strip()
         if key:
             return self._seen_as(RequestCredentials(headers={"x-api-key": key}, secret=key))
@@ -79,7 +112,9 @@ class Login:
             return self._seen_as(_bearer(token))
         found = await asyncio.to_thread(find_credential, self._env, self._vault, self._user_home)
         if found is None:
-            raise AgentUnavailableError("no login for the model was found; see `parachute auth status`")
+            raise AgentUnavailableError(
+                "no login for the model was found; see `parachute auth status`"
+            )
         return self._seen_as(_bearer(await self._token_of(found, refused), can_be_renewed=True))
 
     async def _token_of(self, found: Credential, refused: RequestCredentials | None) -> str:
@@ -88,7 +123,9 @@ class Login:
         if not self._is_over(oauth, refused):
             return str(oauth["accessToken"])
         async with self._renewing:
-            oauth = await self._oauth(path)  # somebody, a `claude` of yours too, may have renewed it meanwhile
+            oauth = await self._oauth(
+                path
+            )  # somebody, a `claude` of yours too, may have renewed it meanwhile
             if self._is_over(oauth, refused):
                 oauth = await self._renew(path, oauth)
         return str(oauth["accessToken"])
@@ -97,10 +134,14 @@ class Login:
         try:
             document = await asyncio.to_thread(load_login, path)
         except (OSError, ValueError, RecursionError) as error:
-            raise AgentUnavailableError(f"the login file {path} cannot be read; see `parachute auth status`") from error
+            raise AgentUnavailableError(
+                f"the login file {path} cannot be read; see `parachute auth status`"
+            ) from error
         oauth = document.get("claudeAiOauth") if isinstance(document, dict) else None
         if not isinstance(oauth, dict) or not oauth.get("accessToken"):
-            raise AgentUnavailableError(f"the login file {path} holds no login; log in again with `claude`")
+            raise AgentUnavailableError(
+                f"the login file {path} holds no login; log in again with `claude`"
+            )
         return self._renewed.get(str(oauth.get("refreshToken")), oauth)
 
     def _is_over(self, oauth: Mapping[str, object], refused: RequestCredentials | None) -> bool:
@@ -108,32 +149,50 @@ class Login:
             return True
         expires = oauth.get("expiresAt")
         soon = (self._clock() + _SOON).timestamp() * 1000
-        return isinstance(expires, int | float) and expires <= soon and bool(oauth.get("refreshToken"))
+        return (
+            isinstance(expires, int | float) and expires <= soon and bool(oauth.get("refreshToken"))
+        )
 
     async def _renew(self, path: Path, oauth: Mapping[str, object]) -> Mapping[str, object]:
         used = str(oauth.get("refreshToken") or "")
         if not used:
-            raise AgentUnavailableError("the model refused the login, which cannot be renewed; log in again with `claude`")
+            raise AgentUnavailableError(
+                "the model refused the login, which cannot be renewed; log in again with `claude`"
+            )
         self._seen.add(used)
         scopes = oauth.get("scopes")
-        asked: dict[str, object] = {"grant_type": "refresh_token", "refresh_token": used, "client_id": _CLIENT_ID}
+        asked: dict[str, object] = {
+            "grant_type": "refresh_token",
+            "refresh_token": used,
+            "client_id": _CLIENT_ID,
+        }
         if isinstance(scopes, list):
             asked["scope"] = " ".join(map(str, scopes))
         status, answer = await self._post(self._token_url, asked)
-        if status != 200 or not isinstance(answer, dict) or not isinstance(answer.get("access_token"), str):  # noqa: PLR2004
+        if (
+            status != 200  # noqa: PLR2004
+            or not isinstance(answer, dict)
+            or not isinstance(answer.get("access_token"), str)
+        ):
             again = await self._oauth(path)
             if again.get("refreshToken") != oauth.get("refreshToken"):
                 return again
             raise AgentUnavailableError(
-                f"the login has ended and could not be renewed ({status or 'no answer'}); log in again with `claude`"
+                f"the login has ended and could not be renewed ({status or 'no answer'}); log in "
+                "again with `claude`"
             )
         renewed = _renewed(oauth, answer, self._clock())
-        self._seen.update(str(renewed[name]) for name in ("accessToken", "refreshToken") if renewed.get(name))
+        self._seen.update(
+            str(renewed[name]) for name in ("accessToken", "refreshToken") if renewed.get(name)
+        )
         try:
             await asyncio.to_thread(_keep, path, used, renewed)
         except OSError as error:
             self._renewed[used] = renewed
-            log.warning("the renewed login could not be kept, and lasts until the daemon ends", extra={"reason": redact(str(error))})
+            log.warning(
+                "the renewed login could not be kept, and lasts until the daemon ends",
+                extra={"reason": redact(str(error))},
+            )
         return renewed
 
     def _seen_as(self, secret: RequestCredentials) -> RequestCredentials:
@@ -142,10 +201,17 @@ class Login:
 
 
 def _bearer(token: str, *, can_be_renewed: bool = False) -> RequestCredentials:
-    return RequestCredentials(headers={"authorization": f"Bearer {token}"}, secret=token, beta=_OAUTH_BETA, can_be_renewed=can_be_renewed)
+    return RequestCredentials(
+        headers={"authorization": f"Bearer {token}"},
+        secret=token,
+        beta=_OAUTH_BETA,
+        can_be_renewed=can_be_renewed,
+    )
 
 
-def _renewed(oauth: Mapping[str, object], answer: Mapping[str, object], now: datetime) -> dict[str, object]:
+def _renewed(
+    oauth: Mapping[str, object], answer: Mapping[str, object], now: datetime
+) -> dict[str, object]:
     renewed = {**oauth, "accessToken": answer["access_token"]}
     if isinstance(answer.get("refresh_token"), str):
         renewed["refreshToken"] = answer["refresh_token"]
@@ -158,7 +224,10 @@ def _renewed(oauth: Mapping[str, object], answer: Mapping[str, object], now: dat
 
 
 def _keep(path: Path, used: str, renewed: Mapping[str, object]) -> None:
-    """Put the renewed login in the file, whatever else it holds, unless it is another's by now. OSError when the disk refuses."""
+    """Put the renewed login in the file, whatever else it holds, unless it is another's by now.
+
+    OSError when the disk refuses.
+    """
     real = Path(os.path.realpath(path))
     try:
         document = load_login(real)
@@ -166,4 +235,6 @@ def _keep(path: Path, used: str, renewed: Mapping[str, object]) -> None:
         return
     oauth = document.get("claudeAiOauth") if isinstance(document, dict) else None
     if isinstance(document, dict) and isinstance(oauth, dict) and oauth.get("refreshToken") == used:
-        replace_private(real, json.dumps({**document, "claudeAiOauth": {**oauth, **renewed}}).encode())
+        replace_private(
+            real, json.dumps({**document, "claudeAiOauth": {**oauth, **renewed}}).encode()
+        )

@@ -20,7 +20,10 @@ _NAME_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeterReading:
-    """What was read. `is_whole`: the answer was ended by its server; else `tokens.output` is at least what passed by."""
+    """What was read.
+
+    `is_whole`: the answer was ended by its server; else `tokens.output` is at least what passed by.
+    """
 
     model: str
     tokens: Tokens
@@ -81,7 +84,13 @@ class Meter:
             searches=_count(tools.get("web_search_requests")) if isinstance(tools, Mapping) else 0,
         )
         speed, place = _name(usage.get("speed")), _name(usage.get("inference_geo"))
-        return MeterReading(model=self._model, tokens=tokens, is_whole=self._has_ended or self._has_failed, speed=speed, place=place)
+        return MeterReading(
+            model=self._model,
+            tokens=tokens,
+            is_whole=self._has_ended or self._has_failed,
+            speed=speed,
+            place=place,
+        )
 
     def _take(self, line: bytes) -> None:
         self._has_failed = self._has_failed or line.startswith(ERROR_EVENT)

@@ -1,4 +1,7 @@
-"""Prices: what a model's tokens cost, in US dollars. A table, and its dearest price for a model that it does not know."""
+"""Prices: what a model's tokens cost, in US dollars.
+
+A table, and its dearest price for a model that it does not know.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,11 @@ _US_ONLY = 1.1  # an answer that was kept in the United States costs a tenth mor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """What one answer took. `input` is what was neither read from nor written to the cache; `searches` are searches of the web."""
+    """What one answer took.
+
+    `input` is what was neither read from nor written to the cache; `searches` are searches of the
+    web.
+    """
 
     input: int = 0
     output: int = 0
@@ -28,7 +35,10 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Dollars a million tokens; `search` a search. A prompt of more than `long_above` tokens costs `long` throughout."""
+    """Dollars a million tokens; `search` a search.
+
+    A prompt of more than `long_above` tokens costs `long` throughout.
+    """
 
     input: float
     output: float
@@ -54,9 +64,17 @@ class Price:
 
 
 def _price(per_input: float, per_output: float, cache_read: float | None = None) -> Price:
-    """Anthropic's rule: a token written to the cache costs 1.25 times one of input, or twice where it is kept for an hour."""
+    """Anthropic's rule: a token written to the cache costs 1.25 times one of input, or twice where
+    it is kept for an hour.
+    """
     read = per_input / 10 if cache_read is None else cache_read
-    return Price(input=per_input, output=per_output, cache_read=read, cache_write_5m=per_input * 1.25, cache_write_1h=per_input * 2)
+    return Price(
+        input=per_input,
+        output=per_output,
+        cache_read=read,
+        cache_write_5m=per_input * 1.25,
+        cache_write_1h=per_input * 2,
+    )
 
 
 _DEAREST = _price(15, 75)
@@ -64,10 +82,17 @@ _DEAREST_FAST = _price(30, 150)
 _FREE = Price(input=0, output=0, cache_read=0, cache_write_5m=0, cache_write_1h=0, search=0)
 _HAIKU_55_LONG = _price(0.5, 2.5)
 _HAIKU_55 = Price(
-    input=0.1, output=0.5, cache_read=0.01, cache_write_5m=0.125, cache_write_1h=0.2, long_above=100_000, long=_HAIKU_55_LONG
-)  # fmt: skip
+    input=0.1,
+    output=0.5,
+    cache_read=0.01,
+    cache_write_5m=0.125,
+    cache_write_1h=0.2,
+    long_above=100_000,
+    long=_HAIKU_55_LONG,
+)
 
-# By the beginning of a model's name, the longest that fits. Source: the catalogue that the bundled CLI (2.1.330) computes its costs from.
+# By the beginning of a model's name, the longest that fits. Source: the catalogue that the bundled
+# CLI (2.1.330) computes its costs from.
 PRICES: dict[str, Price] = {
     "claude-3-haiku": _price(0.25, 1.25, 0.03),
     "claude-3-5-haiku": _price(0.8, 4),
@@ -110,21 +135,34 @@ def price_of(model: str) -> Price | None:
     return PRICES[max(fits, key=len)] if fits else None
 
 
-def cost_of(model: str, tokens: Tokens, *, may_cost: bool, speed: str = "", place: str = "") -> PricedUsage:
-    """What these tokens of this model cost. `speed` and `place` are what the answer's usage says of them; `may_cost` False: the server is
+def cost_of(
+    model: str, tokens: Tokens, *, may_cost: bool, speed: str = "", place: str = ""
+) -> PricedUsage:
+    """What these tokens of this model cost.
+
+    `speed` and `place` are what the answer's usage says of them; `may_cost` False: the server is
     one's own, and charges nothing for a model of unknown price.
     """
     price = price_of(model)
     note = ""
     if price is None:
         price = _DEAREST if may_cost else _FREE
-        said = "the dearest price that is known" if may_cost else "nothing, since its server is in your own network"
-        note = f"the price of {model[:80] or 'a model without a name'} is not known; it was counted as {said}"
+        said = (
+            "the dearest price that is known"
+            if may_cost
+            else "nothing, since its server is in your own network"
+        )
+        note = (
+            f"the price of {model[:80] or 'a model without a name'} is not known; it was "
+            f"counted as {said}"
+        )
     if speed == _FAST and price is not _FREE:
         price = _DEAREST_FAST
     return PricedUsage(usd=price.of(tokens) * (_US_ONLY if place == "us" else 1.0), note=note)
 
 
 def _begins(model: str, name: str) -> bool:
-    """Whether the model is that one, or a dated version of it: `claude-opus-4-1` begins with `claude-opus-4`, `claude-opus-45` does not."""
+    """Whether the model is that one, or a dated version of it: `claude-opus-4-1` begins with
+    `claude-opus-4`, `claude-opus-45` does not.
+    """
     return model == name or model.startswith((f"{name}-", f"{name}@"))

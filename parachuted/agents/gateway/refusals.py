@@ -1,4 +1,6 @@
-"""Refusals: what the model's server means by not answering, in the API's statuses and in words for a person. Pure."""
+"""Refusals: what the model's server means by not answering, in the API's statuses and in words for
+a person. Pure.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,17 @@ _SAID_CHARS = 300
 
 
 def is_passing(status: int | None) -> bool:
-    """Whether the same request may be answered later: when a server is up again, or a person has put something right. None: no answer."""
+    """Whether the same request may be answered later: when a server is up again, or a person has
+    put something right. None: no answer.
+    """
     return status is None or status in _PASSING
 
 
 def read_refusal(status: int, body: bytes) -> tuple[int, bytes]:
     """The status and the JSON body of an error, however it came.
 
-    An error event before the content of a stream comes with status 200, and Anthropic says 400 where there is no credit left.
+    An error event before the content of a stream comes with status 200, and Anthropic says 400
+    where there is no credit left.
     """
     if (event := _first_content(body)).startswith(ERROR_EVENT):
         body = event.partition(b"data:")[2].partition(b"\n")[0].strip()
@@ -51,17 +56,30 @@ def has_no_content(stream: bytes) -> bool:
 
 
 def problem_of(status: int, body: bytes, *, host: str, model: str) -> tuple[str, str] | None:
-    """The subject and the words of what a person has to put right, or wait for, before there is an answer; None: this request's own fault,
-    or a server that fails.
+    """The subject and the words of what a person has to put right, or wait for, before there is an
+    answer; None: this request's own fault, or a server that fails.
     """
     said = _error(body).get("message", "")[:_SAID_CHARS]
     words = f" ({status}: {said})" if said else f" ({status})"
     if status in _LOGIN_REFUSED:
-        return "model", f"{host} refused the login{words}; `parachute auth status` shows which one is used"
+        return (
+            "model",
+            f"{host} refused the login{words}; `parachute auth status` shows which one is used",
+        )
     if status == _NO_CREDIT:
-        return "model", f"the account at {host} has no credit left{words}; runs that need it wait until it has"
+        return (
+            "model",
+            f"the account at {host} has no credit left{words}; runs that need it wait until it has",
+        )
     if status == _UNKNOWN:
-        return f"model:{model}", f"{host} does not know the model {model}{words}; check the settings agent.model and agent.base_url"
+        return (
+            f"model:{model}",
+            (
+                f"{host} does not know the model {model}{words}; check the settings agent.model "
+                "and "
+                "agent.base_url"
+            ),
+        )
     if status == _RATE:
         return "model", f"{host} limits how often the model is asked{words}; runs that need it wait"
     return None
@@ -81,4 +99,8 @@ def _error(body: bytes) -> Mapping[str, str]:
         error = json.loads(body)["error"]
     except (ValueError, RecursionError, KeyError, TypeError):
         return {}
-    return {name: text for name, text in error.items() if isinstance(text, str)} if isinstance(error, dict) else {}
+    return (
+        {name: text for name, text in error.items() if isinstance(text, str)}
+        if isinstance(error, dict)
+        else {}
+    )

@@ -1,4 +1,7 @@
-"""Reservations: what requests that are on their way may still cost. Nothing else may spend that until they have ended."""
+"""Reservations: what requests that are on their way may still cost.
+
+Nothing else may spend that until they have ended.
+"""
 
 from __future__ import annotations
 

@@ -15,20 +15,35 @@ _AGAIN = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 
 
 def wait_before_retry(
-    tries: int, waited_s: float, status: int | None, headers: Mapping[str, str], *, now: datetime, chance: float
+    tries: int,
+    waited_s: float,
+    status: int | None,
+    headers: Mapping[str, str],
+    *,
+    now: datetime,
+    chance: float,
 ) -> float | None:
     """Seconds until the next try, or None: what came is the answer.
 
-    `status` None: there was no answer at all. `chance` in [0, 1) spreads those that failed together. What the far side says in its
-    headers goes before our own idea; what it would have us wait for longer than a person does is passed on instead.
+    `status` None: there was no answer at all. `chance` in [0, 1) spreads those that failed
+    together. What the far side says in its headers goes before our own idea; what it would have us
+    wait for longer than a person does is passed on instead.
     """
     told = headers.get("x-should-retry", "").lower()
-    if tries >= _TRIES or told == "false" or (status is not None and status not in _AGAIN and told != "true"):
+    if (
+        tries >= _TRIES
+        or told == "false"
+        or (status is not None and status not in _AGAIN and told != "true")
+    ):
         return None
     if status is None and tries == 1:
         return 0.0  # most likely a connection that was kept, and that the far side had closed
     asked = asked_wait_s(headers, now)
-    wait = min(_FIRST_WAIT_S * 2 ** (tries - 1), _LONGEST_WAIT_S) * (1 - chance / 4) if asked is None else asked
+    wait = (
+        min(_FIRST_WAIT_S * 2 ** (tries - 1), _LONGEST_WAIT_S) * (1 - chance / 4)
+        if asked is None
+        else asked
+    )
     return wait if wait <= _LONGEST_WAIT_S and waited_s + wait <= _LONGEST_SUM_S else None
 
 

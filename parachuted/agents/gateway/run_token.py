@@ -1,4 +1,6 @@
-"""Ticket: whose requests come to the gateway, what they may cost, and which models they may name."""
+"""Ticket: whose requests come to the gateway, what they may cost, and which models they may
+name.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,11 @@ _LONG_CONTEXT = "[1m]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunToken:
-    """Whose requests they are: the run, its agent, the causes that its cost is counted for, and the US dollars that it may take.
+    """Whose requests they are: the run, its agent, the causes that its cost is counted for, and the
+    US dollars that it may take.
 
-    `models` are those that it may name: the one of the settings, or the one that its agent was approved with.
+    `models` are those that it may name: the one of the settings, or the one that its agent was
+    approved with.
     """
 
     run: str
@@ -25,11 +29,15 @@ class RunToken:
 
     def foreign_model(self, named: Iterable[str]) -> str | None:
         """The first of these models that this run may not name, if there is one."""
-        return next((one for one in named if not any(is_same_model(one, own) for own in self.models)), None)
+        return next(
+            (one for one in named if not any(is_same_model(one, own) for own in self.models)), None
+        )
 
 
 def is_same_model(asked: str, setting: str) -> bool:
-    """Whether a request's model is the one that a setting names: by its whole name, without its date, or by its family alone (`haiku`)."""
+    """Whether a request's model is the one that a setting names: by its whole name, without its
+    date, or by its family alone (`haiku`).
+    """
     own = setting.removesuffix(_LONG_CONTEXT)
     if own in _FAMILIES:
         return asked == own or (asked.startswith("claude-") and own in asked.split("-"))

@@ -1,7 +1,8 @@
 """Spending: what each request may cost, reserved before it is sent and settled when it has ended.
 
-What was reserved is counted unless the answer said what it took, or the model's server refused the request. The reservation is on the disk
-before the request leaves, so a daemon that is killed meanwhile finds it there as spent.
+What was reserved is counted unless the answer said what it took, or the model's server refused the
+request. The reservation is on the disk before the request leaves, so a daemon that is killed
+meanwhile finds it there as spent.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from parachuted.errors import StorageFailedError
 
 log = logging.getLogger(__name__)
 
-_LEAST_ANSWER = 256  # tokens: a shorter answer is not worth its prompt, unless no more was asked for
+_LEAST_ANSWER = (
+    256  # tokens: a shorter answer is not worth its prompt, unless no more was asked for
+)
 _US = "us"
 _MILLION = 1_000_000
 
@@ -54,10 +57,18 @@ class Spending:
     """The money of a gateway. On the event loop; only its ledger is shared with threads."""
 
     def __init__(
-        self, *, ledger: UsageStore, limits: MoneyLimits, clock: Callable[[], datetime], may_cost: bool,
+        self,
+        *,
+        ledger: UsageStore,
+        limits: MoneyLimits,
+        clock: Callable[[], datetime],
+        may_cost: bool,
         report: Callable[[str | None], None],
-    ) -> None:  # fmt: skip
-        """`may_cost`: the server may charge for a model of unknown price. `report` is told what is wrong with the ledger's file."""
+    ) -> None:
+        """`may_cost`: the server may charge for a model of unknown price.
+
+        `report` is told what is wrong with the ledger's file.
+        """
         self.ledger, self.limits = ledger, limits
         self._clock, self._may_cost, self._report = clock, may_cost, report
         self._reservations = Reservations()
@@ -69,11 +80,16 @@ class Spending:
         return found if found.is_used_up else None
 
     @asynccontextmanager
-    async def charge(self, ticket: RunToken, session: str | None, estimate: RequestEstimate, count: Count) -> AsyncIterator[Charge]:
-        """The money for one request, reserved now and settled when it is left. Waits for other requests where these hold what it needs.
+    async def charge(
+        self, ticket: RunToken, session: str | None, estimate: RequestEstimate, count: Count
+    ) -> AsyncIterator[Charge]:
+        """The money for one request, reserved now and settled when it is left.
 
-        `count` has the model's server count a request's input, or answers None; it is asked where a bound does not do.
-        Raises OverBudgetError; StorageFailedError where it cannot be written down.
+        Waits for other requests where these hold what it needs.
+
+        `count` has the model's server count a request's input, or answers None; it is asked where a
+        bound does not do. Raises OverBudgetError; StorageFailedError where it cannot be written
+        down.
         """
         while True:
             found, wanted = self.narrowest(ticket), estimate.output
@@ -82,14 +98,22 @@ class Spending:
                 break
             if not estimate.is_exact:
                 tokens = await count(estimate)
-                estimate = replace(estimate, is_exact=True) if tokens is None else estimate.counted(tokens)
+                estimate = (
+                    replace(estimate, is_exact=True) if tokens is None else estimate.counted(tokens)
+                )
             elif self._reservations.usd(_sharing(found, ticket)) > 0:
                 await self._reservations.one_ends()
             elif output < min(_LEAST_ANSWER, wanted) or output == 0:
                 raise OverBudgetError(found)
             else:
                 break
-        purchase = RequestAllowance(ticket=ticket, session=session, estimate=estimate, output=output, usd=self._most_usd(estimate, output))
+        purchase = RequestAllowance(
+            ticket=ticket,
+            session=session,
+            estimate=estimate,
+            output=output,
+            usd=self._most_usd(estimate, output),
+        )
         charge = Charge(self, purchase)
         try:
             await charge.reserve()
@@ -99,7 +123,9 @@ class Spending:
 
     def reserve(self, purchase: RequestAllowance) -> Reservation:
         """Take the money out of what others may spend."""
-        reservation = Reservation(run=purchase.ticket.run, causes=purchase.ticket.causes, usd=purchase.usd)
+        reservation = Reservation(
+            run=purchase.ticket.run, causes=purchase.ticket.causes, usd=purchase.usd
+        )
         self._reservations.add(reservation)
         return reservation
 
@@ -109,26 +135,49 @@ class Spending:
 
     def has_room_for(self, purchase: RequestAllowance) -> bool:
         """Whether the same may be bought once more, now."""
-        return self._affordable(purchase.estimate, self.narrowest(purchase.ticket).left) >= purchase.output
+        return (
+            self._affordable(purchase.estimate, self.narrowest(purchase.ticket).left)
+            >= purchase.output
+        )
 
     def most(self, purchase: RequestAllowance) -> RequestUsage:
         """The most that the request takes."""
-        return self._usage(purchase, purchase.estimate.model, purchase.estimate.tokens(purchase.output), purchase.usd, is_whole=False)
+        return self._usage(
+            purchase,
+            purchase.estimate.model,
+            purchase.estimate.tokens(purchase.output),
+            purchase.usd,
+            is_whole=False,
+        )
 
     def read(self, purchase: RequestAllowance, reading: MeterReading) -> RequestUsage:
-        """What the answer says that it took; of one that was cut off the output that was granted, since nobody knows how far it got.
+        """What the answer says that it took; of one that was cut off the output that was granted,
+        since nobody knows how far it got.
 
         An answer that does not say what its prompt took counts as all that was reserved.
         """
         if not reading.tokens.prompt:
             return self.most(purchase)
-        tokens = reading.tokens if reading.is_whole else replace(reading.tokens, output=max(purchase.output, reading.tokens.output))
+        tokens = (
+            reading.tokens
+            if reading.is_whole
+            else replace(reading.tokens, output=max(purchase.output, reading.tokens.output))
+        )
         model = reading.model or purchase.estimate.model
-        usd = cost_of(model, tokens, may_cost=self._may_cost, speed=reading.speed or purchase.estimate.speed, place=reading.place).usd
+        usd = cost_of(
+            model,
+            tokens,
+            may_cost=self._may_cost,
+            speed=reading.speed or purchase.estimate.speed,
+            place=reading.place,
+        ).usd
         return self._usage(purchase, model, tokens, usd, is_whole=reading.is_whole)
 
     def write(self, writing: Callable[[], None]) -> None:
-        """Have the ledger's file follow, soon, in a thread. Where it cannot, what was reserved stays there as spent."""
+        """Have the ledger's file follow, soon, in a thread.
+
+        Where it cannot, what was reserved stays there as spent.
+        """
         future = asyncio.get_running_loop().run_in_executor(None, writing)
         self._writes.add(future)
         future.add_done_callback(self._written)
@@ -143,17 +192,27 @@ class Spending:
         """The budget that has the least left, of what was counted and of what is reserved."""
         return self._narrowest(ticket, self._reservations.usd)
 
-    def _narrowest(self, ticket: RunToken, reserved: Callable[[Callable[[Reservation], bool]], float]) -> ExceededBudget:
+    def _narrowest(
+        self, ticket: RunToken, reserved: Callable[[Callable[[Reservation], bool]], float]
+    ) -> ExceededBudget:
         hour, day = self.ledger.last()
         causes = {
-            cause: self.ledger.followed("cause", cause).usd + reserved(lambda one, cause=cause: cause in one.causes)  # type: ignore[misc]
+            cause: self.ledger.followed("cause", cause).usd
+            + reserved(lambda one, cause=cause: cause in one.causes)  # type: ignore[misc]
             for cause in ticket.causes
         }
-        run = self.ledger.followed("run", ticket.run).usd + reserved(lambda one: one.run == ticket.run)
+        run = self.ledger.followed("run", ticket.run).usd + reserved(
+            lambda one: one.run == ticket.run
+        )
         every = reserved(lambda _one: True)
         return narrowest(
-            self.limits, run_usd=run, run_limit=ticket.max_cost_usd, causes=causes, hour_usd=hour + every, day_usd=day + every
-        )  # fmt: skip
+            self.limits,
+            run_usd=run,
+            run_limit=ticket.max_cost_usd,
+            causes=causes,
+            hour_usd=hour + every,
+            day_usd=day + every,
+        )
 
     def _affordable(self, estimate: RequestEstimate, left: float) -> int:
         fixed = self._most_usd(estimate, 0)
@@ -161,15 +220,32 @@ class Spending:
         return affordable(left=left, fixed=fixed, per_token=per_token, wanted=estimate.output)
 
     def _most_usd(self, estimate: RequestEstimate, output: int) -> float:
-        return cost_of(estimate.model, estimate.tokens(output), may_cost=self._may_cost, speed=estimate.speed, place=_US).usd
+        return cost_of(
+            estimate.model,
+            estimate.tokens(output),
+            may_cost=self._may_cost,
+            speed=estimate.speed,
+            place=_US,
+        ).usd
 
-    def _usage(self, purchase: RequestAllowance, model: str, tokens: Tokens, usd: float, *, is_whole: bool) -> RequestUsage:
+    def _usage(
+        self, purchase: RequestAllowance, model: str, tokens: Tokens, usd: float, *, is_whole: bool
+    ) -> RequestUsage:
         ticket = purchase.ticket
         return RequestUsage(
-            at=self._clock(), run=ticket.run, agent=ticket.agent, causes=ticket.causes, session=purchase.session, model=model,
-            input=tokens.input, output=tokens.output, cache_read=tokens.cache_read,
-            cache_written=tokens.cache_write_5m + tokens.cache_write_1h, usd=usd, is_whole=is_whole,
-        )  # fmt: skip
+            at=self._clock(),
+            run=ticket.run,
+            agent=ticket.agent,
+            causes=ticket.causes,
+            session=purchase.session,
+            model=model,
+            input=tokens.input,
+            output=tokens.output,
+            cache_read=tokens.cache_read,
+            cache_written=tokens.cache_write_5m + tokens.cache_write_1h,
+            usd=usd,
+            is_whole=is_whole,
+        )
 
     def _written(self, writing: asyncio.Future[None]) -> None:
         self._writes.discard(writing)
@@ -197,7 +273,9 @@ class Charge:
         await asyncio.to_thread(self._spending.ledger.reserve, self._entry, most)
 
     async def attempt(self) -> None:
-        """The request is about to be sent. One that was sent before, and got no answer, is counted as spent, and paid for again.
+        """The request is about to be sent.
+
+        One that was sent before, and got no answer, is counted as spent, and paid for again.
 
         Raises OverBudgetError where no money is left for that, StorageFailedError.
         """
@@ -210,7 +288,10 @@ class Charge:
         self._is_owed = True
 
     def refused(self) -> None:
-        """The request did not reach the model: it was refused, or never arrived. It costs nothing."""
+        """The request did not reach the model: it was refused, or never arrived.
+
+        It costs nothing.
+        """
         self._is_owed = False
 
     def answered(self, reading: MeterReading) -> None:
@@ -218,14 +299,20 @@ class Charge:
         self._reading = reading
 
     def settle(self) -> None:
-        """Count what was spent, before the agent can ask again, and free the rest; the file follows."""
+        """Count what was spent, before the agent can ask again, and free the rest; the file
+        follows.
+        """
         spending, reservation, entry = self._spending, self._reservation, self._entry
         if reservation is None:
             return
         self._reservation = None
         usage = None
         if self._is_owed:
-            usage = spending.read(self.purchase, self._reading) if self._reading is not None else spending.most(self.purchase)
+            usage = (
+                spending.read(self.purchase, self._reading)
+                if self._reading is not None
+                else spending.most(self.purchase)
+            )
             spending.ledger.count(usage)
         spending.release(reservation)
         self._is_owed, self._reading = False, None

@@ -1,4 +1,7 @@
-"""Upstream: the server that has the model. A request goes there with the credential, again while that may help, until an answer begins."""
+"""Upstream: the server that has the model.
+
+A request goes there with the credential, again while that may help, until an answer begins.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,12 @@ _LONGEST_BEGINNING_S = 20.0  # an agent that hears nothing for minutes gives up
 _ASKS_TO_WAIT = frozenset({429, 503, 529})
 _LONGEST_HOLD_S = 86_400.0
 _REDIRECTS = range(300, 400)
-_UNPAID = frozenset(range(300, 500)) - {408, 499} | {500, 501, 503, 529}  # others may come from a proxy, after the model has answered it
+_UNPAID = frozenset(range(300, 500)) - {408, 499} | {
+    500,
+    501,
+    503,
+    529,
+}  # others may come from a proxy, after the model has answered it
 _REASON_CHARS = 300
 
 UpstreamReport = Callable[[str, str | None], None]
@@ -74,16 +82,30 @@ class FreeAttempts:
 
 
 class UpstreamError(Exception):
-    """No answer can be had. `status` and `kind` are what the agent is told, in the API's words; `wait_s` how long it is to wait."""
+    """No answer can be had.
 
-    def __init__(self, message: str, *, status: int = 502, kind: str = "api_error", wait_s: float | None = None) -> None:
+    `status` and `kind` are what the agent is told, in the API's words; `wait_s` how long it is to
+    wait.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 502,
+        kind: str = "api_error",
+        wait_s: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.status, self.kind, self.wait_s = status, kind, wait_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamResponse:
-    """An answer of which the first piece is here; b"" is an empty one. Of an error, which `status` tells, that is all of it."""
+    """An answer of which the first piece is here; b"" is an empty one.
+
+    Of an error, which `status` tells, that is all of it.
+    """
 
     response: aiohttp.ClientResponse
     first: bytes
@@ -94,9 +116,14 @@ class Upstream:
     """The way there. `base_url` None is Anthropic."""
 
     def __init__(
-        self, *, base_url: str | None, env: Mapping[str, str], login: Callable[[Upstream], Login], clock: Callable[[], datetime],
+        self,
+        *,
+        base_url: str | None,
+        env: Mapping[str, str],
+        login: Callable[[Upstream], Login],
+        clock: Callable[[], datetime],
         report: UpstreamReport,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.url = (base_url or f"https://{_ANTHROPIC}").rstrip("/")
         self.is_anthropic, self.may_cost = _is_anthropic(self.url), not _is_in_own_network(self.url)
         self._env, self._clock, self._report = env, clock, report
@@ -114,17 +141,29 @@ class Upstream:
 
     @contextlib.asynccontextmanager
     async def ask(
-        self, path: str, query: str, headers: Mapping[str, str], body: bytes, attempts: AttemptListener, *, model: str | None = None
-    ) -> AsyncIterator[UpstreamResponse]:  # fmt: skip
-        """Send it and yield the answer, whatever its status. Raises UpstreamError, AgentUnavailableError where there is no login, and
-        what `attempts` raises.
+        self,
+        path: str,
+        query: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        attempts: AttemptListener,
+        *,
+        model: str | None = None,
+    ) -> AsyncIterator[UpstreamResponse]:
+        """Send it and yield the answer, whatever its status.
 
-        `model` is the one that is asked for an answer; None: whatever comes back says nothing of whether one can be had.
+        Raises UpstreamError, AgentUnavailableError where there is no login, and what `attempts`
+        raises.
+
+        `model` is the one that is asked for an answer; None: whatever comes back says nothing of
+        whether one can be had.
         """
         if model is not None and (left := self.held_s()) > 0:
             raise UpstreamError(self.held_words(), status=429, kind="rate_limit_error", wait_s=left)
         try:
-            begun = await self._begin(f"{self.url}{path}{'?' + query if query else ''}", headers, body, attempts)
+            begun = await self._begin(
+                f"{self.url}{path}{'?' + query if query else ''}", headers, body, attempts
+            )
         except AgentUnavailableError as error:
             self._report("model", self.clean(error.message))
             raise
@@ -143,17 +182,26 @@ class Upstream:
 
     def held_words(self) -> str:
         """What to say meanwhile."""
-        return f"the model at {self.host} asked for a pause; it is asked again in {self.held_s():.0f} s"
+        return (
+            f"the model at {self.host} asked for a pause; it is asked again in "
+            f"{self.held_s():.0f} s"
+        )
 
     async def post(self, url: str, document: Mapping[str, object]) -> tuple[int, Any]:
-        """Send JSON to the server of logins: its status and JSON, or 0 and None when there is no answer."""
+        """Send JSON to the server of logins: its status and JSON, or 0 and None when there is no
+        answer.
+        """
         try:
             timeout = aiohttp.ClientTimeout(total=_LOGIN_S)
             proxy = _proxy_for(url, self._env)
             async with self._open().post(
-                url, data=json.dumps(document), headers={"content-type": "application/json"}, timeout=timeout, proxy=proxy,
+                url,
+                data=json.dumps(document),
+                headers={"content-type": "application/json"},
+                timeout=timeout,
+                proxy=proxy,
                 allow_redirects=False,
-            ) as response:  # fmt: skip
+            ) as response:
                 return response.status, json.loads(await response.content.read(1 << 20))
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError):
             return 0, None
@@ -163,18 +211,36 @@ class Upstream:
         if self._session is not None:
             await self._session.close()
 
-    async def _begin(self, url: str, headers: Mapping[str, str], body: bytes, attempts: AttemptListener) -> UpstreamResponse:
+    async def _begin(
+        self, url: str, headers: Mapping[str, str], body: bytes, attempts: AttemptListener
+    ) -> UpstreamResponse:
         tries, waited, refused = 0, 0.0, None
         while True:
             secret = await self.login.secret(refused=refused)
             tries += 1
-            begun, problem = await self._try(url, headers_up(headers, secret.headers, secret.beta), body, attempts)
-            if begun is not None and begun.status == _REFUSED and secret.can_be_renewed and refused is None:
+            begun, problem = await self._try(
+                url, headers_up(headers, secret.headers, secret.beta), body, attempts
+            )
+            if (
+                begun is not None
+                and begun.status == _REFUSED
+                and secret.can_be_renewed
+                and refused is None
+            ):
                 begun.response.close()
                 refused = secret
                 continue
-            status, said = (begun.status, begun.response.headers) if begun is not None else (None, {})
-            wait = wait_before_retry(tries, waited, status, said, now=self._clock(), chance=random.random())  # noqa: S311
+            status, said = (
+                (begun.status, begun.response.headers) if begun is not None else (None, {})
+            )
+            wait = wait_before_retry(
+                tries,
+                waited,
+                status,
+                said,
+                now=self._clock(),
+                chance=random.random(),  # noqa: S311
+            )
             if wait is None or self._breaker.is_open:
                 if begun is None:
                     raise UpstreamError(f"the model at {self.host} could not be reached: {problem}")
@@ -186,12 +252,15 @@ class Upstream:
 
     async def _try(
         self, url: str, headers: Mapping[str, str], body: bytes, attempts: AttemptListener
-    ) -> tuple[UpstreamResponse | None, str]:  # fmt: skip
+    ) -> tuple[UpstreamResponse | None, str]:
         """One try: what begun, or None and why."""
         now = time.monotonic()
         if not self._breaker.admits(now):
             left = self._breaker.seconds_left(now)
-            raise UpstreamError(f"the model at {self.host} does not answer; it is asked again in {left:.0f} s", status=503)
+            raise UpstreamError(
+                f"the model at {self.host} does not answer; it is asked again in {left:.0f} s",
+                status=503,
+            )
         try:
             await attempts.attempt()
         except BaseException:
@@ -202,9 +271,12 @@ class Upstream:
         try:
             sent = body if len(body) < _LARGE else BytesIO(body)
             response = await self._open().post(
-                _without_login(url) if "authorization" in headers else url, data=sent, headers=headers, proxy=self._proxy,
+                _without_login(url) if "authorization" in headers else url,
+                data=sent,
+                headers=headers,
+                proxy=self._proxy,
                 allow_redirects=False,
-            )  # fmt: skip
+            )
             status, first = await _read_first(response)
             is_known = True
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -212,20 +284,27 @@ class Upstream:
             self._failed()
             if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
                 attempts.refused()
-            why = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error  # else it speaks of ssl where there is none
+            why = (
+                error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+            )  # else it speaks of ssl where there is none
             return None, self.clean(str(why) or type(why).__name__)[:_REASON_CHARS]
         finally:
             if not is_known:  # whoever asked went away
                 self._breaker.left()
             if response is not None and not is_known:
                 response.close()
-        self.windows = dict([*(self.windows | read_windows(response.headers)).items()][-_MOST_WINDOWS:])
+        self.windows = dict(
+            [*(self.windows | read_windows(response.headers)).items()][-_MOST_WINDOWS:]
+        )
         if status in _UNPAID:
             attempts.refused()
         if response.status in _REDIRECTS:
             self._succeeded()
             response.close()
-            said = f"the model's server at {self.host} sends elsewhere ({response.status}), where no credential goes"
+            said = (
+                f"the model's server at {self.host} sends elsewhere ({response.status}), where "
+                "no credential goes"
+            )
             self._report("model", said)
             raise UpstreamError(said)
         if status >= _FAULTS:
@@ -235,13 +314,19 @@ class Upstream:
         return UpstreamResponse(response=response, first=first, status=status), ""
 
     def _note(self, begun: UpstreamResponse, model: str) -> None:
-        """Report what keeps the model from answering, or that it answers, and keep to the pause that its server asks for."""
+        """Report what keeps the model from answering, or that it answers, and keep to the pause
+        that its server asks for.
+        """
         if begun.status < _BAD:
             self._report("model", None)
             self._report(f"model:{model}", None)
         elif problem := problem_of(begun.status, begun.first, host=self.host, model=model):
             self._report(problem[0], self.clean(problem[1]))
-        asked = asked_wait_s(begun.response.headers, self._clock()) if begun.status in _ASKS_TO_WAIT else None
+        asked = (
+            asked_wait_s(begun.response.headers, self._clock())
+            if begun.status in _ASKS_TO_WAIT
+            else None
+        )
         if asked:
             self._held_until = time.monotonic() + min(asked, _LONGEST_HOLD_S)
 
@@ -253,7 +338,9 @@ class Upstream:
         was_open = self._breaker.is_open
         self._breaker.failed(time.monotonic())
         if self._breaker.is_open and not was_open:
-            self._report("model", f"the model at {self.host} does not answer; runs that need it wait")
+            self._report(
+                "model", f"the model at {self.host} does not answer; runs that need it wait"
+            )
 
     def _succeeded(self) -> None:
         if self._breaker.is_open:
@@ -262,19 +349,29 @@ class Upstream:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S)
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_S, ssl=_trust(self._env))
+            timeout = aiohttp.ClientTimeout(
+                total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S
+            )
+            connector = aiohttp.TCPConnector(
+                limit=0, keepalive_timeout=_IDLE_S, ssl=_trust(self._env)
+            )
             self._session = aiohttp.ClientSession(
-                connector=connector, timeout=timeout, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=("User-Agent", "Accept-Encoding"), read_bufsize=_READ_AHEAD,
-            )  # fmt: skip
+                connector=connector,
+                timeout=timeout,
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=("User-Agent", "Accept-Encoding"),
+                read_bufsize=_READ_AHEAD,
+            )
         return self._session
 
 
 async def _read_first(response: aiohttp.ClientResponse) -> tuple[int, bytes]:
-    """The status and the beginning of an answer; all of one that is an error, as far as it is of a sensible length.
+    """The status and the beginning of an answer; all of one that is an error, as far as it is of a
+    sensible length.
 
-    A stream is read until it has content, for a while: an error event before that comes in place of an answer.
+    A stream is read until it has content, for a while: an error event before that comes in place of
+    an answer.
     """
     first = await response.content.readany()
     if response.status >= _BAD:
@@ -284,7 +381,11 @@ async def _read_first(response: aiohttp.ClientResponse) -> tuple[int, bytes]:
     if response.content_type == "text/event-stream":
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LONGEST_BEGINNING_S):
-                while len(first) < _LARGEST_ERROR and has_no_content(first) and (more := await response.content.readany()):
+                while (
+                    len(first) < _LARGEST_ERROR
+                    and has_no_content(first)
+                    and (more := await response.content.readany())
+                ):
                     first += more
         return read_refusal(response.status, first)
     return response.status, first
@@ -300,7 +401,9 @@ def is_on_this_machine(url: str) -> bool:
 
 
 def _without_login(url: str) -> str:
-    """The address without a name and password in it: one request has one Authorization header, and the login's goes before."""
+    """The address without a name and password in it: one request has one Authorization header, and
+    the login's goes before.
+    """
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
@@ -312,7 +415,9 @@ def _is_anthropic(url: str) -> bool:
 
 
 def _is_in_own_network(url: str) -> bool:
-    """Whether the address is this machine's or its network's, where a server charges nothing for a model of its own."""
+    """Whether the address is this machine's or its network's, where a server charges nothing for a
+    model of its own.
+    """
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_private
@@ -325,17 +430,28 @@ def _proxy_for(url: str, env: Mapping[str, str]) -> str | None:
     parts = urlsplit(url)
     names = (f"{parts.scheme}_proxy", f"{parts.scheme.upper()}_PROXY")
     proxy = next((env[name] for name in names if env.get(name)), None)
-    return None if proxy is None or is_on_this_machine(url) or _is_spared(parts.hostname or "", env) else proxy
+    return (
+        None
+        if proxy is None or is_on_this_machine(url) or _is_spared(parts.hostname or "", env)
+        else proxy
+    )
 
 
 def _is_spared(host: str, env: Mapping[str, str]) -> bool:
     """Whether NO_PROXY names the host, or a domain that it is in."""
-    spared = [name.strip().lstrip(".").lower() for name in (env.get("no_proxy") or env.get("NO_PROXY") or "").split(",")]
-    return "*" in spared or any(name and (host == name or host.endswith(f".{name}")) for name in spared)
+    spared = [
+        name.strip().lstrip(".").lower()
+        for name in (env.get("no_proxy") or env.get("NO_PROXY") or "").split(",")
+    ]
+    return "*" in spared or any(
+        name and (host == name or host.endswith(f".{name}")) for name in spared
+    )
 
 
 def _trust(env: Mapping[str, str]) -> ssl.SSLContext | bool:
-    """The authorities of this machine, which aiohttp has loaded already, or these and those that the environment adds for Claude Code."""
+    """The authorities of this machine, which aiohttp has loaded already, or these and those that
+    the environment adds for Claude Code.
+    """
     added = [file for name in _AUTHORITIES if (file := env.get(name)) and os.path.isfile(file)]  # noqa: PTH113
     if not added:
         return True

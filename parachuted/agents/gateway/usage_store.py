@@ -1,7 +1,9 @@
-"""Ledger: what every request to the model took, as rows, so that limits survive a restart and a bill can be explained.
+"""Ledger: what every request to the model took, as rows, so that limits survive a restart and a
+bill can be explained.
 
-SQLite beside the history. Sums that decide are kept in memory as well, for a request must not wait for the disk. A row has two times: the
-wall clock's, for a person, and the elapsed time, which is what an hour and a day are counted in.
+SQLite beside the history. Sums that decide are kept in memory as well, for a request must not wait
+for the disk. A row has two times: the wall clock's, for a person, and the elapsed time, which is
+what an hour and a day are counted in.
 """
 
 from __future__ import annotations
@@ -31,17 +33,26 @@ CREATE INDEX IF NOT EXISTS requests_by_time ON requests (at, usd);
 CREATE INDEX IF NOT EXISTS requests_by_run ON requests (run);
 CREATE TABLE IF NOT EXISTS request_causes (cause TEXT NOT NULL, request INTEGER NOT NULL, PRIMARY KEY (cause, request)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS request_causes_by_request ON request_causes (request);
-"""
-_SUMS = "count(*), coalesce(sum(usd), 0), coalesce(sum(input), 0), coalesce(sum(output), 0), coalesce(sum(cache_read), 0), \
-coalesce(sum(cache_written), 0)"
+"""  # noqa: E501
+_SUMS = (
+    "count(*), coalesce(sum(usd), 0), coalesce(sum(input), 0), coalesce(sum(output), 0), "
+    "coalesce(sum(cache_read), 0), coalesce(sum(cache_written), 0)"
+)
 _GARBLED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _BUSY_S = 0.5
 _SMALL = 1 << 20
 _KEPT_S = 400 * 86_400.0
 _UNTIMED = "NOT EXISTS (SELECT 1 FROM request_times WHERE request = id)"  # rows of earlier versions
-_OLDER = f"SELECT request FROM request_times WHERE elapsed < ? UNION SELECT id FROM requests WHERE at < ? AND {_UNTIMED}"  # noqa: S608
-_TIMED = "SELECT elapsed AS time, usd FROM request_times JOIN requests ON request = id WHERE elapsed > ?"
-_LATEST = f"{_TIMED} UNION ALL SELECT at, usd FROM requests WHERE at > ? AND {_UNTIMED} ORDER BY time"  # noqa: S608
+_OLDER = (
+    "SELECT request FROM request_times WHERE elapsed < ? UNION SELECT id FROM requests "  # noqa: S608
+    f"WHERE at < ? AND {_UNTIMED}"
+)
+_TIMED = (
+    "SELECT elapsed AS time, usd FROM request_times JOIN requests ON request = id WHERE elapsed > ?"
+)
+_LATEST = (
+    f"{_TIMED} UNION ALL SELECT at, usd FROM requests WHERE at > ? AND {_UNTIMED} ORDER BY time"  # noqa: S608
+)
 _HOUR_S, _DAY_S = 3600.0, 86_400.0
 _FOLLOWED = 4096
 _TOLD = 20
@@ -53,7 +64,11 @@ UsageKind: TypeAlias = Literal["run", "cause"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestUsage:
-    """One request. `usd` in US dollars, the others in tokens; `is_whole` False: the answer was cut off, and this is the most it took."""
+    """One request.
+
+    `usd` in US dollars, the others in tokens; `is_whole` False: the answer was cut off, and this is
+    the most it took.
+    """
 
     at: datetime
     run: str
@@ -71,7 +86,10 @@ class RequestUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageTotals:
-    """A sum of requests: US dollars and tokens. `input` is what was neither read from nor written to the cache."""
+    """A sum of requests: US dollars and tokens.
+
+    `input` is what was neither read from nor written to the cache.
+    """
 
     requests: int = 0
     usd: float = 0.0
@@ -93,20 +111,31 @@ class UsageTotals:
     def plus(self, usage: RequestUsage) -> UsageTotals:
         """With one request more."""
         return UsageTotals(
-            requests=self.requests + 1, usd=self.usd + usage.usd, input=self.input + usage.input, output=self.output + usage.output,
-            cache_read=self.cache_read + usage.cache_read, cache_written=self.cache_written + usage.cache_written,
-        )  # fmt: skip
+            requests=self.requests + 1,
+            usd=self.usd + usage.usd,
+            input=self.input + usage.input,
+            output=self.output + usage.output,
+            cache_read=self.cache_read + usage.cache_read,
+            cache_written=self.cache_written + usage.cache_written,
+        )
 
     def document(self) -> dict[str, object]:
         """As JSON has it."""
         return {
-            "requests": self.requests, "usd": round(self.usd, _DIGITS), "input_tokens": self.input, "output_tokens": self.output,
-            "cache_read_tokens": self.cache_read, "cache_written_tokens": self.cache_written,
-        }  # fmt: skip
+            "requests": self.requests,
+            "usd": round(self.usd, _DIGITS),
+            "input_tokens": self.input,
+            "output_tokens": self.output,
+            "cache_read_tokens": self.cache_read,
+            "cache_written_tokens": self.cache_written,
+        }
 
 
 class UsageEntry:
-    """The place of one request in the file. It is first what the request costs at most, then what it did cost."""
+    """The place of one request in the file.
+
+    It is first what the request costs at most, then what it did cost.
+    """
 
     __slots__ = ("is_settled", "row")
 
@@ -137,7 +166,10 @@ class RollingSum:
 
 
 class UsageStore:
-    """The rows. It opens itself at its first use. Methods raise StorageFailedError when the disk refuses; threads may share it.
+    """The rows.
+
+    It opens itself at its first use. Methods raise StorageFailedError when the disk refuses;
+    threads may share it.
 
     `problem` says what was wrong with the file when it was opened. What blocks is marked so.
     """
@@ -146,7 +178,9 @@ class UsageStore:
         """`elapsed` is the time that limits are counted in, in seconds since 1970."""
         self._path, self._elapsed = path, elapsed
         self._lock = threading.RLock()  # of the file, and so for as long as the disk takes
-        self._sums = threading.Lock()  # of what is in memory, which the event loop asks; it may be taken inside the other one
+        self._sums = (
+            threading.Lock()
+        )  # of what is in memory, which the event loop asks; it may be taken inside the other one
         self._connection: sqlite3.Connection | None = None
         self._is_closed = False
         self._hour, self._day = RollingSum(_HOUR_S), RollingSum(_DAY_S)
@@ -154,7 +188,10 @@ class UsageStore:
         self.problem: str | None = None
 
     def open(self) -> None:
-        """Open the file and add up the last day. A garbled one is set aside and a new one begun. Blocks."""
+        """Open the file and add up the last day.
+
+        A garbled one is set aside and a new one begun. Blocks.
+        """
         with self._lock, self._named():
             if self._connection is not None or self._is_closed:
                 return
@@ -167,12 +204,18 @@ class UsageStore:
                 if self._connection is not None:
                     self._connection.close()
                 aside = _set_aside(self._path)
-                self.problem = f"what the model cost was unreadable ({error}) and was set aside as {aside}; its sums begin anew"
+                self.problem = (
+                    f"what the model cost was unreadable ({error}) and was set aside "
+                    f"as {aside}; its sums begin anew"
+                )
                 self._connection = _open(self._path)
 
     def follow(self, run: str, causes: Sequence[str]) -> None:
         """Have the sums of this run and of these causes in memory from now on. Blocks."""
-        wanted: list[tuple[UsageKind, str]] = [("run", run), *(("cause", cause) for cause in causes)]
+        wanted: list[tuple[UsageKind, str]] = [
+            ("run", run),
+            *(("cause", cause) for cause in causes),
+        ]
         with self._using(), self._sums:
             for kind, name in wanted:
                 if (kind, name) not in self._followed:
@@ -187,14 +230,19 @@ class UsageStore:
             at = self._elapsed()
             self._hour.add(at, usage.usd)
             self._day.add(at, usage.usd)
-            names: list[tuple[UsageKind, str]] = [("run", usage.run), *(("cause", cause) for cause in usage.causes)]
+            names: list[tuple[UsageKind, str]] = [
+                ("run", usage.run),
+                *(("cause", cause) for cause in usage.causes),
+            ]
             for key in names:
                 if key in self._followed:
                     self._followed[key] = self._followed[key].plus(usage)
                     self._followed.move_to_end(key)
 
     def reserve(self, entry: UsageEntry, most: RequestUsage) -> None:
-        """Write down what a request costs at most, before it is sent: what a killed daemon leaves counts as spent. Blocks."""
+        """Write down what a request costs at most, before it is sent: what a killed daemon leaves
+        counts as spent. Blocks.
+        """
         with self._using() as database, database:
             if not entry.is_settled:
                 entry.row = _insert(database, most, self._elapsed())
@@ -204,7 +252,11 @@ class UsageStore:
         with self._using() as database, database:
             entry.is_settled = True
             if entry.row is not None:
-                for table, column in (("request_causes", "request"), ("request_times", "request"), ("requests", "id")):
+                for table, column in (
+                    ("request_causes", "request"),
+                    ("request_times", "request"),
+                    ("requests", "id"),
+                ):
                     database.execute(f"DELETE FROM {table} WHERE {column} = ?", (entry.row,))  # noqa: S608  names of ours
             if usage is not None:
                 entry.row = _insert(database, usage, self._elapsed())
@@ -220,13 +272,17 @@ class UsageStore:
             now = self._elapsed()
             return self._hour.total(now), self._day.total(now)
 
-    def spent(self, *, run: str | None = None, cause: str | None = None, since: datetime | None = None) -> UsageTotals:
+    def spent(
+        self, *, run: str | None = None, cause: str | None = None, since: datetime | None = None
+    ) -> UsageTotals:
         """The sum of what matches all that is given. Blocks."""
         where, values = _where(run, cause, since)
         return _spent(self._rows(f"SELECT {_SUMS} FROM requests{where}", values)[0])  # noqa: S608
 
     def report(self, now: datetime, days: int = 7) -> dict[str, object]:
-        """What the last days cost: in all, and by day (UTC), agent, model, cause, session and run, the dearest first. Blocks."""
+        """What the last days cost: in all, and by day (UTC), agent, model, cause, session and run,
+        the dearest first. Blocks.
+        """
         since = _midnight(now, days)
         self.open()
         hour, day = self.last()
@@ -238,14 +294,23 @@ class UsageStore:
         }
         by_day = "strftime('%Y-%m-%d', at, 'unixepoch')"
         document["days"] = self._grouped(by_day, "date", since, order="1 DESC", most=days)
-        for plural, column in (("agents", "agent"), ("models", "model"), ("sessions", "session"), ("runs", "run")):
+        for plural, column in (
+            ("agents", "agent"),
+            ("models", "model"),
+            ("sessions", "session"),
+            ("runs", "run"),
+        ):
             document[plural] = self._grouped(column, column, since)
-        document["causes"] = self._grouped("cause", "cause", since, source="requests JOIN request_causes ON request = id")
+        document["causes"] = self._grouped(
+            "cause", "cause", since, source="requests JOIN request_causes ON request = id"
+        )
         return document
 
     def models(self, now: datetime, days: int = 7) -> list[str]:
         """The models that were asked in the last days. Blocks."""
-        rows = self._rows("SELECT DISTINCT model FROM requests WHERE at >= ?", (_midnight(now, days).timestamp(),))
+        rows = self._rows(
+            "SELECT DISTINCT model FROM requests WHERE at >= ?", (_midnight(now, days).timestamp(),)
+        )
         return sorted(str(row[0]) for row in rows)
 
     def close(self) -> None:
@@ -260,10 +325,20 @@ class UsageStore:
         return self.spent(run=name) if kind == "run" else self.spent(cause=name)
 
     def _grouped(
-        self, column: str, name: str, since: datetime, *, source: str = "requests", order: str = "3 DESC", most: int = _TOLD
-    ) -> list[dict[str, object]]:  # fmt: skip
+        self,
+        column: str,
+        name: str,
+        since: datetime,
+        *,
+        source: str = "requests",
+        order: str = "3 DESC",
+        most: int = _TOLD,
+    ) -> list[dict[str, object]]:
         where = f"WHERE at >= ? AND {column} IS NOT NULL GROUP BY 1 ORDER BY {order} LIMIT ?"
-        rows = self._rows(f"SELECT {column}, {_SUMS} FROM {source} {where}", (since.timestamp(), most))  # noqa: S608
+        rows = self._rows(
+            f"SELECT {column}, {_SUMS} FROM {source} {where}",  # noqa: S608
+            (since.timestamp(), most),
+        )
         return [{name: row[0], **_spent(row[1:]).document()} for row in rows]
 
     def _load(self, database: sqlite3.Connection) -> None:
@@ -271,7 +346,11 @@ class UsageStore:
         now = self._elapsed()
         with database:
             old = [(row,) for (row,) in database.execute(_OLDER, (now - _KEPT_S, now - _KEPT_S))]
-            for table, column in (("request_causes", "request"), ("request_times", "request"), ("requests", "id")):
+            for table, column in (
+                ("request_causes", "request"),
+                ("request_times", "request"),
+                ("requests", "id"),
+            ):
                 database.executemany(f"DELETE FROM {table} WHERE {column} = ?", old)  # noqa: S608  names of ours
         rows = database.execute(_LATEST, (now - _DAY_S, now - _DAY_S)).fetchall()
         with self._sums:
@@ -289,7 +368,9 @@ class UsageStore:
             if self._connection is None:
                 self.open()
             if self._connection is None:
-                raise StorageFailedError("what the model costs is not kept any more: its file was closed")
+                raise StorageFailedError(
+                    "what the model costs is not kept any more: its file was closed"
+                )
             yield self._connection
 
     @contextlib.contextmanager
@@ -297,16 +378,24 @@ class UsageStore:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            if _is_garbled(error):  # found in the middle of work: the next start looks at all of it, and sets it aside
+            if _is_garbled(
+                error
+            ):  # found in the middle of work: the next start looks at all of it, and sets it aside
                 with contextlib.suppress(OSError):
                     _doubt_of(self._path).touch()
-            raise StorageFailedError(f"what the model costs could not be read or written: {error}") from error
+            raise StorageFailedError(
+                f"what the model costs could not be read or written: {error}"
+            ) from error
 
 
 def _open(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    is_doubtful = path.with_name(f"{path.name}-wal").exists() or _doubt_of(path).exists() or path.stat().st_size < _SMALL
+    is_doubtful = (
+        path.with_name(f"{path.name}-wal").exists()
+        or _doubt_of(path).exists()
+        or path.stat().st_size < _SMALL
+    )
     database = sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False)
     try:
         database.execute("PRAGMA journal_mode = WAL")
@@ -325,13 +414,27 @@ def _open(path: Path) -> sqlite3.Connection:
 def _insert(database: sqlite3.Connection, usage: RequestUsage, elapsed: float) -> int | None:
     """A row for that request; its number."""
     values = (
-        *(usage.at.timestamp(), usage.run, usage.agent, usage.session, usage.model, usage.input, usage.output),
+        *(
+            usage.at.timestamp(),
+            usage.run,
+            usage.agent,
+            usage.session,
+            usage.model,
+            usage.input,
+            usage.output,
+        ),
         *(usage.cache_read, usage.cache_written, usage.usd, int(usage.is_whole)),
     )
     columns = "at, run, agent, session, model, input, output, cache_read, cache_written, usd, whole"
-    row = database.execute(f"INSERT INTO requests ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?,?)", values).lastrowid  # noqa: S608
+    row = database.execute(
+        f"INSERT INTO requests ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608
+        values,
+    ).lastrowid
     database.execute("INSERT OR REPLACE INTO request_times VALUES (?,?)", (row, elapsed))
-    database.executemany("INSERT OR IGNORE INTO request_causes VALUES (?,?)", [(cause, row) for cause in set(usage.causes)])
+    database.executemany(
+        "INSERT OR IGNORE INTO request_causes VALUES (?,?)",
+        [(cause, row) for cause in set(usage.causes)],
+    )
     return row
 
 
@@ -362,10 +465,14 @@ def _doubt_of(path: Path) -> Path:
 
 def _midnight(now: datetime, days: int) -> datetime:
     """When the last so many days began, in UTC; today is one of them."""
-    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
+    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(
+        days=days - 1
+    )
 
 
-def _where(run: str | None, cause: str | None, since: datetime | None) -> tuple[str, tuple[object, ...]]:
+def _where(
+    run: str | None, cause: str | None, since: datetime | None
+) -> tuple[str, tuple[object, ...]]:
     asked: list[tuple[str, object]] = []
     if run is not None:
         asked.append(("run = ?", run))
@@ -373,12 +480,19 @@ def _where(run: str | None, cause: str | None, since: datetime | None) -> tuple[
         asked.append(("id IN (SELECT request FROM request_causes WHERE cause = ?)", cause))
     if since is not None:
         asked.append(("at >= ?", since.timestamp()))
-    return (" WHERE " + " AND ".join(part for part, _ in asked) if asked else ""), tuple(value for _, value in asked)
+    return (" WHERE " + " AND ".join(part for part, _ in asked) if asked else ""), tuple(
+        value for _, value in asked
+    )
 
 
 def _spent(row: Sequence[object]) -> UsageTotals:
     requests, usd, *tokens = (value if isinstance(value, int | float) else 0 for value in row)
     counts = [int(min(count, _MOST_INT)) for count in tokens]
     return UsageTotals(
-        requests=int(requests), usd=float(usd), input=counts[0], output=counts[1], cache_read=counts[2], cache_written=counts[3]
-    )  # fmt: skip
+        requests=int(requests),
+        usd=float(usd),
+        input=counts[0],
+        output=counts[1],
+        cache_read=counts[2],
+        cache_written=counts[3],
+    )

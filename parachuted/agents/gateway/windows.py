@@ -1,4 +1,6 @@
-"""Windows: how much of its account's allowance a login has used, as the headers of the model's answers say. Pure."""
+"""Windows: how much of its account's allowance a login has used, as the headers of the model's
+answers say. Pure.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +18,32 @@ _MOST_PERCENT = 1000.0
 
 
 def read_windows(headers: Mapping[str, str]) -> dict[str, dict[str, object]]:
-    """The windows that an answer's headers tell of, by the names that these give them, such as `5h` and `7d`: `utilization` in percent,
-    `resets_at` a time or None. An API key has none.
+    """The windows that an answer's headers tell of, by the names that these give them, such as `5h`
+    and `7d`: `utilization` in percent, `resets_at` a time or None. An API key has none.
     """
     found: dict[str, dict[str, object]] = {}
-    for name in [match[1].lower() for header in headers if (match := _USED.fullmatch(header))][:_MOST]:
+    for name in [match[1].lower() for header in headers if (match := _USED.fullmatch(header))][
+        :_MOST
+    ]:
         used = _number(headers.get(f"{_PREFIX}{name}-utilization"))
         if used is not None and used >= 0:
             resets = _time(_number(headers.get(f"{_PREFIX}{name}-reset")))
-            found[name] = {"utilization": round(min(used * 100, _MOST_PERCENT), 1), "resets_at": resets}
+            found[name] = {
+                "utilization": round(min(used * 100, _MOST_PERCENT), 1),
+                "resets_at": resets,
+            }
     return found
 
 
-def still_open(windows: Mapping[str, Mapping[str, object]], now: datetime) -> dict[str, Mapping[str, object]]:
+def still_open(
+    windows: Mapping[str, Mapping[str, object]], now: datetime
+) -> dict[str, Mapping[str, object]]:
     """Those that have not ended; of one that has, nothing is known until the next answer."""
     return {
         name: window
         for name, window in windows.items()
-        if not isinstance(window["resets_at"], str) or datetime.fromisoformat(window["resets_at"]) > now
+        if not isinstance(window["resets_at"], str)
+        or datetime.fromisoformat(window["resets_at"]) > now
     }
 
 

@@ -18,12 +18,15 @@ _KILLED = 137
 
 
 class Container:
-    """One container at work: `write` to its stdin, read its `stdout`, `wait` for its end or `kill` it.
+    """One container at work: `write` to its stdin, read its `stdout`, `wait` for its end or `kill`
+    it.
 
     `problem` says why it was ended from outside, or what it ended of, in words for a person.
     """
 
-    def __init__(self, name: str, *, exit_code: Callable[[], tuple[int, bool]], remove: Callable[[], None]) -> None:
+    def __init__(
+        self, name: str, *, exit_code: Callable[[], tuple[int, bool]], remove: Callable[[], None]
+    ) -> None:
         self.id = name
         self.problem: str | None = None
         self._exit_code, self._remove = exit_code, remove
@@ -41,12 +44,18 @@ class Container:
     @property
     def is_ready(self) -> bool:
         """Whether it takes more input."""
-        return self._transport is not None and not self._transport.is_closing() and not self._streams.has_ended_input
+        return (
+            self._transport is not None
+            and not self._transport.is_closing()
+            and not self._streams.has_ended_input
+        )
 
     async def begin(self, stream: socket.socket, frame: bytes) -> None:
         """Tell the first process what to run."""
         stream.setblocking(False)  # noqa: FBT003  the standard library's
-        transport, _ = await asyncio.get_running_loop().create_connection(lambda: self._streams, sock=stream)
+        transport, _ = await asyncio.get_running_loop().create_connection(
+            lambda: self._streams, sock=stream
+        )
         self._transport = transport
         transport.write(len(frame).to_bytes(4, "big") + frame)
 
@@ -71,11 +80,17 @@ class Container:
                 return _KILLED
             self._code, is_out_of_memory = await asyncio.to_thread(self._exit_code)
             if is_out_of_memory:
-                self.problem = "it needed more memory than its sandbox has; `memory` in its sandbox raises that"
+                self.problem = (
+                    "it needed more memory than its sandbox has; `memory` in its "
+                    "sandbox raises that"
+                )
         return self._code if self._code is not None else _KILLED
 
     async def kill(self, problem: str | None = None) -> None:
-        """End it and all that runs in it, and leave nothing of it. Raises AgentUnavailableError when the engine does not answer."""
+        """End it and all that runs in it, and leave nothing of it.
+
+        Raises AgentUnavailableError when the engine does not answer.
+        """
         self.problem = self.problem or problem
         async with self._ending:
             if self._is_gone:
@@ -95,12 +110,16 @@ class Container:
     def _ended_soon(self, done: asyncio.Future[None]) -> None:
         error = None if done.cancelled() else done.exception()
         if error is not None:
-            log.error("a container was not ended", extra={"container": self.id[:12], "reason": str(error)})
+            log.error(
+                "a container was not ended", extra={"container": self.id[:12], "reason": str(error)}
+            )
         self._streams.end()
 
 
 class _Streams(asyncio.Protocol):
-    """The engine's stream: a header of eight bytes (which stream, how much) before each piece of it."""
+    """The engine's stream: a header of eight bytes (which stream, how much) before each piece of
+    it.
+    """
 
     def __init__(self, name: str) -> None:
         self.stdout = asyncio.StreamReader(limit=_LINE_LIMIT)

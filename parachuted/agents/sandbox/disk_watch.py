@@ -1,4 +1,6 @@
-"""Disk watch: looks now and then at what a run has put on the disk, and ends one that put too much."""
+"""Disk watch: looks now and then at what a run has put on the disk, and ends one that put too
+much.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,18 @@ _SHARE = 20  # looking takes at most a twentieth of the time
 
 
 class DiskWatch:
-    """Looks at one slot, in threads, between `start` and `stop`; `end` is told why when it is too much."""
+    """Looks at one slot, in threads, between `start` and `stop`; `end` is told why when it is too
+    much.
+    """
 
-    def __init__(self, slot: SandboxSlot, end: Callable[[str], None], *, most_bytes: int = MOST_BYTES, every_s: float = _EVERY_S) -> None:
+    def __init__(
+        self,
+        slot: SandboxSlot,
+        end: Callable[[str], None],
+        *,
+        most_bytes: int = MOST_BYTES,
+        every_s: float = _EVERY_S,
+    ) -> None:
         self._look = partial(too_much, slot, most_bytes=most_bytes)
         self._end, self._every_s = end, every_s
         self._timer: asyncio.TimerHandle | None = None
@@ -45,7 +56,11 @@ class DiskWatch:
         if self._is_stopped or looked.cancelled():
             return
         error = looked.exception()
-        problem = f"what it put on the disk cannot be looked at ({error})" if error is not None else looked.result()
+        problem = (
+            f"what it put on the disk cannot be looked at ({error})"
+            if error is not None
+            else looked.result()
+        )
         if problem is not None:
             self._end(problem)
             return

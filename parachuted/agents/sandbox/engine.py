@@ -1,4 +1,7 @@
-"""Engine: the Docker engine of this machine, through the `docker` package. All of it blocks, and is called in threads."""
+"""Engine: the Docker engine of this machine, through the `docker` package.
+
+All of it blocks, and is called in threads.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ from parachuted.agents.sandbox.sandbox_spec import (
 )
 from parachuted.errors import AgentUnavailableError
 
-_NONE = "no Docker engine answers at {}; install and start Docker, then run `parachute sandbox doctor`"
+_NONE = (
+    "no Docker engine answers at {}; install and start Docker, then run `parachute sandbox doctor`"
+)
 _ANSWER_S = 20
 _HELLO_S = 10.0
 _HEADER, _STDOUT = 8, 1
@@ -41,14 +46,28 @@ _LONGEST_HELLO = 10_000
 _GONE_S, _LOOK_S = 10.0, 0.02
 _USED = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _OF_ETC = ("/etc/alternatives", "/etc/ssl/certs")
-_EMPTY = ("tmp", "run", "var/tmp", "proc", "dev", "sys", "etc", "opt/parachute", VAULT_IN_BOX[1:], HOME_IN_BOX[1:], SOCKETS_IN_BOX[1:])
+_EMPTY = (
+    "tmp",
+    "run",
+    "var/tmp",
+    "proc",
+    "dev",
+    "sys",
+    "etc",
+    "opt/parachute",
+    VAULT_IN_BOX[1:],
+    HOME_IN_BOX[1:],
+    SOCKETS_IN_BOX[1:],
+)
 _ANYBODYS = ("tmp", "run", "var/tmp")
 _BUILD_S = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchedContainer:
-    """A container that has said hello and waits to be told what to run; `stream` is its stdin and stdout."""
+    """A container that has said hello and waits to be told what to run; `stream` is its stdin and
+    stdout.
+    """
 
     id: str
     stream: socket.socket
@@ -62,7 +81,9 @@ class Engine:
         host = given.get("DOCKER_HOST") or docker.constants.DEFAULT_UNIX_SOCKET
         with contextlib.ExitStack() as undone, _in_words(_NONE.format(host.removeprefix("http+"))):
             _knock(host)
-            self._client = docker.DockerClient.from_env(environment=given, version="auto", timeout=_ANSWER_S, max_pool_size=32)
+            self._client = docker.DockerClient.from_env(
+                environment=given, version="auto", timeout=_ANSWER_S, max_pool_size=32
+            )
             undone.callback(self._client.close)
             self.version = str(self._client.version()["Version"])
             options = [str(one) for one in self._client.info().get("SecurityOptions") or []]
@@ -71,30 +92,61 @@ class Engine:
         self.is_rootless = any("rootless" in one for one in options)
 
     def image(self) -> Image | None:
-        """The image that agents run in: the built one, else the one of this machine's own programs."""
+        """The image that agents run in: the built one, else the one of this machine's own
+        programs.
+        """
         with _in_words("the engine does not tell its images"):
             with contextlib.suppress(ImageNotFound):
-                return Image(name=BUILT_IMAGE, kind="built", id=str(self._client.images.get(BUILT_IMAGE).id))
+                return Image(
+                    name=BUILT_IMAGE, kind="built", id=str(self._client.images.get(BUILT_IMAGE).id)
+                )
             with contextlib.suppress(ImageNotFound):
-                return Image(name=HOST_IMAGE, kind="host", id=str(self._client.images.get(HOST_IMAGE).id), mounts=tuple(_host_mounts()))
+                return Image(
+                    name=HOST_IMAGE,
+                    kind="host",
+                    id=str(self._client.images.get(HOST_IMAGE).id),
+                    mounts=tuple(_host_mounts()),
+                )
         return None
 
-    def launch(self, shape: ContainerShape, slot: SandboxSlot, image: Image, *, user: tuple[int, int], daemon: str) -> LaunchedContainer:
+    def launch(
+        self,
+        shape: ContainerShape,
+        slot: SandboxSlot,
+        image: Image,
+        *,
+        user: tuple[int, int],
+        daemon: str,
+    ) -> LaunchedContainer:
         """Start a container on that slot, and see that what is mounted is what stands there.
 
-        The folders are held open from before it starts until it has told which ones it sees: one that was swapped in between is another.
+        The folders are held open from before it starts until it has told which ones it sees: one
+        that was swapped in between is another.
         """
         api = self._client.api
-        pinned = {VAULT_IN_BOX: slot.work, HOME_IN_BOX: slot.home, SOCKETS_IN_BOX: slot.sockets, OUTSIDE_IN_BOX: slot.outside}
+        pinned = {
+            VAULT_IN_BOX: slot.work,
+            HOME_IN_BOX: slot.home,
+            SOCKETS_IN_BOX: slot.sockets,
+            OUTSIDE_IN_BOX: slot.outside,
+        }
         with contextlib.ExitStack() as stack:
             with _in_words("the folders of a sandbox are not those that were made for it"):
                 held = {target: _hold(path, stack) for target, path in pinned.items()}
             options = container_options(shape, slot, image, user=user, daemon=daemon)
             with _in_words("the engine did not make a container"):
-                made = str(api.create_container_from_config(options, name=f"parachute-sandbox-{slot.id}")["Id"])
+                made = str(
+                    api.create_container_from_config(options, name=f"parachute-sandbox-{slot.id}")[
+                        "Id"
+                    ]
+                )
             try:
                 with _in_words("the engine did not start the container"):
-                    stream = _raw(api.attach_socket(made, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}))
+                    stream = _raw(
+                        api.attach_socket(
+                            made, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+                        )
+                    )
                     stack.callback(stream.close)
                     api.start(made)
                 _check(_hello(stream), slot, held)
@@ -118,9 +170,14 @@ class Engine:
                 self._client.api.remove_container(container, force=True, v=True)
             except NotFound:
                 return
-            except (DockerException, OSError) as error:  # such as: its removal is in progress already
+            except (
+                DockerException,
+                OSError,
+            ) as error:  # such as: its removal is in progress already
                 if time.monotonic() > until:
-                    raise AgentUnavailableError(f"the engine did not end a container: {_words(error)}") from error
+                    raise AgentUnavailableError(
+                        f"the engine did not end a container: {_words(error)}"
+                    ) from error
             time.sleep(_LOOK_S)
 
     def strays(self, daemon: str) -> dict[str, str]:
@@ -134,10 +191,17 @@ class Engine:
         with _in_words("the image was not built"):
             files = _tar({"Dockerfile": dockerfile.encode()})
             lines = self._client.api.build(
-                fileobj=files, custom_context=True, tag=BUILT_IMAGE, rm=True, forcerm=True, decode=True, timeout=_BUILD_S
-            )  # fmt: skip
+                fileobj=files,
+                custom_context=True,
+                tag=BUILT_IMAGE,
+                rm=True,
+                forcerm=True,
+                decode=True,
+                timeout=_BUILD_S,
+            )
             error = ""
-            for line in lines:  # to the end, also after an error: only then does the library give its connection back
+            # to the end, also after an error: only then does the library give its connection back
+            for line in lines:
                 error = error or str(line.get("error", "")).strip()[:500]
                 text = str(line.get("stream") or line.get("status") or "").rstrip()
                 if text and not error:
@@ -146,13 +210,23 @@ class Engine:
             raise AgentUnavailableError(f"the image was not built: {error}")
 
     def build_offline(self) -> Iterator[str]:
-        """Make the image of this machine's own programs: empty but for the folders that they are mounted on, so it needs no network."""
+        """Make the image of this machine's own programs: empty but for the folders that they are
+        mounted on, so it needs no network.
+        """
         if sys.platform != "linux":
-            raise AgentUnavailableError("only Linux programs run in a container; run `parachute sandbox build` without --offline")
-        yield f"an empty image, into which {', '.join(_host_mounts())} of this machine are mounted, read only"
+            raise AgentUnavailableError(
+                "only Linux programs run in a container; run `parachute sandbox build` without "
+                "--offline"
+            )
+        yield (
+            f"an empty image, into which {', '.join(_host_mounts())} of this machine are "
+            "mounted, read only"
+        )
         repository, _, tag = HOST_IMAGE.partition(":")
         with _in_words("the image was not made"):
-            said = self._client.api.import_image_from_data(_host_tar().getvalue(), repository=repository, tag=tag)
+            said = self._client.api.import_image_from_data(
+                _host_tar().getvalue(), repository=repository, tag=tag
+            )
             answer = json.loads(str(said).strip().splitlines()[-1])
         if "error" in answer:
             raise AgentUnavailableError(f"the image was not made: {answer['error']}")
@@ -186,7 +260,9 @@ def _words(error: BaseException) -> str:
 
 
 def _hold(path: Path, stack: contextlib.ExitStack) -> tuple[int, int]:
-    """Open the folder, keep it open, and tell which one it is: while it is open, no other can be given its number."""
+    """Open the folder, keep it open, and tell which one it is: while it is open, no other can be
+    given its number.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     stack.callback(os.close, descriptor)
     at = os.fstat(descriptor)
@@ -196,7 +272,9 @@ def _hold(path: Path, stack: contextlib.ExitStack) -> tuple[int, int]:
 def _raw(attached: Any) -> socket.socket:  # noqa: ANN401  docker has no types
     found = getattr(attached, "_sock", attached)
     if not isinstance(found, socket.socket):
-        raise AgentUnavailableError("the engine's connection is of a kind that cannot be used here; use its unix socket")
+        raise AgentUnavailableError(
+            "the engine's connection is of a kind that cannot be used here; use its unix socket"
+        )
     stream = found.dup()
     attached.close()
     found.close()
@@ -205,7 +283,9 @@ def _raw(attached: Any) -> socket.socket:  # noqa: ANN401  docker has no types
 
 
 def _hello(stream: socket.socket) -> Mapping[str, Any]:
-    """The one line that the first process says, as the engine frames it: a header of eight bytes before each piece."""
+    """The one line that the first process says, as the engine frames it: a header of eight bytes
+    before each piece.
+    """
     stream.settimeout(_HELLO_S)
     line, said = b"", b""
     try:
@@ -235,12 +315,19 @@ def _exactly(stream: socket.socket, size: int) -> bytes:
     return found
 
 
-def _check(hello: Mapping[str, Any], slot: SandboxSlot, held: Mapping[str, tuple[int, int]]) -> None:
-    """Raise AgentUnavailableError unless the container sees the very folders that were opened here."""
+def _check(
+    hello: Mapping[str, Any], slot: SandboxSlot, held: Mapping[str, tuple[int, int]]
+) -> None:
+    """Raise AgentUnavailableError unless the container sees the very folders that were opened
+    here.
+    """
     seen = {target: tuple(hello["mounts"][target]) for target in held}
     is_same = hello["slot"] == slot.id and (sys.platform != "linux" or seen == dict(held))
     if not is_same:
-        raise AgentUnavailableError("the engine mounted other folders than those it was given; it must run on this machine, not in another")
+        raise AgentUnavailableError(
+            "the engine mounted other folders than those it was given; it must run on this "
+            "machine, not in another"
+        )
 
 
 def _host_mounts() -> list[str]:
@@ -258,17 +345,28 @@ def _host_tar() -> io.BytesIO:
     }
     links = {path[1:]: str(Path(path).readlink()) for path in _USED if Path(path).is_symlink()}
     wanted = {*_EMPTY, OUTSIDE_IN_BOX[1:], *(path[1:] for path in _host_mounts())}
-    folders = wanted | {str(parent) for path in wanted for parent in PurePosixPath(path).parents if str(parent) != "."}
+    folders = wanted | {
+        str(parent)
+        for path in wanted
+        for parent in PurePosixPath(path).parents
+        if str(parent) != "."
+    }
     return _tar(texts, folders, links)
 
 
-def _tar(texts: Mapping[str, bytes], folders: set[str] | None = None, links: Mapping[str, str] | None = None) -> io.BytesIO:
+def _tar(
+    texts: Mapping[str, bytes],
+    folders: set[str] | None = None,
+    links: Mapping[str, str] | None = None,
+) -> io.BytesIO:
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as archive:
         for name in sorted(folders or ()):
             folder = tarfile.TarInfo(name)
             folder.type = tarfile.DIRTYPE
-            folder.mode = 0o1777 if name in _ANYBODYS else 0o755  # a tmpfs takes over the mode of what it is mounted on
+            folder.mode = (
+                0o1777 if name in _ANYBODYS else 0o755
+            )  # a tmpfs takes over the mode of what it is mounted on
             archive.addfile(folder)
         for name, target in (links or {}).items():
             link = tarfile.TarInfo(name)

@@ -1,6 +1,8 @@
-"""Glimpse: whether an engine answers and has our image, as a page that is looked at every few seconds may ask.
+"""Glimpse: whether an engine answers and has our image, as a page that is looked at every few
+seconds may ask.
 
-Two requests on the engine's socket, without the `docker` package: to load that for a page alone would cost the daemon 8 MB.
+Two requests on the engine's socket, without the `docker` package: to load that for a page alone
+would cost the daemon 8 MB.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ async def glimpse(env: Mapping[str, str]) -> EngineProbe:
         return EngineProbe(is_there=False, has_image=False)
     path = f"/{host.removeprefix('unix:').lstrip('/')}"
     statuses = [await _status(path, f"/images/{image}/json") for image in (BUILT_IMAGE, HOST_IMAGE)]
-    return EngineProbe(is_there=any(status is not None for status in statuses), has_image=b"200" in statuses)
+    return EngineProbe(
+        is_there=any(status is not None for status in statuses), has_image=b"200" in statuses
+    )
 
 
 async def _status(path: str, url: str) -> bytes | None:

@@ -6,11 +6,19 @@ import json
 from importlib.resources import files
 
 from parachuted.agents.sandbox.options import base_environment
-from parachuted.agents.sandbox.sandbox_spec import PROXY_SOCKET, RELAY_PORT, SOCKETS_IN_BOX, VAULT_IN_BOX, SandboxSpec
+from parachuted.agents.sandbox.sandbox_spec import (
+    PROXY_SOCKET,
+    RELAY_PORT,
+    SOCKETS_IN_BOX,
+    VAULT_IN_BOX,
+    SandboxSpec,
+)
 
 
 def make_frame(spec: SandboxSpec) -> bytes:
-    """The command, its environment, and the way to the filtering proxy where the box has any network."""
+    """The command, its environment, and the way to the filtering proxy where the box has any
+    network.
+    """
     env = {**base_environment(), **spec.env}
     relay = None
     if spec.box.network not in ("none", ()):
@@ -20,4 +28,6 @@ def make_frame(spec: SandboxSpec) -> bytes:
         env |= dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1")
         source = (files("parachuted.agents.sandbox") / "relay.py").read_text("utf-8")
         relay = {"port": RELAY_PORT, "socket": f"{SOCKETS_IN_BOX}/{PROXY_SOCKET}", "source": source}
-    return json.dumps({"command": list(spec.command), "env": env, "cwd": VAULT_IN_BOX, "relay": relay}).encode()
+    return json.dumps(
+        {"command": list(spec.command), "env": env, "cwd": VAULT_IN_BOX, "relay": relay}
+    ).encode()

@@ -1,7 +1,10 @@
-"""Inside: the first process of a container. It says what is mounted, waits to be told what to run, and ends with that, whatever else runs.
+"""Inside: the first process of a container.
 
-It is handed to `python3 -c` as a text, so it imports nothing of ours. What it is told comes over stdin and not by the container's options:
-a container may so be started ahead of its run, and `docker inspect` shows nothing of it.
+It says what is mounted, waits to be told what to run, and ends with that, whatever else runs.
+
+It is handed to `python3 -c` as a text, so it imports nothing of ours. What it is told comes over
+stdin and not by the container's options: a container may so be started ahead of its run, and
+`docker inspect` shows nothing of it.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ import signal
 import socket
 import sys
 
-_GRACE_S = 10  # for a program whose input has ended: the daemon is gone, or waits for its last words
+_GRACE_S = (
+    10  # for a program whose input has ended: the daemon is gone, or waits for its last words
+)
 _RELAY_LIMIT = 64
 _PR_SET_DUMPABLE = 4
 
@@ -22,8 +27,16 @@ _PR_SET_DUMPABLE = 4
 def main(mounts: list[str]) -> int:
     """Say hello, read one frame (4 bytes of length, then JSON), run it; its exit code."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # what runs here is the same user, and has no business in this process's memory
-    _say({"uid": os.getuid(), "mounts": {path: list(_identity(path)) for path in mounts}, "slot": _slot(mounts)})
+    ctypes.CDLL(None).prctl(
+        _PR_SET_DUMPABLE, 0, 0, 0, 0
+    )  # what runs here is the same user, and has no business in this process's memory
+    _say(
+        {
+            "uid": os.getuid(),
+            "mounts": {path: list(_identity(path)) for path in mounts},
+            "slot": _slot(mounts),
+        }
+    )
     size = int.from_bytes(_read(4), "big")
     if not size:
         return 0
@@ -49,7 +62,9 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def _slot(mounts: list[str]) -> str | None:
-    """What stands in the mark that the daemon put into the folder of sockets: that it is this machine's folder, and that one."""
+    """What stands in the mark that the daemon put into the folder of sockets: that it is this
+    machine's folder, and that one.
+    """
     for path in mounts:
         try:
             with open(f"{path}/.slot", encoding="ascii") as file:  # noqa: PTH123  as little as can be is imported here
@@ -60,7 +75,9 @@ def _slot(mounts: list[str]) -> str | None:
 
 
 def _read(size: int) -> bytes:
-    """Exactly so many bytes, and none of what follows, which is for the program; fewer when there are no more."""
+    """Exactly so many bytes, and none of what follows, which is for the program; fewer when there
+    are no more.
+    """
     found = b""
     while len(found) < size and (more := os.read(0, size - len(found))):
         found += more
@@ -98,7 +115,10 @@ def _become(told: dict[str, object]) -> None:
 
 
 def _wait_for(child: int) -> int:
-    """Reap whatever ends; answer once the program has. With this process all others of the container end."""
+    """Reap whatever ends; answer once the program has.
+
+    With this process all others of the container end.
+    """
     input_ended_for = 0
     while True:
         signal.sigtimedwait({signal.SIGCHLD}, 1.0)

@@ -1,4 +1,7 @@
-"""Options: what the engine is told to make of a grant. Pure: the same grant gives the same container, whoever asked for the run."""
+"""Options: what the engine is told to make of a grant.
+
+Pure: the same grant gives the same container, whoever asked for the run.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,14 @@ def base_environment() -> dict[str, str]:
     return dict(_ENV)
 
 
-def container_options(shape: ContainerShape, slot: SandboxSlot, image: Image, *, user: tuple[int, int], daemon: str) -> dict[str, object]:
+def container_options(
+    shape: ContainerShape, slot: SandboxSlot, image: Image, *, user: tuple[int, int], daemon: str
+) -> dict[str, object]:
     """The body of the engine's `POST /containers/create`.
 
-    No network at all, no capability, no way to more rights, a root that cannot be written, the default seccomp profile (the engine's own,
-    by not naming one), and limits on memory (without swap), processors, processes, open files and the size of a file.
+    No network at all, no capability, no way to more rights, a root that cannot be written, the
+    default seccomp profile (the engine's own, by not naming one), and limits on memory (without
+    swap), processors, processes, open files and the size of a file.
     """
     config = shape.config
     return {
@@ -68,12 +74,19 @@ def container_options(shape: ContainerShape, slot: SandboxSlot, image: Image, *,
             "IpcMode": "private",
             "ShmSize": _SHARED_MEMORY,
             "OomScoreAdj": 500,
-            "Ulimits": [_limit("nofile", _OPEN_FILES), _limit("fsize", _LARGEST_FILE), _limit("core", 0)],
+            "Ulimits": [
+                _limit("nofile", _OPEN_FILES),
+                _limit("fsize", _LARGEST_FILE),
+                _limit("core", 0),
+            ],
             "LogConfig": {"Type": "none", "Config": {}},
             "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
             "AutoRemove": False,
             "Init": False,  # our first process is one
-            "Tmpfs": {path: _tmpfs(size) for path, size in (("/tmp", _TMP), ("/run", _SMALL), ("/var/tmp", _SMALL))},  # noqa: S108  the same
+            "Tmpfs": {
+                path: _tmpfs(size)
+                for path, size in (("/tmp", _TMP), ("/run", _SMALL), ("/var/tmp", _SMALL))  # noqa: S108  the same
+            },
             "Mounts": _mounts(shape, slot, image),
         },
     }
@@ -93,7 +106,13 @@ def _mounts(shape: ContainerShape, slot: SandboxSlot, image: Image) -> list[dict
 def _bind(source: str, target: str, *, is_writable: bool) -> dict[str, object]:
     """That folder alone: what is mounted below it, now or later, on either side, does not cross."""
     options = {"Propagation": "rprivate", "NonRecursive": True}
-    return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": not is_writable, "BindOptions": options}
+    return {
+        "Type": "bind",
+        "Source": source,
+        "Target": target,
+        "ReadOnly": not is_writable,
+        "BindOptions": options,
+    }
 
 
 def _limit(name: str, value: int) -> Mapping[str, object]:

@@ -1,7 +1,10 @@
-"""Proxy: the only way out of a box with a network. It knows hosts and ports, resolves the names itself, and connects to what it checked.
+"""Proxy: the only way out of a box with a network.
 
-Inside, `relay.py` carries connections to its socket. It sees no content of what is encrypted, so a host on the list is trusted with
-whatever the agent sends there; what a host answers is a stranger's text, which `reached` tells of before the agent sees any of it.
+It knows hosts and ports, resolves the names itself, and connects to what it checked.
+
+Inside, `relay.py` carries connections to its socket. It sees no content of what is encrypted, so a
+host on the list is trusted with whatever the agent sends there; what a host answers is a stranger's
+text, which `reached` tells of before the agent sees any of it.
 """
 
 from __future__ import annotations
@@ -29,13 +32,30 @@ Connect = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.Str
 _HEAD_BYTES = 16 << 10
 _PIECE = 1 << 16
 _LINGER_S = 1.0
-_STATUS = {400: "Bad Request", 403: "Forbidden", 411: "Length Required", 502: "Bad Gateway", 503: "Service Unavailable"}
-_NOT_PASSED_ON = {"connection", "keep-alive", "te", "trailer", "upgrade", "host", "transfer-encoding", "expect"}
+_STATUS = {
+    400: "Bad Request",
+    403: "Forbidden",
+    411: "Length Required",
+    502: "Bad Gateway",
+    503: "Service Unavailable",
+}
+_NOT_PASSED_ON = {
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "upgrade",
+    "host",
+    "transfer-encoding",
+    "expect",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyLimits:
-    """Of one run: connections at a time, bytes in all, seconds for a request to come, to connect, without a byte, and of a connection."""
+    """Of one run: connections at a time, bytes in all, seconds for a request to come, to connect,
+    without a byte, and of a connection.
+    """
 
     connections: int = 32
     total_bytes: int = 1 << 30
@@ -77,7 +97,10 @@ class _Silence:
         self._heard = time.monotonic()
 
     async def read(self, stream: asyncio.StreamReader, most: int) -> bytes:
-        """What comes next; nothing at the end. Raises ConnectionError once neither side has said anything for too long."""
+        """What comes next; nothing at the end.
+
+        Raises ConnectionError once neither side has said anything for too long.
+        """
         while True:
             wait_s = self._longest_s - (time.monotonic() - self._heard)
             try:
@@ -92,7 +115,10 @@ class _Silence:
 
 
 class Proxy:
-    """The filtering proxy of one run. `allowed` may object to a host that is on the list, `beyond` may let one be reached that is not."""
+    """The filtering proxy of one run.
+
+    `allowed` may object to a host that is on the list, `beyond` may let one be reached that is not.
+    """
 
     def __init__(
         self,
@@ -105,7 +131,12 @@ class Proxy:
         connect: Connect = asyncio.open_connection,
         limits: ProxyLimits | None = None,
     ) -> None:
-        self._network, self._allowed, self._beyond, self._reached = network, allowed, beyond, reached
+        self._network, self._allowed, self._beyond, self._reached = (
+            network,
+            allowed,
+            beyond,
+            reached,
+        )
         self._resolve, self._connect, self._limits = resolve, connect, limits or ProxyLimits()
         self._open: dict[asyncio.StreamWriter, asyncio.Task[object] | None] = {}
         self._answered: set[asyncio.StreamWriter] = set()
@@ -114,7 +145,9 @@ class Proxy:
     async def serve(self, near: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection of the box."""
         if len(self._open) >= self._limits.connections:
-            await _answer(near, writer, 503, f"{self._limits.connections} connections are open already")
+            await _answer(
+                near, writer, 503, f"{self._limits.connections} connections are open already"
+            )
             return
         self._open[writer] = asyncio.current_task()
         try:
@@ -124,7 +157,9 @@ class Proxy:
             log.info("a box was refused a connection", extra={"reason": refused.words})
             await _answer(near, writer, refused.status, refused.words)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
-            log.info("a connection of a box ended", extra={"reason": str(error) or type(error).__name__})
+            log.info(
+                "a connection of a box ended", extra={"reason": str(error) or type(error).__name__}
+            )
         except asyncio.CancelledError:  # by `cut`: the server that began this waits for nothing
             log.info("a connection of a box was cut")
         finally:
@@ -133,8 +168,14 @@ class Proxy:
             writer.close()
 
     def cut(self, *, but_answered: bool = False) -> int:
-        """End all connections at once, or all on which no answer has begun to come; how many there were."""
-        open_now = [(writer, task) for writer, task in self._open.items() if not (but_answered and writer in self._answered)]
+        """End all connections at once, or all on which no answer has begun to come; how many there
+        were.
+        """
+        open_now = [
+            (writer, task)
+            for writer, task in self._open.items()
+            if not (but_answered and writer in self._answered)
+        ]
         for writer, task in open_now:
             writer.transport.abort()
             if task is not None:
@@ -183,21 +224,34 @@ class Proxy:
         if said is not None:
             raise _RefusedError(403, said)
 
-    async def _reach(self, target: ProxyTarget) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to an address of the name. One that is not public among them refuses all: such a name is meant to lead inside."""
+    async def _reach(
+        self, target: ProxyTarget
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to an address of the name.
+
+        One that is not public among them refuses all: such a name is meant to lead inside.
+        """
         try:
             async with asyncio.timeout(self._limits.connect_s):
                 addresses = await self._resolve(target.host, target.port)
                 bad = [address for address in addresses if not is_public(address)]
                 if bad or not addresses:
-                    raise _RefusedError(403, f"{target.host} leads to {bad[0] if bad else 'no address'}, which is not on the internet")
+                    raise _RefusedError(
+                        403,
+                        f"{target.host} leads to {bad[0] if bad else 'no address'}, which is not "
+                        "on the internet",
+                    )
                 return await self._first_of(addresses, target.port)
         except TimeoutError as error:
             raise _RefusedError(502, f"{target.host} does not answer") from error
         except OSError as error:
-            raise _RefusedError(502, f"{target.host} cannot be reached: {error.strerror or error}") from error
+            raise _RefusedError(
+                502, f"{target.host} cannot be reached: {error.strerror or error}"
+            ) from error
 
-    async def _first_of(self, addresses: Sequence[str], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _first_of(
+        self, addresses: Sequence[str], port: int
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         failed: OSError = OSError("it has no address")
         for address in addresses:
             try:
@@ -211,9 +265,17 @@ class Proxy:
             return far, out
         raise failed
 
-    async def _send(self, near: asyncio.StreamReader, out: asyncio.StreamWriter, body: int | None, silence: _Silence) -> None:
+    async def _send(
+        self,
+        near: asyncio.StreamReader,
+        out: asyncio.StreamWriter,
+        body: int | None,
+        silence: _Silence,
+    ) -> None:
         left = body
-        while left != 0 and (data := await silence.read(near, _PIECE if left is None else min(_PIECE, left))):
+        while left != 0 and (
+            data := await silence.read(near, _PIECE if left is None else min(_PIECE, left))
+        ):
             left = left if left is None else left - len(data)
             self._count(data)
             out.write(data)
@@ -222,7 +284,9 @@ class Proxy:
             with suppress(OSError):
                 out.write_eof()
 
-    async def _fetch(self, far: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, silence: _Silence) -> None:
+    async def _fetch(
+        self, far: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, silence: _Silence
+    ) -> None:
         while data := await silence.read(far, _PIECE):
             if writer not in self._answered:
                 self._answered.add(writer)
@@ -236,12 +300,16 @@ class Proxy:
     def _count(self, data: bytes) -> None:
         self._bytes += len(data)
         if self._bytes > self._limits.total_bytes:
-            raise ConnectionError(f"this run has moved {self._limits.total_bytes >> 20} MB, which is all that it may")
+            raise ConnectionError(
+                f"this run has moved {self._limits.total_bytes >> 20} MB, which is all that it may"
+            )
 
 
 @asynccontextmanager
 async def open_proxy(sockets: Path, proxy: Proxy) -> AsyncIterator[Proxy]:
-    """Serve the proxy on `proxy.sock` in a slot's folder of sockets; its connections end when it is left."""
+    """Serve the proxy on `proxy.sock` in a slot's folder of sockets; its connections end when it is
+    left.
+    """
     listening = await asyncio.to_thread(listen_in, sockets, PROXY_SOCKET)
     server = await asyncio.start_unix_server(proxy.serve, sock=listening, limit=_HEAD_BYTES)
     try:
@@ -267,7 +335,9 @@ def _read_head(head: bytes) -> _Request:
     if method == "CONNECT":
         found = parse_target(target, port=None)
         if found is None:
-            raise _RefusedError(403, "only a host's name and a port can be reached, such as example.org:443")
+            raise _RefusedError(
+                403, "only a host's name and a port can be reached, such as example.org:443"
+            )
         return _Request(target=found, first=b"", body=None)
     return _plain(method, target, headers)
 
@@ -280,14 +350,18 @@ def _header(line: str) -> tuple[str, str]:
 
 
 def _plain(method: str, url: str, headers: list[tuple[str, str]]) -> _Request:
-    """An unencrypted request: it is written anew, with the host that was checked, and is the only one of its connection."""
+    """An unencrypted request: it is written anew, with the host that was checked, and is the only
+    one of its connection.
+    """
     try:
         parts = urlsplit(url)
     except ValueError as error:
         raise _RefusedError(400, "that is no address of a page") from error
     target = parse_target(parts.netloc, port=80) if parts.scheme == "http" else None
     if target is None:
-        raise _RefusedError(403, "only http://NAME/... can be asked for here; https goes through CONNECT")
+        raise _RefusedError(
+            403, "only http://NAME/... can be asked for here; https goes through CONNECT"
+        )
     lengths = [value for name, value in headers if name == "content-length"]
     if any(name == "transfer-encoding" for name, _ in headers):
         raise _RefusedError(411, "a request says how long it is here")
@@ -295,21 +369,40 @@ def _plain(method: str, url: str, headers: list[tuple[str, str]]) -> _Request:
         raise _RefusedError(400, "the length of the request is not plain")
     path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
     host = target.host if target.port == 80 else f"{target.host}:{target.port}"  # noqa: PLR2004  http's own
-    kept = [f"{name}: {value}" for name, value in headers if name not in _NOT_PASSED_ON and not name.startswith("proxy-")]
-    head = "\r\n".join([f"{method} {path} HTTP/1.1", f"host: {host}", *kept, "connection: close", "", ""])
-    return _Request(target=target, first=head.encode("ascii"), body=int(lengths[0]) if lengths else 0)
+    kept = [
+        f"{name}: {value}"
+        for name, value in headers
+        if name not in _NOT_PASSED_ON and not name.startswith("proxy-")
+    ]
+    head = "\r\n".join(
+        [f"{method} {path} HTTP/1.1", f"host: {host}", *kept, "connection: close", "", ""]
+    )
+    return _Request(
+        target=target, first=head.encode("ascii"), body=int(lengths[0]) if lengths else 0
+    )
 
 
 def _is_this_machine(out: asyncio.StreamWriter) -> bool:
-    """Whether a public address turned out to be our own: what listens here for others is not for agents."""
+    """Whether a public address turned out to be our own: what listens here for others is not for
+    agents.
+    """
     here, there = out.get_extra_info("sockname"), out.get_extra_info("peername")
     return here is not None and there is not None and here[0] == there[0]
 
 
-async def _answer(near: asyncio.StreamReader, writer: asyncio.StreamWriter, status: int, words: str) -> None:
-    """Say why not. What the box still sends is read away for a moment: closing before would take the answer with it."""
+async def _answer(
+    near: asyncio.StreamReader, writer: asyncio.StreamWriter, status: int, words: str
+) -> None:
+    """Say why not.
+
+    What the box still sends is read away for a moment: closing before would take the answer with
+    it.
+    """
     body = f"parachute: {words}\n".encode(errors="replace")
-    head = f"HTTP/1.1 {status} {_STATUS[status]}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {len(body)}\r\n"
+    head = (
+        f"HTTP/1.1 {status} {_STATUS[status]}\r\ncontent-type: text/plain; "
+        f"charset=utf-8\r\ncontent-length: {len(body)}\r\n"
+    )
     with suppress(OSError, TimeoutError):
         writer.write(head.encode() + b"connection: close\r\n\r\n" + body)
         writer.write_eof()

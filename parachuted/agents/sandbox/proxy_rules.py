@@ -11,9 +11,21 @@ from parachuted.access.grant import Network
 WEB_PORTS = frozenset({80, 443})
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})+", re.ASCII)
-_LAST_IS_NUMBER = re.compile(r"(.*\.)?(\d+|0x[0-9a-f]*)", re.ASCII)  # what some resolvers take for an address, such as 127.1 or 0x7f.1
+_LAST_IS_NUMBER = re.compile(
+    r"(.*\.)?(\d+|0x[0-9a-f]*)", re.ASCII
+)  # what some resolvers take for an address, such as 127.1 or 0x7f.1
 _PORT = re.compile(r"[1-9]\d{0,4}", re.ASCII)
-_INDOORS = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "home.arpa", "localdomain")
+_INDOORS = (
+    "localhost",
+    "local",
+    "internal",
+    "intranet",
+    "lan",
+    "home",
+    "corp",
+    "home.arpa",
+    "localdomain",
+)
 _NOT_PUBLIC = tuple(
     IPv4Network(text)
     for text in (
@@ -43,7 +55,9 @@ class ProxyTarget:
 
 
 def parse_target(authority: str, *, port: int | None) -> ProxyTarget | None:
-    """Read `host:port`; `port` is meant where none is said. None: it is not written as a host's name and a port, plainly.
+    """Read `host:port`; `port` is meant where none is said.
+
+    None: it is not written as a host's name and a port, plainly.
 
     Addresses are no names: what may be reached is said by name, so that a list can mean it.
     """
@@ -60,13 +74,17 @@ def parse_target(authority: str, *, port: int | None) -> ProxyTarget | None:
 def objection(network: Network, target: ProxyTarget) -> str | None:
     """Why the box may not reach that host; None: it may, as far as names tell.
 
-    `bridge` is any public host, at the ports of the web. A list's `example.org` is that host alone, `*.example.org` all below it, and
-    `example.org:8443` that port alone.
+    `bridge` is any public host, at the ports of the web. A list's `example.org` is that host alone,
+    `*.example.org` all below it, and `example.org:8443` that port alone.
     """
     if any(target.host == end or target.host.endswith(f".{end}") for end in _INDOORS):
         return f"{target.host} is a name of this machine's own surroundings, which no agent reaches"
     if network == "bridge":
-        return None if target.port in WEB_PORTS else f"port {target.port} is not one of the web's, which are all that it may reach"
+        return (
+            None
+            if target.port in WEB_PORTS
+            else f"port {target.port} is not one of the web's, which are all that it may reach"
+        )
     if network == "none" or not any(_means(one, target) for one in network):
         return f"{target.host}:{target.port} is not on the list of hosts that this agent may reach"
     return None
@@ -80,18 +98,26 @@ def _means(pattern: str, target: ProxyTarget) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether an address, as a resolver gives it, is out on the internet: not here, nor near, nor a way back to either."""
+    """Whether an address, as a resolver gives it, is out on the internet: not here, nor near, nor a
+    way back to either.
+    """
     try:
         found = ip_address(address)
     except ValueError:
         return False
     if isinstance(found, IPv4Address):
-        return found.is_global and not found.is_multicast and not any(found in one for one in _NOT_PUBLIC)
+        return (
+            found.is_global
+            and not found.is_multicast
+            and not any(found in one for one in _NOT_PUBLIC)
+        )
     return _is_public_v6(found)
 
 
 def _is_public_v6(found: IPv6Address) -> bool:
-    """Where addresses are given out to networks, and nowhere that carries an IPv4 address or a zone of this machine."""
+    """Where addresses are given out to networks, and nowhere that carries an IPv4 address or a zone
+    of this machine.
+    """
     return (
         found.scope_id is None
         and found in _IPV6_PUBLIC

@@ -1,4 +1,5 @@
-"""Relay: inside a container without a network, the one port on which programs find the filtering proxy, which is a socket of the daemon's.
+"""Relay: inside a container without a network, the one port on which programs find the filtering
+proxy, which is a socket of the daemon's.
 
 Handed over as a text and run there beside the program, so it imports nothing of ours.
 """
@@ -14,7 +15,9 @@ _MOST = 64
 
 
 def serve(listening: socket.socket, path: str) -> None:
-    """Carry bytes between each connection and the socket at `path`, for ever; at most 64 at a time, more of them wait."""
+    """Carry bytes between each connection and the socket at `path`, for ever; at most 64 at a time,
+    more of them wait.
+    """
     room = threading.BoundedSemaphore(_MOST)
     while True:
         room.acquire()

@@ -25,8 +25,9 @@ RELAY_PORT = 3128
 class SandboxSpec:
     """What a run wants run, in a box whose folders are those of its slot.
 
-    `sockets` is the slot's folder of sockets; `command` and `env` are in the container's own terms (`CLI_IN_BOX`, `HOME_IN_BOX`); `run` and
-    `agent` label the container; `cli` is the file on this machine that stands at `CLI_IN_BOX`.
+    `sockets` is the slot's folder of sockets; `command` and `env` are in the container's own terms
+    (`CLI_IN_BOX`, `HOME_IN_BOX`); `run` and `agent` label the container; `cli` is the file on this
+    machine that stands at `CLI_IN_BOX`.
     """
 
     box: RunSandbox
@@ -49,8 +50,9 @@ class ContainerShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSlot:
-    """The folders of one run, made before it and gone after it: `work` is seen as /vault, `home` as its HOME, `sockets` as /sockets (read
-    only), `outside` as /outside (read only). All belong to the user that the container runs as.
+    """The folders of one run, made before it and gone after it: `work` is seen as /vault, `home` as
+    its HOME, `sockets` as /sockets (read only), `outside` as /outside (read only). All belong to
+    the user that the container runs as.
     """
 
     id: str
@@ -62,7 +64,10 @@ class SandboxSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image, and what of this machine is mounted into it, read only, where it is empty. `id` changes when it is made anew."""
+    """An image, and what of this machine is mounted into it, read only, where it is empty.
+
+    `id` changes when it is made anew.
+    """
 
     name: str
     kind: Literal["built", "host"]

@@ -1,5 +1,7 @@
-"""Sandboxes: the containers of this daemon. Slots are handed out before a run, with a container already starting on them; each serves one
-run, and the next one of the same shape is started ahead.
+"""Sandboxes: the containers of this daemon.
+
+Slots are handed out before a run, with a container already starting on them; each serves one run,
+and the next one of the same shape is started ahead.
 """
 
 from __future__ import annotations
@@ -23,7 +25,13 @@ from parachuted.agents.sandbox.engine_probe import EngineProbe, glimpse
 from parachuted.agents.sandbox.frame import make_frame
 from parachuted.agents.sandbox.program import check_cli, find_cli
 from parachuted.agents.sandbox.sandbox_spec import ContainerShape, Image, SandboxSlot, SandboxSpec
-from parachuted.agents.sandbox.slots import container_user, drop_slot, drop_tree, make_slot, name_slot
+from parachuted.agents.sandbox.slots import (
+    container_user,
+    drop_slot,
+    drop_tree,
+    make_slot,
+    name_slot,
+)
 from parachuted.errors import AgentUnavailableError
 from parachuted.processes.own_thread import in_own_thread
 
@@ -32,13 +40,22 @@ if TYPE_CHECKING:  # it brings docker, which is loaded at its first use
 
 _THREADS = 8
 _UNSWEPT = "unswept"
-_NO_IMAGE = "there is no image for sandboxes yet; `parachute sandbox build` makes it (with --offline: of this machine's own programs)"
-_ROOTLESS = "the engine runs without root, where its users are others than this machine's; agents with a shell need one that runs as root"
+_NO_IMAGE = (
+    "there is no image for sandboxes yet; `parachute sandbox build` makes it (with "
+    "--offline: of this machine's own programs)"
+)
+_ROOTLESS = (
+    "the engine runs without root, where its users are others than this machine's; agents "
+    "with a shell need one that runs as root"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxStatus:
-    """Whether agents with a shell can run here. `problem` says what to install or to run; `engine` is the engine's version."""
+    """Whether agents with a shell can run here.
+
+    `problem` says what to install or to run; `engine` is the engine's version.
+    """
 
     available: bool
     problem: str | None
@@ -58,15 +75,25 @@ class _Seat:
 
 
 class Sandboxes:
-    """The containers of one vault. `label` is the vault's id, by which those of an earlier life are known; `folder` holds the
-    slots and nothing else; `most` is how many runs may have one at a time, `warm_s` how long one that
-    was started ahead waits for a run, in seconds. Everything that cannot be raises AgentUnavailableError.
+    """The containers of one vault.
+
+    `label` is the vault's id, by which those of an earlier life are known; `folder` holds the slots
+    and nothing else; `most` is how many runs may have one at a time, `warm_s` how long one that was
+    started ahead waits for a run, in seconds. Everything that cannot be raises
+    AgentUnavailableError.
     """
 
     def __init__(
-        self, *, folder: Path, env: Mapping[str, str], label: str, most: int = 8, cli: Path | None = None, is_pooled: bool = True,
+        self,
+        *,
+        folder: Path,
+        env: Mapping[str, str],
+        label: str,
+        most: int = 8,
+        cli: Path | None = None,
+        is_pooled: bool = True,
         warm_s: float = 900.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._folder, self._env, self._label, self._most = folder, env, label, most
         self._cli = cli or find_cli()
         self._is_pooled = is_pooled
@@ -94,20 +121,40 @@ class Sandboxes:
             return SandboxStatus(available=False, problem=error.message, engine=None, image=None)
         kind = None if image is None else image.kind
         problem = _objection(engine) or (_NO_IMAGE if image is None else None)
-        return SandboxStatus(available=problem is None, problem=problem, engine=engine.version, image=kind)
+        return SandboxStatus(
+            available=problem is None, problem=problem, engine=engine.version, image=kind
+        )
 
     async def glimpse(self) -> EngineProbe:
-        """Whether an engine answers and has our image: cheap, for a page that is looked at every few seconds."""
+        """Whether an engine answers and has our image: cheap, for a page that is looked at every
+        few seconds.
+        """
         return await glimpse(self._env)
 
     @asynccontextmanager
-    async def prepare(self, config: SandboxConfig | None = None, *, is_writable: bool = True) -> AsyncIterator[SandboxSlot]:
-        """Folders for a run, gone when it is left. A container starts on them while they are filled, or has already done so."""
+    async def prepare(
+        self, config: SandboxConfig | None = None, *, is_writable: bool = True
+    ) -> AsyncIterator[SandboxSlot]:
+        """Folders for a run, gone when it is left.
+
+        A container starts on them while they are filled, or has already done so.
+        """
         engine, image = await self._ready()
         if len(self._seats) >= self._most:
-            raise AgentUnavailableError(f"{self._most} agents are at work in sandboxes already; try again when one of them has ended")
-        shape = None if self._cli is None else ContainerShape(config=config or SandboxConfig(), is_writable=is_writable, cli=self._cli)
-        seat = self._take_warm(shape, image) or _Seat(slot=name_slot(self._folder), shape=shape, image=image, engine=engine)
+            raise AgentUnavailableError(
+                f"{self._most} agents are at work in sandboxes already; try again when one of "
+                "them has ended"
+            )
+        shape = (
+            None
+            if self._cli is None
+            else ContainerShape(
+                config=config or SandboxConfig(), is_writable=is_writable, cli=self._cli
+            )
+        )
+        seat = self._take_warm(shape, image) or _Seat(
+            slot=name_slot(self._folder), shape=shape, image=image, engine=engine
+        )
         self._seats[seat.slot.work] = seat
         try:
             if seat.start is None:
@@ -120,16 +167,27 @@ class Sandboxes:
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Container]:
-        """Run the command in the container of the slot that the box's folders belong to; when it is left, nothing of it is."""
+        """Run the command in the container of the slot that the box's folders belong to; when it is
+        left, nothing of it is.
+        """
         seat = self._seats.get(spec.box.work)
         if seat is None or (spec.box.home, spec.sockets) != (seat.slot.home, seat.slot.sockets):
-            raise AgentUnavailableError("a box has the folders of one slot, and no others are ever mounted; ask `prepare` for one")
-        shape = ContainerShape(config=spec.box.config, is_writable=spec.box.is_writable, cli=await asyncio.to_thread(check_cli, spec.cli))
+            raise AgentUnavailableError(
+                "a box has the folders of one slot, and no others are ever mounted; ask `prepare` "
+                "for one"
+            )
+        shape = ContainerShape(
+            config=spec.box.config,
+            is_writable=spec.box.is_writable,
+            cli=await asyncio.to_thread(check_cli, spec.cli),
+        )
         launched = await self._launched(seat, shape)
         engine = seat.engine
         container = Container(
-            launched.id, exit_code=partial(engine.exit_code, launched.id), remove=partial(engine.remove, launched.id)
-        )  # fmt: skip
+            launched.id,
+            exit_code=partial(engine.exit_code, launched.id),
+            remove=partial(engine.remove, launched.id),
+        )
         watch = DiskWatch(seat.slot, container.end_soon)
         try:
             await container.begin(launched.stream, make_frame(spec))
@@ -140,23 +198,33 @@ class Sandboxes:
             await container.kill()
             self._keep_warm(shape, engine)
 
-    async def build(self, *, offline: bool, dockerfile: str | None = None) -> AsyncGenerator[str, None]:
+    async def build(
+        self, *, offline: bool, dockerfile: str | None = None
+    ) -> AsyncGenerator[str, None]:
         """Make the image, and tell line by line how that goes."""
         engine = await self._connected()
         lines = engine.build_offline() if offline else engine.build(dockerfile or dockerfile_text())
-        while (line := await in_own_thread(lambda: next(lines, None))) is not None:  # which may take minutes, and delays no end of ours
+        while (
+            line := await in_own_thread(lambda: next(lines, None))
+        ) is not None:  # which may take minutes, and delays no end of ours
             yield line
         self._drop_warm()
 
     def has_left_something(self) -> bool:
-        """Whether an earlier life has left folders, and so perhaps containers. It reads the disk, and asks no engine."""
+        """Whether an earlier life has left folders, and so perhaps containers.
+
+        It reads the disk, and asks no engine.
+        """
         return bool(self._folders())
 
     async def sweep(self) -> int:
-        """Remove what an earlier life left: containers, and the folders of their slots. How many containers.
+        """Remove what an earlier life left: containers, and the folders of their slots.
 
-        Runs may begin meanwhile: what is theirs is asked after what there is. Without an engine none is removed, and a mark is left for the
-        next time. Raises OSError when a folder cannot be removed.
+        How many containers.
+
+        Runs may begin meanwhile: what is theirs is asked after what there is. Without an engine
+        none is removed, and a mark is left for the next time. Raises OSError when a folder cannot
+        be removed.
         """
         found, was_asked = 0, False
         with suppress(AgentUnavailableError):
@@ -168,7 +236,11 @@ class Sandboxes:
             was_asked = True
         left = await asyncio.to_thread(self._folders)
         ours = self._slots()
-        await asyncio.to_thread(self._drop_folders, [folder for folder in left if folder.name not in ours], is_last=was_asked)
+        await asyncio.to_thread(
+            self._drop_folders,
+            [folder for folder in left if folder.name not in ours],
+            is_last=was_asked,
+        )
         return found
 
     async def close(self) -> None:
@@ -207,11 +279,18 @@ class Sandboxes:
         if seat.shape is None:
             return
         seat.start = self._threads.submit(
-            _launch, seat, seat.shape, user=self.user, daemon=self._label, makes_folders=makes_folders
-        )  # fmt: skip
+            _launch,
+            seat,
+            seat.shape,
+            user=self.user,
+            daemon=self._label,
+            makes_folders=makes_folders,
+        )
 
     async def _launched(self, seat: _Seat, shape: ContainerShape) -> LaunchedContainer:
-        """The container that started on the seat ahead, if it is as it is wanted and alive; else a new one."""
+        """The container that started on the seat ahead, if it is as it is wanted and alive; else a
+        new one.
+        """
         if seat.start is not None:
             with suppress(AgentUnavailableError):
                 launched = await _started(seat)
@@ -237,12 +316,18 @@ class Sandboxes:
 
     def _keep_warm(self, shape: ContainerShape, engine: Engine) -> None:
         """Start one ahead, of the shape that was wanted last: what runs once mostly runs again."""
-        if self._is_closed or not self._is_pooled or (self._warm is not None and self._warm.shape == shape):
+        if (
+            self._is_closed
+            or not self._is_pooled
+            or (self._warm is not None and self._warm.shape == shape)
+        ):
             return
         image = next((seat.image for seat in self._seats.values() if seat.shape == shape), None)
         self._drop_warm()
         if image is not None:
-            self._warm = _Seat(slot=name_slot(self._folder), shape=shape, image=image, engine=engine)
+            self._warm = _Seat(
+                slot=name_slot(self._folder), shape=shape, image=image, engine=engine
+            )
             self._begin(self._warm, makes_folders=True)
             self._tiring = asyncio.get_running_loop().call_later(self._warm_s, self._drop_warm)
 
@@ -258,7 +343,9 @@ class Sandboxes:
         await in_own_thread(partial(_end_here, seat))
 
     def _slots(self) -> set[str]:
-        return {seat.slot.id for seat in (*self._seats.values(), *([self._warm] if self._warm else []))}
+        return {
+            seat.slot.id for seat in (*self._seats.values(), *([self._warm] if self._warm else []))
+        }
 
     def _folders(self) -> list[Path]:
         return list(self._folder.iterdir()) if self._folder.is_dir() else []
@@ -275,14 +362,19 @@ def dockerfile_text() -> str:
     return (files("parachuted.agents.sandbox") / "Dockerfile").read_text("utf-8")
 
 
-def _launch(seat: _Seat, shape: ContainerShape, *, user: tuple[int, int], daemon: str, makes_folders: bool) -> LaunchedContainer:
+def _launch(
+    seat: _Seat, shape: ContainerShape, *, user: tuple[int, int], daemon: str, makes_folders: bool
+) -> LaunchedContainer:
     if makes_folders:
         make_slot(seat.slot)
     return seat.engine.launch(shape, seat.slot, seat.image, user=user, daemon=daemon)
 
 
 async def _started(seat: _Seat) -> LaunchedContainer:
-    """What started on the seat, which is from now on the caller's to end. Whoever is cancelled meanwhile leaves it to the seat."""
+    """What started on the seat, which is from now on the caller's to end.
+
+    Whoever is cancelled meanwhile leaves it to the seat.
+    """
     if seat.start is None:
         raise AgentUnavailableError("no container was started")
     launched = await asyncio.shield(asyncio.wrap_future(seat.start))
@@ -305,11 +397,17 @@ def _end_here(seat: _Seat) -> None:
 def _objection(engine: Engine) -> str | None:
     if engine.is_rootless:
         return _ROOTLESS
-    return f"the engine has no {', '.join(engine.lacks)}, without which no agent runs a shell" if engine.lacks else None
+    return (
+        f"the engine has no {', '.join(engine.lacks)}, without which no agent runs a shell"
+        if engine.lacks
+        else None
+    )
 
 
 def _is_alive(stream: socket.socket) -> bool:
-    """Whether the first process still waits: an engine that was restarted meanwhile has ended it."""
+    """Whether the first process still waits: an engine that was restarted meanwhile has ended
+    it.
+    """
     with suppress(BlockingIOError):
         return bool(stream.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
     return True

@@ -1,5 +1,7 @@
-"""Slots: the folders of one run on this machine. What an agent left in them is hostile: it is measured and removed by descriptors, and no
-link is followed. All of it blocks.
+"""Slots: the folders of one run on this machine.
+
+What an agent left in them is hostile: it is measured and removed by descriptors, and no link is
+followed. All of it blocks.
 """
 
 from __future__ import annotations
@@ -27,14 +29,23 @@ def container_user() -> tuple[int, int]:
 
 
 def name_slot(folder: Path) -> SandboxSlot:
-    """The folders that a new slot is going to have. Short names: the path of a socket may have 107 bytes."""
+    """The folders that a new slot is going to have.
+
+    Short names: the path of a socket may have 107 bytes.
+    """
     name = uuid4().hex[:12]
     at = folder / name
-    return SandboxSlot(id=name, work=at / "work", home=at / "home", sockets=at / "s", outside=at / "outside")
+    return SandboxSlot(
+        id=name, work=at / "work", home=at / "home", sockets=at / "s", outside=at / "outside"
+    )
 
 
 def make_slot(slot: SandboxSlot) -> None:
-    """Make them. Only this user can come near them; in the container each is the user's there, but for the sockets, which are ours."""
+    """Make them.
+
+    Only this user can come near them; in the container each is the user's there, but for the
+    sockets, which are ours.
+    """
     slot.work.parent.mkdir(mode=0o700, parents=True)
     for folder in (slot.work, slot.home, slot.sockets, slot.outside):
         folder.mkdir(mode=0o700)
@@ -52,9 +63,12 @@ def drop_slot(slot: SandboxSlot) -> None:
 
 
 def drop_tree(folder: Path) -> None:
-    """Remove a folder that an agent could write, however deep, locked or odd its content. None there is as good.
+    """Remove a folder that an agent could write, however deep, locked or odd its content.
 
-    What is in a folder is moved up first, so that neither depth nor the length of a path matters. Nothing else may write there any more.
+    None there is as good.
+
+    What is in a folder is moved up first, so that neither depth nor the length of a path matters.
+    Nothing else may write there any more.
     """
     with suppress(FileNotFoundError):
         _unlock(folder, None)
@@ -92,12 +106,19 @@ def _is_folder(name: str, at: int) -> bool:
 
 
 def _unlock(name: str | Path, at: int | None) -> None:
-    """An agent may have taken its own folder's rights away; it is a folder, and nobody is there to put a link in its place."""
+    """An agent may have taken its own folder's rights away; it is a folder, and nobody is there to
+    put a link in its place.
+    """
     os.chmod(name, 0o700, dir_fd=at)
 
 
-def too_much(slot: SandboxSlot, *, most_bytes: int = MOST_BYTES, most_files: int = MOST_FILES) -> str | None:
-    """Why the run has to end for what it put on the disk; None: it is within its limits. The agent may be writing meanwhile."""
+def too_much(
+    slot: SandboxSlot, *, most_bytes: int = MOST_BYTES, most_files: int = MOST_FILES
+) -> str | None:
+    """Why the run has to end for what it put on the disk; None: it is within its limits.
+
+    The agent may be writing meanwhile.
+    """
     size = files = 0
     for top in (slot.work, slot.home):
         open_folders: list[tuple[int, list[str]]] = []

@@ -1,4 +1,7 @@
-"""Door: who asks. This machine itself may be trusted; anyone else shows a key, and a key that is shown must be right."""
+"""Door: who asks.
+
+This machine itself may be trusted; anyone else shows a key, and a key that is shown must be right.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,17 @@ Mode: TypeAlias = Literal["remote", "always", "disabled"]
 _LOOPBACK = Identity(kind="loopback", id="loopback", name="this machine", scopes=EVERYTHING)
 _COMMAND = Identity(kind="loopback", id="cli", name="cli", scopes=EVERYTHING)
 _ANYONE = Identity(kind="loopback", id="anyone", name="anyone", scopes=EVERYTHING)
-_PASSED_ON = frozenset({b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"true-client-ip", b"cf-connecting-ip"})
+_PASSED_ON = frozenset(
+    {
+        b"forwarded",
+        b"via",
+        b"x-real-ip",
+        b"x-client-ip",
+        b"x-cluster-client-ip",
+        b"true-client-ip",
+        b"cf-connecting-ip",
+    }
+)
 _SPACE = " \t"  # what HTTP takes for it, and no more
 _MOST_PEERS = 2_000
 _VALID = "Valid API key required"
@@ -29,9 +42,14 @@ _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
 class KeyAuthenticator:
-    """Knows everyone by their keys. `mode` remote: this machine needs none; always: it does too; disabled: nobody is asked for one."""
+    """Knows everyone by their keys.
 
-    def __init__(self, ring: KeyRing, mode: Mode, token: str, clock: Callable[[], datetime]) -> None:
+    `mode` remote: this machine needs none; always: it does too; disabled: nobody is asked for one.
+    """
+
+    def __init__(
+        self, ring: KeyRing, mode: Mode, token: str, clock: Callable[[], datetime]
+    ) -> None:
         """`token` is what the command on this machine shows, new in each life of the daemon."""
         self.ring, self.mode = ring, mode
         self._token, self._clock = token.encode(), clock
@@ -41,7 +59,8 @@ class KeyAuthenticator:
     def identify(self, request: web.Request) -> Identity:
         """The identity; NOBODY where no key is given.
 
-        Raises HTTPUnauthorized for a wrong or expired key, HTTPTooManyRequests after many, HTTPBadRequest for two keys at once.
+        Raises HTTPUnauthorized for a wrong or expired key, HTTPTooManyRequests after many,
+        HTTPBadRequest for two keys at once.
         """
         found = self.recognize(request)
         if isinstance(found, str):
@@ -58,20 +77,29 @@ class KeyAuthenticator:
         key = self.ring.find(given)
         if key is None:
             return _VALID
-        return "this key has expired; `parachute keys create` makes another" if key.is_over(self._clock()) else self.ring.use(key)
+        return (
+            "this key has expired; `parachute keys create` makes another"
+            if key.is_over(self._clock())
+            else self.ring.use(key)
+        )
 
     def holds(self, identity: Identity) -> bool:
         """Whether who was let in as that would be now."""
         if identity.kind == "key":
             return self.ring.holds(identity)
-        return identity in {_COMMAND, self._keyless(is_local=True)} or (identity is _ANYONE and self.mode == "disabled")
+        return identity in {_COMMAND, self._keyless(is_local=True)} or (
+            identity is _ANYONE and self.mode == "disabled"
+        )
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call it at every `look`, when what `holds` says may be otherwise."""
         self._listeners.append(listener)
 
     def look(self) -> None:
-        """See what has become of the keys. Called when their file may have changed or one expires: a stream ends with its key."""
+        """See what has become of the keys.
+
+        Called when their file may have changed or one expires: a stream ends with its key.
+        """
         self.ring.look()
         for listener in self._listeners:
             listener()
@@ -84,12 +112,18 @@ class KeyAuthenticator:
     def _refusal(self, request: web.Request, why: str) -> web.HTTPException:
         wait = self._failures.count(_peer(request), time.monotonic())
         if wait > 0:
-            return web.HTTPTooManyRequests(text="too many wrong keys came from there", headers={"Retry-After": str(math.ceil(wait))})
+            return web.HTTPTooManyRequests(
+                text="too many wrong keys came from there",
+                headers={"Retry-After": str(math.ceil(wait))},
+            )
         return web.HTTPUnauthorized(text=why, headers=_CHALLENGE)
 
 
 class FailedAttempts:
-    """Wrong keys by peer: `most` at once, then one each `every_s`. A right key is let in all the same: guessing is hopeless anyway."""
+    """Wrong keys by peer: `most` at once, then one each `every_s`.
+
+    A right key is let in all the same: guessing is hopeless anyway.
+    """
 
     def __init__(self, most: int = 10, every_s: float = 6.0) -> None:
         self._most, self._every_s = most, every_s
@@ -110,7 +144,9 @@ class FailedAttempts:
 
 
 def is_from_here(request: web.BaseRequest) -> bool:
-    """Whether a program on this machine asks for itself: what a proxy passes on comes from elsewhere, whatever address it has."""
+    """Whether a program on this machine asks for itself: what a proxy passes on comes from
+    elsewhere, whatever address it has.
+    """
     for name, _value in request.raw_headers:
         if _is_passed_on(name):
             return False
@@ -123,7 +159,9 @@ def _is_loopback(peer: str) -> bool:
         address = ip_address(peer)
     except ValueError:
         return False
-    return address.is_loopback and not (isinstance(address, IPv6Address) and address.ipv4_mapped is not None)
+    return address.is_loopback and not (
+        isinstance(address, IPv6Address) and address.ipv4_mapped is not None
+    )
 
 
 @lru_cache(maxsize=256)
@@ -136,7 +174,11 @@ def _given(request: web.BaseRequest) -> str | None:
     """The one key that is shown, in whichever header. An empty header shows none."""
     if "Authorization" not in request.headers and "X-API-Key" not in request.headers:
         return None
-    found = {value.strip(_SPACE) for value in request.headers.getall("X-API-Key", ()) if value.strip(_SPACE)}
+    found = {
+        value.strip(_SPACE)
+        for value in request.headers.getall("X-API-Key", ())
+        if value.strip(_SPACE)
+    }
     for value in request.headers.getall("Authorization", ()):
         scheme, _, key = value.strip(_SPACE).partition(" ")
         if scheme.lower() == "bearer" and key.strip(_SPACE):
@@ -149,9 +191,15 @@ def _given(request: web.BaseRequest) -> str | None:
 
 
 def _peer(request: web.BaseRequest) -> str:
-    """Whom failures are counted for: an address, or the network that one household has of the longer kind."""
+    """Whom failures are counted for: an address, or the network that one household has of the
+    longer kind.
+    """
     try:
         address = ip_address(request.remote or "")
     except ValueError:
         return ""
-    return str(IPv6Network((int(address), 64), strict=False)) if isinstance(address, IPv6Address) else str(address)
+    return (
+        str(IPv6Network((int(address), 64), strict=False))
+        if isinstance(address, IPv6Address)
+        else str(address)
+    )

@@ -1,4 +1,6 @@
-"""Docs: the API's description, for programs as an OpenAPI document and for people as a page that shows it."""
+"""Docs: the API's description, for programs as an OpenAPI document and for people as a page that
+shows it.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,12 @@ _PAGE = Path(__file__).with_name("docs.html")
 class DocsRoutes:
     """The routes that describe all others, and themselves."""
 
-    def __init__(self, described: Sequence[Route], modules: Callable[[], list[ModuleDeclaration]]) -> None:
-        """`described` may still grow until the first request; `modules` are those that run just now."""
+    def __init__(
+        self, described: Sequence[Route], modules: Callable[[], list[ModuleDeclaration]]
+    ) -> None:
+        """`described` may still grow until the first request; `modules` are those that run just
+        now.
+        """
         self._described, self._modules = described, modules
         self._page = _PAGE.read_text("utf-8")
         self._making = asyncio.Lock()
@@ -36,17 +42,32 @@ class DocsRoutes:
         """Both."""
         return [
             Route(
-                method="GET", path="/api/openapi.json", module="system", capability="read", reach="nothing", handle=self.document,
-                summary="This description.", answers={200: dict[str, object], 304: None}, headers={"If-None-Match": KNOWN},
+                method="GET",
+                path="/api/openapi.json",
+                module="system",
+                capability="read",
+                reach="nothing",
+                handle=self.document,
+                summary="This description.",
+                answers={200: dict[str, object], 304: None},
+                headers={"If-None-Match": KNOWN},
             ),
             Route(
-                method="GET", path="/api/docs", module="system", capability=None, reach="nothing", handle=self.page,
-                summary="A page to read it.", answers={200: MediaBody(type="text/html", says="The page.")},
+                method="GET",
+                path="/api/docs",
+                module="system",
+                capability=None,
+                reach="nothing",
+                handle=self.page,
+                summary="A page to read it.",
+                answers={200: MediaBody(type="text/html", says="The page.")},
             ),
-        ]  # fmt: skip
+        ]
 
     async def document(self, call: ApiCall) -> web.Response:
-        """`GET /api/openapi.json`; made beside the event loop, at the first request and when other modules run than before."""
+        """`GET /api/openapi.json`; made beside the event loop, at the first request and when other
+        modules run than before.
+        """
         async with self._making:
             modules = self._modules()
             if self._document is None or modules != self._of:
@@ -54,11 +75,19 @@ class DocsRoutes:
             body, tag = self._document
         if call.request.headers.get("If-None-Match") == tag:
             return web.Response(status=304, headers={"ETag": tag})
-        return web.Response(body=body, headers={"ETag": tag}, content_type="application/json", charset="utf-8")
+        return web.Response(
+            body=body, headers={"ETag": tag}, content_type="application/json", charset="utf-8"
+        )
 
     async def page(self, _call: ApiCall) -> web.Response:
-        """`GET /api/docs`: nothing in it but what shows the document, which it asks for as its reader."""
-        return web.Response(text=self._page, content_type="text/html", headers={"Content-Security-Policy": _policy(self._page)})
+        """`GET /api/docs`: nothing in it but what shows the document, which it asks for as its
+        reader.
+        """
+        return web.Response(
+            text=self._page,
+            content_type="text/html",
+            headers={"Content-Security-Policy": _policy(self._page)},
+        )
 
     def _make(self, modules: Sequence[ModuleDeclaration]) -> tuple[bytes, str]:
         document = describe(self._described)
@@ -68,11 +97,15 @@ class DocsRoutes:
 
 
 def _policy(page: str) -> str:
-    """What a browser may run and load for that page: its own script and style, known by their digests, and calls to the daemon."""
+    """What a browser may run and load for that page: its own script and style, known by their
+    digests, and calls to the daemon.
+    """
     script, style = (_digest(page, name) for name in ("script", "style"))
     return (
-        f"default-src 'none'; script-src {script}; style-src {style}; connect-src 'self'; img-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+        f"default-src 'none'; script-src {script}; style-src {style}; connect-src 'self'; img-src "
+        "data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for "
+        "'script'; trusted-types 'none'"
     )
 
 

@@ -1,10 +1,19 @@
-"""Fields: what callers may send, as types that check themselves and describe themselves in the OpenAPI document."""
+"""Fields: what callers may send, as types that check themselves and describe themselves in the
+OpenAPI document.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
 
 from parachuted.vault import VaultPath
@@ -19,11 +28,17 @@ def _path(value: object) -> VaultPath:
 
 
 def _folder(value: object) -> VaultPath:
-    return VaultPath("") if isinstance(value, str) and value in {"", "."} else _path(value.rstrip("/") if isinstance(value, str) else value)
+    return (
+        VaultPath("")
+        if isinstance(value, str) and value in {"", "."}
+        else _path(value.rstrip("/") if isinstance(value, str) else value)
+    )
 
 
 def _digits(value: object) -> object:
-    if isinstance(value, str) and not (value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS):
+    if isinstance(value, str) and not (
+        value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS
+    ):
         raise ValueError("should be a whole number")
     return value
 
@@ -32,20 +47,36 @@ Whole = Annotated[int, BeforeValidator(_digits)]
 Path = Annotated[
     VaultPath,
     PlainValidator(_path),
-    WithJsonSchema({"type": "string", "description": "a file of the vault, relative to it", "examples": ["Projects/garden/AGENTS.md"]}),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "description": "a file of the vault, relative to it",
+            "examples": ["Projects/garden/AGENTS.md"],
+        }
+    ),
 ]
 FolderParameter = Annotated[
-    VaultPath, PlainValidator(_folder), WithJsonSchema({"type": "string", "description": "a folder of the vault; empty: the vault"})
+    VaultPath,
+    PlainValidator(_folder),
+    WithJsonSchema({"type": "string", "description": "a folder of the vault; empty: the vault"}),
 ]
 
 
 class RequestModel(BaseModel):
-    """A body or a query. Names may come in either case; names that nobody knows are refused, lest a misspelled one be taken for absent."""
+    """A body or a query.
+
+    Names may come in either case; names that nobody knows are refused, lest a misspelled one be
+    taken for absent.
+    """
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, validate_by_name=True, validate_by_alias=True,
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
         defer_build=True,  # most calls are not made between two starts of the daemon
-    )  # fmt: skip
+    )
 
 
 class AppRequestModel(RequestModel):

@@ -1,7 +1,8 @@
-"""Guard: refuses requests that come from a web page elsewhere or under another host's name, and tells listed pages what they may read.
+"""Guard: refuses requests that come from a web page elsewhere or under another host's name, and
+tells listed pages what they may read.
 
-The raw Host header and the authority of an absolute target are both checked: aiohttp shows only one of them, and which one depends on
-the other.
+The raw Host header and the authority of an absolute target are both checked: aiohttp shows only one
+of them, and which one depends on the other.
 """
 
 from __future__ import annotations
@@ -14,13 +15,21 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from aiohttp import web
 
 _OWN_SITES = frozenset({"same-origin", "none"})
-_AUTHORITY = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:]+)\]|(?P<name>[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?))(?::(?P<port>0|[1-9][0-9]{0,4}))?")
+_AUTHORITY = re.compile(
+    r"(?:\[(?P<six>[0-9A-Fa-f:]+)\]|(?P<name>[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?))(?::(?P<port>0|[1-9][0-9]{0,4}))?"
+)
 _LAST_PORT = 65_535
 _SUSPICIOUS = ("%5c", "%2e", "%00", "\\", "/../", "/./")
-_ALWAYS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "Server": "parachuted"}
+_ALWAYS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Server": "parachuted",
+}
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
-    "Access-Control-Allow-Headers": "Authorization, X-API-Key, Content-Type, If-Match, If-None-Match, Last-Event-ID, Range",
+    "Access-Control-Allow-Headers": "Authorization, X-API-Key, Content-Type, If-Match, "
+    "If-None-Match, Last-Event-ID, Range",
     "Access-Control-Allow-Private-Network": "true",
     "Access-Control-Max-Age": "600",
 }
@@ -33,7 +42,10 @@ class HostGuard:
     """The names that the daemon answers to, and the web pages that may ask it."""
 
     def __init__(self, *, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
-        """`hosts`: names or addresses besides this machine's own. `origins`: such as `https://notes.example`, as browsers spell them."""
+        """`hosts`: names or addresses besides this machine's own.
+
+        `origins`: such as `https://notes.example`, as browsers spell them.
+        """
         self._hosts = frozenset(host.lower().removesuffix(".") for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
 
@@ -41,11 +53,17 @@ class HostGuard:
         """Why a request is refused before it is routed, or None."""
         target, hosts = request.raw_path, request.headers.getall("Host", [])
         if len(hosts) != 1 or not self._is_own(hosts[0], request):
-            return "the Host header names no address of this machine's own; api.hosts in config.yaml can list more"
+            return (
+                "the Host header names no address of this machine's own; api.hosts in "
+                "config.yaml can list more"
+            )
         if not target.startswith("/") and not self._is_own(_authority(target), request):
             return "the request's target names another host"
         if _is_odd(target):
-            return "the path is spelled in a way that is not served: it may hold no `..`, no backslash, and no dot that is percent-encoded"
+            return (
+                "the path is spelled in a way that is not served: it may hold no `..`, no "
+                "backslash, and no dot that is percent-encoded"
+            )
         return self._refusal_of_page(request, hosts[0])
 
     def lists(self, origin: str) -> bool:
@@ -53,13 +71,21 @@ class HostGuard:
         return origin.lower() in self._origins
 
     def preflight(self, request: web.BaseRequest) -> web.Response | None:
-        """The answer to a browser that asks what a page may do; None when it is no such question, or of a page that is not listed."""
+        """The answer to a browser that asks what a page may do; None when it is no such question,
+        or of a page that is not listed.
+        """
         if request.method != "OPTIONS" or "Access-Control-Request-Method" not in request.headers:
             return None
-        return web.Response(status=204, headers=_PREFLIGHT) if self.lists(request.headers.get("Origin", "")) else None
+        return (
+            web.Response(status=204, headers=_PREFLIGHT)
+            if self.lists(request.headers.get("Origin", ""))
+            else None
+        )
 
     async def seal(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Before an answer goes out, errors and streams too: who may read it, and that nobody guesses what it is or keeps it."""
+        """Before an answer goes out, errors and streams too: who may read it, and that nobody
+        guesses what it is or keeps it.
+        """
         headers = response.headers
         for name, value in _ALWAYS.items():
             headers.setdefault(name, value)
@@ -71,14 +97,21 @@ class HostGuard:
                 headers["Access-Control-Expose-Headers"] = _READABLE
 
     def seals(self, names: tuple[str, ...]) -> str:
-        """The lines that `seal` adds to an answer with headers of these names when the request names no origin."""
+        """The lines that `seal` adds to an answer with headers of these names when the request
+        names no origin.
+        """
         return _seals(names, has_origins=bool(self._origins))
 
     def _refusal_of_page(self, request: web.BaseRequest, host: str) -> str | None:
         headers = request.headers
         origins = headers.getall("Origin", ())
-        if origins and not all(self.lists(origin) or _is_page_of(origin, host) for origin in origins):
-            return "requests from web pages of other origins are refused; api.cors_origins in config.yaml can list some"
+        if origins and not all(
+            self.lists(origin) or _is_page_of(origin, host) for origin in origins
+        ):
+            return (
+                "requests from web pages of other origins are refused; api.cors_origins in "
+                "config.yaml can list some"
+            )
         if not origins and not _OWN_SITES.issuperset(headers.getall("Sec-Fetch-Site", ())):
             return "requests that a page of another site makes are refused"
         if "websocket" in headers.get("Upgrade", "").lower():
@@ -94,8 +127,15 @@ class HostGuard:
 
 @lru_cache(maxsize=64)
 def _seals(names: tuple[str, ...], *, has_origins: bool) -> str:
-    added = [(name, value) for name, value in _ALWAYS.items() if name not in names and name != "Server"]  # aiohttp's own stands
-    return "".join([f"{name}: {value}\r\n" for name, value in (*added, *([("Vary", "Origin")] if has_origins else []))])
+    added = [
+        (name, value) for name, value in _ALWAYS.items() if name not in names and name != "Server"
+    ]  # aiohttp's own stands
+    return "".join(
+        [
+            f"{name}: {value}\r\n"
+            for name, value in (*added, *([("Vary", "Origin")] if has_origins else []))
+        ]
+    )
 
 
 @lru_cache(maxsize=64)
@@ -109,7 +149,9 @@ def is_loopback(authority: str) -> bool:
 
 
 def _name(authority: str) -> str | None:
-    """The name in `name:port`, in lower case; None when it is not spelled in the one way that browsers do."""
+    """The name in `name:port`, in lower case; None when it is not spelled in the one way that
+    browsers do.
+    """
     found = _AUTHORITY.fullmatch(authority)
     if found is None or int(found["port"] or 0) > _LAST_PORT:
         return None
@@ -129,7 +171,9 @@ def _address(name: str) -> IPv4Address | IPv6Address | None:
 
 
 def _is_address_of(name: str, request: web.BaseRequest) -> bool:
-    """Whether it is the very address that this connection came in at: a page elsewhere has a name or address of its own."""
+    """Whether it is the very address that this connection came in at: a page elsewhere has a name
+    or address of its own.
+    """
     address = _address(name)
     if address is None or request.transport is None:
         return False
@@ -152,10 +196,17 @@ def _authority(url: str) -> str:
 
 
 def _is_odd(target: str) -> bool:
-    """Whether the path, as it is spelled, could be taken for another. Most hold nothing that needs a closer look."""
+    """Whether the path, as it is spelled, could be taken for another.
+
+    Most hold nothing that needs a closer look.
+    """
     path = target.partition("?")[0]
     if "%" not in path and "\\" not in path and "/." not in path:
         return False
-    path = f"{path if path.startswith('/') else path.partition('://')[2]}/".lower()  # its end makes a last `..` look like any other
-    path = path.replace("%2f", "/")  # in the value of a parameter it is a slash, as generated clients send it
+    path = (
+        f"{path if path.startswith('/') else path.partition('://')[2]}/".lower()
+    )  # its end makes a last `..` look like any other
+    path = path.replace(
+        "%2f", "/"
+    )  # in the value of a parameter it is a slash, as generated clients send it
     return any(mark in path for mark in _SUSPICIOUS)

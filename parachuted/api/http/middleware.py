@@ -1,4 +1,6 @@
-"""Front: what every request passes, once and in this order: the guard, who asks, may they here, the route, the error, the audit."""
+"""Front: what every request passes, once and in this order: the guard, who asks, may they here, the
+route, the error, the audit.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,16 @@ from parachuted.vault import VaultRoot
 
 log = logging.getLogger(__name__)
 
-_SAYS_MORE = ("If-None-Match", "Origin", "Expect", "Upgrade", "Content-Length", "Transfer-Encoding", "Content-Encoding", "Content-Type")
+_SAYS_MORE = (
+    "If-None-Match",
+    "Origin",
+    "Expect",
+    "Upgrade",
+    "Content-Length",
+    "Transfer-Encoding",
+    "Content-Encoding",
+    "Content-Type",
+)
 _MOST_KNOWN = 1_000  # targets of requests, each of at most some kilobytes
 _NOTHING = AccessGrant(alternatives=())
 
@@ -38,7 +49,10 @@ class Authenticator(Protocol):
     """Knows who asks."""
 
     def identify(self, request: web.Request) -> Identity:
-        """The identity, NOBODY where no key is given. Raises HTTPUnauthorized for a wrong key, HTTPTooManyRequests after many."""
+        """The identity, NOBODY where no key is given.
+
+        Raises HTTPUnauthorized for a wrong key, HTTPTooManyRequests after many.
+        """
 
     def recognize(self, request: web.Request) -> Identity | str:
         """The same, or why the key is refused, which is not counted."""
@@ -47,8 +61,21 @@ class Authenticator(Protocol):
 class ApiMiddleware:
     """The one middleware."""
 
-    def __init__(self, guard: HostGuard, door: Authenticator, root: VaultRoot, audit: AuditRecorder, clock: Callable[[], datetime]) -> None:
-        self._guard, self._door, self._root, self._audit, self._clock = guard, door, root, audit, clock
+    def __init__(
+        self,
+        guard: HostGuard,
+        door: Authenticator,
+        root: VaultRoot,
+        audit: AuditRecorder,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._guard, self._door, self._root, self._audit, self._clock = (
+            guard,
+            door,
+            root,
+            audit,
+            clock,
+        )
         self._whole = AccessFilter(root, EVERYWHERE)
         self._known: dict[str, Reached] = {}
         self._life, self._numbers = secrets.token_hex(4), itertools.count(1)
@@ -77,7 +104,12 @@ class ApiMiddleware:
             CALLER.set(caller)
             response = await (call.route.handle(call) if call is not None else handler(request))
             status = response.status
-            if route is not None and route.at_hand is not None and request.method == "GET" and status == HTTPStatus.OK:
+            if (
+                route is not None
+                and route.at_hand is not None
+                and request.method == "GET"
+                and status == HTTPStatus.OK
+            ):
                 self._remember(request.raw_path, (route, dict(request.match_info)))
         except asyncio.CancelledError as raised:
             error = raised
@@ -89,7 +121,18 @@ class ApiMiddleware:
         finally:
             CALLER.reset(token)
             took_ms = (time.perf_counter() - began) * 1000
-            self._audit.record(event_of(request, reached, caller, call, at=self._clock(), took_ms=took_ms, status=status, error=error))
+            self._audit.record(
+                event_of(
+                    request,
+                    reached,
+                    caller,
+                    call,
+                    at=self._clock(),
+                    took_ms=took_ms,
+                    status=status,
+                    error=error,
+                )
+            )
         return response
 
     def knows(self, target: str) -> bool:
@@ -97,7 +140,8 @@ class ApiMiddleware:
         return target in self._known
 
     def at_hand(self, request: web.Request) -> bytes | None:
-        """The whole answer to a GET whose target `answer` has answered before, where nothing must be waited for. It passes the same.
+        """The whole answer to a GET whose target `answer` has answered before, where nothing must
+        be waited for. It passes the same.
 
         None: `answer` must; nothing was recorded or counted. Every refusal is of that kind.
         """
@@ -112,18 +156,42 @@ class ApiMiddleware:
         try:
             self._refuse_foreign(request)
             identity = self._door.recognize(request)
-            call = None if isinstance(identity, str) else self._admitted(request, route, identity, call_id)
+            call = (
+                None
+                if isinstance(identity, str)
+                else self._admitted(request, route, identity, call_id)
+            )
             ready = route.at_hand(call) if call is not None and route.at_hand is not None else None
         except (web.HTTPException, ParachuteError):
             return None
         if isinstance(identity, str) or ready is None:
             return None
-        caller, took_ms = caller_of(request, identity, call_id), (time.perf_counter() - began) * 1000
-        self._audit.record(event_of(request, reached, caller, call, at=self._clock(), took_ms=took_ms, status=200, error=None))
+        caller, took_ms = (
+            caller_of(request, identity, call_id),
+            (time.perf_counter() - began) * 1000,
+        )
+        self._audit.record(
+            event_of(
+                request,
+                reached,
+                caller,
+                call,
+                at=self._clock(),
+                took_ms=took_ms,
+                status=200,
+                error=None,
+            )
+        )
         headers = ready.headers
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-        head = f"HTTP/1.1 200 OK\r\n{lines}Content-Type: {ready.type}\r\nContent-Length: {len(ready.body)}\r\n"
-        head += f"{self._guard.seals(tuple(headers))}Date: {_date(int(time.time()))}\r\nServer: {SERVER_SOFTWARE}\r\n\r\n"
+        head = (
+            f"HTTP/1.1 200 OK\r\n{lines}Content-Type: {ready.type}\r\nContent-Length: "
+            f"{len(ready.body)}\r\n"
+        )
+        head += (
+            f"{self._guard.seals(tuple(headers))}Date: {_date(int(time.time()))}\r\nServer: "
+            f"{SERVER_SOFTWARE}\r\n\r\n"
+        )
         return head.encode() + ready.body
 
     def _remember(self, target: str, reached: Reached) -> None:
@@ -131,7 +199,9 @@ class ApiMiddleware:
             self._known.clear()
         self._known[target] = reached
 
-    def _admitted(self, request: web.Request, route: Route | None, identity: Identity, call_id: str) -> ApiCall | None:
+    def _admitted(
+        self, request: web.Request, route: Route | None, identity: Identity, call_id: str
+    ) -> ApiCall | None:
         """The call on the route that was reached, or None where there is none.
 
         401 without a key and 403 beyond scope, before anything of the route is said.
@@ -140,17 +210,23 @@ class ApiMiddleware:
             if not identity.scopes:
                 raise _keyless()
             return None
-        grant = _NOTHING if route.capability is None else identity.grant(route.module, route.capability)
+        grant = (
+            _NOTHING if route.capability is None else identity.grant(route.module, route.capability)
+        )
         if grant is None:
             if identity.kind == "nobody":
                 raise _keyless()
             raise web.HTTPForbidden(text=f"this key may not {route.capability} in {route.module}")
         if route.reach == "beyond" and grant.alternatives is not None:
-            raise web.HTTPForbidden(text="this reaches beyond notes, and this key is for some paths of the vault")
+            raise web.HTTPForbidden(
+                text="this reaches beyond notes, and this key is for some paths of the vault"
+            )
         if route.capability == "write" and self._audit.refusal is not None:
             raise StorageFailedError(self._audit.refusal)
         sight = self._whole if grant is EVERYWHERE else AccessFilter(self._root, grant)
-        return ApiCall(request=request, route=route, identity=identity, grant=grant, sight=sight, id=call_id)
+        return ApiCall(
+            request=request, route=route, identity=identity, grant=grant, sight=sight, id=call_id
+        )
 
     def _refuse_foreign(self, request: web.Request) -> None:
         reason = self._guard.refusal_of(request)
@@ -168,16 +244,22 @@ def _date(second: int) -> str:
 
 
 def _keyless() -> web.HTTPUnauthorized:
-    return web.HTTPUnauthorized(text="Valid API key required", headers={"WWW-Authenticate": "Bearer"})  # as older apps know it
+    return web.HTTPUnauthorized(
+        text="Valid API key required", headers={"WWW-Authenticate": "Bearer"}
+    )  # as older apps know it
 
 
 def _refuse_unreadable(request: web.Request, route: Route | None) -> None:
-    """What no route takes is refused before anyone is asked who they are: compressed bodies, and larger ones than the route takes."""
+    """What no route takes is refused before anyone is asked who they are: compressed bodies, and
+    larger ones than the route takes.
+    """
     headers = request.headers
     if "Content-Encoding" in headers and headers["Content-Encoding"].lower() != "identity":
         raise web.HTTPUnsupportedMediaType(text="bodies are taken as they are, not compressed")
     if headers.get("Content-Type", "").lower().startswith("multipart/"):
-        raise web.HTTPUnsupportedMediaType(text="no call takes multipart bodies: send the file itself, with PUT /api/files/{path}")
+        raise web.HTTPUnsupportedMediaType(
+            text="no call takes multipart bodies: send the file itself, with PUT /api/files/{path}"
+        )
     if "Content-Length" not in headers:
         return
     length = request.content_length or 0

@@ -1,7 +1,8 @@
-"""Module calls: what a module serves, reached as any call of ours is: known, allowed, limited and recorded by the front.
+"""Module calls: what a module serves, reached as any call of ours is: known, allowed, limited and
+recorded by the front.
 
-A key needs a scope on the module. What the handler then touches of the vault is bounded by the module's permissions, and by the paths of
-that scope besides.
+A key needs a scope on the module. What the handler then touches of the vault is bounded by the
+module's permissions, and by the paths of that scope besides.
 """
 
 from __future__ import annotations
@@ -35,14 +36,28 @@ from parachuted.vault import new_id
 RESERVED = frozenset(
     word
     for words in (
-        "agents audit auth bubble contexts curator docs doctor events files health history hooks keys links logs ls maintenance mcps",
-        "migration models modules notes openapi pause permissions plugins problems prompt read resume runs sandbox scan scheduler search",
-        "sessions settings skills status suggestions supervisor sync system tasks tools undo usage vault watches why workspaces",
+        (
+            "agents audit auth bubble contexts curator docs doctor events files health history "
+            "hooks "
+            "keys links logs ls maintenance mcps"
+        ),
+        (
+            "migration models modules notes openapi pause permissions plugins problems prompt read "
+            "resume runs sandbox scan scheduler search"
+        ),
+        (
+            "sessions settings skills status suggestions supervisor sync system tasks tools undo "
+            "usage vault watches why workspaces"
+        ),
         "write",
     )
     for word in words.split()
 )  # words below /api that are, or may come to be, the core's own
-_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_STREAM = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
 _PREFIX = "/api/"
 _LONG_PREFIX = "/api/modules/"
 _TOOL_WORDS = 3
@@ -56,17 +71,26 @@ _STILL_HERE = b": still here\n\n"
 class ModuleDispatcher:
     """Finds the module that answers a request that none of our own routes took."""
 
-    def __init__(self, modules: ModuleManager, holds: Callable[[Identity], bool], clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        modules: ModuleManager,
+        holds: Callable[[Identity], bool],
+        clock: Callable[[], datetime],
+    ) -> None:
         self._modules, self._holds, self._clock = modules, holds, clock
         self._streams: set[_Stream] = set()
         self._routes: dict[tuple[str, str, str], tuple[RunningModule, RouteSpec, Route]] = {}
 
     async def wait_started(self) -> None:
-        """Return once all modules have begun, or after some seconds: one that takes longer is not there yet."""
+        """Return once all modules have begun, or after some seconds: one that takes longer is not
+        there yet.
+        """
         await self._modules.wait_started(_START_S)
 
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
-        """The route as a declaration that the front can judge, and what its path says; None: no module has one."""
+        """The route as a declaration that the front can judge, and what its path says; None: no
+        module has one.
+        """
         path = _place(request)
         found = self._modules.find(request.method, path)
         if found is None:
@@ -80,10 +104,16 @@ class ModuleDispatcher:
         known = self._routes.get(place)
         if known is None or known[0] is not found.running or known[1] is not spec:
             route = Route(
-                method=method, path=f"{_PREFIX}{found.module}{spec.path}", module=found.module, summary=spec.summary,
-                capability=cast(Capability, spec.capability), reach="paths", handle=partial(self._serve, found.running, spec),
-                largest_body=_LARGEST_BODY, recorded_as="module_call",
-            )  # fmt: skip
+                method=method,
+                path=f"{_PREFIX}{found.module}{spec.path}",
+                module=found.module,
+                summary=spec.summary,
+                capability=cast(Capability, spec.capability),
+                reach="paths",
+                handle=partial(self._serve, found.running, spec),
+                largest_body=_LARGEST_BODY,
+                recorded_as="module_call",
+            )
             known = self._routes[place] = (found.running, spec, route)
         return known[2]
 
@@ -100,9 +130,15 @@ class ModuleDispatcher:
         if not any(name == module and spec.name == tool for name, spec in self._modules.tools()):
             return None
         return Route(
-            method="POST", path=f"{_LONG_PREFIX}{module}/tools/{tool}", module=module, capability="write", reach="paths", summary="A tool.",
-            handle=partial(self._call_tool, module, tool), recorded_as="module_call",
-        )  # fmt: skip
+            method="POST",
+            path=f"{_LONG_PREFIX}{module}/tools/{tool}",
+            module=module,
+            capability="write",
+            reach="paths",
+            summary="A tool.",
+            handle=partial(self._call_tool, module, tool),
+            recorded_as="module_call",
+        )
 
     def recheck(self) -> None:
         """End the streams of those who would not be let in as they were."""
@@ -115,14 +151,28 @@ class ModuleDispatcher:
         for stream in tuple(self._streams):
             stream.end()
 
-    async def _serve(self, running: RunningModule, spec: RouteSpec, call: ApiCall) -> web.StreamResponse:
+    async def _serve(
+        self, running: RunningModule, spec: RouteSpec, call: ApiCall
+    ) -> web.StreamResponse:
         query, body = _query(call.request.rel_url.raw_query_string), await _body(call)
         path, authority = dict(call.request.match_info), self._authority(call)
         if spec.streams:
-            return await self._stream(call, running.stream(spec.handler, body, path=path, query=query, authority=authority))
-        result = await running.call(spec.handler, body, path=path, query=query, timeout_s=spec.timeout_s, authority=authority)
+            return await self._stream(
+                call,
+                running.stream(spec.handler, body, path=path, query=query, authority=authority),
+            )
+        result = await running.call(
+            spec.handler,
+            body,
+            path=path,
+            query=query,
+            timeout_s=spec.timeout_s,
+            authority=authority,
+        )
         answer = _answer(result, call.id)
-        if b'"para_id' in cast(bytes, answer.body):  # most name none, and to look at the bytes is cheaper than at the values
+        if b'"para_id' in cast(
+            bytes, answer.body
+        ):  # most name none, and to look at the bytes is cheaper than at the values
             call.para_ids += para_ids_of(result.body if isinstance(result, Response) else result)
         return answer
 
@@ -133,14 +183,24 @@ class ModuleDispatcher:
         return json_answer({"result": result})
 
     def _authority(self, call: ApiCall) -> Authority:
-        """A person asked, through that key or the page: what follows from it reaches no further than the key, and not for longer."""
+        """A person asked, through that key or the page: what follows from it reaches no further
+        than the key, and not for longer.
+        """
         return Authority(
-            reads=call.grant, writes=call.grant, holds=lambda: self._holds(call.identity), causes=(new_id("c", self._clock()),),
-            asked_by="person", request_id=call.id,
-        )  # fmt: skip
+            reads=call.grant,
+            writes=call.grant,
+            holds=lambda: self._holds(call.identity),
+            causes=(new_id("c", self._clock()),),
+            asked_by="person",
+            request_id=call.id,
+        )
 
     async def _stream(self, call: ApiCall, items: AsyncIterator[object]) -> web.StreamResponse:
-        """Server-sent events. What is wrong before the first is an answer of its own, what goes wrong later an event `error`."""
+        """Server-sent events.
+
+        What is wrong before the first is an answer of its own, what goes wrong later an event
+        `error`.
+        """
         stream = _Stream(call)
         self._streams.add(stream)
         try:
@@ -151,7 +211,10 @@ class ModuleDispatcher:
 
 
 class _Stream:
-    """One answer that goes on. It ends with its reader, with the module's generator, or with the key that opened it."""
+    """One answer that goes on.
+
+    It ends with its reader, with the module's generator, or with the key that opened it.
+    """
 
     def __init__(self, call: ApiCall) -> None:
         self.identity = call.identity
@@ -179,7 +242,9 @@ class _Stream:
         return self._response
 
     async def _watch(self) -> None:
-        """Until it is over or its reader has gone; meanwhile a sign of life now and then, by which what lies between keeps it open."""
+        """Until it is over or its reader has gone; meanwhile a sign of life now and then, by which
+        what lies between keeps it open.
+        """
         while not self._is_over.is_set() and self._is_reader_there():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_S):
@@ -202,7 +267,9 @@ class _Stream:
             if not self._response.prepared:
                 self._refusal = error
                 return
-            await self._write(b"event: error\ndata: " + json_bytes({"message": error.message}) + b"\n\n")
+            await self._write(
+                b"event: error\ndata: " + json_bytes({"message": error.message}) + b"\n\n"
+            )
         except (ConnectionError, TimeoutError):
             self._cut()  # it went away, which is how streams end, or takes nothing
 
@@ -219,7 +286,8 @@ class _Stream:
 
 
 def _place(request: web.Request) -> str:
-    """What a module is asked for: below `/api/<word>` or, as the app has it, below `/api/modules/<word>`.
+    """What a module is asked for: below `/api/<word>` or, as the app has it, below
+    `/api/modules/<word>`.
 
     Decoded, except for `%2F`, which separates nothing, and `%25`.
     """
@@ -230,17 +298,34 @@ def _place(request: web.Request) -> str:
 def _answer(result: object, request_id: str) -> web.Response:
     if not isinstance(result, Response):
         return json_answer(result)
-    body = result.body if result.status < HTTPStatus.BAD_REQUEST else _error(result.status, result.body, request_id)
+    body = (
+        result.body
+        if result.status < HTTPStatus.BAD_REQUEST
+        else _error(result.status, result.body, request_id)
+    )
     return json_answer(body, status=result.status, headers=result.headers)
 
 
 def _error(status: int, body: object, request_id: str) -> dict[str, object]:
-    """An error of a module: the fields that every error has, over which all that the module says goes. What is no object is its `body`."""
-    own = body if isinstance(body, Mapping) else {"message": body} if isinstance(body, str) else {"body": body}
+    """An error of a module: the fields that every error has, over which all that the module says
+    goes. What is no object is its `body`.
+    """
+    own = (
+        body
+        if isinstance(body, Mapping)
+        else {"message": body}
+        if isinstance(body, str)
+        else {"body": body}
+    )
     said = [text for name in ("message", "error") if isinstance(text := own.get(name), str)]
     message = said[0] if said else "the module answers with an error"
     ours = error_body(status, message, request_id)
-    return {**ours, **{name: value for name, value in own.items() if name not in ours or isinstance(value, str)}}
+    return {
+        **ours,
+        **{
+            name: value for name, value in own.items() if name not in ours or isinstance(value, str)
+        },
+    }
 
 
 def _query(text: str) -> Mapping[str, str | list[str]]:

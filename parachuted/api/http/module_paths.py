@@ -19,78 +19,140 @@ _SECURITY: list[JsonObject] = [{"bearer": []}, {"api_key": []}]
 
 def add_modules(document: JsonObject, modules: Iterable[ModuleDeclaration]) -> None:
     """Describe their routes and tools in it too."""
-    paths, tags = cast("dict[str, JsonObject]", document["paths"]), cast("list[JsonObject]", document["tags"])
+    paths, tags = (
+        cast("dict[str, JsonObject]", document["paths"]),
+        cast("list[JsonObject]", document["tags"]),
+    )
     schemas = cast("JsonObject", cast("JsonObject", document["components"])["schemas"])
     for module in modules:
-        tags.append({"name": module.name, "description": module.description or f"The module {module.name}."})
+        tags.append(
+            {"name": module.name, "description": module.description or f"The module {module.name}."}
+        )
         for route in module.routes:
             path = f"{module.prefix}{route.path}".rstrip("/")
-            paths.setdefault(path, {}).setdefault(route.method.lower(), _route(module, route, path, schemas))
+            paths.setdefault(path, {}).setdefault(
+                route.method.lower(), _route(module, route, path, schemas)
+            )
         for tool in module.tools:
             path = f"/api/modules/{module.name}/tools/{tool.name}"
             paths[path] = {"post": _tool(module, tool, path, schemas)}
 
 
-def _route(module: ModuleDeclaration, route: RouteSpec, path: str, schemas: JsonObject) -> JsonObject:
+def _route(
+    module: ModuleDeclaration, route: RouteSpec, path: str, schemas: JsonObject
+) -> JsonObject:
     named = path_fields(route.path)
     schema = _hoisted(module, route.schema, schemas)
-    fields, required = cast("dict[str, JsonObject]", schema.get("properties", {})), cast("list[str]", schema.get("required", []))
+    fields, required = (
+        cast("dict[str, JsonObject]", schema.get("properties", {})),
+        cast("list[str]", schema.get("required", [])),
+    )
     free = {name: said for name, said in fields.items() if name not in named}
     text = {"type": "string", "minLength": 1}
-    parameters: list[JsonObject] = [{"name": name, "in": "path", "required": True, "schema": text} for name in named]
+    parameters: list[JsonObject] = [
+        {"name": name, "in": "path", "required": True, "schema": text} for name in named
+    ]
     operation = _operation(module, route.method, path, route.summary, route.capability)
     if route.method in {"GET", "HEAD", "DELETE"}:
         parameters += [
-            {"name": name, "in": "query", "required": name in required, "schema": without_null(said)} for name, said in free.items()
+            {
+                "name": name,
+                "in": "query",
+                "required": name in required,
+                "schema": without_null(said),
+            }
+            for name, said in free.items()
         ]
     elif free or schema.get("additionalProperties"):
         needed = [name for name in required if name in free]
         body = {**schema, "properties": free, "required": needed}
-        operation["requestBody"] = {"required": bool(needed), "content": {"application/json": {"schema": body}}}
+        operation["requestBody"] = {
+            "required": bool(needed),
+            "content": {"application/json": {"schema": body}},
+        }
     if parameters:
         operation["parameters"] = parameters
-    operation["responses"] = {**_responses(), "200": _answer(_hoisted(module, route.answer, schemas), streams=route.streams)}
+    operation["responses"] = {
+        **_responses(),
+        "200": _answer(_hoisted(module, route.answer, schemas), streams=route.streams),
+    }
     return operation
 
 
 def _answer(schema: JsonObject, *, streams: bool) -> JsonObject:
     if streams:
-        says = "Server-sent events, each with JSON as its data; an event `error` when it goes wrong."
-        return {"description": says, "content": {"text/event-stream": {"x-itemSchema": schema} if schema else {}}}
-    return {"description": "What the module answers.", "content": {"application/json": {"schema": schema}}}
+        says = (
+            "Server-sent events, each with JSON as its data; an event `error` when it goes wrong."
+        )
+        return {
+            "description": says,
+            "content": {"text/event-stream": {"x-itemSchema": schema} if schema else {}},
+        }
+    return {
+        "description": "What the module answers.",
+        "content": {"application/json": {"schema": schema}},
+    }
 
 
 def _tool(module: ModuleDeclaration, tool: ToolSpec, path: str, schemas: JsonObject) -> JsonObject:
     schema = _hoisted(module, tool.schema, schemas)
     operation = _operation(module, "POST", path, tool.description.partition("\n")[0], "write")
-    operation["requestBody"] = {"required": bool(schema.get("required")), "content": {"application/json": {"schema": schema}}}
-    result: JsonObject = {"type": "object", "properties": {"result": _hoisted(module, tool.answer, schemas)}, "required": ["result"]}
-    answer = {"description": "What the tool returned.", "content": {"application/json": {"schema": result}}}
+    operation["requestBody"] = {
+        "required": bool(schema.get("required")),
+        "content": {"application/json": {"schema": schema}},
+    }
+    result: JsonObject = {
+        "type": "object",
+        "properties": {"result": _hoisted(module, tool.answer, schemas)},
+        "required": ["result"],
+    }
+    answer = {
+        "description": "What the tool returned.",
+        "content": {"application/json": {"schema": result}},
+    }
     return {**operation, "responses": {**_responses(), "200": answer}}
 
 
-def _operation(module: ModuleDeclaration, method: str, path: str, summary: str, capability: str) -> JsonObject:
+def _operation(
+    module: ModuleDeclaration, method: str, path: str, summary: str, capability: str
+) -> JsonObject:
     return {
-        "operationId": operation_id(method, path), "tags": [module.name], "summary": summary, "x-module": module.name,
-        "x-capability": capability, "x-reach": "paths", "security": _SECURITY,
-    }  # fmt: skip
+        "operationId": operation_id(method, path),
+        "tags": [module.name],
+        "summary": summary,
+        "x-module": module.name,
+        "x-capability": capability,
+        "x-reach": "paths",
+        "security": _SECURITY,
+    }
 
 
 def _responses() -> JsonObject:
-    other = {"description": "A module may answer by other statuses too.", "content": {"application/json": {"schema": {}}}}
+    other = {
+        "description": "A module may answer by other statuses too.",
+        "content": {"application/json": {"schema": {}}},
+    }
     return {**{str(status): error_of(status) for status in _ERRORS}, "default": other}
 
 
-def _hoisted(module: ModuleDeclaration, schema: Mapping[str, object], schemas: JsonObject) -> JsonObject:
-    """The schema, with what it defines moved to where the whole document finds it, under the module's name.
+def _hoisted(
+    module: ModuleDeclaration, schema: Mapping[str, object], schemas: JsonObject
+) -> JsonObject:
+    """The schema, with what it defines moved to where the whole document finds it, under the
+    module's name.
 
-    Where that name is taken by something else, such as the same model as it is sent, a number follows the module's name.
+    Where that name is taken by something else, such as the same model as it is sent, a number
+    follows the module's name.
     """
     text = json.dumps(dict(schema))
     for number in count(1):
         prefix = f"{module.name}{number if number > 1 else ''}."
         found: JsonObject = json.loads(text.replace('"#/$defs/', f'"#/components/schemas/{prefix}'))
-        defined = {prefix + name: said for name, said in cast("JsonObject", found.pop("$defs", {})).items() if _NAME.fullmatch(name)}
+        defined = {
+            prefix + name: said
+            for name, said in cast("JsonObject", found.pop("$defs", {})).items()
+            if _NAME.fullmatch(name)
+        }
         if all(schemas.get(name, said) == said for name, said in defined.items()):
             break
     schemas.update(defined)

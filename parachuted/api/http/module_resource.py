@@ -1,4 +1,6 @@
-"""Module resource: where aiohttp's router finds the routes of modules, which come and go while the app does not change."""
+"""Module resource: where aiohttp's router finds the routes of modules, which come and go while the
+app does not change.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ class ModuleRouteLookup(Protocol):
     """Knows the routes that there are just now."""
 
     async def wait_started(self) -> None:
-        """Return once the modules of a daemon that has just started have their routes, or after a while."""
+        """Return once the modules of a daemon that has just started have their routes, or after a
+        while.
+        """
 
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
         """The route that answers the request, and what its path says."""
@@ -24,7 +28,9 @@ class ModuleRouteLookup(Protocol):
 
 
 class ModuleResource(web.AbstractResource):
-    """All paths below /api that no route of the core's has: the router asks the longer ones first."""
+    """All paths below /api that no route of the core's has: the router asks the longer ones
+    first.
+    """
 
     def __init__(self, served: ModuleRouteLookup) -> None:
         super().__init__()
@@ -36,7 +42,9 @@ class ModuleResource(web.AbstractResource):
         """What the router files it under."""
         return "/api/{module}/{path}"
 
-    async def resolve(self, request: web.Request) -> tuple[web.UrlMappingMatchInfo | None, set[str]]:
+    async def resolve(
+        self, request: web.Request
+    ) -> tuple[web.UrlMappingMatchInfo | None, set[str]]:
         """As aiohttp asks: who answers, else by which methods somebody would."""
         await self._served.wait_started()
         found = self._served.find(request)
@@ -45,7 +53,10 @@ class ModuleResource(web.AbstractResource):
         route, names = found
         known = self._reached.get((route.method, route.path))
         if known is None or known[0] is not route:
-            known = self._reached[route.method, route.path] = (route, web.ResourceRoute(route.method, route.serve, self))
+            known = self._reached[route.method, route.path] = (
+                route,
+                web.ResourceRoute(route.method, route.serve, self),
+            )
         return web.UrlMappingMatchInfo(names, known[1]), set()
 
     def url_for(self, **names: str) -> NoReturn:

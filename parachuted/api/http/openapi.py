@@ -1,4 +1,6 @@
-"""OpenAPI: the API's own description, an OpenAPI 3.1 document made from the declarations of its routes."""
+"""OpenAPI: the API's own description, an OpenAPI 3.1 document made from the declarations of its
+routes.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ _SAYS = {
     401: "No key, or one that is not valid.",
     403: "Beyond what the key may do, or asked from a web page that is not listed.",
     404: "There is no such thing, or not for this key: the two are not told apart.",
-    409: "The file changed since it was read, and `conflict` holds the texts; or another thing has that name.",
+    409: "The file changed since it was read, and `conflict` holds the texts; or another thing "
+    "has that name.",
     413: "The body is larger than the call takes.",
     415: "The body is compressed or multipart, which no call takes.",
     416: "The file has no such range; `Content-Range` says how many bytes it has.",
@@ -42,33 +45,51 @@ _SAYS = {
 }
 _ERROR: JsonObject = {
     "type": "object",
-    "description": "What every error says: `message` what is wrong, `detail` that and what to do about it.",
-    "properties": {name: {"type": "string"} for name in ("error", "message", "detail", "request_id")}
+    "description": "What every error says: `message` what is wrong, `detail` that and what to do "
+    "about it.",
+    "properties": {
+        name: {"type": "string"} for name in ("error", "message", "detail", "request_id")
+    }
     | {"conflict": {"$ref": _REF.format(model="Conflict")}},
     "required": ["error", "message", "detail", "request_id"],
 }
 _CONFLICT: JsonObject = {
     "type": "object",
     "description": (
-        "`theirs` is there now, and `hash` is its digest, null where no file is there or it is not told; `ours` was sent; "
+        "`theirs` is there now, and `hash` is its digest, null where no file is there or it is "
+        "not told; `ours` was sent; "
         "`base` is what both began with, empty where unknown."
     ),
-    "properties": {**{name: {"type": "string"} for name in ("base", "ours", "theirs")}, "hash": {"type": ["string", "null"]}},
+    "properties": {
+        **{name: {"type": "string"} for name in ("base", "ours", "theirs")},
+        "hash": {"type": ["string", "null"]},
+    },
     "required": ["base", "ours", "theirs", "hash"],
 }
 _INFO: JsonObject = {
     "title": "parachuted",
     "version": __version__,
     "description": (
-        "The API of the daemon that keeps a vault of notes. Programs on the daemon's own machine need no key unless `auth_mode` says so. "
-        "Paths are relative to the vault, times are RFC 3339 in UTC, but for those of sync (Unix seconds) and `timestamp` of health "
+        "The API of the daemon that keeps a vault of notes. Programs on the daemon's own machine "
+        "need no key unless `auth_mode` says so. "
+        "Paths are relative to the vault, times are RFC 3339 in UTC, but for those of sync (Unix "
+        "seconds) and `timestamp` of health "
         "(milliseconds). `x-module` and `x-capability` of a call are what a key's scope must name; "
         "where `x-reach` is `beyond`, a scope with paths is not enough."
     ),
 }
 _SECURITY: JsonObject = {
-    "bearer": {"type": "http", "scheme": "bearer", "description": "A key that `parachute keys create` has shown."},
-    "api_key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key."},
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key that `parachute keys create` has shown.",
+    },
+    "api_key": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-API-Key",
+        "description": "The same key.",
+    },
 }
 _EVENTS = "text/event-stream"
 _MODULES = {
@@ -92,7 +113,11 @@ def describe(routes: Sequence[Route]) -> JsonObject:
     paths: dict[str, JsonObject] = {}
     for route in routes:
         paths.setdefault(_path(route), {})[route.method.lower()] = _operation(route, schemas)
-    tags = {name: says for name, says in _MODULES.items() if any(route.module == name for route in routes)}
+    tags = {
+        name: says
+        for name, says in _MODULES.items()
+        if any(route.module == name for route in routes)
+    }
     return {
         "openapi": "3.1.0",
         "info": _INFO,
@@ -116,7 +141,9 @@ def _schemas(routes: Sequence[Route]) -> tuple[dict[_Key, JsonObject], JsonObjec
         for shape in _shapes(route):
             wanted[_hashable(shape), "serialization"] = TypeAdapter(cast("type[object]", shape))
     asked = [(key, key[1], adapter) for key, adapter in wanted.items()]
-    made, rest = TypeAdapter.json_schemas(asked, by_alias=False, ref_template=_REF, schema_generator=_Plain)
+    made, rest = TypeAdapter.json_schemas(
+        asked, by_alias=False, ref_template=_REF, schema_generator=_Plain
+    )
     definitions = cast("dict[str, JsonObject]", rest.get("$defs", {}))
     for schema in (*made.values(), *definitions.values()):
         schema.pop("title", None)
@@ -154,20 +181,32 @@ def _resolved(schema: JsonObject, definitions: Mapping[str, JsonObject]) -> Json
 
 
 def _respell(schema: JsonObject, model: type[BaseModel]) -> None:
-    """Names that a model spells out as an alias (`in`) in place of its field's (`in_`); those that only a rule makes are let be."""
-    names = {name: info.alias for name, info in model.model_fields.items() if info.alias and info.alias_priority != 1}
+    """Names that a model spells out as an alias (`in`) in place of its field's (`in_`); those that
+    only a rule makes are let be.
+    """
+    names = {
+        name: info.alias
+        for name, info in model.model_fields.items()
+        if info.alias and info.alias_priority != 1
+    }
     properties = cast("JsonObject", schema.get("properties", {}))
     schema["properties"] = {names.get(name, name): said for name, said in properties.items()}
-    schema["required"] = [names.get(name, name) for name in cast("list[str]", schema.get("required", []))]
+    schema["required"] = [
+        names.get(name, name) for name in cast("list[str]", schema.get("required", []))
+    ]
 
 
 def _say_bounds(schema: object) -> None:
-    """pydantic has its own words for the bounds of a number that something else has looked at before."""
+    """pydantic has its own words for the bounds of a number that something else has looked at
+    before.
+    """
     if isinstance(schema, dict):
         for said, means in _BOUNDS.items():
             if isinstance(schema.get(said), (int, float)):
                 schema[means] = schema.pop(said)
-    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+    for part in (
+        schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    ):
         _say_bounds(part)
 
 
@@ -186,7 +225,11 @@ def _operation(route: Route, schemas: Mapping[_Key, JsonObject]) -> JsonObject:
         "security": [] if route.capability is None else [{"bearer": []}, {"api_key": []}],
         "responses": _responses(route, schemas),
     }
-    if parameters := [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)]:
+    if parameters := [
+        *_path_parameters(route),
+        *_query_parameters(route),
+        *_header_parameters(route),
+    ]:
         operation["parameters"] = parameters
     content: JsonObject = {}
     if route.body is not NoParameters:
@@ -194,7 +237,9 @@ def _operation(route: Route, schemas: Mapping[_Key, JsonObject]) -> JsonObject:
     if route.uploads is not None:
         content[route.uploads.type] = {"schema": _schema_of(route.uploads)}
     if content:
-        is_needed = route.uploads is not None or any(info.is_required() for info in route.body.model_fields.values())
+        is_needed = route.uploads is not None or any(
+            info.is_required() for info in route.body.model_fields.values()
+        )
         operation["requestBody"] = {"required": is_needed, "content": content}
     return operation
 
@@ -202,7 +247,9 @@ def _operation(route: Route, schemas: Mapping[_Key, JsonObject]) -> JsonObject:
 def operation_id(method: str, path: str) -> str:
     """`getRunsById` for `GET /api/runs/{id}`."""
     spoken = path.removeprefix("/api/").replace("{", "by-").replace("}", "")
-    return method.lower() + "".join(word[:1].upper() + word[1:] for word in re.split(r"[^A-Za-z0-9]+", spoken))
+    return method.lower() + "".join(
+        word[:1].upper() + word[1:] for word in re.split(r"[^A-Za-z0-9]+", spoken)
+    )
 
 
 def _path_parameters(route: Route) -> Iterator[JsonObject]:
@@ -210,16 +257,30 @@ def _path_parameters(route: Route) -> Iterator[JsonObject]:
         says = route.names.get(name, "")
         if "." in pattern:
             says = f"{says} It may hold slashes, as they are or as `%2F`.".strip()
-        schema: JsonObject = {"type": "string"} if pattern.endswith("*") else {"type": "string", "minLength": 1}
+        schema: JsonObject = (
+            {"type": "string"} if pattern.endswith("*") else {"type": "string", "minLength": 1}
+        )
         example = {"example": _EXAMPLE} if name == "path" else {}
-        yield {"name": name, "in": "path", "required": True, "schema": schema, **({"description": says} if says else {}), **example}
+        yield {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": schema,
+            **({"description": says} if says else {}),
+            **example,
+        }
 
 
 def _query_parameters(route: Route) -> Iterator[JsonObject]:
-    """The fields of the query's model, each a parameter. Nothing is refused here that the model takes: a name may come in camelCase too."""
+    """The fields of the query's model, each a parameter.
+
+    Nothing is refused here that the model takes: a name may come in camelCase too.
+    """
     if route.query is NoParameters:
         return
-    whole = TypeAdapter(route.query).json_schema(by_alias=False, schema_generator=_Plain, ref_template=_REF)
+    whole = TypeAdapter(route.query).json_schema(
+        by_alias=False, schema_generator=_Plain, ref_template=_REF
+    )
     _say_bounds(whole)
     _respell(whole, route.query)
     definitions = cast("dict[str, JsonObject]", whole.get("$defs", {}))
@@ -239,23 +300,45 @@ def _query_parameters(route: Route) -> Iterator[JsonObject]:
 
 def _header_parameters(route: Route) -> Iterator[JsonObject]:
     for name, says in route.headers.items():
-        yield {"name": name, "in": "header", "required": False, "schema": {"type": "string"}, "description": says}
+        yield {
+            "name": name,
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string"},
+            "description": says,
+        }
 
 
 def without_null(schema: JsonObject) -> JsonObject:
     """The schema of a value that is there: a query cannot say null."""
-    said = {name: value for name, value in schema.items() if not (name == "default" and value is None)}
+    said = {
+        name: value for name, value in schema.items() if not (name == "default" and value is None)
+    }
     ways = cast("list[JsonObject]", said.pop("anyOf", []))
     left = [way for way in ways if way.get("type") != "null"]
     return {**said, **left[0]} if len(left) == 1 else {**said, **({"anyOf": left} if left else {})}
 
 
 def _responses(route: Route, schemas: Mapping[_Key, JsonObject]) -> JsonObject:
-    answers = {str(status): _answer(status, answer, schemas) for status, answer in route.answers.items()}
+    answers = {
+        str(status): _answer(status, answer, schemas) for status, answer in route.answers.items()
+    }
     if "If-None-Match" in route.headers or "If-Match" in route.headers:
         for answer in answers.values():
-            answer["headers"] = {"ETag": {"schema": {"type": "string"}, "description": "The SHA-256 of the content, in quotes."}}
-    return {**answers, **{str(status): error_of(status) for status in errors_of(route) if status not in route.answers}}
+            answer["headers"] = {
+                "ETag": {
+                    "schema": {"type": "string"},
+                    "description": "The SHA-256 of the content, in quotes.",
+                }
+            }
+    return {
+        **answers,
+        **{
+            str(status): error_of(status)
+            for status in errors_of(route)
+            if status not in route.answers
+        },
+    }
 
 
 def error_of(status: int) -> JsonObject:
@@ -274,7 +357,11 @@ def errors_of(route: Route) -> list[int]:
 
 
 def _schema_of(media: MediaBody) -> JsonObject:
-    return {"type": "string"} if media.type.startswith("text/") else {"type": "string", "format": "binary"}
+    return (
+        {"type": "string"}
+        if media.type.startswith("text/")
+        else {"type": "string", "format": "binary"}
+    )
 
 
 def _answer(status: int, answer: object, schemas: Mapping[_Key, JsonObject]) -> JsonObject:
@@ -282,7 +369,9 @@ def _answer(status: int, answer: object, schemas: Mapping[_Key, JsonObject]) -> 
     says = []
     for way in _ways(answer):
         if isinstance(way, MediaBody):
-            content[way.type] = {"schema": _schema_of(way)} if way.type != _EVENTS else {}  # which are looked at one by one
+            content[way.type] = (
+                {"schema": _schema_of(way)} if way.type != _EVENTS else {}
+            )  # which are looked at one by one
             if way.item is not None:  # as OpenAPI 3.2 calls it
                 content[way.type] = {"x-itemSchema": schemas[_hashable(way.item), "serialization"]}
             says.append(way.says)

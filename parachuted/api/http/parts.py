@@ -33,8 +33,10 @@ from parachuted.vault import History, ObjectStore, Store, VaultIndex, VaultRoot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiParts:
-    """The daemon's parts, as the API sees them. `most_cost_usd` is the limit of one run; `rescan` takes whether missing files are meant,
-    `end` whether the daemon is to begin again.
+    """The daemon's parts, as the API sees them.
+
+    `most_cost_usd` is the limit of one run; `rescan` takes whether missing files are meant, `end`
+    whether the daemon is to begin again.
 
     `notice` takes the paths that were written here, to be looked at now.
     """

@@ -1,4 +1,7 @@
-"""Preconditions: which text a write is meant for, as the headers of a request say it. Where one does not hold, every route answers 409."""
+"""Preconditions: which text a write is meant for, as the headers of a request say it.
+
+Where one does not hold, every route answers 409.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from aiohttp import web
 
 from parachuted.api.http.route import ApiCall
 
-IF_MATCH = "The ETag (`hash`) of the text that the change was made from; 409 when another one is there and the two cannot be merged."
+IF_MATCH = (
+    "The ETag (`hash`) of the text that the change was made from; 409 when another one is "
+    "there and the two cannot be merged."
+)
 ONLY_NEW = "`*`: write only where there is no file yet, else 409."
 KNOWN = "ETags that the caller has the content of: 304 when it is one of them."
 WRITING = MappingProxyType({"If-Match": IF_MATCH})
@@ -25,19 +31,27 @@ def etags(header: str | None) -> list[str]:
 
 
 def expected(call: ApiCall, *, any_will_do: bool = False) -> str | None:
-    """The digest that `If-Match` names; None without one. `*` stands for any text, where `any_will_do`. 400 when it is something else."""
+    """The digest that `If-Match` names; None without one.
+
+    `*` stands for any text, where `any_will_do`. 400 when it is something else.
+    """
     header = call.request.headers.get("If-Match")
     if header is None:
         return None
     found = etags(header)
     if len(found) == 1 and (_DIGEST.fullmatch(found[0]) or (any_will_do and found[0] == "*")):
         return found[0]
-    raise web.HTTPBadRequest(text=f"If-Match takes one ETag, as it was answered{', or *' if any_will_do else ''}")
+    raise web.HTTPBadRequest(
+        text=f"If-Match takes one ETag, as it was answered{', or *' if any_will_do else ''}"
+    )
 
 
 def only_new(call: ApiCall) -> bool:
     """Whether `If-None-Match: *` asks that nothing be replaced. 400 when it names a text."""
     header = call.request.headers.get("If-None-Match")
     if header is not None and etags(header) != ["*"]:
-        raise web.HTTPBadRequest(text="If-None-Match of a write may only be *, which is for a file that must not be there yet")
+        raise web.HTTPBadRequest(
+            text="If-None-Match of a write may only be *, which is for a file that must not be "
+            "there yet"
+        )
     return header is not None

@@ -1,6 +1,7 @@
 """Recorded: a request as the audit tells of it.
 
-Never what was sent in the query, a header or the body: the route's own pattern, what stands in the place of its names, and the files.
+Never what was sent in the query, a header or the body: the route's own pattern, what stands in the
+place of its names, and the files.
 """
 
 from __future__ import annotations
@@ -35,9 +36,16 @@ _NAME = re.compile(r"\{(\w+):[^{}]*\}")
 
 
 def event_of(
-    request: web.Request, reached: Reached | None, caller: AuditCaller, call: ApiCall | None,
-    *, at: datetime, took_ms: float, status: int, error: BaseException | None,
-) -> AuditEvent:  # fmt: skip
+    request: web.Request,
+    reached: Reached | None,
+    caller: AuditCaller,
+    call: ApiCall | None,
+    *,
+    at: datetime,
+    took_ms: float,
+    status: int,
+    error: BaseException | None,
+) -> AuditEvent:
     """The event. `at` is when it was over."""
     route, names = reached if reached is not None else (None, _NO_NAMES)
     return AuditEvent(
@@ -46,7 +54,9 @@ def event_of(
         caller.source_type,
         caller.source_id,
         route.module if route is not None else "",
-        f"{request.method} {_shown(route.path)}" if route is not None else f"{request.method[:_LONG]} (no such call)",
+        f"{request.method} {_shown(route.path)}"
+        if route is not None
+        else f"{request.method[:_LONG]} (no such call)",
         call.para_ids if call is not None else (),
         took_ms,
         error is None and status < _WRONG,
@@ -62,7 +72,11 @@ def caller_of(request: web.Request, identity: Identity, call_id: str) -> AuditCa
     """Who asks. A key counts more than what a program calls itself, which it may do as it likes."""
     if identity.kind != "loopback":
         return AuditCaller("api_key", identity.name, call_id)
-    return AuditCaller("flutter_app" if _APP in request.headers.get("User-Agent", "") else "local", identity.name, call_id)
+    return AuditCaller(
+        "flutter_app" if _APP in request.headers.get("User-Agent", "") else "local",
+        identity.name,
+        call_id,
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -72,15 +86,25 @@ def _shown(path: str) -> str:
 
 
 def _paths(call: ApiCall | None, names: Mapping[str, str]) -> list[str]:
-    """The files that were touched, as far as the call tells, else those that the route's path names."""
+    """The files that were touched, as far as the call tells, else those that the route's path
+    names.
+    """
     if call is not None and call.touched:
         return [printable(path[:_LONG]) for path in call.touched]
-    return [printable(text[:_LONG]) for name, text in names.items() if name in _PATHS] if names else []
+    return (
+        [printable(text[:_LONG]) for name, text in names.items() if name in _PATHS] if names else []
+    )
 
 
 def _names(request: web.Request, caller: AuditCaller, names: Mapping[str, str]) -> list[str]:
-    """What stands in the place of the route's names; of who shows no key or a wrong one, also where they are."""
-    found = [f"{name}={text[:_LONG]}" for name, text in names.items() if name not in _PATHS] if names else []
+    """What stands in the place of the route's names; of who shows no key or a wrong one, also where
+    they are.
+    """
+    found = (
+        [f"{name}={text[:_LONG]}" for name, text in names.items() if name not in _PATHS]
+        if names
+        else []
+    )
     return [*found, f"peer={request.remote}"] if caller.source_id == NOBODY.name else found
 
 
@@ -92,4 +116,8 @@ def _reason(error: BaseException | None, status: int) -> str | None:
         return error.message[:_LONG]
     if isinstance(error, web.HTTPException):
         return http_sentence(error)[:_LONG]
-    return "it was ended before it was answered" if isinstance(error, asyncio.CancelledError) else type(error).__name__
+    return (
+        "it was ended before it was answered"
+        if isinstance(error, asyncio.CancelledError)
+        else type(error).__name__
+    )

@@ -1,4 +1,7 @@
-"""Route: one call of the API, declared: who may make it, what it takes and what it answers. Nothing is served that is not declared."""
+"""Route: one call of the API, declared: who may make it, what it takes and what it answers.
+
+Nothing is served that is not declared.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ class MediaBody:
 
 @dataclass(slots=True, kw_only=True)
 class ApiCall:
-    """One request on its way: who asks, what they may touch here, and what they sent. `touched` and `para_ids` are for the audit."""
+    """One request on its way: who asks, what they may touch here, and what they sent.
+
+    `touched` and `para_ids` are for the audit.
+    """
 
     request: web.Request
     route: Route
@@ -79,17 +85,31 @@ class ApiCall:
         return RunAccess(self.sight, self.reading)
 
     def conflict(self, error: ConflictError, *paths: VaultPath) -> ConflictError | web.HTTPConflict:
-        """The error as they are told it: to write is not to read, so the texts are for who may read all of these, links followed."""
+        """The error as they are told it: to write is not to read, so the texts are for who may read
+        all of these, links followed.
+        """
         reading = AccessFilter(self.sight.root, self.reading)
-        return error if all(self._sees(reading, path) for path in paths) else web.HTTPConflict(text=error.message)
+        return (
+            error
+            if all(self._sees(reading, path) for path in paths)
+            else web.HTTPConflict(text=error.message)
+        )
 
     def refusal(self, error: NotFoundError | EditRefusedError, path: VaultPath) -> Exception:
-        """The error as they are told it: what an edit finds in the note, such as its headings, is for who may read it."""
-        if not self._sees(self.sight, path) or self._sees(AccessFilter(self.sight.root, self.reading), path):
+        """The error as they are told it: what an edit finds in the note, such as its headings, is
+        for who may read it.
+        """
+        if not self._sees(self.sight, path) or self._sees(
+            AccessFilter(self.sight.root, self.reading), path
+        ):
             return error  # it says no more than that there is no such note, or they may read it
         if isinstance(error, NotFoundError):
-            return web.HTTPNotFound(text="there is no such note or section; a key that may read the note is told more")
-        return web.HTTPUnprocessableEntity(text="the note does not take that edit; a key that may read it is told why")
+            return web.HTTPNotFound(
+                text="there is no such note or section; a key that may read the note is told more"
+            )
+        return web.HTTPUnprocessableEntity(
+            text="the note does not take that edit; a key that may read it is told why"
+        )
 
     @staticmethod
     def _sees(sight: AccessFilter, path: VaultPath) -> bool:
@@ -104,13 +124,17 @@ class ApiCall:
         return self.request.match_info[name]
 
     def query(self, model: type[_Model]) -> _Model:
-        """The query, checked. 400 when it is wrong, or a name that may stand once stands twice; raises PathRefusedError."""
+        """The query, checked. 400 when it is wrong, or a name that may stand once stands twice;
+        raises PathRefusedError.
+        """
         self._must_be_declared(model, self.route.query)
         text = self.request.rel_url.raw_query_string
         return _checked(model, _pairs(text, model)) if text else _unasked(model)
 
     async def body(self, model: type[_Model]) -> _Model:
-        """The JSON object in the body, checked; none is an empty one. 400 when it is wrong; raises PathRefusedError."""
+        """The JSON object in the body, checked; none is an empty one. 400 when it is wrong; raises
+        PathRefusedError.
+        """
         self._must_be_declared(model, self.route.body)
         try:
             document = json_value(await self.content() or b"{}")
@@ -122,7 +146,9 @@ class ApiCall:
 
     async def content(self) -> bytes:
         """The body as it is. 413 once it is larger than the route takes, whatever was announced."""
-        return b"".join([chunk async for chunk in self.chunks()]) if self.request.body_exists else b""
+        return (
+            b"".join([chunk async for chunk in self.chunks()]) if self.request.body_exists else b""
+        )
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The same in the pieces it comes in."""
@@ -135,27 +161,38 @@ class ApiCall:
 
     def _must_be_declared(self, model: type[BaseModel], declared: type[BaseModel]) -> None:
         if model is not declared:
-            raise TypeError(f"{self.route.method} {self.route.path} declares {declared.__name__}, not {model.__name__}")
+            raise TypeError(
+                f"{self.route.method} {self.route.path} declares {declared.__name__}, not "
+                f"{model.__name__}"
+            )
 
 
 RouteHandler: TypeAlias = Callable[[ApiCall], Awaitable[web.StreamResponse]]
 Reach: TypeAlias = Literal["paths", "beyond", "nothing"]
-"""What a route touches. `paths`: no more than `ApiCall.sight` and `ApiCall.grant` allow, which its handler sees to. `beyond`: what paths do not
-bound, such as code, settings and the audit, so it takes a grant without paths. `nothing`: it says nothing of notes and changes nothing.
+"""What a route touches.
+
+`paths`: no more than `ApiCall.sight` and `ApiCall.grant` allow, which its handler sees to.
+`beyond`: what paths do not bound, such as code, settings and the audit, so it takes a grant without
+paths. `nothing`: it says nothing of notes and changes nothing.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A declaration. `capability` None: open to anyone who gets this far. `answers`: by status, a type for pydantic to describe, or Media.
+    """A declaration.
 
-    `reach` decides whether a key for some paths may make the call; it has no default, so that a new route says it. `recorded_as` is what
-    the audit calls a call of it.
+    `capability` None: open to anyone who gets this far. `answers`: by status, a type for pydantic
+    to describe, or Media.
 
-    `at_hand` answers, without waiting, a GET whose target `handle` has answered before; None: ask `handle`. Both give the same answer.
+    `reach` decides whether a key for some paths may make the call; it has no default, so that a new
+    route says it. `recorded_as` is what the audit calls a call of it.
 
-    `path` is aiohttp's pattern. `largest_body` is in bytes. Names that stand in the path are texts unless `names` says more of them.
-    `headers`: those it reads, and what they mean; `uploads`: a body that is taken as it is; `errors`: statuses that few routes answer.
+    `at_hand` answers, without waiting, a GET whose target `handle` has answered before; None: ask
+    `handle`. Both give the same answer.
+
+    `path` is aiohttp's pattern. `largest_body` is in bytes. Names that stand in the path are texts
+    unless `names` says more of them. `headers`: those it reads, and what they mean; `uploads`: a
+    body that is taken as it is; `errors`: statuses that few routes answer.
     """
 
     method: str
@@ -179,7 +216,9 @@ class Route:
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Never reached: the front answers in its place."""
-        raise web.HTTPInternalServerError(text=f"{request.method} {self.path} was reached without passing the front")
+        raise web.HTTPInternalServerError(
+            text=f"{request.method} {self.path} was reached without passing the front"
+        )
 
 
 @lru_cache(maxsize=128)
@@ -199,11 +238,19 @@ def _pairs(query: str, model: type[BaseModel]) -> dict[str, object]:
     """Bytes that are not UTF-8, as names of files may hold, come as `os.fsdecode` gives them."""
     if not query:
         return {}
-    lists = {name for name, info in model.model_fields.items() if "list" in str(info.annotation) or "tuple" in str(info.annotation)}
-    lists |= {info.alias for name, info in model.model_fields.items() if name in lists and info.alias}
+    lists = {
+        name
+        for name, info in model.model_fields.items()
+        if "list" in str(info.annotation) or "tuple" in str(info.annotation)
+    }
+    lists |= {
+        info.alias for name, info in model.model_fields.items() if name in lists and info.alias
+    }
     found: dict[str, list[str]] = {}
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, errors="surrogateescape", max_num_fields=1_000)
+        pairs = parse_qsl(
+            query, keep_blank_values=True, errors="surrogateescape", max_num_fields=1_000
+        )
     except ValueError as error:
         raise web.HTTPBadRequest(text="the query holds too many names") from error
     for name, value in pairs:

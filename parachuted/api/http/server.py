@@ -1,6 +1,7 @@
 """Server: listens, and gives no one who connects more room or time than they need.
 
-aiohttp reads and answers; what it lets a hostile peer do without end (connect, send slowly, read slowly, pipeline) has a limit here.
+aiohttp reads and answers; what it lets a hostile peer do without end (connect, send slowly, read
+slowly, pipeline) has a limit here.
 """
 
 from __future__ import annotations
@@ -34,14 +35,18 @@ _FIELD = 8_190
 _FIELDS = 64
 _READ_AHEAD = 1 << 16
 _NO_REQUEST = (
-    "this is no HTTP request that can be answered: its method is one of HTTP's own, no line of it is longer than 8 KB, and its query is "
+    "this is no HTTP request that can be answered: its method is one of HTTP's own, no line of it "
+    "is longer than 8 KB, and its query is "
     "percent-encoded UTF-8"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """What one who connects is given. `per_peer` does not bind this machine, whose programs all have one address."""
+    """What one who connects is given.
+
+    `per_peer` does not bind this machine, whose programs all have one address.
+    """
 
     connections: int = 512
     per_peer: int = 64
@@ -60,7 +65,9 @@ class HttpServer:
 
     def __init__(self, app: web.Application, limits: ServerLimits | None = None) -> None:
         self.limits = limits or ServerLimits()
-        self.most = min(self.limits.connections, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
+        self.most = min(
+            self.limits.connections, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+        )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
         self._listening: Sequence[asyncio.Server] = ()
         self._connections: set[_Connection] = set()
@@ -78,7 +85,9 @@ class HttpServer:
         """Answer at these sockets, which listen already."""
         await self._runner.setup()
         loop = asyncio.get_running_loop()
-        self._listening = [await loop.create_server(self._connection, sock=one, backlog=BACKLOG) for one in sockets]
+        self._listening = [
+            await loop.create_server(self._connection, sock=one, backlog=BACKLOG) for one in sockets
+        ]
 
     async def close(self) -> None:
         """Take nobody in any more, and end what there is."""
@@ -91,8 +100,10 @@ class HttpServer:
             connection.cut()
 
     def takes(self, connection: _Connection, peer: str) -> bool:
-        """Whether there is room for one more from there; it is counted then. The connection that has asked nothing for the longest time,
-        of the same peer where that one has its share, makes room, so that none is kept out by others that only stand there.
+        """Whether there is room for one more from there; it is counted then.
+
+        The connection that has asked nothing for the longest time, of the same peer where that one
+        has its share, makes room, so that none is kept out by others that only stand there.
         """
         if peer != "here" and self._peers[peer] >= self.limits.per_peer:
             if not self._make_room([one for one in self._connections if one.peer == peer]):
@@ -104,7 +115,9 @@ class HttpServer:
         return True
 
     def _make_room(self, among: Collection[_Connection]) -> bool:
-        idle = min((one for one in among if one.is_idle), key=lambda one: one.heard_at, default=None)
+        idle = min(
+            (one for one in among if one.is_idle), key=lambda one: one.heard_at, default=None
+        )
         if idle is None:
             return False
         self.loses(idle, idle.peer or "")
@@ -141,16 +154,36 @@ class _Connection(web.RequestHandler):
     """One connection: aiohttp's, watched. `look` is called once a second."""
 
     __slots__ = (
-        *("_asking_since", "_body", "_body_mark", "_head", "_held_since", "_left", "_seen", "_server", "_taken", "_wire"),
+        *(
+            "_asking_since",
+            "_body",
+            "_body_mark",
+            "_head",
+            "_held_since",
+            "_left",
+            "_seen",
+            "_server",
+            "_taken",
+            "_wire",
+        ),
         *("heard_at", "peer"),
     )
 
-    def __init__(self, server: HttpServer, manager: web.Server, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, server: HttpServer, manager: web.Server, loop: asyncio.AbstractEventLoop
+    ) -> None:
         limits = server.limits
         super().__init__(
-            manager, loop=loop, keepalive_timeout=limits.idle_s, max_line_size=_LINE, max_field_size=_FIELD,
-            max_headers=_FIELDS, lingering_time=limits.linger_s, read_bufsize=_READ_AHEAD, auto_decompress=False,
-        )  # fmt: skip
+            manager,
+            loop=loop,
+            keepalive_timeout=limits.idle_s,
+            max_line_size=_LINE,
+            max_field_size=_FIELD,
+            max_headers=_FIELDS,
+            lingering_time=limits.linger_s,
+            read_bufsize=_READ_AHEAD,
+            auto_decompress=False,
+        )
         self.access_logger, self._logging_enabled = None, False
         self._server = server
         self._wire: asyncio.Transport | None = None
@@ -190,7 +223,9 @@ class _Connection(web.RequestHandler):
             self._body = None
 
     def data_received(self, data: bytes) -> None:
-        """Count what comes: a head is small and whole soon, and nobody needs to ask much ahead of being answered."""
+        """Count what comes: a head is small and whole soon, and nobody needs to ask much ahead of
+        being answered.
+        """
         if self.peer is None:
             return
         self._taken += len(data)
@@ -199,7 +234,12 @@ class _Connection(web.RequestHandler):
         waiter, self._waiter = self._waiter, None
         super().data_received(data)
         self._waiter = waiter
-        if waiter is not None and self._messages and not waiter.done() and not self._answers_at_hand():
+        if (
+            waiter is not None
+            and self._messages
+            and not waiter.done()
+            and not self._answers_at_hand()
+        ):
             waiter.set_result(None)
         if len(self._messages) > self._server.limits.ahead:
             self.cut()
@@ -211,19 +251,45 @@ class _Connection(web.RequestHandler):
                 self._refuse(431, "the head of the request is too large")
 
     def _answers_at_hand(self) -> bool:
-        """Answer the one request that has come at once, without a task and its turns of the loop, if the app has the answer at hand."""
-        (message, payload), front, parser, task = self._messages[0], self._server.front, self._parser, self._task_handler
-        if front is None or parser is None or task is None or self._wire is None or self._request_factory is None:
+        """Answer the one request that has come at once, without a task and its turns of the loop,
+        if the app has the answer at hand.
+        """
+        (message, payload), front, parser, task = (
+            self._messages[0],
+            self._server.front,
+            self._parser,
+            self._task_handler,
+        )
+        if (
+            front is None
+            or parser is None
+            or task is None
+            or self._wire is None
+            or self._request_factory is None
+        ):
             return False
         if len(self._messages) > 1 or payload is not EMPTY_PAYLOAD:
             return False
-        if not isinstance(message, RawRequestMessage) or message.method != "GET" or not front.knows(message.path):
+        if (
+            not isinstance(message, RawRequestMessage)
+            or message.method != "GET"
+            or not front.knows(message.path)
+        ):
             return False
-        is_usual = message.version == HttpVersion11 and not message.should_close and not message.upgrade
-        is_settled = is_usual and self._keepalive and self._keepalive_handle is not None and self._current_request is None
+        is_usual = (
+            message.version == HttpVersion11 and not message.should_close and not message.upgrade
+        )
+        is_settled = (
+            is_usual
+            and self._keepalive
+            and self._keepalive_handle is not None
+            and self._current_request is None
+        )
         if not is_settled or self._wire.get_write_buffer_size():
             return False
-        request = self._request_factory(message, payload, self, StreamWriter(self, self._loop), task)
+        request = self._request_factory(
+            message, payload, self, StreamWriter(self, self._loop), task
+        )
         answer = front.at_hand(request) if isinstance(request, web.Request) else None
         if answer is None:
             return False
@@ -244,15 +310,24 @@ class _Connection(web.RequestHandler):
         self._held_since = None
 
     def handle_error(
-        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None  # noqa: ARG002
-    ) -> web.StreamResponse:  # fmt: skip
-        """What aiohttp refuses before there is a request that routes could see. Hostile bytes are neither logged nor sent back."""
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002
+    ) -> web.StreamResponse:
+        """What aiohttp refuses before there is a request that routes could see.
+
+        Hostile bytes are neither logged nor sent back.
+        """
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             log.error("a request failed outside its route", exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("an answer has begun already")
         if exc is not None:
-            exc.__traceback__ = exc.__context__ = None  # whose frames would keep what was sent until garbage is looked for
+            exc.__traceback__ = exc.__context__ = (
+                None  # whose frames would keep what was sent until garbage is looked for
+            )
         answer = json_answer(error_body(status, _NO_REQUEST, "none"), status=status)
         answer.force_close()
         return answer
@@ -263,7 +338,11 @@ class _Connection(web.RequestHandler):
         self._has_come()
         if self._holds_up(now):
             self.cut()
-        elif self._asking_since is not None and self._is_asking() and now - self._asking_since > limits.head_s:
+        elif (
+            self._asking_since is not None
+            and self._is_asking()
+            and now - self._asking_since > limits.head_s
+        ):
             self._refuse(408, "the request took too long to come")
         elif self._is_slow_body(now):
             self.cut()
@@ -314,7 +393,9 @@ class _Connection(web.RequestHandler):
 
 
 def _peer(name: object) -> str:
-    """Whom connections are counted for: `here`, an address, or the network that one household has of the longer kind."""
+    """Whom connections are counted for: `here`, an address, or the network that one household has
+    of the longer kind.
+    """
     try:
         address = ip_address(str(name[0])) if isinstance(name, tuple) else None
     except ValueError:
@@ -325,7 +406,11 @@ def _peer(name: object) -> str:
         address = address.ipv4_mapped
     if address.is_loopback:
         return "here"
-    return str(IPv6Network((int(address), 64), strict=False)) if isinstance(address, IPv6Address) else str(address)
+    return (
+        str(IPv6Network((int(address), 64), strict=False))
+        if isinstance(address, IPv6Address)
+        else str(address)
+    )
 
 
 def _plain(status: int, message: str) -> bytes:
@@ -334,7 +419,10 @@ def _plain(status: int, message: str) -> bytes:
     if not isinstance(body, bytes):
         raise TypeError("an error is no bytes")
     head = (
-        *(f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", "Content-Type: application/json; charset=utf-8"),
+        *(
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+            "Content-Type: application/json; charset=utf-8",
+        ),
         *(f"Content-Length: {len(body)}", "Connection: close", "", ""),
     )
     return "\r\n".join(head).encode() + body

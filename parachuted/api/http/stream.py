@@ -1,6 +1,7 @@
 """Stream: events over SSE, each for those who may know of it.
 
-A reader who is slow is dropped, never waited for, and can come back with Last-Event-ID. A stream ends with the key that opened it.
+A reader who is slow is dropped, never waited for, and can come back with Last-Event-ID. A stream
+ends with the key that opened it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TypedDict
 
 from aiohttp import HttpVersion11, web
+from typing_extensions import TypedDict
 
 from parachuted.access.events import EventFilter
 from parachuted.api.http.route import ApiCall, MediaBody, Route
@@ -22,13 +23,21 @@ from parachuted.events import Bus, Event
 from parachuted.keys import Identity
 from parachuted.times import Time, time_of
 
-_HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
 _AT_ONCE = 64
 _RESET = b"event: reset\ndata: {}\n\n"
 
 
 class EventMessage(TypedDict):
-    """An event of the stream. `module` is the module that published it, or `core`; `data` is what docs/reference/events.md says."""
+    """An event of the stream.
+
+    `module` is the module that published it, or `core`; `data` is what docs/reference/events.md
+    says.
+    """
 
     event: str
     timestamp: Time
@@ -39,9 +48,11 @@ class EventMessage(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLimits:
-    """What a reader is given: a sign of life every `heartbeat_s`, room for `waiting` events, `write_s` to take what is written.
+    """What a reader is given: a sign of life every `heartbeat_s`, room for `waiting` events,
+    `write_s` to take what is written.
 
-    There are `readers` at once at most, and `readers_each` of one caller: a stream keeps its connection, of which there are only so many.
+    There are `readers` at once at most, and `readers_each` of one caller: a stream keeps its
+    connection, of which there are only so many.
     """
 
     heartbeat_s: float = 15.0
@@ -66,9 +77,16 @@ class EventStreams:
     """Every reader's stream. Each event becomes bytes once for all who may know the same of it."""
 
     def __init__(
-        self, bus: Bus, vault: Path, started: datetime, holds: Callable[[Identity], bool], patience: StreamLimits | None = None
-    ) -> None:  # fmt: skip
-        """`started` tells the ids of this life of the daemon from those of the last one; `holds`: whether someone is still let in."""
+        self,
+        bus: Bus,
+        vault: Path,
+        started: datetime,
+        holds: Callable[[Identity], bool],
+        patience: StreamLimits | None = None,
+    ) -> None:
+        """`started` tells the ids of this life of the daemon from those of the last one; `holds`:
+        whether someone is still let in.
+        """
         self._bus, self._vault, self._holds = bus, vault, holds
         self._life = f"{int(started.timestamp() * 1000):x}"
         self._patience = patience or StreamLimits()
@@ -80,12 +98,27 @@ class EventStreams:
         """The one."""
         return [
             Route(
-                method="GET", path="/api/events", module="vault", capability="read", reach="paths", handle=self.serve, has_head=False,
+                method="GET",
+                path="/api/events",
+                module="vault",
+                capability="read",
+                reach="paths",
+                handle=self.serve,
+                has_head=False,
                 summary="What happens, as it happens.",
-                answers={200: MediaBody(type="text/event-stream", says="Server-sent events; this is the `data` of each.", item=EventMessage)},
-                headers={"Last-Event-ID": "The id of the last event that was received; what came after it is sent first."},
+                answers={
+                    200: MediaBody(
+                        type="text/event-stream",
+                        says="Server-sent events; this is the `data` of each.",
+                        item=EventMessage,
+                    )
+                },
+                headers={
+                    "Last-Event-ID": "The id of the last event that was received; what came after "
+                    "it is sent first."
+                },
             )
-        ]  # fmt: skip
+        ]
 
     async def serve(self, call: ApiCall) -> web.StreamResponse:
         """`GET /api/events`: answer until the reader goes, is too slow, or the daemon ends."""
@@ -94,9 +127,14 @@ class EventStreams:
         self._refuse_too_many(call.identity)
         request = call.request
         response = web.StreamResponse(headers=_HEADERS)
-        reader = _Reader(call, self._shared(EventFilter.of_key(call.identity.scopes)), response, self._patience)
+        reader = _Reader(
+            call, self._shared(EventFilter.of_key(call.identity.scopes)), response, self._patience
+        )
         try:
-            for data in (b": parachuted\n\n", *self._missed(request.headers.get("Last-Event-ID", ""), reader.filter)):
+            for data in (
+                b": parachuted\n\n",
+                *self._missed(request.headers.get("Last-Event-ID", ""), reader.filter),
+            ):
                 reader.take(data)
             self._readers.add(reader)
             await response.prepare(request)
@@ -110,7 +148,9 @@ class EventStreams:
     def _refuse_too_many(self, identity: Identity) -> None:
         own = sum(reader.identity.id == identity.id for reader in self._readers)
         if own >= self._patience.readers_each or len(self._readers) >= self._patience.readers:
-            raise web.HTTPServiceUnavailable(text="too many event streams are open; close one, or use one for everything")
+            raise web.HTTPServiceUnavailable(
+                text="too many event streams are open; close one, or use one for everything"
+            )
 
     async def close(self) -> None:
         """End every stream."""
@@ -120,8 +160,15 @@ class EventStreams:
             reader.end()
 
     def recheck(self) -> None:
-        """End the streams of those who would not be let in as they were: their key is gone, over, or says otherwise."""
-        verdicts = {key: self._holds(one) for key, one in {id(reader.identity): reader.identity for reader in self._readers}.items()}
+        """End the streams of those who would not be let in as they were: their key is gone, over,
+        or says otherwise.
+        """
+        verdicts = {
+            key: self._holds(one)
+            for key, one in {
+                id(reader.identity): reader.identity for reader in self._readers
+            }.items()
+        }
         for reader in tuple(self._readers):
             if not verdicts[id(reader.identity)]:
                 self._readers.discard(reader)
@@ -143,7 +190,9 @@ class EventStreams:
                 reader.take(data)
 
     def _shared(self, events: EventFilter) -> EventFilter:
-        """The one that another reader has already, when it is equal: who is told the same is known by it."""
+        """The one that another reader has already, when it is equal: who is told the same is known
+        by it.
+        """
         return next((reader.filter for reader in self._readers if reader.filter == events), events)
 
     def _frame_for(self, events: EventFilter, event: Event) -> bytes:
@@ -152,29 +201,57 @@ class EventStreams:
         return self.frame(heard) if heard is not None else b""
 
     def _missed(self, last: str, events: EventFilter) -> list[bytes]:
-        """What came after the id `last`; when some of it is forgotten, or is another life's, that is said first, then all that is known."""
+        """What came after the id `last`; when some of it is forgotten, or is another life's, that
+        is said first, then all that is known.
+        """
         if not last:
             return []
         life, _, number = last.partition("-")
-        is_ours = life == self._life and number.isascii() and number.isdigit() and len(number) < len(str(1 << 63))
+        is_ours = (
+            life == self._life
+            and number.isascii()
+            and number.isdigit()
+            and len(number) < len(str(1 << 63))
+        )
         if is_ours and self._bus.remembers(int(number)):
-            return [data for event in self._bus.since(int(number)) if (data := self._frame_for(events, event))]
-        return [_RESET, *(data for event in self._bus.since(0) if (data := self._frame_for(events, event)))]
+            return [
+                data
+                for event in self._bus.since(int(number))
+                if (data := self._frame_for(events, event))
+            ]
+        return [
+            _RESET,
+            *(data for event in self._bus.since(0) if (data := self._frame_for(events, event))),
+        ]
 
 
 class _Reader:
-    """One reader. What waits is limited only while it is the reader that is waited for: a burst is no fault of theirs."""
+    """One reader.
 
-    def __init__(self, call: ApiCall, events: EventFilter, response: web.StreamResponse, patience: StreamLimits) -> None:
+    What waits is limited only while it is the reader that is waited for: a burst is no fault of
+    theirs.
+    """
+
+    def __init__(
+        self,
+        call: ApiCall,
+        events: EventFilter,
+        response: web.StreamResponse,
+        patience: StreamLimits,
+    ) -> None:
         self.identity, self.filter = call.identity, events
         self._response, self._transport, self._patience = response, call.request.transport, patience
         self._waiting: deque[bytes] = deque()
         self._awake = asyncio.Event()
-        self._is_chunked = call.request.version >= HttpVersion11  # what aiohttp makes of an answer without a length
+        self._is_chunked = (
+            call.request.version >= HttpVersion11
+        )  # what aiohttp makes of an answer without a length
         self._is_prepared = self._is_writing = self._is_over = False
 
     def take(self, data: bytes) -> None:
-        """Send it when its turn comes, which is now where nothing waits; drop the reader when too much waits already."""
+        """Send it when its turn comes, which is now where nothing waits; drop the reader when too
+        much waits already.
+        """
         if self._send_now(data):
             return
         self._waiting.append(data)
@@ -183,9 +260,17 @@ class _Reader:
             self.drop()
 
     def _send_now(self, data: bytes) -> bool:
-        """Whether it was handed to the connection without waking `follow`, which costs ten times as much."""
+        """Whether it was handed to the connection without waking `follow`, which costs ten times as
+        much.
+        """
         transport = self._transport
-        if transport is None or self._waiting or not self._is_prepared or self._is_writing or self._is_over:
+        if (
+            transport is None
+            or self._waiting
+            or not self._is_prepared
+            or self._is_writing
+            or self._is_over
+        ):
             return False
         if transport.is_closing() or transport.get_write_buffer_size():
             return False
@@ -208,10 +293,17 @@ class _Reader:
             self.drop()
 
     async def follow(self) -> None:
-        """Write what comes until the end. Raises ConnectionError or TimeoutError when the reader takes no more."""
+        """Write what comes until the end.
+
+        Raises ConnectionError or TimeoutError when the reader takes no more.
+        """
         while not self._is_over:
             if self._waiting:
-                await self._write(b"".join(self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))))
+                await self._write(
+                    b"".join(
+                        self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))
+                    )
+                )
             elif not await self._woken():
                 await self._write(b": still here\n\n")
         if self._transport is not None and self._transport.get_write_buffer_size():

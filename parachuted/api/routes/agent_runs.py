@@ -1,4 +1,6 @@
-"""Agent runs: ask an agent for something by its name, the one for maintenance too, and end all that are at work."""
+"""Agent runs: ask an agent for something by its name, the one for maintenance too, and end all that
+are at work.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _STOPPED = "a person stopped all agents"
 
 
 class RunAgentRequest(RequestModel):
-    """What the agent is asked, where it works, the session to go on with, and what it may take at most: no more than the settings say."""
+    """What the agent is asked, where it works, the session to go on with, and what it may take at
+    most: no more than the settings say.
+    """
 
     prompt: Annotated[str, Field(min_length=1, max_length=1 << 20)]
     working_directory: FolderParameter | None = None
@@ -45,7 +49,10 @@ class StopRunsRequest(RequestModel):
 
 
 class AgentStepResponse(TypedDict):
-    """One step: what the agent said, or the tool that it called. `why`: what it was told where that failed or was refused."""
+    """One step: what the agent said, or the tool that it called.
+
+    `why`: what it was told where that failed or was refused.
+    """
 
     said: str | None
     called: str | None
@@ -54,7 +61,10 @@ class AgentStepResponse(TypedDict):
 
 
 class AgentRunResponse(TypedDict):
-    """What a run came to. `warning` says what the agent had to do without; `steps` are told to who reads all of the vault."""
+    """What a run came to.
+
+    `warning` says what the agent had to do without; `steps` are told to who reads all of the vault.
+    """
 
     run: str
     words: str
@@ -85,20 +95,42 @@ class AgentRunRoutes:
         """All of them."""
         return [
             Route(
-                method="POST", path="/api/agents/stop", module=_MODULE, capability="admin", reach="beyond", handle=self.stop, body=StopRunsRequest,
-                summary="End all agents that are at work, and begin none until resumed.", answers={200: StopRunsResponse},
+                method="POST",
+                path="/api/agents/stop",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.stop,
+                body=StopRunsRequest,
+                summary="End all agents that are at work, and begin none until resumed.",
+                answers={200: StopRunsResponse},
             ),
             Route(
-                method="POST", path="/api/agents/{name:.+}/run", module=_MODULE, capability="admin", reach="paths",
-                handle=self.run, body=RunAgentRequest,
-                summary="Let an agent answer a prompt.", answers={200: AgentRunResponse}, errors=(502,), names={"name": "an agent, as module/agent"},
+                method="POST",
+                path="/api/agents/{name:.+}/run",
+                module=_MODULE,
+                capability="admin",
+                reach="paths",
+                handle=self.run,
+                body=RunAgentRequest,
+                summary="Let an agent answer a prompt.",
+                answers={200: AgentRunResponse},
+                errors=(502,),
+                names={"name": "an agent, as module/agent"},
             ),
             Route(
-                method="POST", path="/api/maintenance", module=_MODULE, capability="admin", reach="beyond",
-                handle=self.maintenance, body=RunAgentRequest,
-                summary="Let the maintenance agent look after the installation.", answers={200: AgentRunResponse}, errors=(502,),
+                method="POST",
+                path="/api/maintenance",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.maintenance,
+                body=RunAgentRequest,
+                summary="Let the maintenance agent look after the installation.",
+                answers={200: AgentRunResponse},
+                errors=(502,),
             ),
-        ]  # fmt: skip
+        ]
 
     async def stop(self, call: ApiCall) -> web.Response:
         """`POST /api/agents/stop`."""
@@ -106,28 +138,43 @@ class AgentRunRoutes:
         if body.pause:
             self._parts.worker.pause()
         stopped = await self._parts.at_work.stop(_STOPPED)
-        return json_answer(StopRunsResponse(stopped=list(stopped), paused=self._parts.worker.paused))
+        return json_answer(
+            StopRunsResponse(stopped=list(stopped), paused=self._parts.worker.paused)
+        )
 
     async def run(self, call: ApiCall) -> web.Response:
         """`POST /api/agents/{name}/run`."""
         body = await call.body(RunAgentRequest)
-        return await self._answer(call, call.named("name"), body, "cli" if body.entry == "cli" else "http")
+        return await self._answer(
+            call, call.named("name"), body, "cli" if body.entry == "cli" else "http"
+        )
 
     async def maintenance(self, call: ApiCall) -> web.Response:
         """`POST /api/maintenance`."""
         return await self._answer(call, NAME, await call.body(RunAgentRequest), "maintenance")
 
-    async def _answer(self, call: ApiCall, name: str, body: RunAgentRequest, entry: Entry) -> web.Response:
+    async def _answer(
+        self, call: ApiCall, name: str, body: RunAgentRequest, entry: Entry
+    ) -> web.Response:
         names = ("working_directory", "timeout_s", "max_turns", "max_cost_usd")
         options = {one: getattr(body, one) for one in names if getattr(body, one) is not None}
         reach = call.grant.both(call.reading)
         authority = Authority(
-            reads=reach, writes=reach.both(call.writing), holds=lambda: self._parts.door.holds(call.identity),
-            causes=(new_id("c", self._parts.clock()),), entry=entry, asked_by="person", request_id=call.id,
-        )  # fmt: skip
+            reads=reach,
+            writes=reach.both(call.writing),
+            holds=lambda: self._parts.door.holds(call.identity),
+            causes=(new_id("c", self._parts.clock()),),
+            entry=entry,
+            asked_by="person",
+            request_id=call.id,
+        )
         try:
-            ran = await self._parts.agents.run(name, body.prompt, options, authority=authority, entry=entry, session=body.session)
-        except AgentUnavailableError as error:  # as things stand it cannot begin, which is no fault of the daemon's
+            ran = await self._parts.agents.run(
+                name, body.prompt, options, authority=authority, entry=entry, session=body.session
+            )
+        except (
+            AgentUnavailableError
+        ) as error:  # as things stand it cannot begin, which is no fault of the daemon's
             raise web.HTTPConflict(text=error.message) from error
         return json_answer(await asyncio.to_thread(self._told, ran, call.runs))
 
@@ -157,10 +204,16 @@ def _step(step: dict[str, object]) -> AgentStepResponse:
     if "said" in step:
         return AgentStepResponse(said=str(step["said"]), called=None, error=False, why=None)
     arguments = step.get("arguments")
-    shown = ", ".join(f"{key}={_brief(value)}" for key, value in arguments.items()) if isinstance(arguments, dict) else ""
+    shown = (
+        ", ".join(f"{key}={_brief(value)}" for key, value in arguments.items())
+        if isinstance(arguments, dict)
+        else ""
+    )
     is_error = bool(step.get("error"))
     why = _reason(str(step.get("answer") or "")) if is_error else None
-    return AgentStepResponse(said=None, called=f"{step['called']}({shown})", error=is_error, why=why)
+    return AgentStepResponse(
+        said=None, called=f"{step['called']}({shown})", error=is_error, why=why
+    )
 
 
 def _reason(answer: str) -> str | None:

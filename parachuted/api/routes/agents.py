@@ -1,4 +1,6 @@
-"""Agents: which there are, what each may do, which are exposed, and exactly what one could see and do if it ran now."""
+"""Agents: which there are, what each may do, which are exposed, and exactly what one could see and
+do if it ran now.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ class TrustTextRequest(RequestModel):
 
 
 class AgentPermissionsResponse(TypedDict):
-    """What it may touch, as patterns that must all hold where there are several lists; none where the caller sees some paths only."""
+    """What it may touch, as patterns that must all hold where there are several lists; none where
+    the caller sees some paths only.
+    """
 
     read: list[list[str]]
     write: list[list[str]]
@@ -70,8 +74,10 @@ class AgentConstraintsResponse(TypedDict):
 
 
 class AgentResponse(TypedDict):
-    """An agent. `problem` says why it would not run here, or what it does without; `system_prompt` is told of one alone, and to those who
-    may administer.
+    """An agent.
+
+    `problem` says why it would not run here, or what it does without; `system_prompt` is told of
+    one alone, and to those who may administer.
     """
 
     name: str
@@ -117,7 +123,10 @@ class AgentAuditResponse(TypedDict):
 
 
 class ReachableFilesResponse(TypedDict):
-    """Numbers of files, and the first of them. `strangers` are left out of a container's copy, and mark a run that reads them."""
+    """Numbers of files, and the first of them.
+
+    `strangers` are left out of a container's copy, and mark a run that reads them.
+    """
 
     reads: int
     writes: int
@@ -128,7 +137,10 @@ class ReachableFilesResponse(TypedDict):
 
 
 class AgentExplanationResponse(TypedDict):
-    """All that an agent could see and do. `container` is what the engine would be told, None where it needs none."""
+    """All that an agent could see and do.
+
+    `container` is what the engine would be told, None where it needs none.
+    """
 
     agent: AgentResponse
     files: ReachableFilesResponse
@@ -148,13 +160,19 @@ class TrustTextResponse(TypedDict):
 
 
 _REFUSED = [
-    "write a file or folder whose name begins with a dot (.parachute/, .claude/, .git/, .mcp.json), whether it exists or not",
+    (
+        "write a file or folder whose name begins with a dot (.parachute/, .claude/, .git/, "
+        ".mcp.json), whether it exists or not"
+    ),
     "write Modules/ or Suggestions/",
     "read a hidden file or a module's code",
     "see a credential: model calls go through the daemon, which adds it",
 ]
 _SOMETHING = "something is missing here; who sees the whole vault is told what"
-_HELD = "a run that has read a stranger's text writes its lane alone, and has no shell and no network from then on; it can suggest"
+_HELD = (
+    "a run that has read a stranger's text writes its lane alone, and has no shell and no "
+    "network from then on; it can suggest"
+)
 
 
 class AgentRoutes:
@@ -163,43 +181,85 @@ class AgentRoutes:
     def __init__(self, parts: ApiParts) -> None:
         self._parts = parts
         self._listing = AgentListing(
-            parts.agents, parts.modules, lambda: [one.name for one in parts.modules.status()], parts.watches, parts.index, parts.origins
-        )  # fmt: skip
+            parts.agents,
+            parts.modules,
+            lambda: [one.name for one in parts.modules.status()],
+            parts.watches,
+            parts.index,
+            parts.origins,
+        )
 
     def routes(self) -> list[Route]:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/agents", module=_MODULE, capability="read", reach="paths", handle=self.listing,
-                summary="The agents that there are.", answers={200: AgentsResponse},
+                method="GET",
+                path="/api/agents",
+                module=_MODULE,
+                capability="read",
+                reach="paths",
+                handle=self.listing,
+                summary="The agents that there are.",
+                answers={200: AgentsResponse},
             ),
             Route(
-                method="GET", path="/api/agents/audit", module=_MODULE, capability="admin", reach="beyond", handle=self.audit,
-                summary="Which agents have private data, strangers' text and a way out at once.", answers={200: AgentAuditResponse},
+                method="GET",
+                path="/api/agents/audit",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.audit,
+                summary="Which agents have private data, strangers' text and a way out at once.",
+                answers={200: AgentAuditResponse},
             ),
             Route(
-                method="POST", path="/api/agents/trust", module=_MODULE, capability="admin", reach="paths",
-                handle=self.trust, body=TrustTextRequest,
-                summary="Trust a note's text as it is now.", answers={200: TrustTextResponse},
+                method="POST",
+                path="/api/agents/trust",
+                module=_MODULE,
+                capability="admin",
+                reach="paths",
+                handle=self.trust,
+                body=TrustTextRequest,
+                summary="Trust a note's text as it is now.",
+                answers={200: TrustTextResponse},
             ),
             Route(
-                method="GET", path="/api/agents/{name:.+}", module=_MODULE, capability="read", reach="paths", handle=self.one,
-                summary="An agent.", answers={200: AgentResponse}, names={"name": "an agent, as module/agent"},
+                method="GET",
+                path="/api/agents/{name:.+}",
+                module=_MODULE,
+                capability="read",
+                reach="paths",
+                handle=self.one,
+                summary="An agent.",
+                answers={200: AgentResponse},
+                names={"name": "an agent, as module/agent"},
             ),
             Route(
-                method="GET", path="/api/sandbox/explain", module=_MODULE, capability="admin", reach="beyond",
-                handle=self.explain, query=ExplainQuery,
-                summary="Exactly what an agent could see and do.", answers={200: AgentExplanationResponse},
+                method="GET",
+                path="/api/sandbox/explain",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.explain,
+                query=ExplainQuery,
+                summary="Exactly what an agent could see and do.",
+                answers={200: AgentExplanationResponse},
             ),
-        ]  # fmt: skip
+        ]
 
     async def listing(self, call: ApiCall) -> web.Response:
         """`GET /api/agents`."""
-        return json_answer(AgentsResponse(agents=[self._shown(one, call) for one in await self._listing.all()]))
+        return json_answer(
+            AgentsResponse(agents=[self._shown(one, call) for one in await self._listing.all()])
+        )
 
     async def one(self, call: ApiCall) -> web.Response:
         """`GET /api/agents/{name}`."""
-        return json_answer(self._shown(await self._listing.get(call.named("name")), call, is_whole=_administers(call)))
+        return json_answer(
+            self._shown(
+                await self._listing.get(call.named("name")), call, is_whole=_administers(call)
+            )
+        )
 
     async def audit(self, _call: ApiCall) -> web.Response:
         """`GET /api/agents/audit`."""
@@ -209,22 +269,37 @@ class AgentRoutes:
             it = self._listing.exposure(known, seen)
             found.append(
                 ExposureResponse(
-                    agent=known.name, exposed=it.is_whole, private=it.private, untrusted=it.untrusted, outward=it.outward,
+                    agent=known.name,
+                    exposed=it.is_whole,
+                    private=it.private,
+                    untrusted=it.untrusted,
+                    outward=it.outward,
                     problem=known.problem,
                 )
-            )  # fmt: skip
+            )
         found.sort(key=lambda one: (not one["exposed"], one["agent"]))
-        return json_answer(AgentAuditResponse(agents=found, exposed=sum(one["exposed"] for one in found), held_by=_HELD))
+        return json_answer(
+            AgentAuditResponse(
+                agents=found, exposed=sum(one["exposed"] for one in found), held_by=_HELD
+            )
+        )
 
     async def trust(self, call: ApiCall) -> web.Response:
         """`POST /api/agents/trust` with `{"path"}`."""
         asked, origins = (await call.body(TrustTextRequest)).path, self._parts.origins
         folder, is_skill, _name = f"/{asked}".partition(f"/{SKILLS}/")
-        path = asked if is_skill and call.sight.grant.alternatives is None else call.sight.find(asked)  # a skill's folder is a hidden one
+        path = (
+            asked if is_skill and call.sight.grant.alternatives is None else call.sight.find(asked)
+        )  # a skill's folder is a hidden one
         call.touched.append(path)
         content = await asyncio.to_thread(self._parts.store.read, path)
         before = origins.of_text(path, content.data, content.digest)
-        if is_skill and folder and before == _TRUSTED_BEFORE and not origins.is_trusted(path, content.digest):
+        if (
+            is_skill
+            and folder
+            and before == _TRUSTED_BEFORE
+            and not origins.is_trusted(path, content.digest)
+        ):
             before = origins.of_folder(folder[1:])
         if before != _TRUSTED_BEFORE:
             await asyncio.to_thread(origins.trust, path, content.digest)
@@ -236,43 +311,68 @@ class AgentRoutes:
         known = await self._listing.get(query.agent, folder=query.working_directory)
         seen = await asyncio.to_thread(self._listing.seen, known.grant)
         files = ReachableFilesResponse(
-            reads=seen.reads, writes=seen.writes, strangers=seen.strangers, left_out=seen.left_out, first=list(seen.first),
+            reads=seen.reads,
+            writes=seen.writes,
+            strangers=seen.strangers,
+            left_out=seen.left_out,
+            first=list(seen.first),
             first_writes=list(seen.first_writes),
-        )  # fmt: skip
+        )
         return json_answer(
             AgentExplanationResponse(
-                agent=self._shown(known, call, is_whole=True), files=files, runs_here=known.runs_here, problem=known.problem,
-                begins=_begins(known), always_refused=_REFUSED, after_strangers_text=_HELD, container=_container(known.grant),
+                agent=self._shown(known, call, is_whole=True),
+                files=files,
+                runs_here=known.runs_here,
+                problem=known.problem,
+                begins=_begins(known),
+                always_refused=_REFUSED,
+                after_strangers_text=_HELD,
+                container=_container(known.grant),
             )
-        )  # fmt: skip
+        )
 
     def _shown(self, known: AgentStatus, call: ApiCall, *, is_whole: bool = False) -> AgentResponse:
         grant, config, order = known.grant, known.config, known.order
         prompt = order.definition.system_prompt if order is not None else None
         sees_all, box = call.grant.alternatives is None, grant.sandbox
         permissions = AgentPermissionsResponse(
-            read=_patterns(grant.reads) if sees_all else [], write=_patterns(grant.writes) if sees_all else [],
-            lane=_patterns(grant.lane) if sees_all else [], outside=list(map(printable, grant.outside)) if sees_all else [],
+            read=_patterns(grant.reads) if sees_all else [],
+            write=_patterns(grant.writes) if sees_all else [],
+            lane=_patterns(grant.lane) if sees_all else [],
+            outside=list(map(printable, grant.outside)) if sees_all else [],
             bash=list(grant.bash) if isinstance(grant.bash, tuple) else grant.bash,
             network=list(grant.network) if isinstance(grant.network, tuple) else grant.network,
             interfaces=None if grant.interfaces is None else list(grant.interfaces),
-        )  # fmt: skip
+        )
         limits = order.limits if order is not None else None
         constraints = AgentConstraintsResponse(
-            needs_container=grant.needs_container, memory=box.memory, cpus=box.cpus, pids_limit=box.pids_limit,
-            timeout_s=limits.timeout_s if limits else None, max_turns=limits.max_turns if limits else None,
+            needs_container=grant.needs_container,
+            memory=box.memory,
+            cpus=box.cpus,
+            pids_limit=box.pids_limit,
+            timeout_s=limits.timeout_s if limits else None,
+            max_turns=limits.max_turns if limits else None,
             max_cost_usd=limits.max_cost_usd if limits else None,
             only_by_a_person=config is not None and config.requires_explicit_invocation,
             asks_each_session=config is not None and config.requires_explicit_approval,
-        )  # fmt: skip
+        )
         return AgentResponse(
-            name=known.name, description=known.description, type="agent", model=config.model if config is not None else None,
-            path=f"Modules/{known.module}" if known.module else None, source=known.module or "builtin",
-            tools=[*known.tools, *known.calls], system_prompt=prompt if is_whole else None,
-            system_prompt_preview=prompt[:_PREVIEW] if prompt and _administers(call) else None, permissions=permissions,
-            constraints=constraints, mcp_servers=[], spawns=[], runs_here=known.runs_here,
+            name=known.name,
+            description=known.description,
+            type="agent",
+            model=config.model if config is not None else None,
+            path=f"Modules/{known.module}" if known.module else None,
+            source=known.module or "builtin",
+            tools=[*known.tools, *known.calls],
+            system_prompt=prompt if is_whole else None,
+            system_prompt_preview=prompt[:_PREVIEW] if prompt and _administers(call) else None,
+            permissions=permissions,
+            constraints=constraints,
+            mcp_servers=[],
+            spawns=[],
+            runs_here=known.runs_here,
             problem=known.problem if sees_all or not known.problem else _SOMETHING,
-        )  # fmt: skip
+        )
 
 
 def _administers(call: ApiCall) -> bool:
@@ -284,27 +384,51 @@ def _begins(known: AgentStatus) -> str:
         return "when a note that it watches changes"
     if may_begin(known.config, "module") is not None:
         return "only when a person asks for it by name"
-    return "when a person, its module, a schedule or a bot asks for it; it may do the same whichever it is"
+    return (
+        "when a person, its module, a schedule or a bot asks for it; it may do the same "
+        "whichever it is"
+    )
 
 
 def _patterns(grant: AccessGrant) -> list[list[str]]:
     """Each list on its own must name a file; alternatives stand one after the other."""
     if grant.alternatives is None:
         return [["**"]]
-    return [[printable(glob.text) for glob in globs[:_MOST_PATTERNS]] for every in grant.alternatives for globs in every]
+    return [
+        [printable(glob.text) for glob in globs[:_MOST_PATTERNS]]
+        for every in grant.alternatives
+        for globs in every
+    ]
 
 
 def _container(grant: Grant) -> dict[str, object] | None:
     """The very options, with words in place of the folders that a run is given."""
     if not grant.needs_container:
         return None
-    folders = {name: FilePath(f"(this run's {name})") for name in ("work", "home", "sockets", "outside")}
-    shape = ContainerShape(config=grant.sandbox, is_writable=grant.sandbox.workspace_access == "rw", cli=FilePath("(the agent's program)"))
+    folders = {
+        name: FilePath(f"(this run's {name})") for name in ("work", "home", "sockets", "outside")
+    }
+    shape = ContainerShape(
+        config=grant.sandbox,
+        is_writable=grant.sandbox.workspace_access == "rw",
+        cli=FilePath("(the agent's program)"),
+    )
     options = container_options(
-        shape, SandboxSlot(id="(this run's)", **folders), Image(name="parachute-sandbox", kind="built"), user=(1000, 1000), daemon="(this daemon)"
-    )  # fmt: skip
+        shape,
+        SandboxSlot(id="(this run's)", **folders),
+        Image(name="parachute-sandbox", kind="built"),
+        user=(1000, 1000),
+        daemon="(this daemon)",
+    )
     host = cast("Mapping[str, object]", options["HostConfig"])
     shown = {name: options[name] for name in ("User", "Env")}
     mounts = cast("Sequence[Mapping[str, object]]", host["Mounts"])
-    seen = [f"{one['Source']} at {one['Target']}{', read only' if one['ReadOnly'] else ''}" for one in mounts]
-    return {**shown, **{name: value for name, value in host.items() if name != "Mounts"}, "Mounts": seen}
+    seen = [
+        f"{one['Source']} at {one['Target']}{', read only' if one['ReadOnly'] else ''}"
+        for one in mounts
+    ]
+    return {
+        **shown,
+        **{name: value for name, value in host.items() if name != "Mounts"},
+        "Mounts": seen,
+    }

@@ -29,7 +29,13 @@ class AuditQuery(RequestModel):
     since: _Text | None = None
     until: _Text | None = None
     type: EventType | None = None
-    source: Annotated[_Text, Field(description="a kind of source, such as agent or api_key, or the name of one")] | None = None
+    source: (
+        Annotated[
+            _Text,
+            Field(description="a kind of source, such as agent or api_key, or the name of one"),
+        ]
+        | None
+    ) = None
     module: Annotated[_Text, Field(description="which was called, such as vault")] | None = None
     success: Literal["true", "false"] | None = None
     path: Path | None = None
@@ -47,22 +53,40 @@ class AuditRoutes:
         """Both."""
         return [
             Route(
-                method="GET", path="/api/audit", module="system", capability="admin", reach="beyond", handle=self.page, query=AuditQuery,
-                summary="What was done, by whom, the newest first.", answers={200: told.AuditPageResponse},
+                method="GET",
+                path="/api/audit",
+                module="system",
+                capability="admin",
+                reach="beyond",
+                handle=self.page,
+                query=AuditQuery,
+                summary="What was done, by whom, the newest first.",
+                answers={200: told.AuditPageResponse},
             ),
             Route(
-                method="GET", path="/api/audit/verify", module="system", capability="admin", reach="beyond", handle=self.verify,
-                summary="Whether the audit is as it was written.", answers={200: told.AuditVerificationResponse},
+                method="GET",
+                path="/api/audit/verify",
+                module="system",
+                capability="admin",
+                reach="beyond",
+                handle=self.verify,
+                summary="Whether the audit is as it was written.",
+                answers={200: told.AuditVerificationResponse},
             ),
-        ]  # fmt: skip
+        ]
 
     async def page(self, call: ApiCall) -> web.Response:
         """`GET /api/audit?since=&until=&type=&source=&module=&success=&path=&limit=&cursor=`."""
         query = call.query(AuditQuery)
         wanted = AuditFilter(
-            since=self._moment(query.since), until=self._moment(query.until), type=query.type, source=query.source, module=query.module,
-            success=None if query.success is None else query.success == "true", path=query.path,
-        )  # fmt: skip
+            since=self._moment(query.since),
+            until=self._moment(query.until),
+            type=query.type,
+            source=query.source,
+            module=query.module,
+            success=None if query.success is None else query.success == "true",
+            path=query.path,
+        )
         page = await asyncio.to_thread(self._page, wanted, query.limit, query.cursor)
         cursor = None if page.cursor is None else str(page.cursor)
         return json_answer({"events": page.events, "count": len(page.events), "cursor": cursor})
@@ -75,10 +99,15 @@ class AuditRoutes:
             raise _unreadable(error) from error
         return json_answer(
             {
-                "holds": verdict.holds, "lines": verdict.lines, "days": verdict.days, "last_seq": verdict.last.seq,
-                "last_hash": verdict.last.hash, "findings": verdict.findings, "notes": verdict.notes,
+                "holds": verdict.holds,
+                "lines": verdict.lines,
+                "days": verdict.days,
+                "last_seq": verdict.last.seq,
+                "last_hash": verdict.last.hash,
+                "findings": verdict.findings,
+                "notes": verdict.notes,
             }
-        )  # fmt: skip
+        )
 
     def _page(self, wanted: AuditFilter, limit: int, cursor: int | None) -> AuditPage:
         """In a thread. What was done just now is told too."""
@@ -96,4 +125,6 @@ class AuditRoutes:
 
 
 def _unreadable(error: OSError) -> StorageFailedError:
-    return StorageFailedError(f"the audit cannot be read: {error.strerror or 'the disk refuses'}", errno=error.errno)
+    return StorageFailedError(
+        f"the audit cannot be read: {error.strerror or 'the disk refuses'}", errno=error.errno
+    )

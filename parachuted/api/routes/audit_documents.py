@@ -8,7 +8,10 @@ from parachuted.times import Time
 
 
 class AuditLineResponse(TypedDict):
-    """One event, in the fields of the specification, then ours. `duration_ms` is in milliseconds, `timestamp` in UTC."""
+    """One event, in the fields of the specification, then ours.
+
+    `duration_ms` is in milliseconds, `timestamp` in UTC.
+    """
 
     seq: int
     timestamp: Time
@@ -34,7 +37,10 @@ class AuditLineResponse(TypedDict):
 
 
 class AuditPageResponse(TypedDict):
-    """Events, the newest first. `cursor`: what to give to get those before them, None when there are none."""
+    """Events, the newest first.
+
+    `cursor`: what to give to get those before them, None when there are none.
+    """
 
     events: list[AuditLineResponse]
     count: int
@@ -42,7 +48,10 @@ class AuditPageResponse(TypedDict):
 
 
 class AuditVerificationResponse(TypedDict):
-    """Whether the chain holds. `findings`: what must not be, and where; `notes`: what is known of, such as a cut by a kill."""
+    """Whether the chain holds.
+
+    `findings`: what must not be, and where; `notes`: what is known of, such as a cut by a kill.
+    """
 
     holds: bool
     lines: int

@@ -53,7 +53,10 @@ class SessionContextResponse(TypedDict):
 
 
 class SessionContextsResponse(TypedDict):
-    """What is chosen for a session; `contexts` says the same with times. `missing`: those of them without a context file, now."""
+    """What is chosen for a session; `contexts` says the same with times.
+
+    `missing`: those of them without a context file, now.
+    """
 
     session_id: str
     folder_paths: list[str]
@@ -62,7 +65,9 @@ class SessionContextsResponse(TypedDict):
 
 
 class PromptResponse(TypedDict):
-    """A prompt and what it was made of, as the app reads it; `files` lists what was left out, too."""
+    """A prompt and what it was made of, as the app reads it; `files` lists what was left out,
+    too.
+    """
 
     prompt: str
     promptSource: str
@@ -84,7 +89,10 @@ class PromptResponse(TypedDict):
 
 
 class MigrationMoveResponse(TypedDict):
-    """What becomes of an old context file. `action`: create, append, keep (nothing to add) or refuse; `sections` are those added."""
+    """What becomes of an old context file.
+
+    `action`: create, append, keep (nothing to add) or refuse; `sections` are those added.
+    """
 
     file: str
     target: str

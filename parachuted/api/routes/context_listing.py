@@ -1,4 +1,6 @@
-"""Context listing: the context folders as they are told, each made once and kept until its context file comes, goes or grows."""
+"""Context listing: the context folders as they are told, each made once and kept until its context
+file comes, goes or grows.
+"""
 
 from __future__ import annotations
 

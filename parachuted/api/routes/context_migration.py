@@ -26,14 +26,26 @@ class ContextMigrationRoutes:
         """Both."""
         return [
             Route(
-                method="GET", path=_PATH, module="vault", capability="admin", reach="paths", handle=self.plan,
-                summary="What would become of old context files.", answers={200: told.MigrationPlanResponse},
+                method="GET",
+                path=_PATH,
+                module="vault",
+                capability="admin",
+                reach="paths",
+                handle=self.plan,
+                summary="What would become of old context files.",
+                answers={200: told.MigrationPlanResponse},
             ),
             Route(
-                method="POST", path=_PATH, module="vault", capability="admin", reach="paths", handle=self.apply,
-                summary="Move old context files into folders.", answers={200: told.ContextMigrationResponse},
+                method="POST",
+                path=_PATH,
+                module="vault",
+                capability="admin",
+                reach="paths",
+                handle=self.apply,
+                summary="Move old context files into folders.",
+                answers={200: told.ContextMigrationResponse},
             ),
-        ]  # fmt: skip
+        ]
 
     async def plan(self, call: ApiCall) -> web.Response:
         """`GET /api/contexts/migration`: nothing is changed."""

@@ -1,4 +1,6 @@
-"""Contexts: the folders that have a context file, what a choice of them loads, and what is chosen for each session."""
+"""Contexts: the folders that have a context file, what a choice of them loads, and what is chosen
+for each session.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,23 @@ def _text(value: object, longest: int = _LONGEST_NAME) -> str:
 ContextName = Annotated[
     str,
     PlainValidator(_text),
-    WithJsonSchema({"type": "string", "description": "a folder of the vault, or, as older programs have it, a note"}),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "description": "a folder of the vault, or, as older programs have it, a note",
+        }
+    ),
 ]
 _Names = Annotated[tuple[ContextName, ...], Field(max_length=MOST_CHOSEN)]
 NameLists = Annotated[
-    tuple[Annotated[str, PlainValidator(lambda value: _text(value, _LONGEST_LIST)), WithJsonSchema({"type": "string"})], ...],
+    tuple[
+        Annotated[
+            str,
+            PlainValidator(lambda value: _text(value, _LONGEST_LIST)),
+            WithJsonSchema({"type": "string"}),
+        ],
+        ...,
+    ],
     Field(max_length=MOST_CHOSEN),
 ]
 
@@ -76,37 +90,77 @@ class ContextRoutes:
         session = "/api/contexts/session/{id}"
         return [
             Route(
-                method="GET", path="/api/contexts/folders", module=_MODULE, capability="read", reach="paths", handle=self.folders,
-                summary="The folders that have a context file.", answers={200: told.ContextFoldersResponse},
+                method="GET",
+                path="/api/contexts/folders",
+                module=_MODULE,
+                capability="read",
+                reach="paths",
+                handle=self.folders,
+                summary="The folders that have a context file.",
+                answers={200: told.ContextFoldersResponse},
             ),
             Route(
-                method="GET", path="/api/contexts/chain", module=_MODULE, capability="read", reach="paths",
-                handle=self.chain, query=ChainQuery,
-                summary="What a choice of folders loads, and what it does not, with the reason.", answers={200: told.ChainResponse},
+                method="GET",
+                path="/api/contexts/chain",
+                module=_MODULE,
+                capability="read",
+                reach="paths",
+                handle=self.chain,
+                query=ChainQuery,
+                summary="What a choice of folders loads, and what it does not, with the reason.",
+                answers={200: told.ChainResponse},
             ),
             Route(
-                method="GET", path=session, module=_MODULE, capability="read", reach="paths", handle=self.session,
-                summary="The contexts chosen for a session.", answers={200: told.SessionContextsResponse},
+                method="GET",
+                path=session,
+                module=_MODULE,
+                capability="read",
+                reach="paths",
+                handle=self.session,
+                summary="The contexts chosen for a session.",
+                answers={200: told.SessionContextsResponse},
             ),
             Route(
-                method="PUT", path=session, module=_MODULE, capability="write", reach="paths", handle=self.choose, body=ContextFoldersRequest,
-                summary="Choose a session's contexts anew.", answers={200: told.SessionContextsResponse},
+                method="PUT",
+                path=session,
+                module=_MODULE,
+                capability="write",
+                reach="paths",
+                handle=self.choose,
+                body=ContextFoldersRequest,
+                summary="Choose a session's contexts anew.",
+                answers={200: told.SessionContextsResponse},
             ),
             Route(
-                method="POST", path=f"{session}/add", module=_MODULE, capability="write", reach="paths", handle=self.add, body=ContextFolderRequest,
-                summary="Choose more contexts for a session.", answers={200: told.SessionContextsResponse},
+                method="POST",
+                path=f"{session}/add",
+                module=_MODULE,
+                capability="write",
+                reach="paths",
+                handle=self.add,
+                body=ContextFolderRequest,
+                summary="Choose more contexts for a session.",
+                answers={200: told.SessionContextsResponse},
             ),
             Route(
-                method="POST", path=f"{session}/remove", module=_MODULE, capability="write", reach="paths",
-                handle=self.remove, body=ContextFolderRequest,
-                summary="Choose fewer contexts for a session.", answers={200: told.SessionContextsResponse},
+                method="POST",
+                path=f"{session}/remove",
+                module=_MODULE,
+                capability="write",
+                reach="paths",
+                handle=self.remove,
+                body=ContextFolderRequest,
+                summary="Choose fewer contexts for a session.",
+                answers={200: told.SessionContextsResponse},
             ),
-        ]  # fmt: skip
+        ]
 
     async def folders(self, call: ApiCall) -> web.Response:
         """`GET /api/contexts/folders`."""
         if call.grant.alternatives is None:
-            return web.Response(body=self._listing.body(), content_type="application/json", charset="utf-8")
+            return web.Response(
+                body=self._listing.body(), content_type="application/json", charset="utf-8"
+            )
         return json_answer(self._listing.seen(call.sight.sees))
 
     async def chain(self, call: ApiCall) -> web.Response:
@@ -114,7 +168,12 @@ class ContextRoutes:
         query = call.query(ChainQuery)
         choice = chosen_in(query.folders or [""], self._parts)
         chain = await asyncio.to_thread(
-            chain_of, choice, self._parts.index, self._parts.watches.watched_by, max_tokens=query.max_tokens, sees=call.sight.sees
+            chain_of,
+            choice,
+            self._parts.index,
+            self._parts.watches.watched_by,
+            max_tokens=query.max_tokens,
+            sees=call.sight.sees,
         )
         return json_answer(chain_document(chain))
 
@@ -123,15 +182,23 @@ class ContextRoutes:
         return self._session(call)
 
     async def choose(self, call: ApiCall) -> web.Response:
-        """`PUT /api/contexts/session/{id}` with `{"folder_paths"}`; what is not the caller's to see stays."""
+        """`PUT /api/contexts/session/{id}` with `{"folder_paths"}`; what is not the caller's to see
+        stays.
+        """
         names = (await call.body(ContextFoldersRequest)).folder_paths
-        kept = [one.folder_path for one in self._parts.sessions.of(_session_id(call)) if not _is_seen(one.folder_path, call.sight)]
+        kept = [
+            one.folder_path
+            for one in self._parts.sessions.of(_session_id(call))
+            if not _is_seen(one.folder_path, call.sight)
+        ]
         return self._keep(call, [*kept, *self._paths(names, call.sight)])
 
     async def add(self, call: ApiCall) -> web.Response:
         """`POST /api/contexts/session/{id}/add` with `{"folder_path"}` or `{"folder_paths"}`."""
         paths = self._paths(_named(await call.body(ContextFolderRequest)), call.sight)
-        return self._keep(call, [*(one.folder_path for one in self._parts.sessions.of(_session_id(call))), *paths])
+        return self._keep(
+            call, [*(one.folder_path for one in self._parts.sessions.of(_session_id(call))), *paths]
+        )
 
     async def remove(self, call: ApiCall) -> web.Response:
         """`POST /api/contexts/session/{id}/remove`; what was not chosen is not missed."""
@@ -140,7 +207,10 @@ class ContextRoutes:
         return self._keep(call, [path for path in chosen if path not in paths])
 
     def _paths(self, names: Iterable[str], sight: AccessFilter) -> list[VaultPath]:
-        """What the names mean. Raises NotFoundError for what is not the caller's to see, whether it is there or not."""
+        """What the names mean.
+
+        Raises NotFoundError for what is not the caller's to see, whether it is there or not.
+        """
         choice = choice_of(names, self._parts.index)
         paths = [*map(VaultPath, choice.folders), *choice.files]
         for path in paths:
@@ -157,14 +227,29 @@ class ContextRoutes:
 
     def _session(self, call: ApiCall) -> web.Response:
         session = _session_id(call)
-        chosen = [one for one in self._parts.sessions.of(session) if _is_seen(one.folder_path, call.sight)]
-        contexts = with_times([{"folder_path": printable(one.folder_path), "added_at": one.added_at} for one in chosen])
-        missing = [printable(one.folder_path) for one in chosen if not self._is_there(one.folder_path, call.sight)]
+        chosen = [
+            one for one in self._parts.sessions.of(session) if _is_seen(one.folder_path, call.sight)
+        ]
+        contexts = with_times(
+            [
+                {"folder_path": printable(one.folder_path), "added_at": one.added_at}
+                for one in chosen
+            ]
+        )
+        missing = [
+            printable(one.folder_path)
+            for one in chosen
+            if not self._is_there(one.folder_path, call.sight)
+        ]
         names = [one["folder_path"] for one in contexts]
-        return json_answer({"session_id": session, "folder_paths": names, "missing": missing, "contexts": contexts})
+        return json_answer(
+            {"session_id": session, "folder_paths": names, "missing": missing, "contexts": contexts}
+        )
 
     def _is_there(self, path: VaultPath, sight: AccessFilter) -> bool:
-        return any(sight.sees(file) and self._parts.index.get(file) is not None for file in _files_of(path))
+        return any(
+            sight.sees(file) and self._parts.index.get(file) is not None for file in _files_of(path)
+        )
 
 
 def chosen_in(texts: Iterable[str], parts: ApiParts) -> ContextSelection:
@@ -195,7 +280,9 @@ def chain_document(chain: Chain) -> dict[str, object]:
 def _session_id(call: ApiCall) -> str:
     name = call.named("id")
     if len(name) > _LONGEST_ID or not name.isprintable() or not name.strip():
-        raise web.HTTPBadRequest(text=f"a session's id is a text of at most {_LONGEST_ID} printable characters")
+        raise web.HTTPBadRequest(
+            text=f"a session's id is a text of at most {_LONGEST_ID} printable characters"
+        )
     return name
 
 
@@ -210,4 +297,8 @@ def _is_seen(path: VaultPath, sight: AccessFilter) -> bool:
 
 def _files_of(path: VaultPath) -> list[str]:
     """The files that may be meant by a choice: that file, or the folder's context files."""
-    return [path] if path.endswith(".md") else [f"{path}/{name}" if path else name for name in CONTEXT_NAMES]
+    return (
+        [path]
+        if path.endswith(".md")
+        else [f"{path}/{name}" if path else name for name in CONTEXT_NAMES]
+    )

@@ -1,4 +1,7 @@
-"""Documents: the shapes of answers, for the OpenAPI document and readers. Times are ISO 8601, paths relative to the vault."""
+"""Documents: the shapes of answers, for the OpenAPI document and readers.
+
+Times are ISO 8601, paths relative to the vault.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from parachuted.times import Time
 
 
 class WatchResponse(TypedDict):
-    """A watcher, what it says it watches, and what that is now. `unmatched`: which patterns match nothing, for keys of the whole vault."""
+    """A watcher, what it says it watches, and what that is now.
+
+    `unmatched`: which patterns match nothing, for keys of the whole vault.
+    """
 
     watcher: str
     patterns: list[str]
@@ -57,7 +63,11 @@ class RunUndoneResponse(TypedDict, total=False):
 
 
 class RunSummaryResponse(TypedDict):
-    """A run. `undone` names the run that took it back, and when; `wrote` the files it changed; `ended` None: it is at work."""
+    """A run.
+
+    `undone` names the run that took it back, and when; `wrote` the files it changed; `ended` None:
+    it is at work.
+    """
 
     id: str
     task: str | None
@@ -108,7 +118,9 @@ class RunsResponse(TypedDict):
 
 
 class UndoResponse(TypedDict):
-    """What an undo took back, and the lines that stay since they were changed afterwards, by path; `undo` is its own run."""
+    """What an undo took back, and the lines that stay since they were changed afterwards, by path;
+    `undo` is its own run.
+    """
 
     runs: list[str]
     paths: list[str]
@@ -174,7 +186,9 @@ class IndexResponse(TypedDict):
 
 
 class HistorySizeResponse(TypedDict):
-    """What the history takes: earlier texts and their bytes, those of texts that were only seen, those of the record, and since when."""
+    """What the history takes: earlier texts and their bytes, those of texts that were only seen,
+    those of the record, and since when.
+    """
 
     texts: int
     text_bytes: int
@@ -185,7 +199,9 @@ class HistorySizeResponse(TypedDict):
 
 
 class DoctorResponse(TypedDict):
-    """Problems of the vault, and oddities of single notes; those of which search does not know all the text are among them."""
+    """Problems of the vault, and oddities of single notes; those of which search does not know all
+    the text are among them.
+    """
 
     problems: dict[str, str]
     notes: list[dict[str, object]]

@@ -1,4 +1,6 @@
-"""File streams: any file of the vault, of any size, out and in, with no more of it in memory than is on its way."""
+"""File streams: any file of the vault, of any size, out and in, with no more of it in memory than
+is on its way.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,14 @@ from parachuted.api.routes.write_batcher import WriteBatcher
 from parachuted.errors import ConflictError, NotFoundError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.sync import FileDigests
-from parachuted.vault import NOTE_SUFFIXES, IncomingFile, VaultPath, WriteResult, named_errors, printable
+from parachuted.vault import (
+    NOTE_SUFFIXES,
+    IncomingFile,
+    VaultPath,
+    WriteResult,
+    named_errors,
+    printable,
+)
 
 _LARGEST = 4 << 30
 _FRONTMATTER = 1 << 20
@@ -36,18 +45,31 @@ _KEPT_BYTES = 1 << 20
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
 _CONTENT_DIGEST = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]+):\s*(?:,|$)")
 _TYPES = {
-    ".md": "text/markdown; charset=utf-8", ".markdown": "text/markdown; charset=utf-8", ".txt": "text/plain; charset=utf-8",
-    ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
-    ".wav": "audio/wav", ".mp3": "audio/mpeg", ".m4a": "audio/mp4", ".ogg": "audio/ogg", ".opus": "audio/ogg",
-    ".mp4": "video/mp4", ".webm": "video/webm", ".pdf": "application/pdf",
-}  # fmt: skip
+    ".md": "text/markdown; charset=utf-8",
+    ".markdown": "text/markdown; charset=utf-8",
+    ".txt": "text/plain; charset=utf-8",
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".wav": "audio/wav",
+    ".mp3": "audio/mpeg",
+    ".m4a": "audio/mp4",
+    ".ogg": "audio/ogg",
+    ".opus": "audio/ogg",
+    ".mp4": "video/mp4",
+    ".webm": "video/webm",
+    ".pdf": "application/pdf",
+}
 _ANY = "application/octet-stream"
 _RANGE = {
     "Range": "Which bytes, such as `bytes=0-1023`.",
     "If-Range": "The ETag that the range is of; else the whole file comes.",
 }
 _CHECKED = {
-    "X-Content-SHA256": "The SHA-256 of the body in hex; 422, with nothing written, when it is another.",
+    "X-Content-SHA256": "The SHA-256 of the body in hex; 422, with nothing written, when it is "
+    "another.",
     "Content-Digest": "The same as `sha-256=:BASE64:`.",
 }
 
@@ -81,24 +103,45 @@ class FileStreamRoutes:
 
     def routes(self) -> list[Route]:
         """Both."""
-        says = "The file, or the range of it that was asked for, with the type that its name tells. Its ETag is its SHA-256."
+        says = (
+            "The file, or the range of it that was asked for, with the type that its name "
+            "tells. Its ETag is its SHA-256."
+        )
         kinds = dict.fromkeys(kind.partition(";")[0] for kind in _TYPES.values())
-        content = (MediaBody(type=_ANY, says=says), *(MediaBody(type=kind, says="") for kind in kinds))
+        content = (
+            MediaBody(type=_ANY, says=says),
+            *(MediaBody(type=kind, says="") for kind in kinds),
+        )
         return [
             Route(
-                method="GET", path="/api/files/{path:.+}", module="vault", capability="read", reach="paths", handle=self.get,
+                method="GET",
+                path="/api/files/{path:.+}",
+                module="vault",
+                capability="read",
+                reach="paths",
+                handle=self.get,
                 summary="Any file, whole or a range of it.",
-                answers={200: content, 206: content, 304: None}, errors=(416,),
-                names={"path": "The file, relative to the vault."}, headers={"If-None-Match": KNOWN, **_RANGE},
+                answers={200: content, 206: content, 304: None},
+                errors=(416,),
+                names={"path": "The file, relative to the vault."},
+                headers={"If-None-Match": KNOWN, **_RANGE},
             ),
             Route(
-                method="PUT", path="/api/files/{path:.+}", module="vault", capability="write", reach="paths",
-                handle=self.put, largest_body=_LARGEST,
-                summary="Make or replace any file with the body, which is checked against Content-Digest or X-Content-SHA256.",
-                answers={200: told.FileUploadResponse, 201: told.FileUploadResponse}, names={"path": "The file, relative to the vault."},
-                headers={**CREATING, **_CHECKED}, uploads=MediaBody(type=_ANY, says="The whole file."),
+                method="PUT",
+                path="/api/files/{path:.+}",
+                module="vault",
+                capability="write",
+                reach="paths",
+                handle=self.put,
+                largest_body=_LARGEST,
+                summary="Make or replace any file with the body, which is checked against "
+                "Content-Digest or X-Content-SHA256.",
+                answers={200: told.FileUploadResponse, 201: told.FileUploadResponse},
+                names={"path": "The file, relative to the vault."},
+                headers={**CREATING, **_CHECKED},
+                uploads=MediaBody(type=_ANY, says="The whole file."),
             ),
-        ]  # fmt: skip
+        ]
 
     async def get(self, call: ApiCall) -> web.StreamResponse:
         """`GET /api/files/{path}`."""
@@ -119,7 +162,10 @@ class FileStreamRoutes:
             return response
 
     async def put(self, call: ApiCall) -> web.Response:
-        """`PUT /api/files/{path}`. Nothing is written unless all of it came and is what it was said to be."""
+        """`PUT /api/files/{path}`.
+
+        Nothing is written unless all of it came and is what it was said to be.
+        """
         path = await asyncio.to_thread(call.sight.find, VaultPath.parse(call.named("path")))
         refuse_programs_but_to_admins(path, call.identity)
         base, is_new, declared = expected(call), only_new(call), _declared(call.request)
@@ -127,35 +173,61 @@ class FileStreamRoutes:
         with incoming:
             await _receive(call, incoming)
             if declared not in {None, incoming.digest}:
-                raise web.HTTPUnprocessableEntity(text=f"the body is of SHA-256 {incoming.digest}, not {declared}; nothing was written")
+                raise web.HTTPUnprocessableEntity(
+                    text=f"the body is of SHA-256 {incoming.digest}, not {declared}; nothing was "
+                    "written"
+                )
             if path.endswith(NOTE_SUFFIXES):
                 beginning = await asyncio.to_thread(incoming.beginning, _FRONTMATTER)
                 await asyncio.to_thread(
-                    refuse_watching_beyond, readable(call.identity), self._parts.store, path, lambda _before: beginning
-                )  # fmt: skip
+                    refuse_watching_beyond,
+                    readable(call.identity),
+                    self._parts.store,
+                    path,
+                    lambda _before: beginning,
+                )
             written = await self._place(path, incoming, base=base, is_new=is_new)
         call.touched.append(path)
         await self._desk.tell([path])
         answer: told.FileUploadResponse = {
-            "path": printable(path), "size": incoming.size, "hash": incoming.digest, "created": written.before is None,
+            "path": printable(path),
+            "size": incoming.size,
+            "hash": incoming.digest,
+            "created": written.before is None,
             "replaced": written.before if written.changed else None,
-        }  # fmt: skip
-        return json_answer(answer, status=201 if answer["created"] else 200, headers={"ETag": f'"{incoming.digest}"'})
+        }
+        return json_answer(
+            answer,
+            status=201 if answer["created"] else 200,
+            headers={"ETag": f'"{incoming.digest}"'},
+        )
 
-    async def _place(self, path: VaultPath, incoming: IncomingFile, *, base: str | None, is_new: bool) -> WriteResult:
-        """Put it in its place. Notes stay kept beside, as bases of merges; large files do not take their room twice."""
+    async def _place(
+        self, path: VaultPath, incoming: IncomingFile, *, base: str | None, is_new: bool
+    ) -> WriteResult:
+        """Put it in its place.
+
+        Notes stay kept beside, as bases of merges; large files do not take their room twice.
+        """
         is_kept, is_first = False, False
         async with self._placing.setdefault(incoming.digest, asyncio.Lock()):
             try:
                 is_first = await run_uninterrupted(incoming.keep)
                 written = await run_uninterrupted(
-                    self._parts.store.place, path, incoming.digest, self._desk.author(), base=base, is_new=is_new
+                    self._parts.store.place,
+                    path,
+                    incoming.digest,
+                    self._desk.author(),
+                    base=base,
+                    is_new=is_new,
                 )
                 is_kept = path.endswith(NOTE_SUFFIXES) or incoming.size <= _KEPT_BYTES
             except ConflictError as error:
                 raise web.HTTPConflict(text=error.message) from error
             except NotFoundError as error:
-                raise web.HTTPConflict(text=f"{printable(path)} is not there; nothing was written") from error
+                raise web.HTTPConflict(
+                    text=f"{printable(path)} is not there; nothing was written"
+                ) from error
             finally:
                 if is_first and not is_kept:
                     self._parts.objects.drop(incoming.digest)
@@ -174,7 +246,9 @@ class FileStreamRoutes:
         try:
             with named_errors(path), self._parts.root.opened_file(real) as descriptor:
                 digest = self._digests.digest(real, descriptor)
-                return _Open(descriptor=os.dup(descriptor), digest=digest, status=os.fstat(descriptor))
+                return _Open(
+                    descriptor=os.dup(descriptor), digest=digest, status=os.fstat(descriptor)
+                )
         except NotFoundError as error:
             raise unknown(path) from error
 
@@ -189,11 +263,15 @@ async def _receive(call: ApiCall, incoming: IncomingFile) -> None:
         raise web.HTTPBadRequest(text="the upload was cut short; nothing was written")
 
 
-async def _send(request: web.Request, response: web.StreamResponse, file: _Open, start: int, stop: int) -> None:
+async def _send(
+    request: web.Request, response: web.StreamResponse, file: _Open, start: int, stop: int
+) -> None:
     """Send that range; the connection is cut when it is no longer what its headers said."""
     try:
         while start < stop:
-            piece = await asyncio.to_thread(os.pread, file.descriptor, min(_PIECE, stop - start), start)
+            piece = await asyncio.to_thread(
+                os.pread, file.descriptor, min(_PIECE, stop - start), start
+            )
             if not piece or not file.is_as_it_was():
                 break
             await response.write(piece)
@@ -208,16 +286,24 @@ def _headers(path: VaultPath, etag: str) -> dict[str, str]:
     """What a browser could run is only ever handed over to be saved."""
     kind = _TYPES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  a name, not a path
     headers = {
-        "ETag": etag, "Accept-Ranges": "bytes", "Content-Type": kind or _ANY, "X-Content-Type-Options": "nosniff",
-        "Content-Security-Policy": "default-src 'none'; sandbox", "Cache-Control": "private, no-cache",
-    }  # fmt: skip
+        "ETag": etag,
+        "Accept-Ranges": "bytes",
+        "Content-Type": kind or _ANY,
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "Cache-Control": "private, no-cache",
+    }
     if kind is None:
-        headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(printable(path.name), safe='')}"
+        headers["Content-Disposition"] = (
+            f"attachment; filename*=UTF-8''{quote(printable(path.name), safe='')}"
+        )
     return headers
 
 
 def _range(request: web.Request, file: _Open) -> tuple[int, int, int]:
-    """Where to begin and stop, and the status. 416 when there is nothing in the range; a range that makes no sense is none."""
+    """Where to begin and stop, and the status. 416 when there is nothing in the range; a range that
+    makes no sense is none.
+    """
     size, whole = file.status.st_size, (0, file.status.st_size, 200)
     if request.headers.get("If-Range", file.etag) != file.etag or "Range" not in request.headers:
         return whole
@@ -229,13 +315,18 @@ def _range(request: web.Request, file: _Open) -> tuple[int, int, int]:
     start = max(0, size + start) if start < 0 else start
     stop = size if asked.stop is None else min(asked.stop, size)
     if start >= stop:
-        raise web.HTTPRequestRangeNotSatisfiable(headers={"Content-Range": f"bytes */{size}"}, text=f"the file has {size} bytes")
+        raise web.HTTPRequestRangeNotSatisfiable(
+            headers={"Content-Range": f"bytes */{size}"}, text=f"the file has {size} bytes"
+        )
     return start, stop, 206
 
 
 def _declared(request: web.Request) -> str | None:
     """The SHA-256 that the body is said to have, in hex. 400 when it cannot be read."""
-    plain, structured = request.headers.get("X-Content-SHA256"), request.headers.get("Content-Digest")
+    plain, structured = (
+        request.headers.get("X-Content-SHA256"),
+        request.headers.get("Content-Digest"),
+    )
     if plain is not None:
         if _HEX.fullmatch(plain.strip()) is None:
             raise web.HTTPBadRequest(text="X-Content-SHA256 must be the SHA-256 of the body in hex")

@@ -45,7 +45,10 @@ class ReadQuery(AppRequestModel):
 
 
 class WriteFileRequest(AppRequestModel):
-    """A whole text. `base_hash`, or the header If-Match: the SHA-256 of the text that it was made from."""
+    """A whole text.
+
+    `base_hash`, or the header If-Match: the SHA-256 of the text that it was made from.
+    """
 
     path: Path
     content: Annotated[str, Field(max_length=_LARGEST_TEXT)]
@@ -62,37 +65,73 @@ class FileRoutes:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/ls", module="vault", capability="read", reach="paths", handle=self.list, query=ListQuery,
-                summary="What is in a folder.", answers={200: told.FolderResponse},
+                method="GET",
+                path="/api/ls",
+                module="vault",
+                capability="read",
+                reach="paths",
+                handle=self.list,
+                query=ListQuery,
+                summary="What is in a folder.",
+                answers={200: told.FolderResponse},
             ),
             Route(
-                method="GET", path="/api/read", module="vault", capability="read", reach="paths", handle=self.read, query=ReadQuery,
-                summary="A text, with its digest.", answers={200: told.FileReadResponse},
+                method="GET",
+                path="/api/read",
+                module="vault",
+                capability="read",
+                reach="paths",
+                handle=self.read,
+                query=ReadQuery,
+                summary="A text, with its digest.",
+                answers={200: told.FileReadResponse},
             ),
             Route(
-                method="PUT", path="/api/write", module="vault", capability="write", reach="paths", handle=self.write, body=WriteFileRequest,
-                summary="Write a whole text, merged with what changed since its base.", answers={200: told.FileWriteResponse}, headers=WRITING,
+                method="PUT",
+                path="/api/write",
+                module="vault",
+                capability="write",
+                reach="paths",
+                handle=self.write,
+                body=WriteFileRequest,
+                summary="Write a whole text, merged with what changed since its base.",
+                answers={200: told.FileWriteResponse},
+                headers=WRITING,
                 largest_body=6 * _LARGEST_TEXT,
             ),
-        ]  # fmt: skip
+        ]
 
     async def list(self, call: ApiCall) -> web.Response:
         """`GET /api/ls?path=`."""
         folder = call.query(ListQuery).path
-        return json_answer({"path": printable(folder), "entries": await asyncio.to_thread(list_folder, folder, call.sight)})
+        return json_answer(
+            {
+                "path": printable(folder),
+                "entries": await asyncio.to_thread(list_folder, folder, call.sight),
+            }
+        )
 
     async def read(self, call: ApiCall) -> web.Response:
-        """`GET /api/read?path=`. What is handed out is kept, after the answer, as a base that a write may name."""
+        """`GET /api/read?path=`.
+
+        What is handed out is kept, after the answer, as a base that a write may name.
+        """
         path = call.query(ReadQuery).path
         call.touched.append(path)
         real, content = await asyncio.to_thread(self._read, path, call)
         if not can_be_merged(content.data):
-            raise web.HTTPUnsupportedMediaType(text=f"{printable(path)} is no text; GET /api/files/{printable(path)} streams any file")
+            raise web.HTTPUnsupportedMediaType(
+                text=f"{printable(path)} is no text; GET /api/files/{printable(path)} streams any "
+                "file"
+            )
         asyncio.get_running_loop().run_in_executor(None, self._keep, real, content)
         answer: told.FileReadResponse = {
-            "path": printable(path), "content": content.data.decode(), "size": len(content.data),
-            "lastModified": moment(content.status.st_mtime), "hash": content.digest,
-        }  # fmt: skip
+            "path": printable(path),
+            "content": content.data.decode(),
+            "size": len(content.data),
+            "lastModified": moment(content.status.st_mtime),
+            "hash": content.digest,
+        }
         return json_answer(answer, headers={"ETag": f'"{content.digest}"'})
 
     async def write(self, call: ApiCall) -> web.Response:
@@ -102,14 +141,30 @@ class FileRoutes:
         refuse_programs_but_to_admins(path, call.identity)
         base = body.base_hash or expected(call)
         data = _encoded(body.content)
-        await asyncio.to_thread(refuse_watching_beyond, readable(call.identity), self._parts.store, path, lambda _before: data)
+        await asyncio.to_thread(
+            refuse_watching_beyond,
+            readable(call.identity),
+            self._parts.store,
+            path,
+            lambda _before: data,
+        )
         try:
-            put = await run_uninterrupted(put_whole, self._parts.store, path, data, self._desk.author(), base=base, sees=call.reading.sees)
+            put = await run_uninterrupted(
+                put_whole,
+                self._parts.store,
+                path,
+                data,
+                self._desk.author(),
+                base=base,
+                sees=call.reading.sees,
+            )
         except ConflictError as error:
             raise call.conflict(error, path) from None
         call.touched.append(path)
         await self._desk.tell([path])
-        return json_answer(await asyncio.to_thread(self._told, body.path, put), headers={"ETag": f'"{put.hash}"'})
+        return json_answer(
+            await asyncio.to_thread(self._told, body.path, put), headers={"ETag": f'"{put.hash}"'}
+        )
 
     def _read(self, path: VaultPath, call: ApiCall) -> tuple[VaultPath, FileContent]:
         real = call.sight.find(path)
@@ -119,21 +174,31 @@ class FileRoutes:
                 return real, self._parts.root.read(real)
         except NotFoundError as error:
             raise unknown(path) from error  # which does not tell where a link leads
-        text = f"{printable(path)} is larger than {_LARGEST_TEXT >> 20} MB; GET /api/files/{printable(path)} streams it"
+        text = (
+            f"{printable(path)} is larger than {_LARGEST_TEXT >> 20} MB; GET "
+            f"/api/files/{printable(path)} streams it"
+        )
         raise web.HTTPRequestEntityTooLarge(max_size=_LARGEST_TEXT, actual_size=size, text=text)
 
     def _keep(self, path: VaultPath, content: FileContent) -> None:
         try:
             self._parts.store.bases.keep(path, content.data)
         except StorageFailedError as error:
-            log.warning("a text that was read could not be kept as a base", extra={"error": error.message})
+            log.warning(
+                "a text that was read could not be kept as a base", extra={"error": error.message}
+            )
 
     def _told(self, path: VaultPath, put: PutResult) -> told.FileWriteResponse:
         content = self._parts.root.read(put.path)
         return {
-            "success": True, "path": printable(path), "size": len(content.data), "lastModified": moment(content.status.st_mtime),
-            "hash": put.hash, "merged": put.outcome == "merged", "replaced": put.replaced,
-        }  # fmt: skip
+            "success": True,
+            "path": printable(path),
+            "size": len(content.data),
+            "lastModified": moment(content.status.st_mtime),
+            "hash": put.hash,
+            "merged": put.outcome == "merged",
+            "replaced": put.replaced,
+        }
 
 
 def _encoded(content: str) -> bytes:

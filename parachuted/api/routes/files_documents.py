@@ -1,4 +1,7 @@
-"""Files documents: the shapes of answers about single files and folders. Times are ISO 8601 in UTC, paths relative to the vault."""
+"""Files documents: the shapes of answers about single files and folders.
+
+Times are ISO 8601 in UTC, paths relative to the vault.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from parachuted.times import Time
 
 
 class FolderEntryResponse(TypedDict):
-    """A file, a folder or a link in a folder. `symlinkTarget` is where a link leads; `size` is in bytes, of files only."""
+    """A file, a folder or a link in a folder.
+
+    `symlinkTarget` is where a link leads; `size` is in bytes, of files only.
+    """
 
     name: str
     type: str
@@ -42,7 +48,11 @@ class FileReadResponse(TypedDict):
 
 
 class FileWriteResponse(TypedDict):
-    """A text that was written. `replaced`: the digest of one that was overwritten with no base to compare it with; history has it."""
+    """A text that was written.
+
+    `replaced`: the digest of one that was overwritten with no base to compare it with; history has
+    it.
+    """
 
     success: bool
     path: str
@@ -54,7 +64,10 @@ class FileWriteResponse(TypedDict):
 
 
 class FileUploadResponse(TypedDict):
-    """A file that was put in its place. `replaced`: the digest of what was overwritten; history has it."""
+    """A file that was put in its place.
+
+    `replaced`: the digest of what was overwritten; history has it.
+    """
 
     path: str
     size: int

@@ -14,18 +14,32 @@ from parachuted.vault import VaultPath, named_errors, printable, refusal
 
 
 def list_folder(folder: VaultPath, sight: AccessFilter) -> list[told.FolderEntryResponse]:
-    """The entries, folders first. Links that leave the vault, or lead to nothing the caller may see, do not exist. Blocks on the disk.
+    """The entries, folders first.
+
+    Links that leave the vault, or lead to nothing the caller may see, do not exist. Blocks on the
+    disk.
 
     Raises NotFoundError where there is no such folder for the caller.
     """
     real = _found(folder, sight)
     try:
-        with named_errors(folder), sight.root.opened_folder(real) as descriptor, os.scandir(descriptor) as found:
+        with (
+            named_errors(folder),
+            sight.root.opened_folder(real) as descriptor,
+            os.scandir(descriptor) as found,
+        ):
             names = sorted(entry.name for entry in found)
-            entries = [_entry(folder, real, name, descriptor, sight) for name in names if refusal(f"x/{name}") is None]
+            entries = [
+                _entry(folder, real, name, descriptor, sight)
+                for name in names
+                if refusal(f"x/{name}") is None
+            ]
     except PathRefusedError as error:
         raise unknown(folder) from error
-    return sorted((entry for entry in entries if entry is not None), key=lambda entry: not entry["isDirectory"])
+    return sorted(
+        (entry for entry in entries if entry is not None),
+        key=lambda entry: not entry["isDirectory"],
+    )
 
 
 def _found(folder: VaultPath, sight: AccessFilter) -> VaultPath:
@@ -40,7 +54,9 @@ def _found(folder: VaultPath, sight: AccessFilter) -> VaultPath:
     raise unknown(folder)
 
 
-def _entry(shown: VaultPath, folder: VaultPath, name: str, descriptor: int, sight: AccessFilter) -> told.FolderEntryResponse | None:
+def _entry(
+    shown: VaultPath, folder: VaultPath, name: str, descriptor: int, sight: AccessFilter
+) -> told.FolderEntryResponse | None:
     path = VaultPath(f"{folder}/{name}" if folder else name)
     try:
         status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
@@ -62,11 +78,19 @@ def _entry(shown: VaultPath, folder: VaultPath, name: str, descriptor: int, sigh
         return None
     place = printable(f"{shown}/{name}" if shown else name)
     entry: told.FolderEntryResponse = {
-        "name": printable(name), "type": "symlink" if target is not None else "directory" if is_folder else "file", "path": place,
-        "relativePath": place, "isDirectory": is_folder, "isSymlink": target is not None,
-        "symlinkTarget": None if target is None else printable(target), "hasAgentsMd": False, "hasClaudeMd": False, "isGitRepo": False,
-        "lastModified": moment(status.st_mtime), "size": None if is_folder else status.st_size,
-    }  # fmt: skip
+        "name": printable(name),
+        "type": "symlink" if target is not None else "directory" if is_folder else "file",
+        "path": place,
+        "relativePath": place,
+        "isDirectory": is_folder,
+        "isSymlink": target is not None,
+        "symlinkTarget": None if target is None else printable(target),
+        "hasAgentsMd": False,
+        "hasClaudeMd": False,
+        "isGitRepo": False,
+        "lastModified": moment(status.st_mtime),
+        "size": None if is_folder else status.st_size,
+    }
     if is_folder:
         _look_inside(entry, path if target is None else target, sight)
     return entry

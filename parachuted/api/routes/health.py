@@ -1,4 +1,6 @@
-"""Health: whether the daemon is well, what it is doing, and where it looked for a login for the model."""
+"""Health: whether the daemon is well, what it is doing, and where it looked for a login for the
+model.
+"""
 
 from __future__ import annotations
 
@@ -51,10 +53,11 @@ class ModuleHealthResponse(TypedDict):
 
 
 class HealthResponse(TypedDict):
-    """`status` is `degraded` while there are problems, which `GET /api/doctor` tells too; `timestamp` is in milliseconds since 1970.
+    """`status` is `degraded` while there are problems, which `GET /api/doctor` tells too;
+    `timestamp` is in milliseconds since 1970.
 
-    All but the first three: when `detailed` is asked for, by this machine or with a valid key. Numbers and texts about notes that the
-    caller may not read are left out, as null or empty.
+    All but the first three: when `detailed` is asked for, by this machine or with a valid key.
+    Numbers and texts about notes that the caller may not read are left out, as null or empty.
     """
 
     status: Literal["ok", "degraded"]
@@ -76,7 +79,9 @@ class HealthResponse(TypedDict):
 
 
 class HealthRoutes:
-    """Answered from memory, since it is polled; only the Docker engine, for the details, is asked each time."""
+    """Answered from memory, since it is polled; only the Docker engine, for the details, is asked
+    each time.
+    """
 
     def __init__(self, parts: ApiParts) -> None:
         self._parts = parts
@@ -85,22 +90,42 @@ class HealthRoutes:
         """Both."""
         return [
             Route(
-                method="GET", path="/api/health", module="system", capability=None, reach="paths", handle=self.get, query=HealthQuery,
-                summary="Whether the daemon is well; details for this machine or a valid key.", answers={200: HealthResponse},
+                method="GET",
+                path="/api/health",
+                module="system",
+                capability=None,
+                reach="paths",
+                handle=self.get,
+                query=HealthQuery,
+                summary="Whether the daemon is well; details for this machine or a valid key.",
+                answers={200: HealthResponse},
             ),
             Route(
-                method="GET", path="/api/auth/logins", module="system", capability="admin", reach="beyond", handle=self.logins,
-                summary="Where the daemon looked for a login for the model, and what it found; never the login.", answers={200: LoginsResponse},
+                method="GET",
+                path="/api/auth/logins",
+                module="system",
+                capability="admin",
+                reach="beyond",
+                handle=self.logins,
+                summary="Where the daemon looked for a login for the model, and what it found; "
+                "never the login.",
+                answers={200: LoginsResponse},
             ),
-        ]  # fmt: skip
+        ]
 
     async def get(self, call: ApiCall) -> web.Response:
         """`GET /api/health[?detailed=true]`."""
         now = self._parts.clock()
-        answer: dict[str, object] = {"status": self._status(), "version": __version__, "timestamp": int(now.timestamp() * 1000)}
+        answer: dict[str, object] = {
+            "status": self._status(),
+            "version": __version__,
+            "timestamp": int(now.timestamp() * 1000),
+        }
         is_detailed = call.query(HealthQuery).detailed in {"true", "1", ""}
         if is_detailed and call.identity.kind != "nobody":
-            answer |= self._details(call.identity.grant("vault", "read") or call.grant) | {"modules": self._modules(call)}
+            answer |= self._details(call.identity.grant("vault", "read") or call.grant) | {
+                "modules": self._modules(call)
+            }
             answer["docker"] = await self._docker()
         return json_answer(answer)
 
@@ -111,21 +136,31 @@ class HealthRoutes:
         return json_answer(LoginsResponse(agent=self._parts.backend_reason, looked=looked))
 
     async def _docker(self) -> dict[str, bool]:
-        """Whether agents with a shell have what they need, as the app's settings page asks for it."""
+        """Whether agents with a shell have what they need, as the app's settings page asks
+        for it.
+        """
         seen = await self._parts.sandboxes.glimpse() if self._parts.sandboxes is not None else None
-        return {"available": seen is not None and seen.is_there, "image_exists": seen is not None and seen.has_image}
+        return {
+            "available": seen is not None and seen.is_there,
+            "image_exists": seen is not None and seen.has_image,
+        }
 
     def _modules(self, call: ApiCall) -> list[ModuleHealthResponse]:
         """For those who may ask for `GET /api/modules`."""
         if call.identity.grant("system", "read") != EVERYWHERE:
             return []
-        return [{"name": one.name, "version": one.version, "status": one.state} for one in self._parts.modules.status()]
+        return [
+            {"name": one.name, "version": one.version, "status": one.state}
+            for one in self._parts.modules.status()
+        ]
 
     def _status(self) -> str:
         return "degraded" if self._parts.problems.all() else "ok"
 
     def _details(self, grant: AccessGrant) -> dict[str, object]:
-        """What is told of notes is told of those that the caller may read; problems may be about any, and are for who sees all."""
+        """What is told of notes is told of those that the caller may read; problems may be about
+        any, and are for who sees all.
+        """
         parts, sight = self._parts, AccessFilter(self._parts.root, grant)
         now, sees_all = parts.clock(), grant.alternatives is None
         size = parts.pruning.known
@@ -138,9 +173,16 @@ class HealthRoutes:
                 "watchers": len(parts.watches) if sees_all else None,
                 "watched_by": parts.is_watching_by(),
             },
-            "agent": {"backend": parts.backend, "reason": parts.backend_reason, "paused": parts.worker.paused},
+            "agent": {
+                "backend": parts.backend,
+                "reason": parts.backend_reason,
+                "paused": parts.worker.paused,
+            },
             "tasks": {
-                "queued": sum(task.state == "queued" and sight.sees(task.watcher) for task in parts.queue.all()),
+                "queued": sum(
+                    task.state == "queued" and sight.sees(task.watcher)
+                    for task in parts.queue.all()
+                ),
                 "running": sum(sight.sees(task.watcher) for task in parts.queue.running()),
             },
             "waiting": [
@@ -148,9 +190,17 @@ class HealthRoutes:
                 for task in parts.queue.all()
                 if task.reason and sight.sees(task.watcher)
             ],
-            "freshness": {"behind": [printable(watcher) for watcher in parts.reviews.watchers() if sight.sees(watcher)]},
+            "freshness": {
+                "behind": [
+                    printable(watcher)
+                    for watcher in parts.reviews.watchers()
+                    if sight.sees(watcher)
+                ]
+            },
             "budget": {**asdict(parts.budget.limits), **(parts.budget.used() if sees_all else {})},
             "problems": parts.problems.all() if sees_all else {},
-            "history": {"texts": size.texts, "bytes": size.text_bytes + size.record_bytes} if sees_all and size is not None else None,
+            "history": {"texts": size.texts, "bytes": size.text_bytes + size.record_bytes}
+            if sees_all and size is not None
+            else None,
             "bots": {},
         }

@@ -1,4 +1,7 @@
-"""History: what a file was, what a run changed everywhere, and a file brought back as it was. Who sees a part is told of that part."""
+"""History: what a file was, what a run changed everywhere, and a file brought back as it was.
+
+Who sees a part is told of that part.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ class DiffQuery(RequestModel):
 
 
 class RestoreRequest(RequestModel):
-    """Which file, and as of when: before (or `after`) a run, or a version by the beginning of its digest.
+    """Which file, and as of when: before (or `after`) a run, or a version by the beginning of its
+    digest.
 
     `base` is the digest of the text that is meant to be replaced; without it, whatever is there.
     """
@@ -64,46 +68,78 @@ class HistoryRoutes:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/history", module=_MODULE, capability="read", reach="paths",
-                handle=self.history, query=HistoryQuery,
-                summary="Every version of a file that is known: when, who, run, and lines that came and went.",
+                method="GET",
+                path="/api/history",
+                module=_MODULE,
+                capability="read",
+                reach="paths",
+                handle=self.history,
+                query=HistoryQuery,
+                summary="Every version of a file that is known: when, who, run, and lines that "
+                "came and went.",
                 answers={200: told.FileHistoryResponse},
             ),
             Route(
-                method="GET", path="/api/runs/{id}/diff", module=_MODULE, capability="read", reach="paths",
-                handle=self.diff, query=DiffQuery,
-                summary="What a run, and what followed from it, changed in every file.", answers={200: told.RunDiffResponse},
+                method="GET",
+                path="/api/runs/{id}/diff",
+                module=_MODULE,
+                capability="read",
+                reach="paths",
+                handle=self.diff,
+                query=DiffQuery,
+                summary="What a run, and what followed from it, changed in every file.",
+                answers={200: told.RunDiffResponse},
             ),
             Route(
-                method="POST", path="/api/history/restore", module="vault", capability="write", reach="paths",
-                handle=self.restore, body=RestoreRequest,
-                summary="Bring a file back as it was in a version, or before or after a run.", answers={200: told.RestoreResponse},
+                method="POST",
+                path="/api/history/restore",
+                module="vault",
+                capability="write",
+                reach="paths",
+                handle=self.restore,
+                body=RestoreRequest,
+                summary="Bring a file back as it was in a version, or before or after a run.",
+                answers={200: told.RestoreResponse},
             ),
-        ]  # fmt: skip
+        ]
 
     async def history(self, call: ApiCall) -> web.Response:
         """`GET /api/history?path=&limit=`."""
         query = call.query(HistoryQuery)
         path = call.sight.find(query.path)
-        versions, count = await asyncio.to_thread(self._parts.past.told, path, query.limit, sees=call.sight.sees)
+        versions, count = await asyncio.to_thread(
+            self._parts.past.told, path, query.limit, sees=call.sight.sees
+        )
         pruned = await asyncio.to_thread(self._parts.history.pruned, path)
         return json_answer(
             told.FileHistoryResponse(
-                path=printable(path), versions=[_version(one, call.sight) for one in versions], count=count,
+                path=printable(path),
+                versions=[_version(one, call.sight) for one in versions],
+                count=count,
                 since=time_of(pruned) if pruned is not None else None,
             )
-        )  # fmt: skip
+        )
 
     async def diff(self, call: ApiCall) -> web.Response:
         """`GET /api/runs/{id}/diff?cascade=`."""
         name, is_cascade = call.named("id"), call.query(DiffQuery).cascade
         runs = await asyncio.to_thread(self._parts.past.runs, name, cascade=is_cascade)
-        files = [one for one in await asyncio.to_thread(self._parts.past.diff, runs) if _sees(call.sight, one)]
+        files = [
+            one
+            for one in await asyncio.to_thread(self._parts.past.diff, runs)
+            if _sees(call.sight, one)
+        ]
         known = {run for one in files for run in one.runs}
         listed = [str(run["id"]) for run in runs if run["id"] in known or call.runs.exists(run)]
         if name not in listed:
-            raise NotFoundError(f"there is no run {printable(name[:80])}; `parachute runs` lists them")
-        return json_answer(told.RunDiffResponse(run=name, runs=listed, files=[_changed(one, call.reading) for one in files]))
+            raise NotFoundError(
+                f"there is no run {printable(name[:80])}; `parachute runs` lists them"
+            )
+        return json_answer(
+            told.RunDiffResponse(
+                run=name, runs=listed, files=[_changed(one, call.reading) for one in files]
+            )
+        )
 
     async def restore(self, call: ApiCall) -> web.Response:
         """`POST /api/history/restore` with `{"path", "run" or "version", "after", "base"}`."""
@@ -123,12 +159,19 @@ class HistoryRoutes:
         )
         return json_answer(
             told.RestoreResponse(
-                path=printable(done.path), version=done.version, before=done.before, after=done.after, merged=done.merged, run=done.run
+                path=printable(done.path),
+                version=done.version,
+                before=done.before,
+                after=done.after,
+                merged=done.merged,
+                run=done.run,
             )
         )
 
     def _place(self, call: ApiCall, path: VaultPath) -> VaultPath:
-        """The file, as far as the caller may read it too: a text that comes back is told of by what it is."""
+        """The file, as far as the caller may read it too: a text that comes back is told of by what
+        it is.
+        """
         if not call.reading.sees(path):
             raise web.HTTPForbidden(text="to restore a file a key needs vault:read for it too")
         real = call.sight.find(path)
@@ -146,17 +189,32 @@ def _sees(sight: AccessFilter, diff: FileDiff) -> bool:
 def _version(one: VersionChange, sight: AccessFilter) -> told.FileVersionResponse:
     version = one.version
     return told.FileVersionResponse(
-        version=version.digest, path=printable(version.path),
-        source=printable(version.source) if version.source is not None and sight.sees(version.source) else None,
-        kind=version.kind, at=time_of(version.at) if version.at is not None else None, by=printable(version.by), run=version.run,
-        causes=list(version.causes), added=one.added, removed=one.removed, kept=one.kept,
-    )  # fmt: skip
+        version=version.digest,
+        path=printable(version.path),
+        source=printable(version.source)
+        if version.source is not None and sight.sees(version.source)
+        else None,
+        kind=version.kind,
+        at=time_of(version.at) if version.at is not None else None,
+        by=printable(version.by),
+        run=version.run,
+        causes=list(version.causes),
+        added=one.added,
+        removed=one.removed,
+        kept=one.kept,
+    )
 
 
 def _changed(one: FileDiff, reading: AccessGrant) -> told.FileChangeResponse:
     """That a run changed a file is the curator's matter; what it says is the vault's."""
     may_read = reading.sees(one.path) and (one.source is None or reading.sees(one.source))
     return told.FileChangeResponse(
-        path=printable(one.path), source=printable(one.source) if one.source is not None else None, runs=list(one.runs), before=one.before,
-        after=one.after, diff=one.diff if may_read else "", added=one.added, removed=one.removed,
-    )  # fmt: skip
+        path=printable(one.path),
+        source=printable(one.source) if one.source is not None else None,
+        runs=list(one.runs),
+        before=one.before,
+        after=one.after,
+        diff=one.diff if may_read else "",
+        added=one.added,
+        removed=one.removed,
+    )

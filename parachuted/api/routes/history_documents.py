@@ -1,4 +1,7 @@
-"""History documents: the shapes of answers about what files were, and what runs changed. Times are ISO 8601."""
+"""History documents: the shapes of answers about what files were, and what runs changed.
+
+Times are ISO 8601.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,12 @@ from parachuted.times import Time
 
 
 class FileVersionResponse(TypedDict):
-    """One version. `version` is its digest (None: there was no file), `at` when it came about, where that is known.
+    """One version.
 
-    `added` and `removed` count lines against the version before, where both texts are kept; `kept`: it can be restored.
+    `version` is its digest (None: there was no file), `at` when it came about, where that is known.
+
+    `added` and `removed` count lines against the version before, where both texts are kept; `kept`:
+    it can be restored.
     """
 
     version: str | None
@@ -27,7 +33,9 @@ class FileVersionResponse(TypedDict):
 
 
 class FileHistoryResponse(TypedDict):
-    """The latest versions of a file, newest first, of `count` in all; `since`: when the newest was made of those no longer kept."""
+    """The latest versions of a file, newest first, of `count` in all; `since`: when the newest was
+    made of those no longer kept.
+    """
 
     path: str
     versions: list[FileVersionResponse]
@@ -36,7 +44,10 @@ class FileHistoryResponse(TypedDict):
 
 
 class FileChangeResponse(TypedDict):
-    """What runs changed in a file, without what others wrote in between. `source` is where it was before, when it moved."""
+    """What runs changed in a file, without what others wrote in between.
+
+    `source` is where it was before, when it moved.
+    """
 
     path: str
     source: str | None
@@ -49,7 +60,9 @@ class FileChangeResponse(TypedDict):
 
 
 class RunDiffResponse(TypedDict):
-    """What a run changed, and, with `cascade`, what followed from it: the runs, newest first, and the files."""
+    """What a run changed, and, with `cascade`, what followed from it: the runs, newest first, and
+    the files.
+    """
 
     run: str
     runs: list[str]
@@ -57,7 +70,10 @@ class RunDiffResponse(TypedDict):
 
 
 class RestoreResponse(TypedDict):
-    """A file that is as it was. `run` takes that back (None: it was so already); `merged`: what was written meanwhile was kept."""
+    """A file that is as it was.
+
+    `run` takes that back (None: it was so already); `merged`: what was written meanwhile was kept.
+    """
 
     path: str
     version: str

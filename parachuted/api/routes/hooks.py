@@ -1,4 +1,6 @@
-"""Hooks: the routes by which a person sees the hooks there are, tries them, runs one again and lets a changed script run."""
+"""Hooks: the routes by which a person sees the hooks there are, tries them, runs one again and lets
+a changed script run.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,10 @@ class HookRunsQuery(RequestModel):
 
 
 class TryHooksRequest(RequestModel):
-    """An event, by our name or Claude Code's. `data`: what the sample shall hold; `hook`: run this one alone, whatever its matcher says."""
+    """An event, by our name or Claude Code's.
+
+    `data`: what the sample shall hold; `hook`: run this one alone, whatever its matcher says.
+    """
 
     event: _Name
     data: dict[str, object] | None = None
@@ -79,7 +84,11 @@ class ApproveHooksRequest(RequestModel):
 
 
 class HookRoutes:
-    """The routes of hooks. Running a program of the person's, and what it was told of notes, is for those who may administer."""
+    """The routes of hooks.
+
+    Running a program of the person's, and what it was told of notes, is for those who may
+    administer.
+    """
 
     def __init__(self, parts: HookRouteParts) -> None:
         self._parts = parts
@@ -88,37 +97,80 @@ class HookRoutes:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/hooks", module=_MODULE, capability="read", reach="beyond", handle=self.listing,
-                summary="The hooks that are in force, and how they do.", answers={200: HooksResponse},
+                method="GET",
+                path="/api/hooks",
+                module=_MODULE,
+                capability="read",
+                reach="beyond",
+                handle=self.listing,
+                summary="The hooks that are in force, and how they do.",
+                answers={200: HooksResponse},
             ),
             Route(
-                method="GET", path="/api/hooks/errors", module=_MODULE, capability="read", reach="beyond", handle=self.errors,
-                summary="The latest failures of hooks.", answers={200: HookErrorsResponse},
+                method="GET",
+                path="/api/hooks/errors",
+                module=_MODULE,
+                capability="read",
+                reach="beyond",
+                handle=self.errors,
+                summary="The latest failures of hooks.",
+                answers={200: HookErrorsResponse},
             ),
             Route(
-                method="POST", path="/api/hooks/test", module=_MODULE, capability="admin", reach="beyond", handle=self.test, body=TryHooksRequest,
-                summary="Run the hooks of an event on a sample, and tell what goes in, what comes out and what it would decide.",
+                method="POST",
+                path="/api/hooks/test",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.test,
+                body=TryHooksRequest,
+                summary="Run the hooks of an event on a sample, and tell what goes in, what comes "
+                "out and what it would decide.",
                 answers={200: HookTrialResponse},
             ),
             Route(
-                method="GET", path="/api/hooks/runs", module=_MODULE, capability="admin", reach="beyond", handle=self.runs, query=HookRunsQuery,
-                summary="The latest runs of hooks.", answers={200: HookRunsResponse},
+                method="GET",
+                path="/api/hooks/runs",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.runs,
+                query=HookRunsQuery,
+                summary="The latest runs of hooks.",
+                answers={200: HookRunsResponse},
             ),
             Route(
-                method="GET", path=f"/api/hooks/runs/{_RUN}", module=_MODULE, capability="admin", reach="beyond", handle=self.run,
-                summary="A run of a hook, with what went in and what came out.", answers={200: HookRunDetailResponse},
+                method="GET",
+                path=f"/api/hooks/runs/{_RUN}",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.run,
+                summary="A run of a hook, with what went in and what came out.",
+                answers={200: HookRunDetailResponse},
             ),
             Route(
-                method="POST", path=f"/api/hooks/runs/{_RUN}/replay", module=_MODULE, capability="admin", reach="beyond",
+                method="POST",
+                path=f"/api/hooks/runs/{_RUN}/replay",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
                 handle=self.replay,
-                summary="Run a hook again on what it was given then.", answers={200: HookRunDetailResponse},
+                summary="Run a hook again on what it was given then.",
+                answers={200: HookRunDetailResponse},
             ),
             Route(
-                method="POST", path="/api/hooks/approve", module=_MODULE, capability="admin", reach="beyond",
-                handle=self.approve, body=ApproveHooksRequest,
-                summary="Let hooks whose scripts have changed run as they are now.", answers={200: ApproveHooksResponse},
+                method="POST",
+                path="/api/hooks/approve",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.approve,
+                body=ApproveHooksRequest,
+                summary="Let hooks whose scripts have changed run as they are now.",
+                answers={200: ApproveHooksResponse},
             ),
-        ]  # fmt: skip
+        ]
 
     async def listing(self, call: ApiCall) -> web.Response:
         """`GET /api/hooks`."""
@@ -126,7 +178,10 @@ class HookRoutes:
         may_administer = call.identity.grant(_MODULE, "admin") == EVERYWHERE
         offered = self._parts.modules.offered()
         shown: HooksResponse = {
-            "hooks": [show_hook(listed, is_whole=may_administer, offered=offered) for listed in hooks.listed],
+            "hooks": [
+                show_hook(listed, is_whole=may_administer, offered=offered)
+                for listed in hooks.listed
+            ],
             "health": {"recent_errors_count": len(hooks.errors)},
             "problems": list(hooks.problems) if may_administer else [],
         }
@@ -134,14 +189,23 @@ class HookRoutes:
 
     async def errors(self, _call: ApiCall) -> web.Response:
         """`GET /api/hooks/errors`."""
-        return json_answer({"errors": [show_error(error) for error in reversed(self._parts.hooks.errors)]})
+        return json_answer(
+            {"errors": [show_error(error) for error in reversed(self._parts.hooks.errors)]}
+        )
 
     async def test(self, call: ApiCall) -> web.Response:
         """`POST /api/hooks/test` with `{"event", "data"?, "hook"?}`."""
         body, parts = await call.body(TryHooksRequest), self._parts
         parts.hooks.look()
         try:
-            trial = await try_hooks(parts.hooks, body.event, vault=parts.vault, at=parts.clock(), given=body.data, only=body.hook)
+            trial = await try_hooks(
+                parts.hooks,
+                body.event,
+                vault=parts.vault,
+                at=parts.clock(),
+                given=body.data,
+                only=body.hook,
+            )
         except HookTrialError as error:
             raise web.HTTPBadRequest(text=error.message) from error
         return json_answer(show_trial(trial))

@@ -1,4 +1,7 @@
-"""Keys: the routes that make and revoke keys and say who needs one. A key has power over keys that may do no more than itself."""
+"""Keys: the routes that make and revoke keys and say who needs one.
+
+A key has power over keys that may do no more than itself.
+"""
 
 from __future__ import annotations
 
@@ -89,12 +92,20 @@ class ScopeRequest(RequestModel):
     """What a key shall be allowed."""
 
     module: Annotated[str, Field(max_length=64)]
-    capabilities: Annotated[list[Literal["read", "write", "admin"]], Field(min_length=1, max_length=3)]
-    paths: Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=100)] | None = None
+    capabilities: Annotated[
+        list[Literal["read", "write", "admin"]], Field(min_length=1, max_length=3)
+    ]
+    paths: (
+        Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=100)] | None
+    ) = None
 
 
 class CreateKeyRequest(AppRequestModel):
-    """A key to be made. Without scopes it may read and write what its maker may; `expires` is a span such as 90d, or a time."""
+    """A key to be made.
+
+    Without scopes it may read and write what its maker may; `expires` is a span such as 90d, or a
+    time.
+    """
 
     label: Annotated[str, Field(min_length=1, max_length=100)]
     scopes: Annotated[list[ScopeRequest], Field(max_length=50)] | None = None
@@ -118,27 +129,58 @@ class ApiKeyRoutes:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/auth/keys", module=_MODULE, capability="admin", reach="paths", handle=self.listing,
-                summary="The keys there are, and who needs one.", answers={200: ApiKeysResponse},
+                method="GET",
+                path="/api/auth/keys",
+                module=_MODULE,
+                capability="admin",
+                reach="paths",
+                handle=self.listing,
+                summary="The keys there are, and who needs one.",
+                answers={200: ApiKeysResponse},
             ),
             Route(
-                method="POST", path="/api/auth/keys", module=_MODULE, capability="admin", reach="paths", handle=self.create, body=CreateKeyRequest,
-                summary="Make a key, which is shown this once.", answers={200: CreatedKeyResponse},
+                method="POST",
+                path="/api/auth/keys",
+                module=_MODULE,
+                capability="admin",
+                reach="paths",
+                handle=self.create,
+                body=CreateKeyRequest,
+                summary="Make a key, which is shown this once.",
+                answers={200: CreatedKeyResponse},
             ),
             Route(
-                method="DELETE", path="/api/auth/keys/{id}", module=_MODULE, capability="admin", reach="paths", handle=self.revoke,
-                summary="End a key, and what it has opened.", answers={200: RevokedKeyResponse},
+                method="DELETE",
+                path="/api/auth/keys/{id}",
+                module=_MODULE,
+                capability="admin",
+                reach="paths",
+                handle=self.revoke,
+                summary="End a key, and what it has opened.",
+                answers={200: RevokedKeyResponse},
             ),
             Route(
-                method="GET", path="/api/auth/settings", module=_MODULE, capability="admin", reach="beyond", handle=self.settings,
-                summary="Who needs a key.", answers={200: AuthModeResponse},
+                method="GET",
+                path="/api/auth/settings",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.settings,
+                summary="Who needs a key.",
+                answers={200: AuthModeResponse},
             ),
             Route(
-                method="PUT", path="/api/auth/settings", module=_MODULE, capability="admin", reach="beyond",
-                handle=self.change_settings, body=AuthModeRequest,
-                summary="Say who needs a key, from now on.", answers={200: AuthModeResponse},
+                method="PUT",
+                path="/api/auth/settings",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.change_settings,
+                body=AuthModeRequest,
+                summary="Say who needs a key, from now on.",
+                answers={200: AuthModeResponse},
             ),
-        ]  # fmt: skip
+        ]
 
     async def listing(self, call: ApiCall) -> web.Response:
         """`GET /api/auth/keys`."""
@@ -151,7 +193,11 @@ class ApiKeyRoutes:
         """`POST /api/auth/keys` with `{"label", "scopes", "expires"}`."""
         body, now = await call.body(CreateKeyRequest), self._parts.clock()
         try:
-            wanted = None if body.scopes is None else tuple(parse_scope(one.model_dump(exclude_none=True)) for one in body.scopes)
+            wanted = (
+                None
+                if body.scopes is None
+                else tuple(parse_scope(one.model_dump(exclude_none=True)) for one in body.scopes)
+            )
             end = parse_end(body.expires, now) if body.expires else None
             scopes, expires = self._allowed(call.identity, wanted, end)
             made = mint(body.label.strip(), scopes, now=now, expires=expires)
@@ -160,7 +206,9 @@ class ApiKeyRoutes:
             raise web.HTTPBadRequest(text=str(error)) from error
         await asyncio.to_thread(self._door.ring.file.add, made.key)
         self._door.look()
-        return json_answer({**self._told(made.key), "key": made.secret}, headers={"Cache-Control": "no-store"})
+        return json_answer(
+            {**self._told(made.key), "key": made.secret}, headers={"Cache-Control": "no-store"}
+        )
 
     async def revoke(self, call: ApiCall) -> web.Response:
         """`DELETE /api/auth/keys/{id}`."""
@@ -177,13 +225,19 @@ class ApiKeyRoutes:
         return json_answer(self._settings())
 
     async def change_settings(self, call: ApiCall) -> web.Response:
-        """`PUT /api/auth/settings` with `{"auth_mode"}`: kept in config.yaml, and followed at once."""
+        """`PUT /api/auth/settings` with `{"auth_mode"}`: kept in config.yaml, and followed at
+        once.
+        """
         body = await call.body(AuthModeRequest)
         mode = body.auth_mode or body.require_auth
-        if mode is None or (body.auth_mode and body.require_auth and body.auth_mode != body.require_auth):
+        if mode is None or (
+            body.auth_mode and body.require_auth and body.auth_mode != body.require_auth
+        ):
             raise web.HTTPBadRequest(text="auth_mode should be one of remote, always, disabled")
         if not is_narrower(EVERYTHING, call.identity):
-            raise web.HTTPForbidden(text="only this machine, or a key that may do everything, says who needs a key")
+            raise web.HTTPForbidden(
+                text="only this machine, or a key that may do everything, says who needs a key"
+            )
         try:
             await self._parts.set_auth_mode(mode)
         except ConfigError as error:
@@ -192,26 +246,40 @@ class ApiKeyRoutes:
 
     def _settings(self) -> AuthModeResponse:
         self._door.ring.look()
-        return {"require_auth": self._door.mode, "auth_mode": self._door.mode, "key_count": len(self._door.ring.keys)}
+        return {
+            "require_auth": self._door.mode,
+            "auth_mode": self._door.mode,
+            "key_count": len(self._door.ring.keys),
+        }
 
     def _refuse_unknown(self, scopes: tuple[Scope, ...]) -> None:
-        """Raises ValueError for a scope on an unknown module: a misspelled one would silently open nothing."""
+        """Raises ValueError for a scope on an unknown module: a misspelled one would silently open
+        nothing.
+        """
         known = [*KNOWN_MODULES, *(one.name for one in self._parts.modules.status())]
         unknown = next((one.module for one in scopes if one.module not in known), None)
         if unknown is not None:
-            raise ValueError(f"there is no module {unknown}; those that a scope may name are {', '.join(dict.fromkeys(known))}")
+            raise ValueError(
+                f"there is no module {unknown}; those that a scope may name are "
+                f"{', '.join(dict.fromkeys(known))}"
+            )
 
     def _allowed(
         self, maker: Identity, wanted: tuple[Scope, ...] | None, end: datetime | None
-    ) -> tuple[tuple[Scope, ...], datetime | None]:  # fmt: skip
+    ) -> tuple[tuple[Scope, ...], datetime | None]:
         """What the new key may do and until when: never more than its maker, nor for longer."""
-        own = next((key for key in self._door.ring.keys if maker.kind == "key" and key.id == maker.id), None)
+        own = next(
+            (key for key in self._door.ring.keys if maker.kind == "key" and key.id == maker.id),
+            None,
+        )
         if maker.kind != "key":
             return USUAL if wanted is None else wanted, end
         scopes = _usual(maker.scopes) if wanted is None else wanted
         last = own.expires if own is not None else None
         if not is_narrower(scopes, maker) or (last is not None and end is not None and end > last):
-            raise web.HTTPForbidden(text="a key can make only keys that may do no more than itself, and end no later")
+            raise web.HTTPForbidden(
+                text="a key can make only keys that may do no more than itself, and end no later"
+            )
         return scopes, end or last
 
     def _told(self, key: ApiKey) -> ApiKeyResponse:
@@ -228,10 +296,16 @@ class ApiKeyRoutes:
 
 def _usual(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
     """The same without administering."""
-    less = [Scope(module=one.module, capabilities=one.capabilities - {"admin"}, paths=one.paths) for one in scopes]
+    less = [
+        Scope(module=one.module, capabilities=one.capabilities - {"admin"}, paths=one.paths)
+        for one in scopes
+    ]
     return tuple(one for one in less if one.capabilities)
 
 
 def _has_power(identity: Identity, key: ApiKey) -> bool:
-    """Over itself, and over keys that it could have made. The others' patterns would tell it of folders that it may not see."""
+    """Over itself, and over keys that it could have made.
+
+    The others' patterns would tell it of folders that it may not see.
+    """
     return identity.kind == "loopback" or identity.id == key.id or is_narrower(key.scopes, identity)

@@ -28,7 +28,19 @@ from parachuted.vault import VaultPath, printable
 
 _MODULE = "curator"
 _LINKED = ("id", "watcher", "agent", "outcome", "reason", "started", "causes")
-_LISTED = ("id", "task", "watcher", "agent", "backend", "outcome", "reason", "started", "ended", "cost_usd", "undone")
+_LISTED = (
+    "id",
+    "task",
+    "watcher",
+    "agent",
+    "backend",
+    "outcome",
+    "reason",
+    "started",
+    "ended",
+    "cost_usd",
+    "undone",
+)
 
 
 class RunsQuery(RequestModel):
@@ -67,72 +79,162 @@ class LoopRoutes:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/watches", module=_MODULE, capability="read", reach="paths", handle=self.watches,
-                summary="Who watches what.", answers={200: told.WatchesResponse},
+                method="GET",
+                path="/api/watches",
+                module=_MODULE,
+                capability="read",
+                reach="paths",
+                handle=self.watches,
+                summary="Who watches what.",
+                answers={200: told.WatchesResponse},
             ),
             Route(
-                method="GET", path="/api/tasks", module=_MODULE, capability="read", reach="paths", handle=self.tasks,
-                summary="What waits to be reviewed.", answers={200: told.TasksResponse},
+                method="GET",
+                path="/api/tasks",
+                module=_MODULE,
+                capability="read",
+                reach="paths",
+                handle=self.tasks,
+                summary="What waits to be reviewed.",
+                answers={200: told.TasksResponse},
             ),
             Route(
-                method="GET", path="/api/runs", module=_MODULE, capability="read", reach="paths", handle=self.runs, query=RunsQuery,
-                summary="What agents did, the newest first.", answers={200: told.RunsResponse},
+                method="GET",
+                path="/api/runs",
+                module=_MODULE,
+                capability="read",
+                reach="paths",
+                handle=self.runs,
+                query=RunsQuery,
+                summary="What agents did, the newest first.",
+                answers={200: told.RunsResponse},
             ),
             Route(
-                method="GET", path="/api/runs/{id}", module=_MODULE, capability="read", reach="paths", handle=self.run,
-                summary="One run, with what it wrote.", answers={200: told.RunResponse},
+                method="GET",
+                path="/api/runs/{id}",
+                module=_MODULE,
+                capability="read",
+                reach="paths",
+                handle=self.run,
+                summary="One run, with what it wrote.",
+                answers={200: told.RunResponse},
             ),
             Route(
-                method="POST", path="/api/runs/{id}/undo", module=_MODULE, capability="write", reach="paths", handle=self.undo,
-                summary="Take a run back, and what followed from it.", answers={200: told.UndoResponse},
+                method="POST",
+                path="/api/runs/{id}/undo",
+                module=_MODULE,
+                capability="write",
+                reach="paths",
+                handle=self.undo,
+                summary="Take a run back, and what followed from it.",
+                answers={200: told.UndoResponse},
             ),
             Route(
-                method="POST", path="/api/bubble/plan", module=_MODULE, capability="read", reach="paths", handle=self.plan, body=NotePathRequest,
-                summary="What a change of a note would set off.", answers={200: told.PlanResponse},
+                method="POST",
+                path="/api/bubble/plan",
+                module=_MODULE,
+                capability="read",
+                reach="paths",
+                handle=self.plan,
+                body=NotePathRequest,
+                summary="What a change of a note would set off.",
+                answers={200: told.PlanResponse},
             ),
             Route(
-                method="POST", path="/api/bubble/run", module=_MODULE, capability="write", reach="paths", handle=self.bubble, body=NotePathRequest,
-                summary="Those who watch a note look at it now.", answers={200: told.BubbleResponse},
+                method="POST",
+                path="/api/bubble/run",
+                module=_MODULE,
+                capability="write",
+                reach="paths",
+                handle=self.bubble,
+                body=NotePathRequest,
+                summary="Those who watch a note look at it now.",
+                answers={200: told.BubbleResponse},
             ),
             Route(
-                method="GET", path="/api/why", module=_MODULE, capability="read", reach="paths", handle=self.why, query=WhyQuery,
-                summary="Where the lines of a note come from.", answers={200: told.WhyResponse},
+                method="GET",
+                path="/api/why",
+                module=_MODULE,
+                capability="read",
+                reach="paths",
+                handle=self.why,
+                query=WhyQuery,
+                summary="Where the lines of a note come from.",
+                answers={200: told.WhyResponse},
             ),
             Route(
-                method="POST", path="/api/pause", module=_MODULE, capability="admin", reach="beyond", handle=self.pause,
-                summary="Begin no run until resumed.", answers={200: told.PausedResponse},
+                method="POST",
+                path="/api/pause",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.pause,
+                summary="Begin no run until resumed.",
+                answers={200: told.PausedResponse},
             ),
             Route(
-                method="POST", path="/api/resume", module=_MODULE, capability="admin", reach="beyond", handle=self.resume,
-                summary="Begin runs again.", answers={200: told.PausedResponse},
+                method="POST",
+                path="/api/resume",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.resume,
+                summary="Begin runs again.",
+                answers={200: told.PausedResponse},
             ),
             Route(
-                method="POST", path="/api/scan", module=_MODULE, capability="admin", reach="beyond", handle=self.scan, body=RunScanRequest,
-                summary="Compare the whole vault with the index now.", answers={200: told.ScanResponse},
+                method="POST",
+                path="/api/scan",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.scan,
+                body=RunScanRequest,
+                summary="Compare the whole vault with the index now.",
+                answers={200: told.ScanResponse},
             ),
             Route(
-                method="GET", path="/api/doctor", module=_MODULE, capability="admin", reach="paths", handle=self.doctor,
-                summary="What is wrong with the vault and with single notes.", answers={200: told.DoctorResponse},
+                method="GET",
+                path="/api/doctor",
+                module=_MODULE,
+                capability="admin",
+                reach="paths",
+                handle=self.doctor,
+                summary="What is wrong with the vault and with single notes.",
+                answers={200: told.DoctorResponse},
             ),
-        ]  # fmt: skip
+        ]
 
     async def watches(self, call: ApiCall) -> web.Response:
         """`GET /api/watches`."""
-        watchers = [one.watcher for one in self._parts.watches.all() if call.sight.sees(one.watcher)]
-        watches = await asyncio.to_thread(lambda: [self._watch(watcher, call.sight) for watcher in watchers])
+        watchers = [
+            one.watcher for one in self._parts.watches.all() if call.sight.sees(one.watcher)
+        ]
+        watches = await asyncio.to_thread(
+            lambda: [self._watch(watcher, call.sight) for watcher in watchers]
+        )
         return json_answer({"watches": with_times(watches), "count": len(watches)})
 
     async def tasks(self, call: ApiCall) -> web.Response:
         """`GET /api/tasks`."""
-        tasks = [self._task(task, call.sight) for task in self._parts.queue.all() if call.sight.sees(task.watcher)]
-        return json_answer({"tasks": tasks, "count": len(tasks), "paused": self._parts.worker.paused})
+        tasks = [
+            self._task(task, call.sight)
+            for task in self._parts.queue.all()
+            if call.sight.sees(task.watcher)
+        ]
+        return json_answer(
+            {"tasks": tasks, "count": len(tasks), "paused": self._parts.worker.paused}
+        )
 
     async def runs(self, call: ApiCall) -> web.Response:
         """`GET /api/runs?limit=&before=`."""
         query, access = call.query(RunsQuery), call.runs
         runs = await asyncio.to_thread(self._listed, access, query)
         shown = ((run, access.shown(run)) for run in runs)
-        listed = [{**{key: one[key] for key in _LISTED}, "wrote": paths_of(run, "wrote")} for run, one in shown]
+        listed = [
+            {**{key: one[key] for key in _LISTED}, "wrote": paths_of(run, "wrote")}
+            for run, one in shown
+        ]
         return json_answer({"runs": with_times(listed), "count": len(listed)})
 
     async def run(self, call: ApiCall) -> web.Response:
@@ -142,21 +244,40 @@ class LoopRoutes:
     async def undo(self, call: ApiCall) -> web.Response:
         """`POST /api/runs/{id}/undo`."""
         name = str(self._run(call)["id"])
-        if not all(call.runs.exists(run) for run in await asyncio.to_thread(self._parts.undo.followed, name)):
-            raise web.HTTPForbidden(text="what followed from this run reaches beyond what this key may see")
+        if not all(
+            call.runs.exists(run)
+            for run in await asyncio.to_thread(self._parts.undo.followed, name)
+        ):
+            raise web.HTTPForbidden(
+                text="what followed from this run reaches beyond what this key may see"
+            )
         writing = call.identity.grant("vault", "write")
         if writing is None:
             raise web.HTTPForbidden(text="an undo writes notes, so it takes a key with vault:write")
         refuse = refusing_to_watch_beyond(call.reading, self._parts.store)
-        undone = await self._parts.undo.undo(name, may_write=lambda path: writing.sees(path) and call.sight.sees(path), refuse=refuse)
-        kept = {path: list(texts) if call.reading.sees(path) else [] for path, texts in undone.kept.items()}
-        return json_answer({"runs": list(undone.runs), "paths": list(undone.paths), "kept": kept, "undo": undone.undo})
+        undone = await self._parts.undo.undo(
+            name, may_write=lambda path: writing.sees(path) and call.sight.sees(path), refuse=refuse
+        )
+        kept = {
+            path: list(texts) if call.reading.sees(path) else []
+            for path, texts in undone.kept.items()
+        }
+        return json_answer(
+            {
+                "runs": list(undone.runs),
+                "paths": list(undone.paths),
+                "kept": kept,
+                "undo": undone.undo,
+            }
+        )
 
     async def plan(self, call: ApiCall) -> web.Response:
         """`POST /api/bubble/plan` with `{"path"}`."""
         path = await self._path(call)
         if self._parts.index.get(path) is None and not self._parts.watches.watchers_of(path):
-            await asyncio.to_thread(self._parts.root.read_head, call.sight.find(path), 0)  # a misspelled name must not read as no runs
+            await asyncio.to_thread(
+                self._parts.root.read_head, call.sight.find(path), 0
+            )  # a misspelled name must not read as no runs
         return json_answer(call.runs.plan(plan_document(self._plan(path))))
 
     async def bubble(self, call: ApiCall) -> web.Response:
@@ -165,7 +286,9 @@ class LoopRoutes:
         plan = self._plan(path, looks=True)
         cause, tasks = self._parts.reconciler.ask(path)
         seen = [task.id for task in tasks if call.sight.sees(task.watcher)]
-        return json_answer({**call.runs.plan(plan_document(plan)), "cause": cause.id, "tasks": seen})
+        return json_answer(
+            {**call.runs.plan(plan_document(plan)), "cause": cause.id, "tasks": seen}
+        )
 
     async def why(self, call: ApiCall) -> web.Response:
         """`GET /api/why?path=&line=`."""
@@ -175,13 +298,32 @@ class LoopRoutes:
         if line is not None and line > len(lines):
             raise NotFoundError(f"{printable(path)} has {len(lines)} lines")
         chosen = lines if line is None else lines[line - 1 : line]
-        found = {name: self._parts.why.run(name) for name in {origin.run for origin in chosen} if name is not None}
+        found = {
+            name: self._parts.why.run(name)
+            for name in {origin.run for origin in chosen}
+            if name is not None
+        }
         access, find = call.runs, self._parts.history.run
-        runs = {name: access.shown(run, find) if run is not None and access.exists(run) else None for name, run in found.items()}
-        chains = {name: await asyncio.to_thread(self._chain, name, access) for name, run in runs.items() if run is not None}
-        may_read = call.reading.sees(path)  # where lines come from is the curator's matter; what they say is the vault's
-        lines_told = [asdict(origin) if may_read else asdict(origin) | {"text": ""} for origin in chosen]
-        return json_answer(with_times({"path": printable(path), "lines": lines_told, "runs": runs, "chains": chains}))
+        runs = {
+            name: access.shown(run, find) if run is not None and access.exists(run) else None
+            for name, run in found.items()
+        }
+        chains = {
+            name: await asyncio.to_thread(self._chain, name, access)
+            for name, run in runs.items()
+            if run is not None
+        }
+        may_read = call.reading.sees(
+            path
+        )  # where lines come from is the curator's matter; what they say is the vault's
+        lines_told = [
+            asdict(origin) if may_read else asdict(origin) | {"text": ""} for origin in chosen
+        ]
+        return json_answer(
+            with_times(
+                {"path": printable(path), "lines": lines_told, "runs": runs, "chains": chains}
+            )
+        )
 
     def _chain(self, run: str, access: RunAccess) -> list[dict[str, object]]:
         """What led to the run, the nearest first, as far as the caller sees. In a thread."""
@@ -199,7 +341,9 @@ class LoopRoutes:
         return json_answer({"paused": False})
 
     async def scan(self, call: ApiCall) -> web.Response:
-        """`POST /api/scan` with `{"accept_missing"}`: compare the whole vault with the index now."""
+        """`POST /api/scan` with `{"accept_missing"}`: compare the whole vault with the index
+        now.
+        """
         await self._parts.rescan((await call.body(RunScanRequest)).accept_missing)
         return json_answer({"files": len(self._parts.index)})
 
@@ -207,19 +351,28 @@ class LoopRoutes:
         """`GET /api/doctor`: what is wrong with the vault and with single notes."""
         notes = [asdict(oddity) for oddity in await self._parts.check_notes()]
         watches = await asyncio.to_thread(
-            watch_notes, self._parts.watches.all(), self._parts.watches, names_others=call.grant.alternatives is None
-        )  # fmt: skip
+            watch_notes,
+            self._parts.watches.all(),
+            self._parts.watches,
+            names_others=call.grant.alternatives is None,
+        )
         unindexed, indexed = await asyncio.to_thread(self._searchable)
         told = [
             note
             for note in (*watches, *notes, *conflict_copies(self._parts.index.paths()), *unindexed)
             if call.sight.sees(str(note["path"]))
         ]
-        if call.grant.alternatives is not None:  # problems may name any note, and numbers count them
+        if (
+            call.grant.alternatives is not None
+        ):  # problems may name any note, and numbers count them
             return json_answer({"problems": {}, "notes": told, "search": None, "history": None})
         history = await self._history_size()
-        problems = self._parts.problems.all() | await asyncio.to_thread(self._parts.check_control_folder)
-        return json_answer({"problems": problems, "notes": told, "search": indexed, "history": history})
+        problems = self._parts.problems.all() | await asyncio.to_thread(
+            self._parts.check_control_folder
+        )
+        return json_answer(
+            {"problems": problems, "notes": told, "search": indexed, "history": history}
+        )
 
     async def _history_size(self) -> dict[str, object] | None:
         try:
@@ -229,11 +382,17 @@ class LoopRoutes:
         return {**asdict(size), "since": time_of(size.since) if size.since is not None else None}
 
     def _searchable(self) -> tuple[list[dict[str, object]], dict[str, int]]:
-        """The notes that search does not know whole, and how many it knows: none while there is no index. In a thread."""
+        """The notes that search does not know whole, and how many it knows: none while there is no
+        index. In a thread.
+        """
         search = self._parts.search
         try:
             found: list[dict[str, object]] = [
-                {"path": printable(one.path), "code": "unindexed", "message": f"not found by all of its text: {one.reason}"}
+                {
+                    "path": printable(one.path),
+                    "code": "unindexed",
+                    "message": f"not found by all of its text: {one.reason}",
+                }
                 for one in search.unindexed()
             ]
             return found, {"indexed": search.count(), "waiting": search.waiting}
@@ -251,13 +410,17 @@ class LoopRoutes:
         history = self._parts.history
         if access.is_everything:
             return history.runs(limit=query.limit, before=query.before)
-        return history.runs_that(access.sight.sees, access.exists, limit=query.limit, before=query.before)
+        return history.runs_that(
+            access.sight.sees, access.exists, limit=query.limit, before=query.before
+        )
 
     def _run(self, call: ApiCall) -> Mapping[str, object]:
         name = call.named("id")
         run = self._parts.history.run(name)
         if run is None or not call.runs.exists(run):
-            raise NotFoundError(f"there is no run {printable(name[:80])}; `parachute runs` lists them")
+            raise NotFoundError(
+                f"there is no run {printable(name[:80])}; `parachute runs` lists them"
+            )
         return run
 
     def _plan(self, path: VaultPath, *, looks: bool = False) -> ChangePlan:
@@ -266,8 +429,17 @@ class LoopRoutes:
         own = self._parts.watches.of(path) if looks else None
         if own is None or any(run.watcher == path for run in plan.runs):
             return plan
-        run = PlannedRun(watcher=path, depth=0, because=path, patterns=tuple(pattern.text for pattern in own.patterns))
-        return replace(plan, runs=(run, *plan.runs), most_cost_usd=plan.most_cost_usd + self._parts.most_cost_usd)
+        run = PlannedRun(
+            watcher=path,
+            depth=0,
+            because=path,
+            patterns=tuple(pattern.text for pattern in own.patterns),
+        )
+        return replace(
+            plan,
+            runs=(run, *plan.runs),
+            most_cost_usd=plan.most_cost_usd + self._parts.most_cost_usd,
+        )
 
     def _watch(self, watcher: str, sight: AccessFilter) -> dict[str, object]:
         declaration = self._parts.watches.of(watcher)
@@ -275,9 +447,19 @@ class LoopRoutes:
             "watcher": printable(watcher),
             "patterns": [pattern.text for pattern in declaration.patterns] if declaration else [],
             "problems": list(declaration.problems) if declaration else [],
-            "unmatched": self._parts.watches.unmatched(watcher) if sight.grant.alternatives is None else [],
-            "watched": [printable(path) for path in self._parts.watches.watched_by(watcher) if sight.sees(path)],
-            "unseen": [printable(one.path) for one in self._parts.reviews.of(watcher) if sight.sees(one.path) and not one.is_of_all],
+            "unmatched": self._parts.watches.unmatched(watcher)
+            if sight.grant.alternatives is None
+            else [],
+            "watched": [
+                printable(path)
+                for path in self._parts.watches.watched_by(watcher)
+                if sight.sees(path)
+            ],
+            "unseen": [
+                printable(one.path)
+                for one in self._parts.reviews.of(watcher)
+                if sight.sees(one.path) and not one.is_of_all
+            ],
             "since": self._parts.watches.since(watcher),
         }
 
@@ -290,7 +472,11 @@ class LoopRoutes:
             "watcher": printable(task.watcher),
             "state": task.state,
             "causes": list(task.causes),
-            "paths": [printable(review.path) for review in self._parts.reviews.of(task.watcher) if sight.sees(review.path)],
+            "paths": [
+                printable(review.path)
+                for review in self._parts.reviews.of(task.watcher)
+                if sight.sees(review.path)
+            ],
             "due": time_of(task.due_at),
             "run": task.run,
             "attempts": task.attempts,
@@ -305,7 +491,12 @@ def plan_document(plan: ChangePlan) -> dict[str, object]:
         "most_runs": len(plan.runs),
         "most_cost_usd": round(plan.most_cost_usd, 4),
         "runs": [
-            {"watcher": printable(run.watcher), "depth": run.depth, "because": printable(run.because), "patterns": list(run.patterns)}
+            {
+                "watcher": printable(run.watcher),
+                "depth": run.depth,
+                "because": printable(run.because),
+                "patterns": list(run.patterns),
+            }
             for run in plan.runs
         ],
         "loops": [[printable(path) for path in ring] for ring in plan.loops],

@@ -25,7 +25,9 @@ KNOWN = (
     "claude-3-7-sonnet-20250219",
     "claude-3-5-haiku-20241022",
 )
-_DATED = re.compile(r"claude-(?P<before>[\d-]*?)-?(?P<family>opus|sonnet|haiku)-?(?P<after>[\d-]*?)-(?P<date>\d{8})")
+_DATED = re.compile(
+    r"claude-(?P<before>[\d-]*?)-?(?P<family>opus|sonnet|haiku)-?(?P<after>[\d-]*?)-(?P<date>\d{8})"
+)
 _UNKNOWN_DATE = "1970-01-01T00:00:00Z"
 
 
@@ -37,7 +39,11 @@ class ModelsQuery(AppRequestModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
-    """One model. Of one whose name tells nothing, `family` is `other` and `created_at` the epoch. `is_latest`: of its family."""
+    """One model.
+
+    Of one whose name tells nothing, `family` is `other` and `created_at` the epoch. `is_latest`: of
+    its family.
+    """
 
     id: str
     display_name: str
@@ -54,17 +60,30 @@ def model_of(name: str) -> ModelInfo:
     except ValueError:
         created = None
     if found is None or created is None:
-        family = next((family for family in ("opus", "sonnet", "haiku") if family in name.lower()), "other")
+        family = next(
+            (family for family in ("opus", "sonnet", "haiku") if family in name.lower()), "other"
+        )
         return ModelInfo(id=name, display_name=name, created_at=_UNKNOWN_DATE, family=family)
     version = (found["before"] or found["after"]).replace("-", ".")
     shown = f"Claude {found['family'].title()} {version}".strip()
-    return ModelInfo(id=name, display_name=shown, created_at=f"{created}T00:00:00Z", family=found["family"])
+    return ModelInfo(
+        id=name, display_name=shown, created_at=f"{created}T00:00:00Z", family=found["family"]
+    )
 
 
 def models_of(current: str, known: Iterable[str] = KNOWN) -> list[ModelInfo]:
-    """The known models and the one that is set, the latest of each family marked; the newest first."""
-    models = sorted((model_of(name) for name in dict.fromkeys([current, *known])), key=lambda model: model.created_at, reverse=True)
-    latest = {family: next(model.id for model in models if model.family == family) for family in {model.family for model in models}}
+    """The known models and the one that is set, the latest of each family marked; the newest
+    first.
+    """
+    models = sorted(
+        (model_of(name) for name in dict.fromkeys([current, *known])),
+        key=lambda model: model.created_at,
+        reverse=True,
+    )
+    latest = {
+        family: next(model.id for model in models if model.family == family)
+        for family in {model.family for model in models}
+    }
     return [replace(model, is_latest=latest[model.family] == model.id) for model in models]
 
 
@@ -78,15 +97,28 @@ class ModelRoutes:
         """Both."""
         return [
             Route(
-                method="GET", path=path, module="system", capability="read", reach="nothing", handle=self.models, query=ModelsQuery,
-                summary="The models that runs may ask for.", answers={200: told.ModelsResponse},
+                method="GET",
+                path=path,
+                module="system",
+                capability="read",
+                reach="nothing",
+                handle=self.models,
+                query=ModelsQuery,
+                summary="The models that runs may ask for.",
+                answers={200: told.ModelsResponse},
             )
             for path in ("/api/models", "/supervisor/models")
-        ]  # fmt: skip
+        ]
 
     async def models(self, call: ApiCall) -> web.Response:
-        """`GET /api/models?show_all=`: the latest of each family and the one that is set, or all."""
+        """`GET /api/models?show_all=`: the latest of each family and the one that is set, or
+        all.
+        """
         everything = call.query(ModelsQuery).show_all.lower() in {"true", "1"}
         current = self._parts.model
-        models = [asdict(model) for model in models_of(current) if everything or model.is_latest or model.id == current]
+        models = [
+            asdict(model)
+            for model in models_of(current)
+            if everything or model.is_latest or model.id == current
+        ]
         return json_answer({"models": models, "current": current})

@@ -1,4 +1,7 @@
-"""Modules: the routes by which a person sees, installs, approves, switches and removes modules. Those of modules are module_calls.py's."""
+"""Modules: the routes by which a person sees, installs, approves, switches and removes modules.
+
+Those of modules are module_calls.py's.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ class InterfaceChoiceResponse(TypedDict):
 
 
 class ModuleResponse(TypedDict):
-    """A module. `status`: how it runs; `state`: how its folder stands to what was approved, whose digest is `hash`.
+    """A module.
+
+    `status`: how it runs; `state`: how its folder stands to what was approved, whose digest is
+    `hash`.
 
     `limits`: what keeps the process of a worker from using up the machine's processes and memory.
     """
@@ -70,7 +76,10 @@ class ModulesResponse(TypedDict):
 
 
 class InstallResponse(TypedDict):
-    """A module that lies in the vault now, and what approving it would allow. Nothing of it has run."""
+    """A module that lies in the vault now, and what approving it would allow.
+
+    Nothing of it has run.
+    """
 
     module: ModuleResponse
     hash: str
@@ -78,7 +87,10 @@ class InstallResponse(TypedDict):
 
 
 class ConsentResponse(TypedDict):
-    """What approving a module's folder would allow, and how it differs from what was approved. `hash` is what approving it names."""
+    """What approving a module's folder would allow, and how it differs from what was approved.
+
+    `hash` is what approving it names.
+    """
 
     name: str
     state: str
@@ -88,7 +100,10 @@ class ConsentResponse(TypedDict):
 
 
 class RemoveModuleResponse(TypedDict):
-    """A module that is gone. Its folder stays in the vault where a person has changed it, or put it there."""
+    """A module that is gone.
+
+    Its folder stays in the vault where a person has changed it, or put it there.
+    """
 
     name: str
     removed: Literal[True]
@@ -96,7 +111,9 @@ class RemoveModuleResponse(TypedDict):
 
 
 class ModulePromptResponse(TypedDict):
-    """What a person has the module's agents told besides; `defaultPrompt` is what its first agent is told anyway."""
+    """What a person has the module's agents told besides; `defaultPrompt` is what its first agent
+    is told anyway.
+    """
 
     content: str | None
     exists: bool
@@ -104,7 +121,10 @@ class ModulePromptResponse(TypedDict):
 
 
 class InstallModuleRequest(RequestModel):
-    """Where from: a git address, a folder of this machine, or parachute://NAME. `dev`: run it from there, and again at each edit."""
+    """Where from: a git address, a folder of this machine, or parachute://NAME.
+
+    `dev`: run it from there, and again at each edit.
+    """
 
     source: Annotated[str, Field(min_length=1, max_length=2_000)]
     path: Annotated[str, Field(max_length=1_000)] | None = None
@@ -129,7 +149,11 @@ class ModuleRoutes:
     """What an administrator does about modules; whatever changes is followed at once."""
 
     def __init__(self, parts: ApiParts) -> None:
-        self._modules, self._actions, self._prompts = parts.modules, ModuleActions(parts.trust), ModulePrompts(parts.home)
+        self._modules, self._actions, self._prompts = (
+            parts.modules,
+            ModuleActions(parts.trust),
+            ModulePrompts(parts.home),
+        )
 
     def routes(self) -> list[Route]:
         """All of this noun's."""
@@ -144,15 +168,40 @@ class ModuleRoutes:
                 body=InstallModuleRequest,
             ),
             self._route("GET", f"/{_NAME}", self.one, "One module.", ModuleResponse),
-            self._route("DELETE", f"/{_NAME}", self.remove, "Remove a module.", RemoveModuleResponse),
             self._route(
-                "GET", f"/{_NAME}/diff", self.diff, "What approving it would allow, and what changed.", ConsentResponse, admin=True
+                "DELETE", f"/{_NAME}", self.remove, "Remove a module.", RemoveModuleResponse
             ),
-            self._route("POST", f"/{_NAME}/approve", self.approve, "Approve what was shown.", ModuleResponse, body=ApproveModuleRequest),
+            self._route(
+                "GET",
+                f"/{_NAME}/diff",
+                self.diff,
+                "What approving it would allow, and what changed.",
+                ConsentResponse,
+                admin=True,
+            ),
+            self._route(
+                "POST",
+                f"/{_NAME}/approve",
+                self.approve,
+                "Approve what was shown.",
+                ModuleResponse,
+                body=ApproveModuleRequest,
+            ),
             self._route("POST", f"/{_NAME}/enable", self.enable, "Let it run.", ModuleResponse),
-            self._route("POST", f"/{_NAME}/disable", self.disable, "Let it run no more.", ModuleResponse),
-            self._route("POST", f"/{_NAME}/restart", self.restart, "Begin it anew.", ModuleResponse),
-            self._route("GET", f"/{_NAME}/prompt", self.prompt, "What its agents are told besides.", ModulePromptResponse, admin=True),
+            self._route(
+                "POST", f"/{_NAME}/disable", self.disable, "Let it run no more.", ModuleResponse
+            ),
+            self._route(
+                "POST", f"/{_NAME}/restart", self.restart, "Begin it anew.", ModuleResponse
+            ),
+            self._route(
+                "GET",
+                f"/{_NAME}/prompt",
+                self.prompt,
+                "What its agents are told besides.",
+                ModulePromptResponse,
+                admin=True,
+            ),
             self._route(
                 "PUT",
                 f"/{_NAME}/prompt",
@@ -164,19 +213,36 @@ class ModuleRoutes:
         ]
 
     def _route(
-        self, method: str, path: str, handle: Any, summary: str, answer: object, *, admin: bool = False, **more: Any  # noqa: ANN401
-    ) -> Route:  # fmt: skip
+        self,
+        method: str,
+        path: str,
+        handle: Any,  # noqa: ANN401
+        summary: str,
+        answer: object,
+        *,
+        admin: bool = False,
+        **more: Any,  # noqa: ANN401
+    ) -> Route:
         capability: Literal["read", "admin"] = "read" if method == "GET" and not admin else "admin"
         return Route(
-            method=method, path=f"/api/modules{path}", module=_MODULE, capability=capability, reach="beyond",
-            handle=handle, summary=summary,
-            answers={200: answer, **({201: answer} if answer is InstallResponse else {})}, errors=(502,) if method == "POST" else (), **more,
-        )  # fmt: skip
+            method=method,
+            path=f"/api/modules{path}",
+            module=_MODULE,
+            capability=capability,
+            reach="beyond",
+            handle=handle,
+            summary=summary,
+            answers={200: answer, **({201: answer} if answer is InstallResponse else {})},
+            errors=(502,) if method == "POST" else (),
+            **more,
+        )
 
     async def listing(self, _call: ApiCall) -> web.Response:
         """`GET /api/modules`."""
         await self._modules.refresh()
-        return json_answer({"modules": [status_document(status) for status in self._modules.status()]})
+        return json_answer(
+            {"modules": [status_document(status) for status in self._modules.status()]}
+        )
 
     async def one(self, call: ApiCall) -> web.Response:
         """`GET /api/modules/{name}`."""
@@ -187,7 +253,9 @@ class ModuleRoutes:
         """`POST /api/modules/install`."""
         body = await call.body(InstallModuleRequest)
         known = {status.name for status in self._modules.status()}
-        done = await self._do(lambda: self._actions.install(body.source, dev=body.dev, path=body.path))
+        done = await self._do(
+            lambda: self._actions.install(body.source, dev=body.dev, path=body.path)
+        )
         return json_answer(done, status=200 if done["module"]["name"] in known else 201)
 
     async def approve(self, call: ApiCall) -> web.Response:

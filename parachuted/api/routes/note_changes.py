@@ -1,4 +1,7 @@
-"""Note changes: one section or key, the whole of a note, its end, and its move. Each is a person's change, recorded, and none is lost."""
+"""Note changes: one section or key, the whole of a note, its end, and its move.
+
+Each is a person's change, recorded, and none is lost.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,14 @@ from collections.abc import Awaitable
 from typing import Annotated, Literal, Self
 
 from aiohttp import web
-from pydantic import ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 
 from parachuted.api.http.answers import json_answer, json_value
 from parachuted.api.http.fields import RequestModel
@@ -37,7 +47,9 @@ from parachuted.vault import (
 )
 
 _LARGEST = 64 << 20
-_NO_TYPE = "application/x-www-form-urlencoded"  # what curl says of every body that it is told nothing of
+_NO_TYPE = (
+    "application/x-www-form-urlencoded"  # what curl says of every body that it is told nothing of
+)
 _NAMES = {"path": "The note, relative to the vault."}
 
 
@@ -54,27 +66,40 @@ def _said(sentence: str) -> WrapValidator:
 
 
 _SECTION = (
-    'Its title, looked for at level 2 first, then at any, or its heading path: "Tea > Facts", or the titles, ["Tea", "Facts"]. '
+    'Its title, looked for at level 2 first, then at any, or its heading path: "Tea > Facts", or '
+    'the titles, ["Tea", "Facts"]. '
     "A name that several sections have is refused (422)."
 )
-_OCCURRENCE = "Which one, from 1 in the order of the note, where several sections have the same name and path."
+_OCCURRENCE = (
+    "Which one, from 1 in the order of the note, where several sections have the same "
+    "name and path."
+)
 
 
 class PatchNoteRequest(RequestModel):
-    """One section (`content`, `mode`, `create`), or one top-level key of the frontmatter (`value`, or `delete`)."""
+    """One section (`content`, `mode`, `create`), or one top-level key of the frontmatter (`value`,
+    or `delete`).
+    """
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"section": "Facts", "content": "Beans.", "create": True}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"section": "Facts", "content": "Beans.", "create": True}]}
+    )
 
     section: Annotated[
-        str | list[str] | None, _said("should be a title, or a list of the titles on the way to it"), Field(description=_SECTION)
+        str | list[str] | None,
+        _said("should be a title, or a list of the titles on the way to it"),
+        Field(description=_SECTION),
     ] = None
-    occurrence: Annotated[Annotated[int, Field(ge=1, strict=True)] | None, Field(description=_OCCURRENCE)] = None
+    occurrence: Annotated[
+        Annotated[int, Field(ge=1, strict=True)] | None, Field(description=_OCCURRENCE)
+    ] = None
     content: str | None = None
     mode: Literal["replace", "append"] = "replace"
     create: Annotated[bool, Field(strict=True)] = False
     key: str | None = None
     value: Annotated[
-        bool | int | float | str | list[str] | None, _said("should be a text, a number, true or false, or a list of texts")
+        bool | int | float | str | list[str] | None,
+        _said("should be a text, a number, true or false, or a list of texts"),
     ] = None
     delete: Annotated[bool, Field(strict=True)] = False
 
@@ -85,10 +110,16 @@ class PatchNoteRequest(RequestModel):
         if self.section == []:
             raise ValueError("section: should have at least one title")
         if self.occurrence is not None and (self.section is None or self.create):
-            raise ValueError("an occurrence is one of a section that is there: it takes a section, and no create")
-        if self.section is not None and (self.content is None or self.value is not None or self.delete):
+            raise ValueError(
+                "an occurrence is one of a section that is there: it takes a section, and no create"
+            )
+        if self.section is not None and (
+            self.content is None or self.value is not None or self.delete
+        ):
             raise ValueError("a section takes content, and neither value nor delete")
-        if self.key is not None and (self.content is not None or (self.value is None) != self.delete):
+        if self.key is not None and (
+            self.content is not None or (self.value is None) != self.delete
+        ):
             raise ValueError("a key takes either a value or delete: true, and no content")
         return self
 
@@ -98,13 +129,23 @@ class PatchNoteRequest(RequestModel):
         if self.section is not None:
             make = ReplaceSection if self.mode == "replace" else AppendToSection
             section = self.section if isinstance(self.section, str) else tuple(self.section)
-            return make(section=section, content=self.content or "", create=self.create, occurrence=self.occurrence, is_only=True)
+            return make(
+                section=section,
+                content=self.content or "",
+                create=self.create,
+                occurrence=self.occurrence,
+                is_only=True,
+            )
         key = self.key or ""
         return DeleteKey(key=key) if self.value is None else SetKey(key=key, value=self.value)
 
 
 class WriteNoteRequest(RequestModel):
-    """The whole text. It may also be sent as it is: with any type but JSON, or, where it looks like this object, as `text/markdown`."""
+    """The whole text.
+
+    It may also be sent as it is: with any type but JSON, or, where it looks like this object, as
+    `text/markdown`.
+    """
 
     content: str
 
@@ -119,31 +160,61 @@ class NoteChangeRoutes:
         """All of them."""
         return [
             Route(
-                method="PATCH", path=FOLDER + "{path:.+}", module="vault", capability="write", reach="paths",
-                handle=self.patch, body=PatchNoteRequest, names=_NAMES, headers=WRITING,
-                summary="Change one section or one key of a note.", answers={200: NoteWriteResponse},
+                method="PATCH",
+                path=FOLDER + "{path:.+}",
+                module="vault",
+                capability="write",
+                reach="paths",
+                handle=self.patch,
+                body=PatchNoteRequest,
+                names=_NAMES,
+                headers=WRITING,
+                summary="Change one section or one key of a note.",
+                answers={200: NoteWriteResponse},
             ),
             Route(
-                method="PUT", path=FOLDER + "{path:.+}", module="vault", capability="write", reach="paths",
-                handle=self.put, body=WriteNoteRequest, names=_NAMES, headers=CREATING,
+                method="PUT",
+                path=FOLDER + "{path:.+}",
+                module="vault",
+                capability="write",
+                reach="paths",
+                handle=self.put,
+                body=WriteNoteRequest,
+                names=_NAMES,
+                headers=CREATING,
                 uploads=MediaBody(type="text/markdown", says="The note, byte for byte."),
-                summary="Give a note a text, or make it.", answers={200: NoteWriteResponse, 201: NoteWriteResponse}, largest_body=_LARGEST,
+                summary="Give a note a text, or make it.",
+                answers={200: NoteWriteResponse, 201: NoteWriteResponse},
+                largest_body=_LARGEST,
             ),
             Route(
-                method="DELETE", path=FOLDER + "{path:.+}", module="vault", capability="write", reach="paths",
-                handle=self.delete, names=_NAMES, headers=WRITING,
-                summary="Take a note out of the vault; its text is kept.", answers={200: NoteDeleteResponse},
+                method="DELETE",
+                path=FOLDER + "{path:.+}",
+                module="vault",
+                capability="write",
+                reach="paths",
+                handle=self.delete,
+                names=_NAMES,
+                headers=WRITING,
+                summary="Take a note out of the vault; its text is kept.",
+                answers={200: NoteDeleteResponse},
             ),
-        ]  # fmt: skip
+        ]
 
     async def patch(self, call: ApiCall) -> web.Response:
-        """`PATCH /api/notes/{path}`. With `If-Match`: decided on that text; without: applied to whatever is there."""
+        """`PATCH /api/notes/{path}`.
+
+        With `If-Match`: decided on that text; without: applied to whatever is there.
+        """
         path, base = note_path(call), expected(call, any_will_do=True)
         edit = (await call.body(PatchNoteRequest)).edit
         return _told(path, await self._written(call, path, self._edited(call, path, edit, base)))
 
     async def put(self, call: ApiCall) -> web.Response:
-        """`PUT /api/notes/{path}`. With `If-Match`: in place of that text; with `If-None-Match: *`: only where there is none."""
+        """`PUT /api/notes/{path}`.
+
+        With `If-Match`: in place of that text; with `If-None-Match: *`: only where there is none.
+        """
         path, base = note_path(call), expected(call, any_will_do=True)
         is_json = call.request.content_type == "application/json"
         data = (
@@ -151,16 +222,26 @@ class NoteChangeRoutes:
             if is_json
             else _meant(call, await call.content())
         )
-        return _told(path, await self._written(call, path, self._put(call, path, data, base, is_new=only_new(call))))
+        return _told(
+            path,
+            await self._written(
+                call, path, self._put(call, path, data, base, is_new=only_new(call))
+            ),
+        )
 
     async def delete(self, call: ApiCall) -> web.Response:
         """`DELETE /api/notes/{path}`. With `If-Match`: only that text."""
         path, base = note_path(call), expected(call, any_will_do=True)
         written = await self._written(call, path, run_uninterrupted(self._delete, call, path, base))
-        restore = f"GET {FOLDER}{printable(path)}?version={written.before} answers the text; PUT it to have the note back"
+        restore = (
+            f"GET {FOLDER}{printable(path)}?version={written.before} answers the text; PUT "
+            "it to have the note back"
+        )
         return json_answer({"path": printable(path), "hash": written.before, "restore": restore})
 
-    async def _written(self, call: ApiCall, path: VaultPath, act: Awaitable[WriteResult]) -> WriteResult:
+    async def _written(
+        self, call: ApiCall, path: VaultPath, act: Awaitable[WriteResult]
+    ) -> WriteResult:
         call.touched.append(printable(path))
         try:
             written = await act
@@ -172,40 +253,64 @@ class NoteChangeRoutes:
             await self._desk.tell([path, written.path])
         return written
 
-    async def _edited(self, call: ApiCall, path: VaultPath, edit: Edit, base: str | None) -> WriteResult:
-        """All edits go over the desk. A text that was just served may still be on its way to where bases are kept."""
+    async def _edited(
+        self, call: ApiCall, path: VaultPath, edit: Edit, base: str | None
+    ) -> WriteResult:
+        """All edits go over the desk.
+
+        A text that was just served may still be on its way to where bases are kept.
+        """
         if base is not None:
             await self._reading.kept()
         await self._refuse_watching(call, path, edit)
         return await self._desk.edit(
-            lambda: writable(call, path), EditRequest(edit=edit, base=None if base == "*" else base, sees=call.reading.sees)
+            lambda: writable(call, path),
+            EditRequest(edit=edit, base=None if base == "*" else base, sees=call.reading.sees),
         )
 
-    async def _put(self, call: ApiCall, path: VaultPath, data: bytes, base: str | None, *, is_new: bool) -> WriteResult:
+    async def _put(
+        self, call: ApiCall, path: VaultPath, data: bytes, base: str | None, *, is_new: bool
+    ) -> WriteResult:
         if not is_new:
             try:
                 return await self._edited(call, path, ReplaceAll(data=data), base)
             except NotFoundError:
                 if base is not None:
                     gone = f"{printable(path)} is not there; nothing was written"
-                    raise ConflictError(gone, base=b"", ours=data, theirs=b"", is_known=False) from None
+                    raise ConflictError(
+                        gone, base=b"", ours=data, theirs=b"", is_known=False
+                    ) from None
         await self._refuse_watching(call, path, ReplaceAll(data=data))
-        return await run_uninterrupted(lambda: self._parts.store.create(writable(call, path), data, self._desk.author()))
+        return await run_uninterrupted(
+            lambda: self._parts.store.create(writable(call, path), data, self._desk.author())
+        )
 
     async def _refuse_watching(self, call: ApiCall, path: VaultPath, edit: Edit) -> None:
         grant = readable(call.identity)
         if grant.alternatives is not None:
             real = await asyncio.to_thread(writable, call, path)
-            await asyncio.to_thread(refuse_watching_beyond, grant, self._parts.store, real, lambda before: apply_edit(edit, before))
+            await asyncio.to_thread(
+                refuse_watching_beyond,
+                grant,
+                self._parts.store,
+                real,
+                lambda before: apply_edit(edit, before),
+            )
 
     def _delete(self, call: ApiCall, path: VaultPath, base: str | None) -> WriteResult:
-        """A name that is itself a link is refused by the store: neither it nor what it leads to is what was meant."""
+        """A name that is itself a link is refused by the store: neither it nor what it leads to is
+        what was meant.
+        """
         writable(call, path)
-        return self._parts.store.delete(path, self._desk.author(), base=None if base == "*" else base)
+        return self._parts.store.delete(
+            path, self._desk.author(), base=None if base == "*" else base
+        )
 
 
 def _meant(call: ApiCall, data: bytes) -> bytes:
-    """The text; a `{"content"}` that nobody gave a type of its own, as curl does not, is meant as JSON."""
+    """The text; a `{"content"}` that nobody gave a type of its own, as curl does not, is meant as
+    JSON.
+    """
     kind = call.request.headers.get("Content-Type", _NO_TYPE).partition(";")[0].strip().lower()
     if kind != _NO_TYPE or not data.lstrip().startswith(b"{"):
         return data
@@ -222,13 +327,24 @@ def _meant(call: ApiCall, data: bytes) -> bytes:
 
 def _told(path: VaultPath, written: WriteResult) -> web.Response:
     answer: dict[str, object] = {
-        "path": printable(path), "hash": written.after, "before": written.before, "changed": written.changed, "merged": written.merged,
-    }  # fmt: skip
-    return json_answer(answer, status=200 if written.before is not None else 201, headers={"ETag": f'"{written.after}"'})
+        "path": printable(path),
+        "hash": written.after,
+        "before": written.before,
+        "changed": written.changed,
+        "merged": written.merged,
+    }
+    return json_answer(
+        answer,
+        status=200 if written.before is not None else 201,
+        headers={"ETag": f'"{written.after}"'},
+    )
 
 
 def writable(call: ApiCall, path: VaultPath) -> VaultPath:
-    """Where the note is, links followed. Blocks. Raises NotFoundError, or HTTPForbidden where it belongs to a module."""
+    """Where the note is, links followed.
+
+    Blocks. Raises NotFoundError, or HTTPForbidden where it belongs to a module.
+    """
     real = call.sight.find(path)
     for one in (path, real):
         refuse_programs_but_to_admins(one, call.identity)

@@ -23,7 +23,10 @@ class NoteSummaryResponse(TypedDict):
 
 
 class NotesResponse(TypedDict):
-    """Some notes; `next` is the cursor of those that follow, null: there are none. `indexing`: the list is being made and lacks some."""
+    """Some notes; `next` is the cursor of those that follow, null: there are none.
+
+    `indexing`: the list is being made and lacks some.
+    """
 
     notes: list[NoteSummaryResponse]
     next: str | None
@@ -31,7 +34,9 @@ class NotesResponse(TypedDict):
 
 
 class SectionResponse(TypedDict):
-    """A heading and the text below it up to the next heading, whatever its level; `path` are the titles from the outermost one down."""
+    """A heading and the text below it up to the next heading, whatever its level; `path` are the
+    titles from the outermost one down.
+    """
 
     level: int
     title: str
@@ -57,9 +62,11 @@ class NoteProblemResponse(TypedDict):
 
 
 class NoteResponse(TypedDict):
-    """A note; bytes that are not UTF-8 show as the replacement character, so ask for it raw where each byte counts.
+    """A note; bytes that are not UTF-8 show as the replacement character, so ask for it raw where
+    each byte counts.
 
-    `modified` of an earlier version: when it was written, or, where nobody noted that, when another took its place.
+    `modified` of an earlier version: when it was written, or, where nobody noted that, when another
+    took its place.
     """
 
     path: str
@@ -112,7 +119,9 @@ class NoteMapResponse(TypedDict):
 
 
 class NoteVersionResponse(TypedDict):
-    """An earlier text of a note, as `?version=` takes its `hash`: who wrote it, when and how; null where no one saw that."""
+    """An earlier text of a note, as `?version=` takes its `hash`: who wrote it, when and how; null
+    where no one saw that.
+    """
 
     hash: str
     at: Time | None
@@ -129,7 +138,11 @@ class NoteVersionsResponse(TypedDict):
 
 
 class NoteWriteResponse(TypedDict):
-    """What a write did. `before` and `hash` are the digests around it; `merged`: what others wrote meanwhile is in it too."""
+    """What a write did.
+
+    `before` and `hash` are the digests around it; `merged`: what others wrote meanwhile is in it
+    too.
+    """
 
     path: str
     hash: str
@@ -154,7 +167,9 @@ class RewrittenNoteResponse(TypedDict):
 
 
 class NoteMoveResponse(TypedDict):
-    """A note that has another path. `left` counts links to it that stay as they are, in notes that the caller sees: it may not write
+    """A note that has another path.
+
+    `left` counts links to it that stay as they are, in notes that the caller sees: it may not write
     them, or no spelling of the new path fits.
     """
 

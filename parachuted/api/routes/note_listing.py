@@ -1,4 +1,6 @@
-"""Note listing: which notes there are, filtered, sorted and paged, and which links lead to a note, or to nothing."""
+"""Note listing: which notes there are, filtered, sorted and paged, and which links lead to a note,
+or to nothing.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +33,31 @@ _WORDS = {"true": True, "false": False}
 _MOST_FILTERS = 20
 _ORDERS = ("path", "title", "modified", "size")
 _WHERE = (
-    "A condition on a frontmatter key, or on title, modified or size, as key:op:value; op is eq, ne, gt, lt, in (values with commas "
+    "A condition on a frontmatter key, or on title, modified or size, as key:op:value; op is eq, "
+    "ne, gt, lt, in (values with commas "
     "between them) or exists (true or false). It may stand more than once: all must hold."
 )
 
 
 class NotesQuery(RequestModel):
-    """Which notes: `where=status:eq:open&where=due:lt:2026-12-01&folder=Projects&tag=garden&sort=-modified`."""
+    """Which notes:
+    `where=status:eq:open&where=due:lt:2026-12-01&folder=Projects&tag=garden&sort=-modified`.
+    """
 
     where: Annotated[tuple[str, ...], Field(description=_WHERE, max_length=_MOST_FILTERS)] = ()
-    folder: Annotated[FolderParameter | None, Field(description="Only notes in it, and in folders below it.")] = None
-    tag: Annotated[str | None, Field(description="Only notes with that tag, or one below it.")] = None
-    sort: Annotated[str, Field(description="path, title, modified, size or a frontmatter key; descending with a - before it.")] = "path"
+    folder: Annotated[
+        FolderParameter | None, Field(description="Only notes in it, and in folders below it.")
+    ] = None
+    tag: Annotated[str | None, Field(description="Only notes with that tag, or one below it.")] = (
+        None
+    )
+    sort: Annotated[
+        str,
+        Field(
+            description="path, title, modified, size or a frontmatter key; descending with a - "
+            "before it."
+        ),
+    ] = "path"
     limit: Annotated[Whole, Field(ge=1, le=1_000)] = 100
     cursor: Annotated[str | None, Field(description="The `next` of the page before.")] = None
 
@@ -64,49 +79,91 @@ class NoteListingRoutes:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/notes", module="vault", capability="read", reach="paths", handle=self.notes, query=NotesQuery,
-                summary="Notes by frontmatter, folder and tag, a page at a time.", answers={200: NotesResponse},
+                method="GET",
+                path="/api/notes",
+                module="vault",
+                capability="read",
+                reach="paths",
+                handle=self.notes,
+                query=NotesQuery,
+                summary="Notes by frontmatter, folder and tag, a page at a time.",
+                answers={200: NotesResponse},
             ),
             Route(
-                method="GET", path=FOLDER + "{path:.+}/backlinks", module="vault", capability="read", reach="paths", handle=self.backlinks,
-                summary="The links that lead to a note.", answers={200: BacklinksResponse}, names={"path": "The note, relative to the vault."},
+                method="GET",
+                path=FOLDER + "{path:.+}/backlinks",
+                module="vault",
+                capability="read",
+                reach="paths",
+                handle=self.backlinks,
+                summary="The links that lead to a note.",
+                answers={200: BacklinksResponse},
+                names={"path": "The note, relative to the vault."},
             ),
             Route(
-                method="GET", path="/api/links/unresolved", module="vault", capability="read", reach="paths", handle=self.unresolved,
-                query=UnresolvedQuery, summary="The links that lead to nothing, a page at a time.", answers={200: UnresolvedLinksResponse},
+                method="GET",
+                path="/api/links/unresolved",
+                module="vault",
+                capability="read",
+                reach="paths",
+                handle=self.unresolved,
+                query=UnresolvedQuery,
+                summary="The links that lead to nothing, a page at a time.",
+                answers={200: UnresolvedLinksResponse},
             ),
-        ]  # fmt: skip
+        ]
 
     async def notes(self, call: ApiCall) -> web.Response:
         """`GET /api/notes?where=&folder=&tag=&sort=&limit=&cursor=`."""
         query = call.query(NotesQuery)
         await self._refuse_unknown(query.sort.removeprefix("-"), call)
         asked = NoteQuery(
-            filters=tuple(map(_filter, query.where)), folder=query.folder or None, tag=query.tag, sort=query.sort, limit=query.limit,
+            filters=tuple(map(_filter, query.where)),
+            folder=query.folder or None,
+            tag=query.tag,
+            sort=query.sort,
+            limit=query.limit,
             after=query.cursor,
-        )  # fmt: skip
+        )
         page = await _asked(lambda: self._catalogue.notes(asked, call.sight.sees))
-        return json_answer(NotesResponse(notes=[_listed(row) for row in page.rows], next=page.next, indexing=self._parts.search.is_behind))
+        return json_answer(
+            NotesResponse(
+                notes=[_listed(row) for row in page.rows],
+                next=page.next,
+                indexing=self._parts.search.is_behind,
+            )
+        )
 
     async def backlinks(self, call: ApiCall) -> web.Response:
         """`GET /api/notes/{path}/backlinks`."""
         path = note_path(call, "/backlinks")
         rows = await _asked(lambda: self._backlinks(call, path))
         links = [_link(row) for row in rows]
-        return json_answer(BacklinksResponse(path=printable(path), backlinks=links, count=len(links)))
+        return json_answer(
+            BacklinksResponse(path=printable(path), backlinks=links, count=len(links))
+        )
 
     async def unresolved(self, call: ApiCall) -> web.Response:
         """`GET /api/links/unresolved?limit=&cursor=`."""
         query = call.query(UnresolvedQuery)
-        page = await _asked(lambda: self._catalogue.unresolved(call.sight.sees, query.limit, query.cursor))
-        return json_answer(UnresolvedLinksResponse(links=[_link(row) for row in page.rows], next=page.next))
+        page = await _asked(
+            lambda: self._catalogue.unresolved(call.sight.sees, query.limit, query.cursor)
+        )
+        return json_answer(
+            UnresolvedLinksResponse(links=[_link(row) for row in page.rows], next=page.next)
+        )
 
     async def _refuse_unknown(self, key: str, call: ApiCall) -> None:
-        """400 for an order that no note has a place in, such as a misspelled one; not while notes are still being indexed."""
+        """400 for an order that no note has a place in, such as a misspelled one; not while notes
+        are still being indexed.
+        """
         if key in _ORDERS or self._parts.search.is_behind:
             return
         if not await _asked(lambda: self._catalogue.has_key(key, call.sight.sees)):
-            raise web.HTTPBadRequest(text=f"sort: no note has {shown(key[:80])!r}; take {', '.join(_ORDERS)} or a key of the frontmatter")
+            raise web.HTTPBadRequest(
+                text=f"sort: no note has {shown(key[:80])!r}; take {', '.join(_ORDERS)} or a key "
+                "of the frontmatter"
+            )
 
     def _backlinks(self, call: ApiCall, path: VaultPath) -> tuple[LinkRow, ...]:
         real = call.sight.find(path)
@@ -132,22 +189,42 @@ def _filter(text: str) -> KeyFilter:
             return KeyFilter(key=key, op=op, value=value)
         if value in _WORDS:
             return KeyFilter(key=key, op=op, value=_WORDS[value])
-    raise web.HTTPBadRequest(text=f"where: {shown(text[:80])!r} is no condition like status:eq:open, tags:in:a,b or due:exists:true")
+    raise web.HTTPBadRequest(
+        text=f"where: {shown(text[:80])!r} is no condition like status:eq:open, tags:in:a,b or "
+        "due:exists:true"
+    )
 
 
 def _operators(text: str) -> list[Literal["eq", "ne", "gt", "lt", "in", "exists"]]:
     """The operators that stand in it, the first first."""
-    operators: tuple[Literal["eq", "ne", "gt", "lt", "in", "exists"], ...] = ("eq", "ne", "gt", "lt", "in", "exists")
+    operators: tuple[Literal["eq", "ne", "gt", "lt", "in", "exists"], ...] = (
+        "eq",
+        "ne",
+        "gt",
+        "lt",
+        "in",
+        "exists",
+    )
     found = {text.find(f":{op}:"): op for op in operators}
     return [found[at] for at in sorted(found) if at > 0]
 
 
 def _listed(row: NoteRow) -> NoteSummaryResponse:
     return {
-        "path": printable(row.path), "title": shown(row.title), "modified": moment(row.modified), "size": row.size, "hash": row.digest,
-        "tags": [shown(tag) for tag in row.tags], "frontmatter": clean_map(row.frontmatter),
-    }  # fmt: skip
+        "path": printable(row.path),
+        "title": shown(row.title),
+        "modified": moment(row.modified),
+        "size": row.size,
+        "hash": row.digest,
+        "tags": [shown(tag) for tag in row.tags],
+        "frontmatter": clean_map(row.frontmatter),
+    }
 
 
 def _link(row: LinkRow) -> BacklinkResponse:
-    return {"source": printable(row.source), "text": shown(row.text), "kind": row.kind, "line": row.line}
+    return {
+        "source": printable(row.source),
+        "text": shown(row.text),
+        "kind": row.kind,
+        "line": row.line,
+    }

@@ -42,37 +42,65 @@ class NoteMoveRoutes:
         """It alone."""
         return [
             Route(
-                method="POST", path=FOLDER + "{path:.+}" + _ENDING, module="vault", capability="write", reach="paths",
-                handle=self.move, body=MoveNoteRequest,
-                summary="Move a note; links to it are rewritten.", answers={200: NoteMoveResponse},
-                names={"path": "The note, relative to the vault."}, headers=WRITING,
+                method="POST",
+                path=FOLDER + "{path:.+}" + _ENDING,
+                module="vault",
+                capability="write",
+                reach="paths",
+                handle=self.move,
+                body=MoveNoteRequest,
+                summary="Move a note; links to it are rewritten.",
+                answers={200: NoteMoveResponse},
+                names={"path": "The note, relative to the vault."},
+                headers=WRITING,
             ),
-        ]  # fmt: skip
+        ]
 
     async def move(self, call: ApiCall) -> web.Response:
         """`POST /api/notes/{path}/move` with `{"to"}`. With `If-Match`: only that text."""
-        path, base, target = note_path(call, _ENDING), expected(call, any_will_do=True), (await call.body(MoveNoteRequest)).to
+        path, base, target = (
+            note_path(call, _ENDING),
+            expected(call, any_will_do=True),
+            (await call.body(MoveNoteRequest)).to,
+        )
         call.touched += [printable(path), printable(target)]
         if not is_note(target):
             raise no_note(target) if call.sight.sees(target) else unknown(target)
         files = list(self._parts.index.paths())
         try:
-            moved = await run_uninterrupted(self._move, call, path, target, None if base == "*" else base, files)
+            moved = await run_uninterrupted(
+                self._move, call, path, target, None if base == "*" else base, files
+            )
         except ConflictError as error:
             raise call.conflict(error, path, target) from None
-        await self._desk.tell([path, moved.written.path, *(written.path for written in moved.rewritten)])
+        await self._desk.tell(
+            [path, moved.written.path, *(written.path for written in moved.rewritten)]
+        )
         return json_answer(_told(path, moved), headers={"ETag": f'"{_digest(moved)}"'})
 
     def _sources(self, call: ApiCall, path: str) -> set[str]:
-        """The notes that link to it for the caller, once those that were just saved are known to search."""
+        """The notes that link to it for the caller, once those that were just saved are known to
+        search.
+        """
         self._parts.search.settle(_PATIENCE_S)
         return {row.source for row in self._parts.search.catalogue.links_to(path, call.sight.sees)}
 
-    def _move(self, call: ApiCall, path: VaultPath, target: VaultPath, base: str | None, files: list[VaultPath]) -> MoveResult:
-        """Links are followed for the folders alone: a name that is itself a link is not what is to be moved."""
+    def _move(
+        self,
+        call: ApiCall,
+        path: VaultPath,
+        target: VaultPath,
+        base: str | None,
+        files: list[VaultPath],
+    ) -> MoveResult:
+        """Links are followed for the folders alone: a name that is itself a link is not what is to
+        be moved.
+        """
         writable(call, path)
         writable(call, target)
-        refuse_watching_beyond(readable(call.identity), self._parts.store, target, lambda text: text, was=path)
+        refuse_watching_beyond(
+            readable(call.identity), self._parts.store, target, lambda text: text, was=path
+        )
         return Mover(self._parts.store, lambda linked: self._sources(call, linked)).move(
             path,
             target,
@@ -93,6 +121,11 @@ def _digest(moved: MoveResult) -> str:
 def _told(path: VaultPath, moved: MoveResult) -> NoteMoveResponse:
     others = [written for written in moved.rewritten if written.path != moved.written.path]
     return {
-        "path": printable(moved.written.path), "source": printable(path), "hash": _digest(moved),
-        "rewritten": [{"path": printable(written.path), "hash": str(written.after)} for written in others], "left": moved.left,
-    }  # fmt: skip
+        "path": printable(moved.written.path),
+        "source": printable(path),
+        "hash": _digest(moved),
+        "rewritten": [
+            {"path": printable(written.path), "hash": str(written.after)} for written in others
+        ],
+        "left": moved.left,
+    }

@@ -1,4 +1,6 @@
-"""Note reading: notes as finished answers, kept while their files stay what they were, and the bases that later edits may name."""
+"""Note reading: notes as finished answers, kept while their files stay what they were, and the
+bases that later edits may name.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,16 @@ from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api.http.answers import json_bytes
 from parachuted.api.routes.note_shapes import map_of, told
 from parachuted.errors import StorageFailedError
-from parachuted.vault import NOTE_SUFFIXES, FileContent, KnownBases, VaultIndex, VaultPath, VaultRoot, parse_note, printable
+from parachuted.vault import (
+    NOTE_SUFFIXES,
+    FileContent,
+    KnownBases,
+    VaultIndex,
+    VaultPath,
+    VaultRoot,
+    parse_note,
+    printable,
+)
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +42,9 @@ _KEPT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class CachedAnswer:
-    """One answer: `stamp` is the status of the file that it was made from, `place` where that is."""
+    """One answer: `stamp` is the status of the file that it was made from, `place` where that
+    is.
+    """
 
     digest: str
     body: bytes
@@ -52,11 +65,17 @@ def is_note(path: str) -> bool:
 
 def no_note(path: str) -> web.HTTPException:
     """What is said of every name that no note can have."""
-    return web.HTTPNotFound(text=f"{printable(path)} names no note: those end in .md; other files are read and written with /api/files")
+    return web.HTTPNotFound(
+        text=f"{printable(path)} names no note: those end in .md; other files are read and "
+        "written with /api/files"
+    )
 
 
 class NoteReading:
-    """Reads notes for answers. `fresh` and `keep` are for the event loop's thread, `read` for any other."""
+    """Reads notes for answers.
+
+    `fresh` and `keep` are for the event loop's thread, `read` for any other.
+    """
 
     def __init__(self, root: VaultRoot, index: VaultIndex, bases: KnownBases) -> None:
         self._root, self._index, self._bases = root, index, bases
@@ -70,13 +89,19 @@ class NoteReading:
         self._keeping: asyncio.Future[None] | None = None
 
     def fresh(self, path: str, shape: Shape) -> CachedAnswer | None:
-        """The answer that was made before, if the file is the same still: asked of the disk each time."""
+        """The answer that was made before, if the file is the same still: asked of the disk each
+        time.
+        """
         served = self._served.get((path, shape))
         if served is None:
             return None
         entry = self._index.get(path)
         try:
-            is_same = entry is not None and entry.digest == served.digest and _stamp(os.lstat(served.place)) == served.stamp
+            is_same = (
+                entry is not None
+                and entry.digest == served.digest
+                and _stamp(os.lstat(served.place)) == served.stamp
+            )
         except OSError:
             is_same = False
         if is_same:
@@ -84,8 +109,13 @@ class NoteReading:
         self._drop((path, shape))
         return None
 
-    def read(self, path: VaultPath, shape: Shape, sight: AccessFilter) -> tuple[CachedAnswer, VaultPath, FileContent, bool]:
-        """The answer made now, where the note is, what is in it, and whether it may be kept. Blocks. Raises what reading raises."""
+    def read(
+        self, path: VaultPath, shape: Shape, sight: AccessFilter
+    ) -> tuple[CachedAnswer, VaultPath, FileContent, bool]:
+        """The answer made now, where the note is, what is in it, and whether it may be kept.
+
+        Blocks. Raises what reading raises.
+        """
         real = sight.find(path)
         if not is_note(real):
             raise unknown(path)
@@ -148,11 +178,18 @@ def _stamp(status: os.stat_result) -> tuple[int, ...]:
 
 
 def served_as(shape: Shape, path: str, digest: str, data: bytes, modified: float) -> CachedAnswer:
-    """A text of the note of that path as it is asked for; `modified` in seconds since 1970. 422 when it is too large for that."""
+    """A text of the note of that path as it is asked for; `modified` in seconds since 1970. 422
+    when it is too large for that.
+    """
     if shape == "raw":
         return CachedAnswer(digest, data, "text/markdown; charset=utf-8")
     if len(data) > _MOST_TOLD:
-        raise web.HTTPUnprocessableEntity(text=f"the note is larger than {_MOST_TOLD >> 20} MB, so it is served raw only: add as=raw")
+        raise web.HTTPUnprocessableEntity(
+            text=f"the note is larger than {_MOST_TOLD >> 20} MB, so it is served raw only: add "
+            "as=raw"
+        )
     note = parse_note(data)
-    body = json_bytes(told(path, digest, modified, note) if shape == "json" else map_of(path, digest, note))
+    body = json_bytes(
+        told(path, digest, modified, note) if shape == "json" else map_of(path, digest, note)
+    )
     return CachedAnswer(digest, body, "application/json; charset=utf-8")

@@ -37,14 +37,19 @@ def told(path: str, digest: str, modified: float, note: Note) -> NoteResponse:
 def map_of(path: str, digest: str, note: Note) -> NoteMapResponse:
     """Where its headings and keys are."""
     lines = _Lines(note, [content_stop := len(note.data)])
-    keys: list[FrontmatterKeyResponse] = [{"name": shown(key.name), **lines.place(key.span.start, key.span.stop)} for key in note.keys]
+    keys: list[FrontmatterKeyResponse] = [
+        {"name": shown(key.name), **lines.place(key.span.start, key.span.stop)} for key in note.keys
+    ]
     headings: list[HeadingResponse] = [
         {
-            "level": one.level, "title": shown(one.title), "path": [shown(title) for title in one.path],
-            "body_start": one.body_start, **lines.place(one.start, one.stop),
+            "level": one.level,
+            "title": shown(one.title),
+            "path": [shown(title) for title in one.path],
+            "body_start": one.body_start,
+            **lines.place(one.start, one.stop),
         }
         for one in note.sections
-    ]  # fmt: skip
+    ]
     return {
         "path": printable(path),
         "hash": digest,
@@ -59,7 +64,9 @@ def map_of(path: str, digest: str, note: Note) -> NoteMapResponse:
 
 def shown(text: str) -> str:
     """The text as JSON can hold it: halves of characters show as the replacement character."""
-    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return (
+        text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    )
 
 
 def clean_map(values: Mapping[str, object]) -> dict[str, object]:
@@ -76,7 +83,9 @@ def _clean(value: object) -> object:
 
 
 def _title(path: str, note: Note) -> str:
-    """As lists have it: what the frontmatter says, else the first heading of level 1, else the file's name."""
+    """As lists have it: what the frontmatter says, else the first heading of level 1, else the
+    file's name.
+    """
     said = note.values.get("title")
     name = printable(path.rpartition("/")[2]).removesuffix(".md").removesuffix(".markdown")
     return (said.strip() if isinstance(said, str) else "") or note.title or name
@@ -84,7 +93,12 @@ def _title(path: str, note: Note) -> str:
 
 def _sections(note: Note) -> list[SectionResponse]:
     return [
-        {"level": one.level, "title": shown(one.title), "path": [shown(title) for title in one.path], "content": note.text(one.own)}
+        {
+            "level": one.level,
+            "title": shown(one.title),
+            "path": [shown(title) for title in one.path],
+            "content": note.text(one.own),
+        }
         for one in note.sections
     ]
 
@@ -92,11 +106,14 @@ def _sections(note: Note) -> list[SectionResponse]:
 def _links(note: Note) -> list[LinkResponse]:
     return [
         {
-            "kind": link.kind, "target": shown(link.target), "anchor": None if link.anchor is None else shown(link.anchor),
-            "label": None if link.label is None else shown(link.label), "line": link.line,
+            "kind": link.kind,
+            "target": shown(link.target),
+            "anchor": None if link.anchor is None else shown(link.anchor),
+            "label": None if link.label is None else shown(link.label),
+            "line": link.line,
         }
         for link in links_in(note)
-    ]  # fmt: skip
+    ]
 
 
 def _problems(note: Note) -> list[NoteProblemResponse]:
@@ -108,7 +125,10 @@ class _Lines:
 
     def __init__(self, note: Note, more: Iterable[int]) -> None:
         offsets = {0, *more}
-        for span in [*(key.span for key in note.keys), *(section.span for section in note.sections)]:
+        for span in [
+            *(key.span for key in note.keys),
+            *(section.span for section in note.sections),
+        ]:
             offsets |= {span.start, span.stop}
         self._breaks: dict[int, int] = {}
         count = at = 0
@@ -119,7 +139,12 @@ class _Lines:
         self._data = note.data
 
     def place(self, start: int, stop: int) -> PlaceResponse:
-        return {"start": start, "stop": stop, "first_line": self._breaks[start] + 1, "last_line": self.last(stop)}
+        return {
+            "start": start,
+            "stop": stop,
+            "first_line": self._breaks[start] + 1,
+            "last_line": self.last(stop),
+        }
 
     def last(self, stop: int) -> int:
         """The line that the last byte before that offset is on."""

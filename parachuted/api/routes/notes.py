@@ -1,4 +1,7 @@
-"""Notes: one note as it is, in the form that is asked for. `note_changes` changes them, `note_listing` finds them."""
+"""Notes: one note as it is, in the form that is asked for.
+
+`note_changes` changes them, `note_listing` finds them.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,20 @@ from parachuted.api.http.fields import RequestModel, Whole
 from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.preconditions import KNOWN, etags
 from parachuted.api.http.route import ApiCall, MediaBody, Route
-from parachuted.api.routes.note_documents import NoteMapResponse, NoteResponse, NoteVersionResponse, NoteVersionsResponse
-from parachuted.api.routes.note_reading import CachedAnswer, NoteReading, Shape, is_note, no_note, served_as
+from parachuted.api.routes.note_documents import (
+    NoteMapResponse,
+    NoteResponse,
+    NoteVersionResponse,
+    NoteVersionsResponse,
+)
+from parachuted.api.routes.note_reading import (
+    CachedAnswer,
+    NoteReading,
+    Shape,
+    is_note,
+    no_note,
+    served_as,
+)
 from parachuted.errors import NotFoundError
 from parachuted.times import moment
 from parachuted.vault import VaultPath, Write, printable
@@ -51,18 +66,39 @@ class NoteRoutes:
         """All of them."""
         return [
             Route(
-                method="GET", path=FOLDER + "{path:.+}/versions", module="vault", capability="read", reach="paths", handle=self.versions,
-                query=VersionsQuery, summary="The earlier texts of a note.", answers={200: NoteVersionsResponse},
+                method="GET",
+                path=FOLDER + "{path:.+}/versions",
+                module="vault",
+                capability="read",
+                reach="paths",
+                handle=self.versions,
+                query=VersionsQuery,
+                summary="The earlier texts of a note.",
+                answers={200: NoteVersionsResponse},
                 names={"path": "The note, relative to the vault."},
             ),
             Route(
-                method="GET", path=FOLDER + "{path:.+}", module="vault", capability="read", reach="paths",
-                handle=self.note, at_hand=self.at_hand, query=NoteReadQuery,
-                summary="A note: raw, as JSON with its sections and links, or as a map of its headings and keys.",
-                answers={200: (NoteResponse | NoteMapResponse, MediaBody(type="text/markdown", says="The note, or its bytes as they are.")), 304: None},
-                names={"path": "The note, relative to the vault."}, headers={"If-None-Match": KNOWN},
+                method="GET",
+                path=FOLDER + "{path:.+}",
+                module="vault",
+                capability="read",
+                reach="paths",
+                handle=self.note,
+                at_hand=self.at_hand,
+                query=NoteReadQuery,
+                summary="A note: raw, as JSON with its sections and links, or as a map of its "
+                "headings and keys.",
+                answers={
+                    200: (
+                        NoteResponse | NoteMapResponse,
+                        MediaBody(type="text/markdown", says="The note, or its bytes as they are."),
+                    ),
+                    304: None,
+                },
+                names={"path": "The note, relative to the vault."},
+                headers={"If-None-Match": KNOWN},
             ),
-        ]  # fmt: skip
+        ]
 
     async def note(self, call: ApiCall) -> web.Response:
         """`GET /api/notes/{path}?as=raw|json|map`."""
@@ -82,10 +118,14 @@ class NoteRoutes:
     def at_hand(self, call: ApiCall) -> CachedAnswer | None:
         """The same, where it was made before from the file as it is."""
         known = self._known.get((call.request.raw_path, call.request.headers.get("Accept")))
-        return self._reading.fresh(*known) if known is not None and call.sight.sees(known[0]) else None
+        return (
+            self._reading.fresh(*known) if known is not None and call.sight.sees(known[0]) else None
+        )
 
     async def _read(self, call: ApiCall, path: VaultPath, shape: Shape) -> CachedAnswer:
-        served, real, content, may_stay = await asyncio.to_thread(self._reading.read, path, shape, call.sight)
+        served, real, content, may_stay = await asyncio.to_thread(
+            self._reading.read, path, shape, call.sight
+        )
         self._reading.keep(real, content)
         if may_stay:
             self._reading.remember(path, shape, served)
@@ -106,9 +146,20 @@ class NoteRoutes:
             if not writes:
                 raise
             present = ""
-        return list(itertools.islice((one for one in versions_of(writes) if one["hash"] != present and one["hash"] in objects), limit))
+        return list(
+            itertools.islice(
+                (
+                    one
+                    for one in versions_of(writes)
+                    if one["hash"] != present and one["hash"] in objects
+                ),
+                limit,
+            )
+        )
 
-    async def _version(self, call: ApiCall, path: VaultPath, digest: str, shape: Shape) -> web.Response:
+    async def _version(
+        self, call: ApiCall, path: VaultPath, digest: str, shape: Shape
+    ) -> web.Response:
         """An earlier text of the note: one that a write of ours replaced or left."""
         real = await asyncio.to_thread(call.sight.find, path)
         served = await asyncio.to_thread(self._served, path, real, digest, shape)
@@ -116,36 +167,57 @@ class NoteRoutes:
             raise NotFoundError(f"no version {digest[:12]} of {printable(path)} is kept")
         return _answer(call, served)
 
-    def _served(self, path: VaultPath, real: VaultPath, digest: str, shape: Shape) -> CachedAnswer | None:
+    def _served(
+        self, path: VaultPath, real: VaultPath, digest: str, shape: Shape
+    ) -> CachedAnswer | None:
         """`modified` is when it was last written, or, where that was not seen, replaced."""
         writes = self._parts.history.writes_of(real)
-        moments = [write.at for write in writes if write.after == digest] or [write.at for write in writes if write.before == digest]
+        moments = [write.at for write in writes if write.after == digest] or [
+            write.at for write in writes if write.before == digest
+        ]
         data = self._parts.objects.get(digest) if moments else None
-        return served_as(shape, path, digest, data, moments[-1].timestamp()) if data is not None else None
+        return (
+            served_as(shape, path, digest, data, moments[-1].timestamp())
+            if data is not None
+            else None
+        )
 
 
 def versions_of(writes: Sequence[Write]) -> list[NoteVersionResponse]:
     """Each text that these left or replaced, once, as it was last there; the newest first."""
     found: dict[str, NoteVersionResponse] = {}
     for write in reversed(writes):
-        if write.after is not None and (write.after not in found or found[write.after]["at"] is None):
+        if write.after is not None and (
+            write.after not in found or found[write.after]["at"] is None
+        ):
             known: NoteVersionResponse = {
-                "hash": write.after, "at": moment(write.at.timestamp()), "by": printable(write.author.by),
-                "operation": write.operation, "run": write.author.run,
-            }  # fmt: skip
+                "hash": write.after,
+                "at": moment(write.at.timestamp()),
+                "by": printable(write.author.by),
+                "operation": write.operation,
+                "run": write.author.run,
+            }
             found[write.after] = known
         if write.before is not None:
-            found.setdefault(write.before, {"hash": write.before, "at": None, "by": None, "operation": None, "run": None})
+            found.setdefault(
+                write.before,
+                {"hash": write.before, "at": None, "by": None, "operation": None, "run": None},
+            )
     return list(found.values())
 
 
 def note_path(call: ApiCall, ending: str = "") -> VaultPath:
-    """The note that the request's path names, as bytes say it: names that are not UTF-8 come as `os.fsdecode` gives them.
+    """The note that the request's path names, as bytes say it: names that are not UTF-8 come as
+    `os.fsdecode` gives them.
 
     Raises PathRefusedError, HTTPNotFound for what no note can be called.
     """
     raw = call.request.rel_url.raw_path.removeprefix(FOLDER).removesuffix(ending)
-    path = VaultPath.parse(unquote_to_bytes(raw).decode("utf-8", "surrogateescape") if "%" in raw or not raw.isascii() else raw)
+    path = VaultPath.parse(
+        unquote_to_bytes(raw).decode("utf-8", "surrogateescape")
+        if "%" in raw or not raw.isascii()
+        else raw
+    )
     if not is_note(path):
         raise no_note(path) if call.sight.sees(path) else unknown(path)
     return path

@@ -27,7 +27,9 @@ class PermissionRouteParts(Protocol):
 
 
 class AnswerPermissionRequest(RequestModel):
-    """`once`, `session` (as long as the agent's session lasts) or `never` (and never asked again)."""
+    """`once`, `session` (as long as the agent's session lasts) or `never` (and never asked
+    again).
+    """
 
     answer: Answer
 
@@ -39,7 +41,11 @@ class ForgetPermissionsRequest(RequestModel):
 
 
 class PermissionRequestResponse(TypedDict):
-    """An agent's wish. `kind`: read, write, bash, network or trusted; `why`: the agent's own words; `until`: when it counts as denied."""
+    """An agent's wish.
+
+    `kind`: read, write, bash, network or trusted; `why`: the agent's own words; `until`: when it
+    counts as denied.
+    """
 
     id: str
     at: Time
@@ -66,7 +72,10 @@ class ForgetPermissionsResponse(TypedDict):
 
 
 class PermissionRoutes:
-    """The routes. Whoever answers gives an agent more than its grant, so it takes the right to administer."""
+    """The routes.
+
+    Whoever answers gives an agent more than its grant, so it takes the right to administer.
+    """
 
     def __init__(self, parts: PermissionRouteParts) -> None:
         self._parts = parts
@@ -75,27 +84,48 @@ class PermissionRoutes:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/permissions", module=_MODULE, capability="admin", reach="paths", handle=self.listing,
-                summary="What agents ask for, and wait to be answered.", answers={200: PermissionRequestsResponse},
+                method="GET",
+                path="/api/permissions",
+                module=_MODULE,
+                capability="admin",
+                reach="paths",
+                handle=self.listing,
+                summary="What agents ask for, and wait to be answered.",
+                answers={200: PermissionRequestsResponse},
             ),
             Route(
-                method="POST", path="/api/permissions/forget", module=_MODULE, capability="admin", reach="beyond",
-                handle=self.forget, body=ForgetPermissionsRequest,
-                summary="Let an agent ask again what was answered with never.", answers={200: ForgetPermissionsResponse},
+                method="POST",
+                path="/api/permissions/forget",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.forget,
+                body=ForgetPermissionsRequest,
+                summary="Let an agent ask again what was answered with never.",
+                answers={200: ForgetPermissionsResponse},
             ),
             Route(
-                method="POST", path="/api/permissions/{id}", module=_MODULE, capability="admin", reach="paths",
-                handle=self.answer, body=AnswerPermissionRequest,
-                summary="Answer what an agent asks for.", answers={200: PermissionRequestResponse}, names={"id": "a question, as it is listed"},
+                method="POST",
+                path="/api/permissions/{id}",
+                module=_MODULE,
+                capability="admin",
+                reach="paths",
+                handle=self.answer,
+                body=AnswerPermissionRequest,
+                summary="Answer what an agent asks for.",
+                answers={200: PermissionRequestResponse},
+                names={"id": "a question, as it is listed"},
             ),
-        ]  # fmt: skip
+        ]
 
     async def listing(self, call: ApiCall) -> web.Response:
         """`GET /api/permissions`."""
         asked = self._parts.permissions
         never = asked.never() if call.grant.alternatives is None else []
         pending = [_shown(one) for one in asked.pending() if _is_theirs(one, call)]
-        return json_answer(PermissionRequestsResponse(permissions=pending, never=list(map(printable, never))))
+        return json_answer(
+            PermissionRequestsResponse(permissions=pending, never=list(map(printable, never)))
+        )
 
     async def answer(self, call: ApiCall) -> web.Response:
         """`POST /api/permissions/{id}` with `{"answer"}`."""
@@ -108,11 +138,15 @@ class PermissionRoutes:
     async def forget(self, call: ApiCall) -> web.Response:
         """`POST /api/permissions/forget` with `{"agent"}`."""
         body = await call.body(ForgetPermissionsRequest)
-        return json_answer(ForgetPermissionsResponse(forgotten=self._parts.permissions.forget(body.agent)))
+        return json_answer(
+            ForgetPermissionsResponse(forgotten=self._parts.permissions.forget(body.agent))
+        )
 
 
 def _is_theirs(question: PendingPermission, call: ApiCall) -> bool:
-    """Who sees some paths is asked about these alone, as far as they could read or write the file themselves."""
+    """Who sees some paths is asked about these alone, as far as they could read or write the file
+    themselves.
+    """
     if call.grant.alternatives is None:
         return True
     wish = question.wish
@@ -125,6 +159,13 @@ def _is_theirs(question: PendingPermission, call: ApiCall) -> bool:
 def _shown(question: PendingPermission) -> PermissionRequestResponse:
     wish = question.wish
     return PermissionRequestResponse(
-        id=question.id, at=time_of(question.at), until=time_of(question.until), run=question.run, session=question.session,
-        agent=question.agent, kind=wish.kind, what=printable(wish.what), why=printable(wish.why),
-    )  # fmt: skip
+        id=question.id,
+        at=time_of(question.at),
+        until=time_of(question.until),
+        run=question.run,
+        session=question.session,
+        agent=question.agent,
+        kind=wish.kind,
+        what=printable(wish.what),
+        why=printable(wish.why),
+    )

@@ -1,4 +1,5 @@
-"""Polled: what apps ask for again and again: the schedule, usage, the daemon as a supervisor would show it. Answered from memory.
+"""Polled: what apps ask for again and again: the schedule, usage, the daemon as a supervisor would
+show it. Answered from memory.
 
 Where there is nothing to tell yet, that is told in the shape that the app reads.
 """
@@ -28,7 +29,14 @@ _MODULE = "system"
 _SESSIONS = "Chat/sessions"
 _USAGE_IS_KEPT_S = 5.0
 _MOST_DAYS = 90
-_UNKNOWN = ("seven_day_sonnet", "seven_day_opus", "extra_usage", "subscription_type", "rate_limit_tier", "error")
+_UNKNOWN = (
+    "seven_day_sonnet",
+    "seven_day_opus",
+    "extra_usage",
+    "subscription_type",
+    "rate_limit_tier",
+    "error",
+)
 
 
 class MigrateSessionsRequest(AppRequestModel):
@@ -55,37 +63,81 @@ class PolledRoutes:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/scheduler", module=_MODULE, capability="read", reach="nothing", handle=self.schedule,
-                summary="What the daemon does by the clock.", answers={200: told.ScheduleResponse},
+                method="GET",
+                path="/api/scheduler",
+                module=_MODULE,
+                capability="read",
+                reach="nothing",
+                handle=self.schedule,
+                summary="What the daemon does by the clock.",
+                answers={200: told.ScheduleResponse},
             ),
             Route(
-                method="POST", path="/api/scheduler/reload", module=_MODULE, capability="admin", reach="beyond", handle=self.reload,
-                summary="Take the schedule up anew; it is that of the settings, which are read at a start.", answers={200: told.ReloadResponse},
+                method="POST",
+                path="/api/scheduler/reload",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.reload,
+                summary="Take the schedule up anew; it is that of the settings, which are read at "
+                "a start.",
+                answers={200: told.ReloadResponse},
             ),
             Route(
-                method="GET", path="/api/usage", module=_MODULE, capability="read", reach="beyond", handle=self.usage,
-                query=UsageQuery, answers={200: told.UsageResponse},
-                summary="What runs took today, what the model cost, and the account's allowance as far as known.",
+                method="GET",
+                path="/api/usage",
+                module=_MODULE,
+                capability="read",
+                reach="beyond",
+                handle=self.usage,
+                query=UsageQuery,
+                answers={200: told.UsageResponse},
+                summary="What runs took today, what the model cost, and the account's allowance "
+                "as far as known.",
             ),
             Route(
-                method="GET", path="/supervisor/status", module=_MODULE, capability="admin", reach="beyond", handle=self.supervisor,
-                summary="The daemon, as the app's supervisor page shows it.", answers={200: told.SupervisorResponse},
+                method="GET",
+                path="/supervisor/status",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.supervisor,
+                summary="The daemon, as the app's supervisor page shows it.",
+                answers={200: told.SupervisorResponse},
             ),
             Route(
-                method="GET", path="/api/migration/scan", module=_MODULE, capability="admin", reach="beyond", handle=self.scan_sessions,
-                summary="Sessions that lie where an older server kept them.", answers={200: told.SessionScanResponse},
+                method="GET",
+                path="/api/migration/scan",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.scan_sessions,
+                summary="Sessions that lie where an older server kept them.",
+                answers={200: told.SessionScanResponse},
             ),
             Route(
-                method="POST", path="/api/migration/all", module=_MODULE, capability="admin", reach="beyond",
-                handle=self.move_sessions, body=MigrateSessionsRequest,
-                summary="Move such sessions; there are none to move.", answers={200: told.SessionMigrationResponse},
-            ),
-            Route(
-                method="POST", path="/api/migration/session/{id}", module=_MODULE, capability="admin", reach="beyond",
+                method="POST",
+                path="/api/migration/all",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
                 handle=self.move_sessions,
-                body=MigrateSessionsRequest, summary="Move one such session; there is none to move.", answers={200: told.SessionMigrationResponse},
+                body=MigrateSessionsRequest,
+                summary="Move such sessions; there are none to move.",
+                answers={200: told.SessionMigrationResponse},
             ),
-        ]  # fmt: skip
+            Route(
+                method="POST",
+                path="/api/migration/session/{id}",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.move_sessions,
+                body=MigrateSessionsRequest,
+                summary="Move one such session; there is none to move.",
+                answers={200: told.SessionMigrationResponse},
+            ),
+        ]
 
     async def schedule(self, _call: ApiCall) -> web.Response:
         """`GET /api/scheduler`."""
@@ -97,18 +149,27 @@ class PolledRoutes:
         return json_answer({"status": "ok", "count": len(self._jobs())})
 
     async def usage(self, call: ApiCall) -> web.Response:
-        """`GET /api/usage[?days=N]`. What the account has left is known from the model's answers; no request is made for it."""
+        """`GET /api/usage[?days=N]`.
+
+        What the account has left is known from the model's answers; no request is made for it.
+        """
         now, days = time.monotonic(), call.query(UsageQuery).days
         counted, known, spent = self._usage.get(days, (-_USAGE_IS_KEPT_S, {}, None))
         if now - counted >= _USAGE_IS_KEPT_S:
             known, spent = await asyncio.to_thread(self._counted, days)
             self._usage[days] = (now, known, spent)
-        windows = self._parts.gateway.windows(self._parts.clock()) if self._parts.gateway is not None else {}
+        windows = (
+            self._parts.gateway.windows(self._parts.clock())
+            if self._parts.gateway is not None
+            else {}
+        )
         told = {"five_hour": windows.get("5h"), "seven_day": windows.get("7d"), "windows": windows}
         return json_answer({**dict.fromkeys(_UNKNOWN), **told, **known, "spent": spent})
 
     async def supervisor(self, _call: ApiCall) -> web.Response:
-        """`GET /supervisor/status`: systemd or launchd supervises; this is the daemon's own word."""
+        """`GET /supervisor/status`: systemd or launchd supervises; this is the daemon's own
+        word.
+        """
         uptime = max(0, int((self._parts.clock() - self._parts.started).total_seconds()))
         return json_answer(
             {
@@ -124,14 +185,30 @@ class PolledRoutes:
         )
 
     async def scan_sessions(self, _call: ApiCall) -> web.Response:
-        """`GET /api/migration/scan`: sessions are files of the vault, so each is where it belongs."""
+        """`GET /api/migration/scan`: sessions are files of the vault, so each is where it
+        belongs.
+        """
         index = self._parts.index
-        count = sum(name.endswith(".md") for folder in index.below(_SESSIONS) for name in index.files(folder))
+        count = sum(
+            name.endswith(".md")
+            for folder in index.below(_SESSIONS)
+            for name in index.files(folder)
+        )
         vault = printable(str(self._parts.vault))
-        return json_answer({"currentVaultRoot": vault, "needsMigration": [], "alreadyCurrent": count, "noVaultRoot": 0, "total": count})
+        return json_answer(
+            {
+                "currentVaultRoot": vault,
+                "needsMigration": [],
+                "alreadyCurrent": count,
+                "noVaultRoot": 0,
+                "total": count,
+            }
+        )
 
     async def move_sessions(self, call: ApiCall) -> web.Response:
-        """`POST /api/migration/all` and `/api/migration/session/{id}`: nothing is to be moved, and nothing is."""
+        """`POST /api/migration/all` and `/api/migration/session/{id}`: nothing is to be moved, and
+        nothing is.
+        """
         await call.body(MigrateSessionsRequest)
         return json_answer({"migrated": 0, "failed": 0, "total": 0, "success": True, "error": None})
 
@@ -155,7 +232,12 @@ class PolledRoutes:
         limits = {**asdict(gateway.limits), "usd_per_run": self._parts.most_cost_usd}
         now = self._parts.clock()
         notes = gateway.price_notes(gateway.ledger.models(now, days))
-        return self._spent(), {"days_told": days, "limits": limits, "notes": notes, **gateway.ledger.report(now, days)}
+        return self._spent(), {
+            "days_told": days,
+            "limits": limits,
+            "notes": notes,
+            **gateway.ledger.report(now, days),
+        }
 
     def _spent(self) -> dict[str, object]:
         now = self._parts.clock()
@@ -168,6 +250,10 @@ class PolledRoutes:
 def _job(schedule: ModuleSchedule) -> dict[str, object]:
     module, spec = schedule.name.partition("/")[0], schedule.spec
     return {
-        "name": schedule.name, "module": module, "every_s": spec.every_s, "at": spec.at, "next_at": time_of(schedule.next),
+        "name": schedule.name,
+        "module": module,
+        "every_s": spec.every_s,
+        "at": spec.at,
+        "next_at": time_of(schedule.next),
         "description": f"{spec.handler} of the module {module}",
-    }  # fmt: skip
+    }

@@ -8,7 +8,9 @@ from parachuted.times import Time
 
 
 class ScheduledJobResponse(TypedDict):
-    """What the daemon or a module does by the clock: `every_s` in seconds, or each day `at` a local time."""
+    """What the daemon or a module does by the clock: `every_s` in seconds, or each day `at` a local
+    time.
+    """
 
     name: str
     module: str | None
@@ -69,7 +71,9 @@ class BudgetsResponse(TypedDict):
 
 
 class MoneyLimitsResponse(TypedDict):
-    """US dollars that may be spent, in a run, for all that one change leads to, in an hour and in a day."""
+    """US dollars that may be spent, in a run, for all that one change leads to, in an hour and in a
+    day.
+    """
 
     usd_per_run: float
     usd_per_cause: float
@@ -125,7 +129,10 @@ class RunUsageResponse(UsageSumResponse):
 
 
 class UsageSummaryResponse(TypedDict):
-    """What the model cost, counted from its own answers; the dearest 20 of a kind. For a key that sees a part of the vault, only sums."""
+    """What the model cost, counted from its own answers; the dearest 20 of a kind.
+
+    For a key that sees a part of the vault, only sums.
+    """
 
     days_told: int
     since: Time
@@ -143,10 +150,11 @@ class UsageSummaryResponse(TypedDict):
 
 
 class UsageResponse(TypedDict):
-    """The account's windows as far as they are known, and what this daemon's runs took; `spent` None: with no model, nothing is.
+    """The account's windows as far as they are known, and what this daemon's runs took; `spent`
+    None: with no model, nothing is.
 
-    `windows` has each by the name that the model's server gives it; `five_hour` and `seven_day` are `5h` and `7d` among them, and the
-    app's others are not told by any answer.
+    `windows` has each by the name that the model's server gives it; `five_hour` and `seven_day` are
+    `5h` and `7d` among them, and the app's others are not told by any answer.
     """
 
     five_hour: UsageWindowResponse | None

@@ -1,4 +1,7 @@
-"""Power: ends the daemon, or has it begin again, as an app's supervisor page asks. Its own supervisor, if it has one, sees neither."""
+"""Power: ends the daemon, or has it begin again, as an app's supervisor page asks.
+
+Its own supervisor, if it has one, sees neither.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +32,37 @@ class PowerRoutes:
         """All of them."""
         return [
             Route(
-                method="POST", path="/supervisor/server/start", module="system", capability="admin", reach="beyond", handle=self.start,
-                summary="Nothing: who answers is running.", answers={200: PowerResponse},
+                method="POST",
+                path="/supervisor/server/start",
+                module="system",
+                capability="admin",
+                reach="beyond",
+                handle=self.start,
+                summary="Nothing: who answers is running.",
+                answers={200: PowerResponse},
             ),
             Route(
-                method="POST", path="/supervisor/server/stop", module="system", capability="admin", reach="beyond", handle=self.stop,
-                summary="End the daemon; only a person or its supervisor on its machine begins it again.", answers={200: PowerResponse},
+                method="POST",
+                path="/supervisor/server/stop",
+                module="system",
+                capability="admin",
+                reach="beyond",
+                handle=self.stop,
+                summary="End the daemon; only a person or its supervisor on its machine begins it "
+                "again.",
+                answers={200: PowerResponse},
             ),
             Route(
-                method="POST", path="/supervisor/server/restart", module="system", capability="admin", reach="beyond", handle=self.restart,
-                summary="End the daemon and begin it again, with the settings as they are then.", answers={200: PowerResponse},
+                method="POST",
+                path="/supervisor/server/restart",
+                module="system",
+                capability="admin",
+                reach="beyond",
+                handle=self.restart,
+                summary="End the daemon and begin it again, with the settings as they are then.",
+                answers={200: PowerResponse},
             ),
-        ]  # fmt: skip
+        ]
 
     async def start(self, _call: ApiCall) -> web.Response:
         """`POST /supervisor/server/start`."""

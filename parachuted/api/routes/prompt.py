@@ -15,7 +15,13 @@ from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.route import ApiCall, Route
 from parachuted.api.routes import context_documents as told
 from parachuted.api.routes.contexts import ContextName, NameLists, chain_document, chosen_in
-from parachuted.context import DEFAULT_TOKENS, PromptBuilder, PromptPreview, PromptRequest, tokens_of_text
+from parachuted.context import (
+    DEFAULT_TOKENS,
+    PromptBuilder,
+    PromptPreview,
+    PromptRequest,
+    tokens_of_text,
+)
 from parachuted.errors import PathRefusedError
 from parachuted.vault import VaultPath, printable
 
@@ -24,7 +30,10 @@ _AGENTS = ".agents"
 
 
 class PreviewQuery(AppRequestModel):
-    """What the prompt is to be made of. `working_directory`: a folder of the vault, by its path there or on the disk."""
+    """What the prompt is to be made of.
+
+    `working_directory`: a folder of the vault, by its path there or on the disk.
+    """
 
     working_directory: ContextName = ""
     agent_path: ContextName = ""
@@ -43,11 +52,17 @@ class PromptRoutes:
         """The one."""
         return [
             Route(
-                method="GET", path="/api/prompt/preview", module="vault", capability="read", reach="paths",
-                handle=self.preview, query=PreviewQuery,
-                summary="What an agent would be told.", answers={200: told.PromptResponse},
+                method="GET",
+                path="/api/prompt/preview",
+                module="vault",
+                capability="read",
+                reach="paths",
+                handle=self.preview,
+                query=PreviewQuery,
+                summary="What an agent would be told.",
+                answers={200: told.PromptResponse},
             )
-        ]  # fmt: skip
+        ]
 
     async def preview(self, call: ApiCall) -> web.Response:
         """`GET /api/prompt/preview?workingDirectory=&agentPath=&contexts=&max_tokens=`."""
@@ -58,11 +73,16 @@ class PromptRoutes:
             agent=VaultPath.parse(query.agent_path) if query.agent_path else None,
             max_tokens=query.max_tokens,
         )
-        preview = await asyncio.to_thread(self._prompts.preview, wanted, find=call.sight.find, sees=call.sight.sees)
+        preview = await asyncio.to_thread(
+            self._prompts.preview, wanted, find=call.sight.find, sees=call.sight.sees
+        )
         return json_answer({**prompt_metadata(preview), "availableAgents": self._agents(call)})
 
     def _folder(self, text: str) -> VaultPath | None:
-        """A folder of the vault, however it is named. Raises PathRefusedError, in the same words for all that lies elsewhere."""
+        """A folder of the vault, however it is named.
+
+        Raises PathRefusedError, in the same words for all that lies elsewhere.
+        """
         if not text:
             return None
         for vault in (self._parts.vault, self._parts.root.folder):
@@ -74,7 +94,11 @@ class PromptRoutes:
 
     def _agents(self, call: ApiCall) -> list[str]:
         names = sorted(name for name in self._parts.index.files(_AGENTS) if name.endswith(".md"))
-        return [printable(name.removesuffix(".md")) for name in names if call.sight.sees(f"{_AGENTS}/{name}")]
+        return [
+            printable(name.removesuffix(".md"))
+            for name in names
+            if call.sight.sees(f"{_AGENTS}/{name}")
+        ]
 
 
 def prompt_metadata(preview: PromptPreview) -> dict[str, object]:

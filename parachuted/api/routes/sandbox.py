@@ -1,4 +1,6 @@
-"""Sandbox: the routes by which a person sees whether agents with a shell can run here, and has their image built."""
+"""Sandbox: the routes by which a person sees whether agents with a shell can run here, and has
+their image built.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ from parachuted.errors import AgentUnavailableError
 
 _MODULE = "system"
 _NONE = "this daemon runs agents without sandboxes"
-_HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
 
 
 class SandboxRouteParts(Protocol):
@@ -55,26 +61,47 @@ class SandboxRoutes:
         """Both."""
         return [
             Route(
-                method="GET", path="/api/sandbox", module=_MODULE, capability="read", reach="nothing", handle=self.get,
-                summary="Whether agents with a shell can run here, and what is missing.", answers={200: SandboxResponse},
+                method="GET",
+                path="/api/sandbox",
+                module=_MODULE,
+                capability="read",
+                reach="nothing",
+                handle=self.get,
+                summary="Whether agents with a shell can run here, and what is missing.",
+                answers={200: SandboxResponse},
             ),
             Route(
-                method="POST", path="/api/sandbox/build", module=_MODULE, capability="admin", reach="beyond",
-                handle=self.build, body=BuildSandboxRequest,
+                method="POST",
+                path="/api/sandbox/build",
+                module=_MODULE,
+                capability="admin",
+                reach="beyond",
+                handle=self.build,
+                body=BuildSandboxRequest,
                 summary="Build the image that agents with a shell run in; tells how that goes.",
-                answers={200: MediaBody(type="text/event-stream", says="build_progress with a line each, then build_complete or build_error.")},
+                answers={
+                    200: MediaBody(
+                        type="text/event-stream",
+                        says="build_progress with a line each, then build_complete or build_error.",
+                    )
+                },
             ),
-        ]  # fmt: skip
+        ]
 
     async def get(self, _call: ApiCall) -> web.Response:
         """`GET /api/sandbox`."""
         sandboxes = self._parts.sandboxes
         if sandboxes is None:
-            return json_answer(SandboxResponse(available=False, problem=_NONE, engine=None, image=None))
+            return json_answer(
+                SandboxResponse(available=False, problem=_NONE, engine=None, image=None)
+            )
         return json_answer(asdict(await sandboxes.status()))
 
     async def build(self, call: ApiCall) -> web.StreamResponse:
-        """`POST /api/sandbox/build` with `{"offline"?}`. What goes wrong is told in the stream: the app looks nowhere else."""
+        """`POST /api/sandbox/build` with `{"offline"?}`.
+
+        What goes wrong is told in the stream: the app looks nowhere else.
+        """
         body, sandboxes = await call.body(BuildSandboxRequest), self._parts.sandboxes
         if self._building.locked():
             raise web.HTTPConflict(text="the image is being built already")

@@ -20,25 +20,34 @@ from parachuted.vault import VaultPath, printable
 
 
 class SearchQuery(RequestModel):
-    """What is sought: words; "a phrase"; begin*; tag:, path:, title: or any frontmatter key:value; -without. `in`: a folder, or a part."""
+    """What is sought: words; "a phrase"; begin*; tag:, path:, title: or any frontmatter key:value;
+    -without. `in`: a folder, or a part.
+    """
 
     q: Annotated[
         str,
         Field(
-            description='words, "a phrase", begin* (one letter: in titles), tag:x, path:x, title:x, any key:value, -without',
+            description='words, "a phrase", begin* (one letter: in titles), tag:x, path:x, '
+            "title:x, any key:value, -without",
             examples=["a*"],
         ),
     ]
     within: Annotated[
         str,
-        Field(alias="in", description=f"a folder of the vault, or a part of notes: {', '.join(PARTS)} (a folder of such a name: `title/`)"),
+        Field(
+            alias="in",
+            description=f"a folder of the vault, or a part of notes: {', '.join(PARTS)} (a folder "
+            "of such a name: `title/`)",
+        ),
     ] = ""
     limit: Annotated[Whole, Field(ge=1, le=100)] = 20
     explain: bool = False
 
 
 class RankingResponse(TypedDict):
-    """`score` is `bm25` times `freshness` times `same_title`; `hits` is how often words of the query stand in each part."""
+    """`score` is `bm25` times `freshness` times `same_title`; `hits` is how often words of the
+    query stand in each part.
+    """
 
     bm25: float
     freshness: float
@@ -47,7 +56,11 @@ class RankingResponse(TypedDict):
 
 
 class SearchHitResponse(TypedDict):
-    """A note. `snippet` is HTML: escaped text of the note, with `<mark>` around what was sought, and no other markup."""
+    """A note.
+
+    `snippet` is HTML: escaped text of the note, with `<mark>` around what was sought, and no other
+    markup.
+    """
 
     path: str
     title: str
@@ -59,7 +72,11 @@ class SearchHitResponse(TypedDict):
 
 
 class SearchResponse(TypedDict):
-    """The best first. `complete`: all that matches was ranked, not only the likeliest some thousand; `indexing`: more may be found soon."""
+    """The best first.
+
+    `complete`: all that matches was ranked, not only the likeliest some thousand; `indexing`: more
+    may be found soon.
+    """
 
     query: str
     results: list[SearchHitResponse]
@@ -78,43 +95,66 @@ class SearchRoutes:
         """The one."""
         return [
             Route(
-                method="GET", path="/api/search", module="vault", capability="read", reach="paths", handle=self.search, query=SearchQuery,
-                summary="Notes by what they say, the likeliest first.", answers={200: SearchResponse},
+                method="GET",
+                path="/api/search",
+                module="vault",
+                capability="read",
+                reach="paths",
+                handle=self.search,
+                query=SearchQuery,
+                summary="Notes by what they say, the likeliest first.",
+                answers={200: SearchResponse},
             ),
-        ]  # fmt: skip
+        ]
 
     async def search(self, call: ApiCall) -> web.Response:
         """`GET /api/search?q=&in=&limit=&explain=1`."""
         asked = call.query(SearchQuery)
         part = asked.within if asked.within in PARTS else None
-        folder = VaultPath.parse(asked.within.rstrip("/")) if asked.within.strip("/.") and part is None else None
+        folder = (
+            VaultPath.parse(asked.within.rstrip("/"))
+            if asked.within.strip("/.") and part is None
+            else None
+        )
         within = [[folder]] if folder else []
         try:
             query = parse_query(asked.q, part=part, within=[*within, *folders_of(call.grant)])
         except QueryError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
         sees = None if call.grant.alternatives is None else call.sight.sees
-        found = await asyncio.to_thread(self._parts.search.find, query, asked.limit, sees, explain=asked.explain)
+        found = await asyncio.to_thread(
+            self._parts.search.find, query, asked.limit, sees, explain=asked.explain
+        )
         return json_answer(self._told(asked, found, call))
 
     def _told(self, asked: SearchQuery, found: SearchResults, call: ApiCall) -> SearchResponse:
         hits = [_hit(hit, explain=asked.explain) for hit in found.hits if call.sight.sees(hit.path)]
         return SearchResponse(
-            query=asked.q.encode("utf-8", "replace").decode(), results=hits, count=len(hits), complete=not found.is_capped,
+            query=asked.q.encode("utf-8", "replace").decode(),
+            results=hits,
+            count=len(hits),
+            complete=not found.is_capped,
             indexing=self._parts.search.is_behind,
-        )  # fmt: skip
+        )
 
 
 def _hit(hit: SearchHit, *, explain: bool) -> SearchHitResponse:
     told = SearchHitResponse(
-        path=printable(hit.path), title=hit.title, modified=moment(hit.modified), tags=list(hit.tags),
-        snippet=hit.snippet, score=_short(hit.why.score),
-    )  # fmt: skip
+        path=printable(hit.path),
+        title=hit.title,
+        modified=moment(hit.modified),
+        tags=list(hit.tags),
+        snippet=hit.snippet,
+        score=_short(hit.why.score),
+    )
     if explain:
         why = hit.why
         told["why"] = RankingResponse(
-            bm25=_short(why.bm25), freshness=_short(why.freshness), same_title=why.same_title, hits=dict(why.hits)
-        )  # fmt: skip
+            bm25=_short(why.bm25),
+            freshness=_short(why.freshness),
+            same_title=why.same_title,
+            hits=dict(why.hits),
+        )
     return told
 
 
@@ -124,7 +164,9 @@ def _short(number: float) -> float:
 
 
 def folders_of(grant: AccessGrant) -> list[list[str]]:
-    """Folders one of which every file that exists for the caller is in, as lists of alternatives: what is sought elsewhere is in vain."""
+    """Folders one of which every file that exists for the caller is in, as lists of alternatives:
+    what is sought elsewhere is in vain.
+    """
     if grant.alternatives is None:
         return []
     found: list[str] = []
@@ -140,5 +182,7 @@ def folders_of(grant: AccessGrant) -> list[list[str]]:
 def _folder_of(glob: PathGlob) -> str:
     """The folder that a pattern begins with; empty where it begins with a star."""
     names = glob.text.split("/")[:-1]
-    stars = next((number for number, name in enumerate(names) if "*" in name or "?" in name), len(names))
+    stars = next(
+        (number for number, name in enumerate(names) if "*" in name or "?" in name), len(names)
+    )
     return "/".join(names[:stars])

@@ -1,7 +1,8 @@
 """Suggestions: the routes by which a person sees what agents would change, and decides on it.
 
-A key sees a suggestion if its paths reach every file that it is about, and decides on one if it could write that file itself. What an agent
-would write may quote all that it was shown: a key with paths reads that, and has it written, only where all of it is its own.
+A key sees a suggestion if its paths reach every file that it is about, and decides on one if it
+could write that file itself. What an agent would write may quote all that it was shown: a key with
+paths reads that, and has it written, only where all of it is its own.
 """
 
 from __future__ import annotations
@@ -43,10 +44,12 @@ class SuggestionRouteParts(Protocol):
 
 
 class SuggestionResponse(TypedDict):
-    """A suggestion. `file`: where a person can tick it; `applied_run`: what `parachute undo` takes back.
+    """A suggestion.
 
-    Who may not read the file, or not all that its agent was shown, gets no payload, who may not read all of the vault no free words, and
-    who sees some paths no `file` that is not among them.
+    `file`: where a person can tick it; `applied_run`: what `parachute undo` takes back.
+
+    Who may not read the file, or not all that its agent was shown, gets no payload, who may not
+    read all of the vault no free words, and who sees some paths no `file` that is not among them.
     """
 
     id: str
@@ -74,7 +77,10 @@ class SuggestionResponse(TypedDict):
 
 
 class SuggestionDetailResponse(SuggestionResponse):
-    """The same with what it would change. `text`: the whole new text, where the difference was too long to be shown."""
+    """The same with what it would change.
+
+    `text`: the whole new text, where the difference was too long to be shown.
+    """
 
     diff: str
     text: str | None
@@ -136,50 +142,94 @@ class SuggestionRoutes:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/suggestions", module=_MODULE, capability="read", reach="paths",
-                handle=self.listing, query=SuggestionsQuery,
-                summary="What agents and modules would change, the newest first.", answers={200: SuggestionsResponse},
+                method="GET",
+                path="/api/suggestions",
+                module=_MODULE,
+                capability="read",
+                reach="paths",
+                handle=self.listing,
+                query=SuggestionsQuery,
+                summary="What agents and modules would change, the newest first.",
+                answers={200: SuggestionsResponse},
             ),
             Route(
-                method="GET", path=f"/api/suggestions/{_ID}", module=_MODULE, capability="read", reach="paths", handle=self.one,
-                summary="One suggestion, with the difference that it would make.", answers={200: SuggestionDetailResponse},
+                method="GET",
+                path=f"/api/suggestions/{_ID}",
+                module=_MODULE,
+                capability="read",
+                reach="paths",
+                handle=self.one,
+                summary="One suggestion, with the difference that it would make.",
+                answers={200: SuggestionDetailResponse},
             ),
             Route(
-                method="POST", path=f"/api/suggestions/{_ID}/approve", module=_MODULE, capability="write", reach="paths",
+                method="POST",
+                path=f"/api/suggestions/{_ID}/approve",
+                module=_MODULE,
+                capability="write",
+                reach="paths",
                 handle=self.approve,
-                summary="Do what it suggests.", answers={200: SuggestionResponse},
+                summary="Do what it suggests.",
+                answers={200: SuggestionResponse},
             ),
             Route(
-                method="POST", path=f"/api/suggestions/{_ID}/reject", module=_MODULE, capability="write", reach="paths", handle=self.reject,
-                body=RejectSuggestionRequest, summary="Let it be.", answers={200: SuggestionResponse},
+                method="POST",
+                path=f"/api/suggestions/{_ID}/reject",
+                module=_MODULE,
+                capability="write",
+                reach="paths",
+                handle=self.reject,
+                body=RejectSuggestionRequest,
+                summary="Let it be.",
+                answers={200: SuggestionResponse},
             ),
             Route(
-                method="POST", path=f"/api/suggestions/{_ID}/modify", module=_MODULE, capability="write", reach="paths", handle=self.modify,
-                body=ModifySuggestionRequest, summary="Do it otherwise than it was suggested.", answers={200: SuggestionResponse},
+                method="POST",
+                path=f"/api/suggestions/{_ID}/modify",
+                module=_MODULE,
+                capability="write",
+                reach="paths",
+                handle=self.modify,
+                body=ModifySuggestionRequest,
+                summary="Do it otherwise than it was suggested.",
+                answers={200: SuggestionResponse},
             ),
             Route(
-                method="POST", path="/api/suggestions/approve-all", module=_MODULE, capability="write", reach="paths",
+                method="POST",
+                path="/api/suggestions/approve-all",
+                module=_MODULE,
+                capability="write",
+                reach="paths",
                 handle=self.approve_all,
-                summary="Do all that wait, the oldest first.", answers={200: ApproveAllResponse},
+                summary="Do all that wait, the oldest first.",
+                answers={200: ApproveAllResponse},
             ),
-        ]  # fmt: skip
+        ]
 
     async def listing(self, call: ApiCall) -> web.Response:
         """`GET /api/suggestions`."""
         query, filed = call.query(SuggestionsQuery), self._parts.suggestions
-        found = [one for one in filed.all(status=query.status, sees=call.sight.sees) if query.agent in {None, one.source_agent}]
+        found = [
+            one
+            for one in filed.all(status=query.status, sees=call.sight.sees)
+            if query.agent in {None, one.source_agent}
+        ]
         acceptance = filed.acceptance() if call.grant.alternatives is None else []
         shown: SuggestionsResponse = {
             "suggestions": [self._shown(call, one) for one in found[: query.limit]],
             "count": len(found),
             "acceptance": [
                 {
-                    "agent": one.agent, "action": one.action, "approved": one.approved, "modified": one.modified, "rejected": one.rejected,
+                    "agent": one.agent,
+                    "action": one.action,
+                    "approved": one.approved,
+                    "modified": one.modified,
+                    "rejected": one.rejected,
                     "rate": round(one.rate, 4),
                 }
                 for one in acceptance
             ],
-        }  # fmt: skip
+        }
         return json_answer(shown)
 
     async def one(self, call: ApiCall) -> web.Response:
@@ -195,19 +245,33 @@ class SuggestionRoutes:
     async def approve(self, call: ApiCall) -> web.Response:
         """`POST /api/suggestions/{id}/approve`."""
         suggestion = await self._theirs(call)
-        return json_answer(self._shown(call, await self._parts.suggestions.approve(suggestion.id, by=_by(call))))
+        return json_answer(
+            self._shown(call, await self._parts.suggestions.approve(suggestion.id, by=_by(call)))
+        )
 
     async def reject(self, call: ApiCall) -> web.Response:
         """`POST /api/suggestions/{id}/reject` with `{"reason"?}`."""
         body = await call.body(RejectSuggestionRequest)
         suggestion = self._seen(call)
-        return json_answer(self._shown(call, await self._parts.suggestions.reject(suggestion.id, by=_by(call), reason=body.reason)))
+        return json_answer(
+            self._shown(
+                call,
+                await self._parts.suggestions.reject(
+                    suggestion.id, by=_by(call), reason=body.reason
+                ),
+            )
+        )
 
     async def modify(self, call: ApiCall) -> web.Response:
         """`POST /api/suggestions/{id}/modify` with `{"payload"}`."""
         body = await call.body(ModifySuggestionRequest)
         suggestion = await self._theirs(call, body.payload)
-        return json_answer(self._shown(call, await self._parts.suggestions.modify(suggestion.id, body.payload, by=_by(call))))
+        return json_answer(
+            self._shown(
+                call,
+                await self._parts.suggestions.modify(suggestion.id, body.payload, by=_by(call)),
+            )
+        )
 
     async def approve_all(self, call: ApiCall) -> web.Response:
         """`POST /api/suggestions/approve-all`."""
@@ -216,12 +280,17 @@ class SuggestionRoutes:
             try:
                 await self._check(call, one, one.payload)
             except (web.HTTPForbidden, ParachuteError) as error:
-                failed[one.id] = error.message if isinstance(error, ParachuteError) else str(error.text)
+                failed[one.id] = (
+                    error.message if isinstance(error, ParachuteError) else str(error.text)
+                )
                 continue
             resolved, more = await filed.approve_all(by=_by(call), only={one.id})
             done += resolved
             failed |= more
-        answer: ApproveAllResponse = {"resolved": [self._shown(call, one) for one in done], "failed": failed}
+        answer: ApproveAllResponse = {
+            "resolved": [self._shown(call, one) for one in done],
+            "failed": failed,
+        }
         return json_answer(answer)
 
     def _seen(self, call: ApiCall) -> Suggestion:
@@ -234,18 +303,32 @@ class SuggestionRoutes:
     async def _theirs(self, call: ApiCall, payload: dict[str, object] | None = None) -> Suggestion:
         """The suggestion, if the caller could do that too. 403 when not."""
         suggestion = self._seen(call)
-        await self._check(call, suggestion, suggestion.payload if payload is None else check_payload(suggestion.action, payload))
+        await self._check(
+            call,
+            suggestion,
+            suggestion.payload if payload is None else check_payload(suggestion.action, payload),
+        )
         return suggestion
 
     async def _check(self, call: ApiCall, suggestion: Suggestion, payload: object) -> None:
         grant = call.identity.grant("vault", "write")
         paths = self._parts.suggestions.paths_of(suggestion)
         if grant is None or not all(map(grant.sees, paths)):
-            raise web.HTTPForbidden(text=f"this key may not write {printable(paths[0]) if paths else 'that'}, so it cannot approve it")
-        if payload == suggestion.payload and not await asyncio.to_thread(self._quotes_theirs, call, suggestion):
-            raise web.HTTPForbidden(text="its agent was shown notes that this key does not see; somebody who sees all has to approve it")
+            raise web.HTTPForbidden(
+                text=f"this key may not write {printable(paths[0]) if paths else 'that'}, so it "
+                "cannot approve it"
+            )
+        if payload == suggestion.payload and not await asyncio.to_thread(
+            self._quotes_theirs, call, suggestion
+        ):
+            raise web.HTTPForbidden(
+                text="its agent was shown notes that this key does not see; somebody who sees all "
+                "has to approve it"
+            )
         for one in self._parts.suggestions.parts_of(suggestion):
-            await asyncio.to_thread(self._refuse_watching, call, one, payload if one is suggestion else one.payload)
+            await asyncio.to_thread(
+                self._refuse_watching, call, one, payload if one is suggestion else one.payload
+            )
 
     def _refuse_watching(self, call: ApiCall, suggestion: Suggestion, payload: object) -> None:
         """Neither may it have a note watch what the caller may not read."""
@@ -253,36 +336,66 @@ class SuggestionRoutes:
             return
         path = VaultPath(suggestion.path)
         refuse_watching_beyond(
-            readable(call.identity), self._parts.store, path, lambda before: text_after(suggestion.action, payload, before) or b""
-        )  # fmt: skip
+            readable(call.identity),
+            self._parts.store,
+            path,
+            lambda before: text_after(suggestion.action, payload, before) or b"",
+        )
 
     def _reads(self, call: ApiCall, suggestion: Suggestion) -> bool:
         """That a file would be changed is the curator's matter; what it says is the vault's."""
-        return all(map(call.reading.sees, self._parts.suggestions.paths_of(suggestion))) and self._quotes_theirs(call, suggestion)
+        return all(
+            map(call.reading.sees, self._parts.suggestions.paths_of(suggestion))
+        ) and self._quotes_theirs(call, suggestion)
 
     def _quotes_theirs(self, call: ApiCall, suggestion: Suggestion) -> bool:
-        """Whether every note that the agents were shown exists for the caller; of a run that goes on it is not known yet."""
+        """Whether every note that the agents were shown exists for the caller; of a run that goes
+        on it is not known yet.
+        """
         if call.grant.alternatives is None:
             return True
-        runs = [self._parts.history.run(one.run) for one in (suggestion, *self._parts.suggestions.parts_of(suggestion)) if one.run]
-        return all(run is not None and has_ended(run) and call.runs.sees_quoted(run) for run in runs)
+        runs = [
+            self._parts.history.run(one.run)
+            for one in (suggestion, *self._parts.suggestions.parts_of(suggestion))
+            if one.run
+        ]
+        return all(
+            run is not None and has_ended(run) and call.runs.sees_quoted(run) for run in runs
+        )
 
     def _shown(self, call: ApiCall, suggestion: Suggestion) -> SuggestionResponse:
-        """Words of agents and persons may repeat any note, so they are for who sees and reads all of the vault."""
+        """Words of agents and persons may repeat any note, so they are for who sees and reads all
+        of the vault.
+        """
         resolved = suggestion.resolved_at
         document = to_document(suggestion) | {
-            "timestamp": time_of(suggestion.timestamp), "resolved_at": time_of(resolved) if resolved is not None else None,
-        }  # fmt: skip
+            "timestamp": time_of(suggestion.timestamp),
+            "resolved_at": time_of(resolved) if resolved is not None else None,
+        }
         if not self._reads(call, suggestion):
             document |= {"payload": {}, "modifications": None}
         if not call.runs.is_everything:
-            document |= {"reasoning": "", "outcome": "" if suggestion.status == "rejected" else suggestion.outcome}
+            document |= {
+                "reasoning": "",
+                "outcome": "" if suggestion.status == "rejected" else suggestion.outcome,
+            }
         paper = self._parts.suggestions.record(suggestion.id).paper
         file = printable(paper) if call.grant.alternatives is None or call.sight.sees(paper) else ""
-        return {**document, "path": printable(suggestion.path), "title": title_of(suggestion), "file": file}  # type: ignore[typeddict-item]
+        return {
+            **document,  # type: ignore[typeddict-item]
+            "path": printable(suggestion.path),
+            "title": title_of(suggestion),
+            "file": file,
+        }
 
 
 def _by(call: ApiCall) -> str:
-    """Who may write some files speaks for these alone: it says nothing of whether an agent needs asking anywhere else."""
+    """Who may write some files speaks for these alone: it says nothing of whether an agent needs
+    asking anywhere else.
+    """
     grant = call.identity.grant("vault", "write")
-    return USER if grant is not None and grant.alternatives is None else f"{KEY}{printable(call.identity.name)}"
+    return (
+        USER
+        if grant is not None and grant.alternatives is None
+        else f"{KEY}{printable(call.identity.name)}"
+    )

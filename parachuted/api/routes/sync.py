@@ -1,4 +1,6 @@
-"""Sync: what a device has to ask to keep a copy of a folder, and to bring back what was changed there."""
+"""Sync: what a device has to ask to keep a copy of a folder, and to bring back what was changed
+there.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from parachuted.api.routes import sync_documents as told
 from parachuted.api.routes.sync_files import Pull, Push, Removal
 from parachuted.api.routes.write_batcher import WriteBatcher
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.sync import BINARY_SUFFIXES, DeletionCounter, FileDigests, FolderListing, ListingQuery, ListingRow, ListingView
+from parachuted.sync import (
+    BINARY_SUFFIXES,
+    DeletionCounter,
+    FileDigests,
+    FolderListing,
+    ListingQuery,
+    ListingRow,
+    ListingView,
+)
 
 _MOST_PATHS = 1_000
 _MOST_FILES = 500
@@ -31,24 +41,38 @@ _BINARY = ", ".join(suffix.removeprefix(".") for suffix in BINARY_SUFFIXES)
 _Pattern = Annotated[
     str,
     Field(
-        min_length=1, max_length=200, examples=["*.md"],
-        description="names of files, as in a shell (`*`, `?`, `[ab]`); without it, every file below the root that is not hidden",
+        min_length=1,
+        max_length=200,
+        examples=["*.md"],
+        description="names of files, as in a shell (`*`, `?`, `[ab]`); without it, every file "
+        "below the root that is not hidden",
     ),
-]  # fmt: skip
-_Binary = Annotated[bool, Field(description=f"beside the files that `pattern` matches, also those that end in {_BINARY}")]
+]
+_Binary = Annotated[
+    bool,
+    Field(description=f"beside the files that `pattern` matches, also those that end in {_BINARY}"),
+]
 _Date = Annotated[
     str,
-    Field(pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="only files with this text, a day as YYYY-MM-DD, in their path"),
-]  # fmt: skip
+    Field(
+        pattern=r"^(\d{4}-\d{2}-\d{2})?$",
+        description="only files with this text, a day as YYYY-MM-DD, in their path",
+    ),
+]
 _Quick = Annotated[
     bool,
-    Field(description="read no file for this: the `hash` of one that is no note may be a text that changes with it, and no SHA-256"),
-]  # fmt: skip
+    Field(
+        description="read no file for this: the `hash` of one that is no note may be a text that "
+        "changes with it, and no SHA-256"
+    ),
+]
 _Flag: TypeAlias = bool
 
 
 class ManifestQuery(AppRequestModel):
-    """Which files: those that `pattern` matches, with `include_binary` those of binary kinds too; of these, those that `date` names."""
+    """Which files: those that `pattern` matches, with `include_binary` those of binary kinds too;
+    of these, those that `date` names.
+    """
 
     root: FolderParameter = Field(default="", validate_default=True)
     pattern: _Pattern = "*"
@@ -63,14 +87,22 @@ class ChangesQuery(AppRequestModel):
     root: FolderParameter = Field(default="", validate_default=True)
     since: Annotated[
         float,
-        Field(ge=0, le=_LAST_SECOND, allow_inf_nan=False, description="only files that changed at this moment, in Unix seconds, or later"),
+        Field(
+            ge=0,
+            le=_LAST_SECOND,
+            allow_inf_nan=False,
+            description="only files that changed at this moment, in Unix seconds, or later",
+        ),
     ] = 0.0
     pattern: _Pattern = "*"
     include_binary: _Binary = False
 
 
 class PushedFileRequest(AppRequestModel):
-    """One file: its text, or base64 of its bytes. `base_hash`: the SHA-256 of the text that it was made from."""
+    """One file: its text, or base64 of its bytes.
+
+    `base_hash`: the SHA-256 of the text that it was made from.
+    """
 
     path: str
     content: str
@@ -96,12 +128,21 @@ class DeleteQuery(AppRequestModel):
     """Files to delete, relative to the root."""
 
     root: FolderParameter = Field(default="", validate_default=True)
-    paths: Annotated[list[str], Field(max_length=_MOST_PATHS, description="one file; say it again for each more: paths=a.md&paths=b.md")]
+    paths: Annotated[
+        list[str],
+        Field(
+            max_length=_MOST_PATHS,
+            description="one file; say it again for each more: paths=a.md&paths=b.md",
+        ),
+    ]
     confirm: _Flag = False
 
 
 class SyncRoutes:
-    """The routes of sync. Listings are answered from the index; what is overwritten or deleted goes to history."""
+    """The routes of sync.
+
+    Listings are answered from the index; what is overwritten or deleted goes to history.
+    """
 
     def __init__(self, parts: ApiParts, desk: WriteBatcher, digests: FileDigests) -> None:
         self._parts, self._desk, self._digests = parts, desk, digests
@@ -112,37 +153,81 @@ class SyncRoutes:
         """All of them."""
         return [
             Route(
-                method="GET", path="/api/sync/manifest", module="vault", capability="read", reach="paths",
-                handle=self.manifest, query=ManifestQuery,
-                summary="The files below a folder, with their digests.", answers={200: told.SyncManifestResponse},
+                method="GET",
+                path="/api/sync/manifest",
+                module="vault",
+                capability="read",
+                reach="paths",
+                handle=self.manifest,
+                query=ManifestQuery,
+                summary="The files below a folder, with their digests.",
+                answers={200: told.SyncManifestResponse},
             ),
             Route(
-                method="GET", path="/api/sync/changes", module="vault", capability="read", reach="paths",
-                handle=self.changes, query=ChangesQuery,
-                summary="The files below a folder that changed since a moment.", answers={200: told.SyncChangesResponse},
+                method="GET",
+                path="/api/sync/changes",
+                module="vault",
+                capability="read",
+                reach="paths",
+                handle=self.changes,
+                query=ChangesQuery,
+                summary="The files below a folder that changed since a moment.",
+                answers={200: told.SyncChangesResponse},
             ),
             Route(
-                method="POST", path="/api/sync/push", module="vault", capability="write", reach="paths", handle=self.push, body=PushRequest,
-                summary="Put files below a folder, each merged with what changed here since its base.", answers={200: told.PushResponse},
+                method="POST",
+                path="/api/sync/push",
+                module="vault",
+                capability="write",
+                reach="paths",
+                handle=self.push,
+                body=PushRequest,
+                summary="Put files below a folder, each merged with what changed here since its "
+                "base.",
+                answers={200: told.PushResponse},
                 largest_body=_LARGEST_PUSH,
             ),
             Route(
-                method="POST", path="/api/sync/pull", module="vault", capability="read", reach="paths", handle=self.pull, body=PullRequest,
-                summary="The contents of files below a folder.", answers={200: told.PullResponse},
+                method="POST",
+                path="/api/sync/pull",
+                module="vault",
+                capability="read",
+                reach="paths",
+                handle=self.pull,
+                body=PullRequest,
+                summary="The contents of files below a folder.",
+                answers={200: told.PullResponse},
             ),
             Route(
-                method="DELETE", path="/api/sync/files", module="vault", capability="write", reach="paths",
-                handle=self.delete, query=DeleteQuery,
-                summary="Delete files below a folder; history keeps them.", answers={200: told.SyncDeleteResponse},
+                method="DELETE",
+                path="/api/sync/files",
+                module="vault",
+                capability="write",
+                reach="paths",
+                handle=self.delete,
+                query=DeleteQuery,
+                summary="Delete files below a folder; history keeps them.",
+                answers={200: told.SyncDeleteResponse},
             ),
-        ]  # fmt: skip
+        ]
 
     async def manifest(self, call: ApiCall) -> web.Response:
         """`GET /api/sync/manifest?root=&pattern=&include_binary=&date=&quick=`."""
         query = call.query(ManifestQuery)
-        view = await self._view(call, query.root, query.pattern, include_binary=query.include_binary, quick=query.quick)
+        view = await self._view(
+            call, query.root, query.pattern, include_binary=query.include_binary, quick=query.quick
+        )
         if query.date:
-            return json_answer({"files": [_row(row) for part in view.parts() for row in part.rows if query.date in row.path]})
+            return json_answer(
+                {
+                    "files": [
+                        _row(row)
+                        for part in view.parts()
+                        for row in part.rows
+                        if query.date in row.path
+                    ]
+                }
+            )
         if view.told is None:
             view.told = b",".join([_told(part) for part in view.parts()])
         return pieced_answer("files", [view.told])
@@ -151,29 +236,54 @@ class SyncRoutes:
         """`GET /api/sync/changes?root=&since=&pattern=&include_binary=`."""
         query = call.query(ChangesQuery)
         since = int(query.since * 1e9)
-        view = await self._view(call, query.root, query.pattern, include_binary=query.include_binary, quick=True)
-        rows = [row for part in view.parts(since_ns=since) for row in part.rows if row.changed_ns >= since]
-        return json_answer({"files": [{"path": row.path, "size": row.size, "modified": row.modified} for row in rows]})
+        view = await self._view(
+            call, query.root, query.pattern, include_binary=query.include_binary, quick=True
+        )
+        rows = [
+            row
+            for part in view.parts(since_ns=since)
+            for row in part.rows
+            if row.changed_ns >= since
+        ]
+        return json_answer(
+            {
+                "files": [
+                    {"path": row.path, "size": row.size, "modified": row.modified} for row in rows
+                ]
+            }
+        )
 
     async def push(self, call: ApiCall) -> web.Response:
         """`POST /api/sync/push`."""
         body = await call.body(PushRequest)
         pushing = Push(
-            store=self._parts.store, sight=call.sight, readable=readable(call.identity),
-            author=self._desk.author(), root=body.root,
-        )  # fmt: skip
+            store=self._parts.store,
+            sight=call.sight,
+            readable=readable(call.identity),
+            author=self._desk.author(),
+            root=body.root,
+        )
         for file in body.files:
             await run_uninterrupted(
-                pushing.put, file.path, file.content, is_binary=file.is_binary, base=file.base_hash and file.base_hash.lower()
+                pushing.put,
+                file.path,
+                file.content,
+                is_binary=file.is_binary,
+                base=file.base_hash and file.base_hash.lower(),
             )
         call.touched.extend(pushing.touched)
         await self._desk.tell(pushing.touched)
         return json_answer(pushing.told())
 
     async def pull(self, call: ApiCall) -> web.Response:
-        """`POST /api/sync/pull`. What is handed out is kept, after the answer, as a base that a push may name."""
+        """`POST /api/sync/pull`.
+
+        What is handed out is kept, after the answer, as a base that a push may name.
+        """
         body = await call.body(PullRequest)
-        pulling = Pull(root=body.root, vault=self._parts.root, bases=self._parts.store.bases, sight=call.sight)
+        pulling = Pull(
+            root=body.root, vault=self._parts.root, bases=self._parts.store.bases, sight=call.sight
+        )
         answer = await asyncio.to_thread(pulling.read, body.paths)
         call.touched.extend(pulling.touched)
         asyncio.get_running_loop().run_in_executor(None, pulling.keep)
@@ -182,11 +292,26 @@ class SyncRoutes:
     async def delete(self, call: ApiCall) -> web.Response:
         """`DELETE /api/sync/files?root=&paths=&paths=&confirm=`."""
         query = call.query(DeleteQuery)
-        removal = Removal(store=self._parts.store, sight=call.sight, author=self._desk.author(), root=query.root)
-        paths, files = await asyncio.to_thread(removal.existing, query.paths), await self._count(call)
-        if not query.confirm and self._deletions.needs_confirming(call.identity.id, len(paths), files):
-            message = f"{len(paths)} of {files} files are over a fifth of the vault, counting what was deleted in the last minutes; "
-            return json_answer(removal.told(message=f"{message}nothing was deleted: ask again with confirm=true if it is meant"))
+        removal = Removal(
+            store=self._parts.store, sight=call.sight, author=self._desk.author(), root=query.root
+        )
+        paths, files = (
+            await asyncio.to_thread(removal.existing, query.paths),
+            await self._count(call),
+        )
+        if not query.confirm and self._deletions.needs_confirming(
+            call.identity.id, len(paths), files
+        ):
+            message = (
+                f"{len(paths)} of {files} files are over a fifth of the vault, counting "
+                "what was deleted in the last minutes; "
+            )
+            return json_answer(
+                removal.told(
+                    message=f"{message}nothing was deleted: ask again with confirm=true if it is "
+                    "meant"
+                )
+            )
         for start in range(0, len(paths), _PIECE):
             gone = await run_uninterrupted(removal.remove, paths[start : start + _PIECE])
             if not query.confirm:
@@ -202,11 +327,17 @@ class SyncRoutes:
         paths = list(self._parts.index.paths())
         return await asyncio.to_thread(lambda: sum(map(call.sight.sees, paths)))
 
-    async def _view(self, call: ApiCall, root: str, pattern: str, *, include_binary: bool, quick: bool) -> ListingView:
-        asked = ListingQuery(root=root, pattern=pattern, include_binary=include_binary, quick=quick, whose=call.grant)
+    async def _view(
+        self, call: ApiCall, root: str, pattern: str, *, include_binary: bool, quick: bool
+    ) -> ListingView:
+        asked = ListingQuery(
+            root=root, pattern=pattern, include_binary=include_binary, quick=quick, whose=call.grant
+        )
         view = self._views.get(asked)
         if view is None:
-            view = self._views[asked] = ListingView(self._parts.index, asked, call.sight, self._digests.known)
+            view = self._views[asked] = ListingView(
+                self._parts.index, asked, call.sight, self._digests.known
+            )
         self._views.move_to_end(asked)
         while len(self._views) > _MOST_VIEWS:
             self._views.popitem(last=False)

@@ -1,4 +1,7 @@
-"""Sync documents: the shapes of answers to a device. Paths are relative to the root that was asked about; times are Unix seconds."""
+"""Sync documents: the shapes of answers to a device.
+
+Paths are relative to the root that was asked about; times are Unix seconds.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,11 @@ from typing_extensions import TypedDict
 
 
 class SyncFileResponse(TypedDict):
-    """One file. `hash` is the SHA-256 of its bytes in hex; of a quick listing, any text that changes with the file."""
+    """One file.
+
+    `hash` is the SHA-256 of its bytes in hex; of a quick listing, any text that changes with the
+    file.
+    """
 
     path: str
     hash: str
@@ -37,8 +44,9 @@ class SyncChangesResponse(TypedDict):
 class PushedFileResponse(TypedDict):
     """What became of one file.
 
-    `status`: created, written, merged, unchanged, conflict or refused. `hash`: what stands there now. `replaced`: the digest of what was
-    overwritten with no base to compare it with; history has it. `message`: why it was refused.
+    `status`: created, written, merged, unchanged, conflict or refused. `hash`: what stands there
+    now. `replaced`: the digest of what was overwritten with no base to compare it with; history has
+    it. `message`: why it was refused.
     """
 
     path: str
@@ -49,9 +57,11 @@ class PushedFileResponse(TypedDict):
 
 
 class PushConflictResponse(TypedDict):
-    """A file that was not written since it changed here too: both texts, and the one that they began with where it is known.
+    """A file that was not written since it changed here too: both texts, and the one that they
+    began with where it is known.
 
-    Of binary files the texts are base64. `theirs_hash` is the base to name when the file is pushed again.
+    Of binary files the texts are base64. `theirs_hash` is the base to name when the file is pushed
+    again.
     """
 
     path: str
@@ -90,7 +100,10 @@ class PullResponse(TypedDict):
 
 
 class SyncDeleteResponse(TypedDict):
-    """How many files were deleted; history has them. `confirm_needed`: nothing was, since it would be over a fifth of the vault."""
+    """How many files were deleted; history has them.
+
+    `confirm_needed`: nothing was, since it would be over a fifth of the vault.
+    """
 
     deleted: int
     errors: list[str]

@@ -1,4 +1,6 @@
-"""Sync files: puts, reads and removes files for a device, one at a time, so that one which fails does not hold up the others."""
+"""Sync files: puts, reads and removes files for a device, one at a time, so that one which fails
+does not hold up the others.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,25 @@ from parachuted.access.filter import AccessFilter
 from parachuted.api.http.watching import refuse_watching_beyond
 from parachuted.api.routes import sync_documents as told
 from parachuted.api.routes.writable import refuse_programs
-from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
+from parachuted.errors import (
+    ConflictError,
+    NotFoundError,
+    ParachuteError,
+    PathRefusedError,
+    StorageFailedError,
+)
 from parachuted.keys import AccessGrant
 from parachuted.sync import BINARY_SUFFIXES, can_be_merged, put_whole
-from parachuted.vault import Author, FileContent, KnownBases, Store, VaultPath, VaultRoot, digest_of, printable
+from parachuted.vault import (
+    Author,
+    FileContent,
+    KnownBases,
+    Store,
+    VaultPath,
+    VaultRoot,
+    digest_of,
+    printable,
+)
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +60,9 @@ class Push:
             refuse_programs(place)
             data = _bytes(content, is_binary=is_binary)
             refuse_watching_beyond(self.readable, self.store, place, lambda _before: data)
-            put = put_whole(self.store, place, data, self.author, base=base, sees=self.readable.sees)
+            put = put_whole(
+                self.store, place, data, self.author, base=base, sees=self.readable.sees
+            )
         except ConflictError as error:
             self._clash(path, place, error)
         except ParachuteError as error:
@@ -58,28 +77,58 @@ class Push:
         results = self.results
         return {
             "pushed": sum(result["status"] not in {"refused", "conflict"} for result in results),
-            "errors": [f"{result['path']}: {result['message']}" for result in results if result["status"] == "refused"],
+            "errors": [
+                f"{result['path']}: {result['message']}"
+                for result in results
+                if result["status"] == "refused"
+            ],
             "results": results,
             "conflicts": self.conflicts,
         }
 
     def _add(
-        self, path: str, status: str, *, digest: str | None = None, replaced: str | None = None, message: str | None = None
-    ) -> None:  # fmt: skip
-        self.results.append({"path": printable(path), "status": status, "hash": digest, "replaced": replaced, "message": message})
+        self,
+        path: str,
+        status: str,
+        *,
+        digest: str | None = None,
+        replaced: str | None = None,
+        message: str | None = None,
+    ) -> None:
+        self.results.append(
+            {
+                "path": printable(path),
+                "status": status,
+                "hash": digest,
+                "replaced": replaced,
+                "message": message,
+            }
+        )
 
     def _clash(self, path: str, place: VaultPath, error: ConflictError) -> None:
         """Texts of the vault are for who may read them: to write is not to read."""
         is_text = can_be_merged(error.base, error.ours, error.theirs)
-        base, ours, theirs = (_content(data, is_binary=not is_text) for data in (error.base, error.ours, error.theirs))
+        base, ours, theirs = (
+            _content(data, is_binary=not is_text) for data in (error.base, error.ours, error.theirs)
+        )
         digest = digest_of(error.theirs)
         if not self.readable.sees(place):
             base, theirs = "", ""
         conflict: told.PushConflictResponse = {
-            "path": printable(path), "base": base or None, "ours": ours, "theirs": theirs, "theirs_hash": digest, "is_binary": not is_text,
-        }  # fmt: skip
+            "path": printable(path),
+            "base": base or None,
+            "ours": ours,
+            "theirs": theirs,
+            "theirs_hash": digest,
+            "is_binary": not is_text,
+        }
         self.conflicts.append(conflict)
-        self._add(path, "conflict", digest=digest, message="it changed here too; both texts are under conflicts")
+        self._add(
+            path,
+            "conflict",
+            digest=digest,
+            message="it changed here too; both texts are under conflicts",
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,17 +160,24 @@ class Pull:
         return {"files": files, "errors": errors}
 
     def keep(self) -> None:
-        """Keep what was handed out as bases that a push may name; those that cannot be kept clash, should it come to that."""
+        """Keep what was handed out as bases that a push may name; those that cannot be kept clash,
+        should it come to that.
+        """
         for path, data in self.handed_out:
             try:
                 self.bases.keep(path, data)
             except StorageFailedError as error:
-                log.warning("a text that a device has could not be kept as a base", extra={"error": error.message})
+                log.warning(
+                    "a text that a device has could not be kept as a base",
+                    extra={"error": error.message},
+                )
 
     def _content(self, path: VaultPath, room: int) -> FileContent:
         size = self.vault.size(path)
         if size > room:
-            raise PathRefusedError(f"it is too large for this answer; GET /api/files/{printable(path)} streams it")
+            raise PathRefusedError(
+                f"it is too large for this answer; GET /api/files/{printable(path)} streams it"
+            )
         return self.vault.read(path)
 
 
@@ -137,7 +193,10 @@ class Removal:
     errors: list[str] = field(default_factory=list)
 
     def existing(self, paths: Iterable[str]) -> list[VaultPath]:
-        """Those that are there, each once. What is missing, hidden or out of scope is told in the same words."""
+        """Those that are there, each once.
+
+        What is missing, hidden or out of scope is told in the same words.
+        """
         found: dict[VaultPath, None] = {}
         for path in dict.fromkeys(paths):
             try:
@@ -168,7 +227,12 @@ class Removal:
 
     def told(self, message: str | None = None) -> told.SyncDeleteResponse:
         """The answer; `message`: why nothing was deleted."""
-        return {"deleted": self.deleted, "errors": self.errors, "confirm_needed": message is not None, "message": message}
+        return {
+            "deleted": self.deleted,
+            "errors": self.errors,
+            "confirm_needed": message is not None,
+            "message": message,
+        }
 
 
 def _under(root: VaultPath, path: str) -> VaultPath:
@@ -176,7 +240,11 @@ def _under(root: VaultPath, path: str) -> VaultPath:
 
 
 def _placed(root: VaultPath, path: str, sight: AccessFilter) -> VaultPath:
-    """Where the file is, or would be. Raises NotFoundError for what does not exist for the caller, PathRefusedError for what is no path."""
+    """Where the file is, or would be.
+
+    Raises NotFoundError for what does not exist for the caller, PathRefusedError for what is no
+    path.
+    """
     return sight.find(_under(root, path))
 
 
@@ -184,7 +252,9 @@ def _bytes(content: str, *, is_binary: bool) -> bytes:
     try:
         return base64.b64decode(content, validate=True) if is_binary else content.encode("utf-8")
     except (binascii.Error, ValueError) as error:  # UnicodeEncodeError is a ValueError
-        raise PathRefusedError("the content is no base64" if is_binary else "the content is no UTF-8") from error
+        raise PathRefusedError(
+            "the content is no base64" if is_binary else "the content is no UTF-8"
+        ) from error
 
 
 def _content(data: bytes, *, is_binary: bool) -> str:
@@ -194,6 +264,10 @@ def _content(data: bytes, *, is_binary: bool) -> str:
 def _pulled(path: str, content: FileContent) -> told.PulledFileResponse:
     is_binary = path.lower().endswith(BINARY_SUFFIXES) or not can_be_merged(content.data)
     return {
-        "path": printable(path), "content": _content(content.data, is_binary=is_binary), "is_binary": is_binary, "hash": content.digest,
-        "size": len(content.data), "modified": content.status.st_mtime,
-    }  # fmt: skip
+        "path": printable(path),
+        "content": _content(content.data, is_binary=is_binary),
+        "is_binary": is_binary,
+        "hash": content.digest,
+        "size": len(content.data),
+        "modified": content.status.st_mtime,
+    }

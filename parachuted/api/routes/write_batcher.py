@@ -1,8 +1,10 @@
-"""Desk: takes what callers write to notes, one thread for all, and what waits for the same note as one write.
+"""Desk: takes what callers write to notes, one thread for all, and what waits for the same note as
+one write.
 
-Each caller is answered when its own edit is on the disk and noticed; a thread a caller would have them wait for each other far longer.
-While hooks are asked before each write it is a thread a caller all the same: a hook takes its time, and what it writes itself must not wait
-for the very write that it is asked about.
+Each caller is answered when its own edit is on the disk and noticed; a thread a caller would have
+them wait for each other far longer. While hooks are asked before each write it is a thread a caller
+all the same: a hook takes its time, and what it writes itself must not wait for the very write that
+it is asked about.
 """
 
 from __future__ import annotations
@@ -35,9 +37,17 @@ class _Batch:
 
 
 class WriteBatcher:
-    """Writes for callers of the API. Each call is a person's act, whoever's key it is, and a cause of its own."""
+    """Writes for callers of the API.
 
-    def __init__(self, store: Store, notice: Callable[[Iterable[str]], Awaitable[None]], clock: Callable[[], datetime]) -> None:
+    Each call is a person's act, whoever's key it is, and a cause of its own.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        notice: Callable[[Iterable[str]], Awaitable[None]],
+        clock: Callable[[], datetime],
+    ) -> None:
         self._store, self._notice, self._clock = store, notice, clock
         self._waiting: list[_Waiting] = []
         self._is_open = False
@@ -66,7 +76,9 @@ class WriteBatcher:
         return await mine.answer
 
     def _hand_over(self) -> None:
-        """Give all that waits to the thread, and what has come by then after that, until nothing waits."""
+        """Give all that waits to the thread, and what has come by then after that, until nothing
+        waits.
+        """
         batch, self._waiting = self._waiting, []
         self._is_open = bool(batch)
         if batch:
@@ -84,13 +96,18 @@ class WriteBatcher:
             await asyncio.sleep(0)
 
     async def tell(self, paths: Iterable[str]) -> None:
-        """Have these looked at, so that lists and events follow; many at a time. Returns when they were."""
+        """Have these looked at, so that lists and events follow; many at a time.
+
+        Returns when they were.
+        """
         batch = self._batch
         batch.paths.update(paths)
         async with self._noticing:
             if batch.is_told:
                 return
-            if self._is_open:  # others are writing: one look for several of them leaves the disk to the writes
+            if (
+                self._is_open
+            ):  # others are writing: one look for several of them leaves the disk to the writes
                 await asyncio.sleep(_GATHERING_S)
             if self._batch is batch:
                 self._batch = _Batch()
@@ -110,12 +127,17 @@ class WriteBatcher:
             waiting = [one for _path, many in piece for one in many]
             loop.call_soon_threadsafe(_answer, waiting, self._written(piece))
 
-    def _written(self, notes: Sequence[tuple[VaultPath, list[_Waiting]]]) -> Sequence[WriteResult | Exception]:
+    def _written(
+        self, notes: Sequence[tuple[VaultPath, list[_Waiting]]]
+    ) -> Sequence[WriteResult | Exception]:
         edits = [
             EditBatch(
                 path=path,
                 wishes=[one.wish for one in waiting],
-                author=Author(by=PERSON.by, causes=tuple(cause for _one in waiting for cause in self.author().causes)),
+                author=Author(
+                    by=PERSON.by,
+                    causes=tuple(cause for _one in waiting for cause in self.author().causes),
+                ),
             )
             for path, waiting in notes
         ]

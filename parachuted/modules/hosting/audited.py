@@ -1,6 +1,8 @@
-"""Audited: calls of modules by other modules, by agents and by the clock, and what modules publish, as lines of the audit.
+"""Audited: calls of modules by other modules, by agents and by the clock, and what modules publish,
+as lines of the audit.
 
-Requests over HTTP are told by the API. Never a text: who, which module, what of it, how it went, and the para-ids of its answer.
+Requests over HTTP are told by the API. Never a text: who, which module, what of it, how it went,
+and the para-ids of its answer.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ _MOST_IDS = 32
 _MOST_LOOKED_AT = 1_000
 _LONG = 300
 _PARA_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9:._-]{0,99}")
-_LEAVES = frozenset({str, int, float, bool, type(None)})  # asking these whether they are mappings would be most of the work
+_LEAVES = frozenset(
+    {str, int, float, bool, type(None)}
+)  # asking these whether they are mappings would be most of the work
 _Key = tuple[SourceType, str, str]
 
 
@@ -42,7 +46,11 @@ class _Second:
 
 
 class ModuleAudit:
-    """Tells the audit. A storm of one module's calls or events is so many lines a second, and one with the count of the others."""
+    """Tells the audit.
+
+    A storm of one module's calls or events is so many lines a second, and one with the count of the
+    others.
+    """
 
     def __init__(self, recorder: AuditRecorder, clock: Callable[[], datetime]) -> None:
         self._recorder, self._clock = recorder, clock
@@ -50,9 +58,18 @@ class ModuleAudit:
 
     @contextmanager
     def call(
-        self, source: SourceType, who: str, module: str, what: str, authority: Authority, answer: CallAnswer | None = None
-    ) -> Iterator[CallAnswer]:  # fmt: skip
-        """Around a call of that module's: told when it is over, whatever it raises. `what`: `tool x`, `Interface.method`, `schedule x`."""
+        self,
+        source: SourceType,
+        who: str,
+        module: str,
+        what: str,
+        authority: Authority,
+        answer: CallAnswer | None = None,
+    ) -> Iterator[CallAnswer]:
+        """Around a call of that module's: told when it is over, whatever it raises.
+
+        `what`: `tool x`, `Interface.method`, `schedule x`.
+        """
         began, answer, error = time.perf_counter(), answer or CallAnswer(), None
         try:
             yield answer
@@ -61,9 +78,13 @@ class ModuleAudit:
             raise
         finally:
             took_ms = (time.perf_counter() - began) * 1000
-            self._tell((source, who, module), what, authority, answer.value, took_ms=took_ms, error=error)
+            self._tell(
+                (source, who, module), what, authority, answer.value, took_ms=took_ms, error=error
+            )
 
-    def publishing(self, module: str, event: str, data: Mapping[str, object], authority: Authority) -> AbstractContextManager[CallAnswer]:
+    def publishing(
+        self, module: str, event: str, data: Mapping[str, object], authority: Authority
+    ) -> AbstractContextManager[CallAnswer]:
         """Around the publishing of that event by the module."""
         return self.call("module", module, module, f"event {event}", authority, CallAnswer(data))
 
@@ -74,16 +95,36 @@ class ModuleAudit:
             if at_end or now - second.began >= 1.0:
                 del self._seconds[key]
                 if second.last is not None:
-                    self._recorder.record(second.last._replace(details={"left_out": second.left_out}))
+                    self._recorder.record(
+                        second.last._replace(details={"left_out": second.left_out})
+                    )
 
-    def _tell(self, key: _Key, what: str, authority: Authority, value: object, *, took_ms: float, error: str | None) -> None:
+    def _tell(
+        self,
+        key: _Key,
+        what: str,
+        authority: Authority,
+        value: object,
+        *,
+        took_ms: float,
+        error: str | None,
+    ) -> None:
         source, who, module = key
         event = AuditEvent(
-            timestamp=self._clock(), event_type="module_call", source_type=source, source_id=who, target_module=module,
-            target_endpoint=f"{module}: {what}"[:_LONG], para_ids_involved=para_ids_of(value), duration_ms=took_ms, success=error is None,
-            error=error, request_id=authority.request_id or None, causes=authority.causes,
+            timestamp=self._clock(),
+            event_type="module_call",
+            source_type=source,
+            source_id=who,
+            target_module=module,
+            target_endpoint=f"{module}: {what}"[:_LONG],
+            para_ids_involved=para_ids_of(value),
+            duration_ms=took_ms,
+            success=error is None,
+            error=error,
+            request_id=authority.request_id or None,
+            causes=authority.causes,
             run=authority.runs[0] if authority.runs else None,
-        )  # fmt: skip
+        )
         now = time.monotonic()
         second = self._seconds.get(key)
         if second is None or now - second.began >= 1.0:
@@ -100,7 +141,11 @@ class ModuleAudit:
 class AuditedInterface:
     """An interface in another module's hands, each call of which is told."""
 
-    def __init__(self, inner: object, call: Callable[[str, Callable[[], Awaitable[object]]], Awaitable[object]]) -> None:
+    def __init__(
+        self,
+        inner: object,
+        call: Callable[[str, Callable[[], Awaitable[object]]], Awaitable[object]],
+    ) -> None:
         """`call` makes the call of the method of that name, and tells of it."""
         self._inner, self._call = inner, call
 
@@ -120,7 +165,10 @@ class AuditedInterface:
 
 
 def para_ids_of(value: object) -> list[str]:
-    """What a value names as `para_id` and `para_ids`, however deep, as far as it is looked through. Each once."""
+    """What a value names as `para_id` and `para_ids`, however deep, as far as it is looked through.
+
+    Each once.
+    """
     found: dict[str, None] = {}
     waiting: list[object] = [value]
     for _ in range(_MOST_LOOKED_AT):
@@ -128,10 +176,19 @@ def para_ids_of(value: object) -> list[str]:
             break
         one = waiting.pop()
         if isinstance(one, list | tuple):
-            waiting += [inner for inner in reversed(one[:_MOST_LOOKED_AT]) if type(inner) not in _LEAVES]
+            waiting += [
+                inner for inner in reversed(one[:_MOST_LOOKED_AT]) if type(inner) not in _LEAVES
+            ]
         elif isinstance(one, Mapping):
-            for named in (one.get("para_id"), *(many if isinstance(many := one.get("para_ids"), list | tuple) else ())):
+            for named in (
+                one.get("para_id"),
+                *(many if isinstance(many := one.get("para_ids"), list | tuple) else ()),
+            ):
                 if isinstance(named, str) and _PARA_ID.fullmatch(named):
                     found[named] = None
-            waiting += [inner for inner in one.values() if type(inner) not in _LEAVES and isinstance(inner, Mapping | list | tuple)]
+            waiting += [
+                inner
+                for inner in one.values()
+                if type(inner) not in _LEAVES and isinstance(inner, Mapping | list | tuple)
+            ]
     return list(found)[:_MOST_IDS]

@@ -1,7 +1,9 @@
-"""Cgroup: the kernel's own count of the processes and memory of one module's process, where the system lets the daemon keep one.
+"""Cgroup: the kernel's own count of the processes and memory of one module's process, where the
+system lets the daemon keep one.
 
-Version 2 with the controllers `pids` and `memory`, as systemd delegates them to a unit; or version 1's hierarchy `pids`, which limits the
-number alone. A limit of a user (RLIMIT_NPROC) counts everything else that this user runs too, and does not hold root.
+Version 2 with the controllers `pids` and `memory`, as systemd delegates them to a unit; or version
+1's hierarchy `pids`, which limits the number alone. A limit of a user (RLIMIT_NPROC) counts
+everything else that this user runs too, and does not hold root.
 """
 
 from __future__ import annotations
@@ -37,10 +39,17 @@ class Cgroup:
         """What it limits, for a person."""
         try:
             most = (self.folder / "pids.max").read_text().strip()
-            memory = (self.folder / "memory.max").read_text().strip() if (self.folder / "memory.max").exists() else ""
+            memory = (
+                (self.folder / "memory.max").read_text().strip()
+                if (self.folder / "memory.max").exists()
+                else ""
+            )
         except OSError as error:
             return f"cgroup, which cannot be read: {error.strerror}"
-        return f"cgroup: {most} processes and threads{f', {memory} bytes of memory' if memory else '; rlimit of memory'}"
+        return (
+            f"cgroup: {most} processes and "
+            f"threads{f', {memory} bytes of memory' if memory else '; rlimit of memory'}"
+        )
 
     def kill(self) -> None:
         """End all that is in it, at once."""
@@ -49,7 +58,9 @@ class Cgroup:
                 (self.folder / "cgroup.kill").write_text("1")
                 return
         with suppress(OSError):
-            (self.folder / "pids.max").write_text("0")  # so that nothing is started while they are ended one by one
+            (self.folder / "pids.max").write_text(
+                "0"
+            )  # so that nothing is started while they are ended one by one
         for pid in self.members():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -72,7 +83,10 @@ class Cgroup:
                 return True
             except OSError:  # the last of them is not gone yet
                 if time.monotonic() > until:
-                    log.warning("the cgroup of a module's process could not be removed", extra={"of": str(self.folder)})
+                    log.warning(
+                        "the cgroup of a module's process could not be removed",
+                        extra={"of": str(self.folder)},
+                    )
                     return False
                 time.sleep(_ROUND_S)
             else:
@@ -87,8 +101,10 @@ class Cgroups:
 
     @classmethod
     def find(cls, mountinfo: Path = _MOUNTINFO, own: Path = _OWN) -> Self | None:
-        """Those that this process may make; None: the system lets it make none. Moves the daemon into a group of its own where version 2
-        asks for that: a group that limits others holds no process itself.
+        """Those that this process may make; None: the system lets it make none.
+
+        Moves the daemon into a group of its own where version 2 asks for that: a group that limits
+        others holds no process itself.
         """
         for base in _hierarchies(mountinfo, own):
             if _is_version_2(base):
@@ -100,7 +116,9 @@ class Cgroups:
         return None
 
     def make(self, mark: str, *, most_processes: int, memory: int) -> Cgroup | None:
-        """A new group for at most so many threads and bytes; None where the system refuses it after all."""
+        """A new group for at most so many threads and bytes; None where the system refuses it after
+        all.
+        """
         group = Cgroup(self.base / f"{_PREFIX}{mark}")
         try:
             group.folder.mkdir()
@@ -162,7 +180,9 @@ def _delegated(own: Path) -> Path | None:
             if own == base:
                 (base / _DAEMON).mkdir(exist_ok=True)
                 Cgroup(base / _DAEMON).add(os.getpid())
-            (base / "cgroup.subtree_control").write_text("+pids +memory" if "memory" in controllers else "+pids")
+            (base / "cgroup.subtree_control").write_text(
+                "+pids +memory" if "memory" in controllers else "+pids"
+            )
     except OSError:
         return None
     return base if os.access(base, os.W_OK) else None

@@ -1,6 +1,8 @@
-"""Crossing: errors as they go over the pipe, so that a module in a process of its own can be written as any other.
+"""Crossing: errors as they go over the pipe, so that a module in a process of its own can be
+written as any other.
 
-Only errors that a module's author or a caller is told to expect keep their class; whatever else it was arrives as ModuleFailedError.
+Only errors that a module's author or a caller is told to expect keep their class; whatever else it
+was arrives as ModuleFailedError.
 """
 
 from __future__ import annotations
@@ -50,15 +52,31 @@ _MOST_AT_ONCE = 2_000
 
 def refusal_of(asked: int, error: BaseException) -> RefusalFrame:
     """The error as a frame."""
-    message = (str(error) or type(error).__name__)[-_MOST_TEXT:]  # of a traceback, the end says what it was
+    message = (str(error) or type(error).__name__)[
+        -_MOST_TEXT:
+    ]  # of a traceback, the end says what it was
     if isinstance(error, ConflictError):
         sides = {side: base64.b64encode(getattr(error, side)).decode() for side in _SIDES}
-        return RefusalFrame(id=asked, error=_CONFLICT, message=message, details={**sides, "is_known": error.is_known})
+        return RefusalFrame(
+            id=asked,
+            error=_CONFLICT,
+            message=message,
+            details={**sides, "is_known": error.is_known},
+        )
     if isinstance(error, WrongArgumentsError):
-        return RefusalFrame(id=asked, error=_WRONG, message=message, details={"problems": [str(problem) for problem in error.problems]})
-    name = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _BY_MESSAGE), None)
+        return RefusalFrame(
+            id=asked,
+            error=_WRONG,
+            message=message,
+            details={"problems": [str(problem) for problem in error.problems]},
+        )
+    name = next(
+        (kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _BY_MESSAGE), None
+    )
     if name is None:
-        return RefusalFrame(id=asked, error=ModuleFailedError.__name__, message=f"{type(error).__name__}: {message}")
+        return RefusalFrame(
+            id=asked, error=ModuleFailedError.__name__, message=f"{type(error).__name__}: {message}"
+        )
     return RefusalFrame(id=asked, error=name, message=message)
 
 
@@ -68,20 +86,34 @@ def error_of(refusal: RefusalFrame) -> Exception:
         return _conflict(refusal)
     if refusal.error == _WRONG:
         problems = refusal.details.get("problems")
-        return WrongArgumentsError([str(problem) for problem in problems] if isinstance(problems, list) else [refusal.message])
+        return WrongArgumentsError(
+            [str(problem) for problem in problems]
+            if isinstance(problems, list)
+            else [refusal.message]
+        )
     return _BY_MESSAGE.get(refusal.error, ModuleFailedError)(refusal.message)
 
 
 def _conflict(refusal: RefusalFrame) -> Exception:
     try:
-        base, ours, theirs = (base64.b64decode(str(refusal.details.get(side, "")), validate=True) for side in _SIDES)
+        base, ours, theirs = (
+            base64.b64decode(str(refusal.details.get(side, "")), validate=True) for side in _SIDES
+        )
     except ValueError:
         return ModuleFailedError(refusal.message)
-    return ConflictError(refusal.message, base=base, ours=ours, theirs=theirs, is_known=refusal.details.get("is_known") is True)
+    return ConflictError(
+        refusal.message,
+        base=base,
+        ours=ours,
+        theirs=theirs,
+        is_known=refusal.details.get("is_known") is True,
+    )
 
 
 class RemoteObject(dict[str, object]):
-    """An object that came over the pipe, where it was a dataclass: `mention.confidence` reads what `mention["confidence"]` does."""
+    """An object that came over the pipe, where it was a dataclass: `mention.confidence` reads what
+    `mention["confidence"]` does.
+    """
 
     def __getattr__(self, name: str) -> object:
         try:
@@ -91,18 +123,24 @@ class RemoteObject(dict[str, object]):
 
 
 def told(value: object) -> object:
-    """The JSON value with its objects readable in both ways, as in a module that the value's maker runs beside."""
+    """The JSON value with its objects readable in both ways, as in a module that the value's maker
+    runs beside.
+    """
     if isinstance(value, Mapping):
         return RemoteObject({str(name): told(one) for name, one in value.items()})
     return [told(one) for one in value] if isinstance(value, list) else value
 
 
 def is_large(value: object) -> bool:
-    """Whether a JSON value holds so much that a loop should leave it to a thread; looks at no more than that."""
+    """Whether a JSON value holds so much that a loop should leave it to a thread; looks at no more
+    than that.
+    """
     seen, waiting = 0, [value]
     while waiting and seen <= _MOST_AT_ONCE:
         one = waiting.pop()
-        inner = list(one.values()) if isinstance(one, Mapping) else one if isinstance(one, list) else []
+        inner = (
+            list(one.values()) if isinstance(one, Mapping) else one if isinstance(one, list) else []
+        )
         seen += 1 + len(inner)
         waiting += inner[:_MOST_AT_ONCE]
     return seen > _MOST_AT_ONCE

@@ -1,6 +1,8 @@
-"""Docker: a container for a module's process, made of nothing but what this machine has: an empty image and read-only mounts.
+"""Docker: a container for a module's process, made of nothing but what this machine has: an empty
+image and read-only mounts.
 
-Through the `docker` command, which is there wherever the engine is; it connects the pipe, and a library for that would be one more.
+Through the `docker` command, which is there wherever the engine is; it connects the pipe, and a
+library for that would be one more.
 """
 
 from __future__ import annotations
@@ -33,7 +35,11 @@ class Docker:
     """The engine of this machine, if there is one."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
-        self.env = {name: value for name, value in env.items() if name in _PASSED_ON or name.startswith("DOCKER_")}
+        self.env = {
+            name: value
+            for name, value in env.items()
+            if name in _PASSED_ON or name.startswith("DOCKER_")
+        }
         self._program = shutil.which("docker", path=env.get("PATH"))
         self._has_image = False
 
@@ -63,17 +69,39 @@ class Docker:
             pass
         await self._run("import", "-", _IMAGE, stdin=empty.getvalue())
 
-    def command(self, name: str, program: Sequence[str], *, readable: Iterable[Path], memory: int) -> tuple[str, ...]:
+    def command(
+        self, name: str, program: Sequence[str], *, readable: Iterable[Path], memory: int
+    ) -> tuple[str, ...]:
         """What runs the program in the container, with its pipes as our own."""
         user, group = (os.getuid(), os.getgid()) if os.getuid() else (_NOBODY, _NOBODY)
         mounts = (f"--mount=type=bind,source={path},target={path},readonly" for path in readable)
         return (
-            self._program or "docker", "run", "--interactive", "--rm", "--pull=never", f"--name={name}",
-            "--network=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", f"--user={user}:{group}",
-            f"--pids-limit={_PIDS}", f"--cpus={_CPUS}", f"--memory={memory}", f"--memory-swap={memory}", "--ulimit=core=0",
-            "--log-driver=none", "--ipc=none", "--hostname=module", "--workdir=/", "--env=LANG=C.UTF-8", *mounts, "--entrypoint=", _IMAGE,
+            self._program or "docker",
+            "run",
+            "--interactive",
+            "--rm",
+            "--pull=never",
+            f"--name={name}",
+            "--network=none",
+            "--read-only",
+            "--cap-drop=ALL",
+            "--security-opt=no-new-privileges",
+            f"--user={user}:{group}",
+            f"--pids-limit={_PIDS}",
+            f"--cpus={_CPUS}",
+            f"--memory={memory}",
+            f"--memory-swap={memory}",
+            "--ulimit=core=0",
+            "--log-driver=none",
+            "--ipc=none",
+            "--hostname=module",
+            "--workdir=/",
+            "--env=LANG=C.UTF-8",
+            *mounts,
+            "--entrypoint=",
+            _IMAGE,
             *program,
-        )  # fmt: skip
+        )
 
     async def end(self, name: str) -> bool:
         """End that container, whatever runs in it; whether it is known to be gone."""
@@ -91,20 +119,30 @@ class Docker:
     async def _run(self, *words: str, stdin: bytes = b"", within_s: float = _ANSWER_S) -> str:
         try:
             process = await asyncio.create_subprocess_exec(
-                self._program or "docker", *words, env=self.env, cwd="/", start_new_session=True,
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            )  # fmt: skip
+                self._program or "docker",
+                *words,
+                env=self.env,
+                cwd="/",
+                start_new_session=True,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
         except OSError as error:
             raise DockerError(str(error)) from error
         try:
             async with asyncio.timeout(within_s):
                 stdout, stderr = await process.communicate(stdin)
         except TimeoutError as error:
-            raise DockerError(f"`docker {words[0]}` did not answer within {within_s:g} s") from error
+            raise DockerError(
+                f"`docker {words[0]}` did not answer within {within_s:g} s"
+            ) from error
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
         if process.returncode:
-            raise DockerError(stderr.decode(errors="replace").strip()[-500:] or f"`docker {words[0]}` failed")
+            raise DockerError(
+                stderr.decode(errors="replace").strip()[-500:] or f"`docker {words[0]}` failed"
+            )
         return stdout.decode(errors="replace")

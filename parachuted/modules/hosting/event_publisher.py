@@ -21,7 +21,9 @@ _KINDS = f"the kinds are {', '.join(FieldKind)}"
 
 
 class EventPublisher:
-    """Tells what modules publish, and knows on whose behalf each event was told: what a module does because of an event follows from it."""
+    """Tells what modules publish, and knows on whose behalf each event was told: what a module does
+    because of an event follows from it.
+    """
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -30,33 +32,53 @@ class EventPublisher:
         self._written: OrderedDict[tuple[str, str | None], int] = OrderedDict()
 
     def declare(self, manifest: Manifest) -> None:
-        """Carry the events that the module's manifest says it publishes, until it is withdrawn. Raises ModuleFailedError."""
+        """Carry the events that the module's manifest says it publishes, until it is withdrawn.
+
+        Raises ModuleFailedError.
+        """
         module = manifest.name
         for name, fields in manifest.publishes.items():
             kind = EventKind(
-                name=name, tells=f"The module {module} says so.", fields={**fields, _CAUSES: FieldKind.IDS}, publisher=module
-            )  # fmt: skip
+                name=name,
+                tells=f"The module {module} says so.",
+                fields={**fields, _CAUSES: FieldKind.IDS},
+                publisher=module,
+            )
             try:
                 self._bus.declare(kind)
             except ValueError as error:
                 raise ModuleFailedError(str(error)) from error
             self._names.setdefault(module, set()).add(name)
 
-    def publish(self, module: str, event: str, data: Mapping[str, object], authority: Authority) -> None:
-        """Tell the event. Raises ActRefusedError for another's name, for what was not declared, for too much, and for a circle."""
+    def publish(
+        self, module: str, event: str, data: Mapping[str, object], authority: Authority
+    ) -> None:
+        """Tell the event.
+
+        Raises ActRefusedError for another's name, for what was not declared, for too much, and for
+        a circle.
+        """
         first = event.partition(".")[0]
         if first != module or first in CORE:
-            raise ActRefusedError(f"the module {module} may publish events whose name begins with {module}. and not {event[:80]}")
+            raise ActRefusedError(
+                f"the module {module} may publish events whose name begins with {module}. and not "
+                f"{event[:80]}"
+            )
         plain = to_json(data)
         if not isinstance(plain, dict) or len(json.dumps(plain)) > MOST_BYTES:
-            raise ActRefusedError(f"{event[:80]} carries more than {MOST_BYTES} bytes; publish the path of a note instead")
+            raise ActRefusedError(
+                f"{event[:80]} carries more than {MOST_BYTES} bytes; publish the path of a note "
+                "instead"
+            )
         _refuse_undeclared(FACTS.get(event) or self._bus.declared.get(event), event, plain)
         authority.check_circle(event[:80])
         self._told[self._bus.last_id + 1] = authority
         self._bus.publish(event, **plain)
 
     def wrote(self, written: WriteResult, authority: Authority) -> None:
-        """A module has written that: the event that tells of it follows from what led the module to it."""
+        """A module has written that: the event that tells of it follows from what led the module to
+        it.
+        """
         if not authority.events:
             return
         self._written[(written.path, written.after)] = authority.events
@@ -68,7 +90,9 @@ class EventPublisher:
         found = self._told.pop(event.id, None)
         if found is not None:
             return found
-        path, digest, causes, run = (event.data.get(name) for name in ("path", "digest", _CAUSES, "run"))
+        path, digest, causes, run = (
+            event.data.get(name) for name in ("path", "digest", _CAUSES, "run")
+        )
         return Authority(
             causes=tuple(map(str, causes)) if isinstance(causes, list | tuple) else (),
             runs=(run,) if isinstance(run, str) else (),
@@ -82,32 +106,59 @@ class EventPublisher:
 
 
 def _refuse_undeclared(kind: EventKind | None, event: str, data: Mapping[str, object]) -> None:
-    """Raises ActRefusedError, with the line to write, for an event or a field that is not declared, or a value that is not of its kind."""
+    """Raises ActRefusedError, with the line to write, for an event or a field that is not declared,
+    or a value that is not of its kind.
+    """
     if kind is None:
-        fields = ", ".join(f"{_name(name)}: {_likely(name, value)}" for name, value in data.items() if name != _CAUSES)
+        fields = ", ".join(
+            f"{_name(name)}: {_likely(name, value)}"
+            for name, value in data.items()
+            if name != _CAUSES
+        )
         raise ActRefusedError(
-            f"{event[:80]} is not declared; write below `publishes:` in manifest.yaml: `{event[:80]}: {{{fields}}}` ({_KINDS})"
+            f"{event[:80]} is not declared; write below `publishes:` in manifest.yaml: "
+            f"`{event[:80]}: {{{fields}}}` ({_KINDS})"
         )
     for name, value in data.items():
         field = kind.fields.get(name)
         if field is None and event in CATALOG:
-            raise ActRefusedError(f"{event} has no field {_name(name)}; it has {', '.join(kind.fields)}")
+            raise ActRefusedError(
+                f"{event} has no field {_name(name)}; it has {', '.join(kind.fields)}"
+            )
         if field is None:
             raise ActRefusedError(
-                f"{event} has no field {_name(name)}; add `{_name(name)}: {_likely(name, value)}` to `{event}` below `publishes:` in "
+                f"{event} has no field {_name(name)}; add `{_name(name)}: {_likely(name, value)}` "
+                f"to `{event}` below `publishes:` in "
                 f"manifest.yaml ({_KINDS})"
             )
         if not fits(field, value):
-            raise ActRefusedError(f"the field {name} of {event} is declared as {field}, which holds {HOLDS[field]}; this is none")
+            raise ActRefusedError(
+                f"the field {name} of {event} is declared as {field}, which holds {HOLDS[field]}; "
+                "this is none"
+            )
 
 
 def _likely(name: str, value: object) -> FieldKind:
-    """The kind that such a field has, most likely; where that cannot be said, the one that fewest hear."""
-    by_name = {"path": FieldKind.PATH, "paths": FieldKind.PATHS, "id": FieldKind.ID, "ids": FieldKind.IDS}
+    """The kind that such a field has, most likely; where that cannot be said, the one that fewest
+    hear.
+    """
+    by_name = {
+        "path": FieldKind.PATH,
+        "paths": FieldKind.PATHS,
+        "id": FieldKind.ID,
+        "ids": FieldKind.IDS,
+    }
     guessed = by_name.get(name.rpartition("_")[2])
     if guessed is not None and fits(guessed, value):
         return guessed
-    return next((kind for kind in (FieldKind.FLAG, FieldKind.NUMBER) if value is not None and fits(kind, value)), FieldKind.FREE)
+    return next(
+        (
+            kind
+            for kind in (FieldKind.FLAG, FieldKind.NUMBER)
+            if value is not None and fits(kind, value)
+        ),
+        FieldKind.FREE,
+    )
 
 
 def _name(name: str) -> str:

@@ -1,7 +1,10 @@
-"""Frame budget: how fast a module's process may speak. One that floods its pipe waits, and nobody waits with it.
+"""Frame budget: how fast a module's process may speak.
 
-Each frame costs by what it makes the daemon do. What it costs is taken from a supply that fills up steadily; where that is used up, the
-pipe is not read until there is enough again, and so the process stops at its next write.
+One that floods its pipe waits, and nobody waits with it.
+
+Each frame costs by what it makes the daemon do. What it costs is taken from a supply that fills up
+steadily; where that is used up, the pipe is not read until there is enough again, and so the
+process stops at its next write.
 """
 
 from __future__ import annotations
@@ -13,24 +16,34 @@ from parachuted.modules.hosting.framing import AskFrame, Frame
 
 PER_SECOND = 2_000.0
 MOST_SAVED = 20_000.0
-_PER_PARSING_SECOND = 8_000.0  # so that a process has at most a quarter of one processor's time read its frames
-_BY_VERB: Mapping[str, float] = MappingProxyType({"publish": 20.0})  # everyone who hears of it does something
+_PER_PARSING_SECOND = (
+    8_000.0  # so that a process has at most a quarter of one processor's time read its frames
+)
+_BY_VERB: Mapping[str, float] = MappingProxyType(
+    {"publish": 20.0}
+)  # everyone who hears of it does something
 
 
 def cost_of(frame: Frame, parsed_s: float) -> float:
     """What a frame costs. `parsed_s`: the processor's time that parsing it took, in seconds."""
-    return (_BY_VERB.get(frame.verb, 1.0) if isinstance(frame, AskFrame) else 1.0) + parsed_s * _PER_PARSING_SECOND
+    return (
+        _BY_VERB.get(frame.verb, 1.0) if isinstance(frame, AskFrame) else 1.0
+    ) + parsed_s * _PER_PARSING_SECOND
 
 
 class FrameBudget:
     """The supply of one process. Times are seconds of any clock that only goes forward."""
 
-    def __init__(self, now: float, *, per_second: float = PER_SECOND, most_saved: float = MOST_SAVED) -> None:
+    def __init__(
+        self, now: float, *, per_second: float = PER_SECOND, most_saved: float = MOST_SAVED
+    ) -> None:
         self._per_second, self._most_saved = per_second, most_saved
         self._saved, self._at = most_saved, now
 
     def spend(self, cost: float, now: float) -> float:
         """Take that much; how many seconds to wait until it was there."""
-        self._saved = min(self._saved + max(now - self._at, 0.0) * self._per_second, self._most_saved) - cost
+        self._saved = (
+            min(self._saved + max(now - self._at, 0.0) * self._per_second, self._most_saved) - cost
+        )
         self._at = now
         return max(-self._saved / self._per_second, 0.0)

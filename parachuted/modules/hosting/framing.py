@@ -1,6 +1,8 @@
-"""Wire: what crosses the pipe between the daemon and a module's process: JSON, in frames of a bounded length.
+"""Wire: what crosses the pipe between the daemon and a module's process: JSON, in frames of a
+bounded length.
 
-Both ends ask and answer, many at once. Whoever reads trusts nothing: a frame that is too long, or is none of these, is an error.
+Both ends ask and answer, many at once. Whoever reads trusts nothing: a frame that is too long, or
+is none of these, is an error.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from parachuted.json_limits import check_json
 from parachuted.modules.results import WrongResultError, to_json
 
 MOST_BYTES = 8 * 1024 * 1024
-MOST_ASKED_VALUES = 20_000  # in an ask: it is checked, passed on and told by code that runs on the loop
+MOST_ASKED_VALUES = (
+    20_000  # in an ask: it is checked, passed on and told by code that runs on the loop
+)
 _HEAD = struct.Struct(">I")
 _STRICT = ConfigDict(defer_build=True, extra="forbid", strict=True)
 
@@ -28,7 +32,10 @@ class WireError(ModuleFailedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class AskFrame:
-    """Do that. `of`, of a module's process alone, is the daemon's ask on whose behalf this one is made."""
+    """Do that.
+
+    `of`, of a module's process alone, is the daemon's ask on whose behalf this one is made.
+    """
 
     kind: Literal["ask"] = "ask"
     id: int
@@ -48,7 +55,10 @@ class AnswerFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class RefusalFrame:
-    """It is not done. `error` names the class, `details` is what that class needs beside its message."""
+    """It is not done.
+
+    `error` names the class, `details` is what that class needs beside its message.
+    """
 
     kind: Literal["refusal"] = "refusal"
     id: int
@@ -83,18 +93,25 @@ class LogFrame:
 
 
 Frame: TypeAlias = AskFrame | AnswerFrame | RefusalFrame | CancelFrame | EndedFrame | LogFrame
-_FRAMES: TypeAdapter[Frame] = TypeAdapter(Annotated[Frame, Field(discriminator="kind")], config=ConfigDict(extra="forbid"))
+_FRAMES: TypeAdapter[Frame] = TypeAdapter(
+    Annotated[Frame, Field(discriminator="kind")], config=ConfigDict(extra="forbid")
+)
 
 
 def pack(frame: Frame) -> bytes:
-    """The frame as bytes; raises WireError if it is too long, holds too much, or what JSON has not."""
+    """The frame as bytes; raises WireError if it is too long, holds too much, or what JSON
+    has not.
+    """
     try:
         text = _FRAMES.dump_json(frame)
         _check_values(frame, check_json(text))
     except (ValueError, TypeError, RecursionError) as error:
         raise WireError(f"this cannot be sent to or from a module's process: {error}") from error
     if len(text) > MOST_BYTES:
-        raise WireError(f"{len(text)} bytes are more than the {MOST_BYTES} that may be sent to or from a module's process at once")
+        raise WireError(
+            f"{len(text)} bytes are more than the {MOST_BYTES} that may be sent to or from a "
+            "module's process at once"
+        )
     return _HEAD.pack(len(text)) + text
 
 
@@ -124,23 +141,35 @@ class Unpacker:
 
 
 def parse_frame(text: bytes) -> Frame:
-    """The frame; raises WireError. Its size was checked, what it holds is checked here before it is parsed."""
+    """The frame; raises WireError.
+
+    Its size was checked, what it holds is checked here before it is parsed.
+    """
     try:
         values = check_json(text)
         frame = _FRAMES.validate_json(text)
         _check_values(frame, values)
         to_json(
-            frame.body if isinstance(frame, AskFrame) else frame.value if isinstance(frame, AnswerFrame) else None
+            frame.body
+            if isinstance(frame, AskFrame)
+            else frame.value
+            if isinstance(frame, AnswerFrame)
+            else None
         )  # NaN and the like are none
         return frame  # noqa: TRY300  the errors of all are one
     except WrongResultError as error:
         raise WireError(f"a frame holds what JSON has not: {error}") from error
     except ValidationError as error:
-        raise WireError(f"a frame is not as it should be: {error.errors(include_url=False, include_input=False)[0]['msg']}") from error
+        raise WireError(
+            "a frame is not as it should be: "
+            f"{error.errors(include_url=False, include_input=False)[0]['msg']}"
+        ) from error
     except ValueError as error:
         raise WireError(f"a frame holds too much: {error}") from error
 
 
 def _check_values(frame: Frame, values: int) -> None:
     if isinstance(frame, AskFrame) and values > MOST_ASKED_VALUES:
-        raise ValueError(f"what is asked holds more than {MOST_ASKED_VALUES:,} values; send it in parts")
+        raise ValueError(
+            f"what is asked holds more than {MOST_ASKED_VALUES:,} values; send it in parts"
+        )

@@ -1,4 +1,7 @@
-"""Alone: one module at work with no daemon, for the tests of who writes it. The vault and the permissions are real, the rest is at hand."""
+"""Alone: one module at work with no daemon, for the tests of who writes it.
+
+The vault and the permissions are real, the rest is at hand.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,19 @@ from parachuted.search import Search
 from parachuted.vault import Author, History, ObjectStore, Scanner, Store, VaultIndex, VaultRoot
 
 _SETTLED_S = 10.0
-_SLOW_S = 1.0  # what asyncio's debug mode, which unittest switches on, complains of; a module's start on a busy machine is no fault
+# what asyncio's debug mode, which unittest switches on, complains of; a module's start on a busy
+# machine is no fault
+_SLOW_S = 1.0
 
 
 class ModuleHarness:
-    """A module that runs. Errors arrive as they would in the daemon: a wrong argument, a permission that lacks, a handler that failed.
+    """A module that runs.
 
-    `published` is what it published, by name and data; `asked` what it asked of its agents, `suggested` what it
-    suggested: action, path and payload; `state` its `self.state`.
+    Errors arrive as they would in the daemon: a wrong argument, a permission that lacks, a handler
+    that failed.
+
+    `published` is what it published, by name and data; `asked` what it asked of its agents,
+    `suggested` what it suggested: action, path and payload; `state` its `self.state`.
     """
 
     def __init__(self, running: InProcessHost, given: _Given) -> None:
@@ -54,9 +62,17 @@ class ModuleHarness:
         return self._running.problem
 
     async def request(
-        self, method: str, path: str, *, query: Mapping[str, str | list[str]] | None = None, body: Mapping[str, object] | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str | list[str]] | None = None,
+        body: Mapping[str, object] | None = None,
     ) -> object:
-        """Call a route, by its path below the module's prefix. What a streaming one yields comes as a list."""
+        """Call a route, by its path below the module's prefix.
+
+        What a streaming one yields comes as a list.
+        """
         declared = self._running.declared
         routes = ModuleRouteTable()
         routes.add(declared.name, self._running, declared)
@@ -67,20 +83,30 @@ class ModuleHarness:
         handler, arguments, asked = found.spec.handler, body or {}, query or {}
         if found.spec.streams:
             return [
-                item async for item in self._running.stream(handler, arguments, path=found.path_values, query=asked, authority=_asked())
+                item
+                async for item in self._running.stream(
+                    handler, arguments, path=found.path_values, query=asked, authority=_asked()
+                )
             ]
-        return await self._running.call(handler, arguments, path=found.path_values, query=asked, authority=_asked())
+        return await self._running.call(
+            handler, arguments, path=found.path_values, query=asked, authority=_asked()
+        )
 
     async def tool(self, name: str, /, **arguments: object) -> object:
         """Call a tool."""
-        handler = next((spec.handler for spec in self._running.declared.tools if spec.name == name), None)
+        handler = next(
+            (spec.handler for spec in self._running.declared.tools if spec.name == name), None
+        )
         if handler is None:
             raise NotFoundError(f"{self._running.declared.name} has no tool {name}")
         await self._given.see()
         return await self._running.call(handler, arguments, authority=_asked())
 
     async def event(self, name: str, /, **data: object) -> None:
-        """Tell an event to its handlers, and wait for them. One about a file that it may not read is not told, as in the daemon."""
+        """Tell an event to its handlers, and wait for them.
+
+        One about a file that it may not read is not told, as in the daemon.
+        """
         specs = self._running.declared.events
         if not any(spec.event == name for spec in specs):
             raise NotFoundError(f"{self._running.declared.name} does not hear {name}")
@@ -104,18 +130,30 @@ async def running_module(
     interfaces: Mapping[str, object] | None = None,
     answers: Callable[[str, str], str] | None = None,
 ) -> AsyncIterator[ModuleHarness]:
-    """Run the module in `folder` on the vault while the block lasts. It is not approved anywhere, and runs in this process.
+    """Run the module in `folder` on the vault while the block lasts.
 
-    `config` is what a person would have written for it in modules.yaml; `interfaces` are objects that other modules would provide;
-    `answers` says what an agent of its answers to a prompt, since no model is asked.
+    It is not approved anywhere, and runs in this process.
+
+    `config` is what a person would have written for it in modules.yaml; `interfaces` are objects
+    that other modules would provide; `answers` says what an agent of its answers to a prompt, since
+    no model is asked.
     """
     asyncio.get_running_loop().slow_callback_duration = _SLOW_S
     with tempfile.TemporaryDirectory(prefix="parachute-alone-") as private:
         copy = Path(private) / "module"
-        await asyncio.to_thread(shutil.copytree, folder, copy, ignore=shutil.ignore_patterns(*LITTER))
+        await asyncio.to_thread(
+            shutil.copytree, folder, copy, ignore=shutil.ignore_patterns(*LITTER)
+        )
         tree = read_tree(copy).digest
         manifest = read_manifest((copy / FILE).read_bytes())
-        approved = ApprovedModule(name=manifest.name, copy=copy, digest=tree, tree=tree, manifest=manifest, trust="trusted")
+        approved = ApprovedModule(
+            name=manifest.name,
+            copy=copy,
+            digest=tree,
+            tree=tree,
+            manifest=manifest,
+            trust="trusted",
+        )
         with ExitStack() as closing:
             given = _Given(manifest, vault, Path(private), closing)
             given.config, given.interfaces, given.answers = config or {}, interfaces or {}, answers
@@ -140,7 +178,9 @@ class _Given:
         self.published: list[tuple[str, Mapping[str, object]]] = []
         self.asked: list[tuple[str, str]] = []
         self.suggested: list[tuple[str, str, Mapping[str, object]]] = []
-        self.bounds = ModuleBounds.of_module(self.name, read=manifest.permissions.read, write=manifest.permissions.write)
+        self.bounds = ModuleBounds.of_module(
+            self.name, read=manifest.permissions.read, write=manifest.permissions.write
+        )
         self.state = ModuleState(private / "state", _acted_on)
         self._bus = Bus(_now)
         self._publishing = EventPublisher(self._bus)
@@ -149,12 +189,18 @@ class _Given:
         self._scanner = Scanner(root, self._index, load_ignore(root))
         objects, history = ObjectStore(private / "objects"), History(private / "history.db")
         store = Store(root, objects, history, _now)
-        self._search = Search(private / "search.db", root, self._index, lambda _subject, _problem: None)
+        self._search = Search(
+            private / "search.db", root, self._index, lambda _subject, _problem: None
+        )
         self._search.start()
         for part in (objects, history, store, self._search):
             closing.callback(part.close)
-        parts = VaultParts(root=root, store=store, index=self._index, search=self._search, notice=self._notice)
-        self.vault = BoundedVault(parts, self.bounds, self._author, AuditCaller("module", self.name, ""))
+        parts = VaultParts(
+            root=root, store=store, index=self._index, search=self._search, notice=self._notice
+        )
+        self.vault = BoundedVault(
+            parts, self.bounds, self._author, AuditCaller("module", self.name, "")
+        )
 
     def _author(self) -> Author:
         return Author(by=f"module:{self.name}", causes=current().causes_at(_now()))
@@ -165,26 +211,50 @@ class _Given:
 
     def get_interface(self, name: str) -> object | None:
         if name not in self._requires:
-            raise ActRefusedError(f"the module {self.name} may not use {name[:80]}: its manifest does not name it in optional_requires")
+            raise ActRefusedError(
+                f"the module {self.name} may not use {name[:80]}: its manifest does not name it "
+                "in optional_requires"
+            )
         return self.interfaces.get(name)
 
     async def run_agent(self, agent: str, prompt: str, _options: Mapping[str, object]) -> str:
         self.asked.append((agent, prompt))
         if self.answers is None:
-            raise AgentFailedError("no model is asked in a test: say running_module(..., answers=lambda agent, prompt: ...)")
+            raise AgentFailedError(
+                "no model is asked in a test: say running_module(..., answers=lambda agent, "
+                "prompt: ...)"
+            )
         return self.answers(agent, prompt)
 
-    async def suggest(self, action: str, path: str, payload: Mapping[str, object], _reasoning: str, _base: str | None = None) -> str:
+    async def suggest(
+        self,
+        action: str,
+        path: str,
+        payload: Mapping[str, object],
+        _reasoning: str,
+        _base: str | None = None,
+    ) -> str:
         self.suggested.append((action, path, payload))
         return f"s{len(self.suggested):010d}"
 
-    def heard(self, name: str, data: Mapping[str, object]) -> tuple[str, Mapping[str, object]] | None:
-        """The event as the module hears it. What another module declares is not known here, so its event is heard as it is."""
+    def heard(
+        self, name: str, data: Mapping[str, object]
+    ) -> tuple[str, Mapping[str, object]] | None:
+        """The event as the module hears it.
+
+        What another module declares is not known here, so its event is heard as it is.
+        """
         kind = CATALOG.get(name)
-        return (name, data) if kind is None else EventFilter.of_module(self.name, self.bounds.reads).heard(kind, data)
+        return (
+            (name, data)
+            if kind is None
+            else EventFilter.of_module(self.name, self.bounds.reads).heard(kind, data)
+        )
 
     async def see(self) -> None:
-        """Know what is in the vault now, as the daemon would a moment after whoever put it there."""
+        """Know what is in the vault now, as the daemon would a moment after whoever put it
+        there.
+        """
         scan = await asyncio.to_thread(self._scanner.walk, finished=True)
         for folder in scan.new_folders:
             self._index.add_folder(folder)

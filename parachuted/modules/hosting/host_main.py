@@ -1,7 +1,9 @@
-"""Worker: the program of a module's own process: `python -I -m parachuted.modules.hosting.host_main`, with the daemon at stdin and stdout.
+"""Worker: the program of a module's own process: `python -I -m
+parachuted.modules.hosting.host_main`, with the daemon at stdin and stdout.
 
-It puts its walls up, loads the approved copy, and is then the same `InProcessHost` as in the daemon, asked over the pipe. Nothing that it says
-is trusted there: the walls and the daemon's own checks hold the module, not this code.
+It puts its walls up, loads the approved copy, and is then the same `InProcessHost` as in the
+daemon, asked over the pipe. Nothing that it says is trusted there: the walls and the daemon's own
+checks hold the module, not this code.
 """
 
 from __future__ import annotations
@@ -26,7 +28,16 @@ from pydantic import TypeAdapter
 
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.modules.hosting.codec import error_of
-from parachuted.modules.hosting.framing import AnswerFrame, AskFrame, EndedFrame, Frame, LogFrame, RefusalFrame, Unpacker, pack
+from parachuted.modules.hosting.framing import (
+    AnswerFrame,
+    AskFrame,
+    EndedFrame,
+    Frame,
+    LogFrame,
+    RefusalFrame,
+    Unpacker,
+    pack,
+)
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.isolation_rules import raise_walls
 from parachuted.modules.hosting.remote_services import LogOverPipe, RemoteServices
@@ -59,7 +70,9 @@ def main() -> None:
 
 
 class _Call:
-    """An ask of the daemon that code here works for: all that it begins has it in its context, and it is gone with the last of that."""
+    """An ask of the daemon that code here works for: all that it begins has it in its context, and
+    it is gone with the last of that.
+    """
 
     __slots__ = ("__weakref__", "asked")
 
@@ -67,11 +80,15 @@ class _Call:
         self.asked = asked
 
 
-_CALL: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("parachuted_call", default=None)
+_CALL: contextvars.ContextVar[_Call | None] = contextvars.ContextVar(
+    "parachuted_call", default=None
+)
 
 
 class _Pipe:
-    """Both ends of the pipe, read by a thread so that code that cannot await can still have its answer."""
+    """Both ends of the pipe, read by a thread so that code that cannot await can still have its
+    answer.
+    """
 
     def __init__(self, incoming: int, outgoing: int) -> None:
         self._incoming, self._outgoing = incoming, outgoing
@@ -84,7 +101,10 @@ class _Pipe:
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def working_on(self, asked: int) -> None:
-        """What runs here from now on, and all that it begins, works for that ask. The daemon is told when the last of it has ended."""
+        """What runs here from now on, and all that it begins, works for that ask.
+
+        The daemon is told when the last of it has ended.
+        """
         call = _Call(asked)
         weakref.finalize(call, self._end, asked).atexit = False
         _CALL.set(call)
@@ -110,10 +130,17 @@ class _Pipe:
             yield from self._unpacker.feed(data)
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give all that comes to the talk. The process ends with the pipe: there is nobody to work for."""
+        """Give all that comes to the talk.
+
+        The process ends with the pipe: there is nobody to work for.
+        """
         try:
             for frame in self.frames():
-                waiting = self._now.pop(frame.id, None) if isinstance(frame, AnswerFrame | RefusalFrame) else None
+                waiting = (
+                    self._now.pop(frame.id, None)
+                    if isinstance(frame, AnswerFrame | RefusalFrame)
+                    else None
+                )
                 if waiting is not None and isinstance(frame, AnswerFrame | RefusalFrame):
                     waiting.set_result(frame)
                 elif self.talk is not None:
@@ -170,9 +197,16 @@ class _Served:
         self._streams: dict[int, AsyncIterator[object]] = {}
         self._problem: str | None = None
         self._verbs: Mapping[str, Callable[[Mapping[str, Any]], Awaitable[object]]] = {
-            "start": self._start, "stop": self._stop, "ping": self._ping, "call": self._call, "tell": self._tell,
-            "stream": self._stream, "next": self._next, "close": self._close, "interface": self._interface,
-        }  # fmt: skip
+            "start": self._start,
+            "stop": self._stop,
+            "ping": self._ping,
+            "call": self._call,
+            "tell": self._tell,
+            "stream": self._stream,
+            "next": self._next,
+            "close": self._close,
+            "interface": self._interface,
+        }
 
     async def serve(self, ask: AskFrame) -> object:
         self._pipe.working_on(ask.id)
@@ -181,7 +215,9 @@ class _Served:
         finally:
             if self._running.problem != self._problem:
                 self._problem = self._running.problem
-                self._pipe.say(0, self._problem or "")  # level 0: not for the log, but what is wrong with the module
+                self._pipe.say(
+                    0, self._problem or ""
+                )  # level 0: not for the log, but what is wrong with the module
 
     async def _start(self, _body: Mapping[str, Any]) -> object:
         await self._running.start()
@@ -196,8 +232,12 @@ class _Served:
 
     async def _call(self, body: Mapping[str, Any]) -> object:
         called = self._running.call(
-            body["handler"], body["arguments"], path=body["path"], query=body["query"], timeout_s=body["timeout_s"]
-        )  # fmt: skip
+            body["handler"],
+            body["arguments"],
+            path=body["path"],
+            query=body["query"],
+            timeout_s=body["timeout_s"],
+        )
         result = await called
         if isinstance(result, Response):
             return {"status": result.status, "body": result.body, "headers": dict(result.headers)}
@@ -209,7 +249,9 @@ class _Served:
 
     async def _stream(self, body: Mapping[str, Any]) -> object:
         number = body["stream"]
-        self._streams[number] = self._running.stream(body["handler"], body["arguments"], path=body["path"], query=body["query"])
+        self._streams[number] = self._running.stream(
+            body["handler"], body["arguments"], path=body["path"], query=body["query"]
+        )
         return None
 
     async def _next(self, body: Mapping[str, Any]) -> object:
@@ -244,7 +286,9 @@ async def _serve(pipe: _Pipe, begun: int, approved: ApprovedModule) -> None:
     log.propagate = False
     over_pipe = LogOverPipe(pipe.say)
     log.addHandler(over_pipe)
-    logging.getLogger("parachuted").addHandler(over_pipe)  # what is said of the module, with its traceback
+    logging.getLogger("parachuted").addHandler(
+        over_pipe
+    )  # what is said of the module, with its traceback
     running = InProcessHost(approved, RemoteServices(approved.name, approved.config, log, pipe))
     served = _Served(running, pipe)
     async with asyncio.TaskGroup() as group:
@@ -256,7 +300,9 @@ async def _serve(pipe: _Pipe, begun: int, approved: ApprovedModule) -> None:
 
 
 def _keep_pipes() -> tuple[int, int]:
-    """Take the pipes away from what the module may print or read: its output goes to stderr, which is logged."""
+    """Take the pipes away from what the module may print or read: its output goes to stderr, which
+    is logged.
+    """
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

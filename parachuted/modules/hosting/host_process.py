@@ -1,4 +1,6 @@
-"""Worker process: the process of one module as the daemon holds it: its pipe, its output, its end."""
+"""Worker process: the process of one module as the daemon holds it: its pipe, its output, its
+end.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from parachuted.processes.beat import next_beat
 from parachuted.processes.reaper import family_threads, kill_family, kill_group, thread_count
 
 _CHUNK = 1 << 16
-_LARGE = 1 << 15  # bytes of a frame that takes long enough to read that the loop leaves it to a thread
+_LARGE = (
+    1 << 15
+)  # bytes of a frame that takes long enough to read that the loop leaves it to a thread
 _TURN_S = 0.005
 _WATCH_S, _WATCH_PART = 0.25, 0.05
 _MOST_WATCHED = 2 * MOST_THREADS
@@ -42,7 +46,9 @@ def new_mark() -> str:
 class ModuleHostProcess:
     """Made by `start`. `read` lasts as long as the process; `close` leaves nothing of it."""
 
-    def __init__(self, process: asyncio.subprocess.Process, pipes: _Pipes, held: IsolatedLaunch, mark: str) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, pipes: _Pipes, held: IsolatedLaunch, mark: str
+    ) -> None:
         self._process, self._pipes, self._exited = process, pipes, pipes.exited
         self._held = held
         self._mark = mark
@@ -55,11 +61,17 @@ class ModuleHostProcess:
         loop = asyncio.get_running_loop()
         try:
             transport, pipes = await loop.subprocess_exec(
-                lambda: _Pipes(loop), *held.command, env=dict(held.env), cwd=held.cwd, start_new_session=True
-            )  # fmt: skip
+                lambda: _Pipes(loop),
+                *held.command,
+                env=dict(held.env),
+                cwd=held.cwd,
+                start_new_session=True,
+            )
         except OSError as error:
             await held.end()
-            raise ModuleFailedError(f"the module's process could not be started: {error}") from error
+            raise ModuleFailedError(
+                f"the module's process could not be started: {error}"
+            ) from error
         process = asyncio.subprocess.Process(transport, pipes, loop)
         held.began(process.pid)
         return cls(process, pipes, held, mark)
@@ -81,7 +93,10 @@ class ModuleHostProcess:
             return "its container"
         if self.is_grouped and self._held.group is not None:
             return self._held.group.limits()
-        return f"rlimit of memory, and a watch that ends it above {_MOST_WATCHED} threads (no cgroup can be made here)"
+        return (
+            f"rlimit of memory, and a watch that ends it above {_MOST_WATCHED} threads (no "
+            "cgroup can be made here)"
+        )
 
     @property
     def reason(self) -> str:
@@ -89,7 +104,13 @@ class ModuleHostProcess:
         if self._why is not None:
             return self._why
         code = self._process.returncode
-        ended = "it closed its pipe" if code is None else f"it ended with code {code}" if code >= 0 else f"it was ended by {_signal(-code)}"
+        ended = (
+            "it closed its pipe"
+            if code is None
+            else f"it ended with code {code}"
+            if code >= 0
+            else f"it was ended by {_signal(-code)}"
+        )
         return "\n".join([ended, *self._last])
 
     def send(self, data: bytes) -> None:
@@ -109,9 +130,15 @@ class ModuleHostProcess:
         try:
             while pipe is not None and (data := await pipe.read(_CHUNK)):
                 for text in unpacker.texts(data):
-                    frame, took_s = _parsed(text) if len(text) < _LARGE else await asyncio.to_thread(_parsed, text)
+                    frame, took_s = (
+                        _parsed(text)
+                        if len(text) < _LARGE
+                        else await asyncio.to_thread(_parsed, text)
+                    )
                     wait_s = budget.spend(cost_of(frame, took_s), loop.time())
-                    if wait_s or loop.time() > turn:  # one that never stops talking must not keep the loop for itself
+                    if (
+                        wait_s or loop.time() > turn
+                    ):  # one that never stops talking must not keep the loop for itself
                         await asyncio.sleep(wait_s)
                         turn = loop.time() + _TURN_S
                     talk.take(frame)
@@ -123,7 +150,9 @@ class ModuleHostProcess:
                 await self._exited.wait()
 
     async def watch(self) -> None:
-        """End it when it has more threads than a module needs: they use up the numbers that the whole machine has for processes."""
+        """End it when it has more threads than a module needs: they use up the numbers that the
+        whole machine has for processes.
+        """
         while not self._exited.is_set():
             began = time.monotonic()
             if await self._threads() > _MOST_WATCHED:
@@ -164,7 +193,9 @@ class ModuleHostProcess:
         self._pipes.close()
 
     async def _threads(self) -> int:
-        """How many it has, with those of what it started where it can start anything: that alone makes looking through /proc worth it."""
+        """How many it has, with those of what it started where it can start anything: that alone
+        makes looking through /proc worth it.
+        """
         pid = self._process.pid
         if self._held.kind != "process" or self.is_grouped:
             return thread_count(pid)
@@ -178,7 +209,9 @@ class ModuleHostProcess:
 
 
 class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
-    """Its pipes are closed soon after it has ended: a stray of its own may hold the other ends for ever."""
+    """Its pipes are closed soon after it has ended: a stray of its own may hold the other ends for
+    ever.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(limit=_CHUNK, loop=loop)

@@ -1,7 +1,7 @@
 """In process: a module whose code runs in the daemon's own process, behind a wall.
 
-What it raises, however long it waits and whatever it begins ends at the wall and is told of as that module's. What kills or blocks the
-process is not held: for that, a module has a process of its own.
+What it raises, however long it waits and whatever it begins ends at the wall and is told of as that
+module's. What kills or blocks the process is not held: for that, a module has a process of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ from parachuted.modules.module import Module, is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import plan
 from parachuted.modules.registry.code_inspection import found_in_copy, unshown
-from parachuted.modules.registry.declaration import DeclaredError, ModuleDeclaration, describe, resolve_handler
+from parachuted.modules.registry.declaration import (
+    DeclaredError,
+    ModuleDeclaration,
+    describe,
+    resolve_handler,
+)
 from parachuted.modules.results import Response, to_json
 from parachuted.modules.services import Services
 
@@ -40,10 +45,18 @@ _BACKGROUND = "in the background"
 
 
 class InProcessHost:
-    """One trusted module at work in this process. All on the event loop, but the loading of its code."""
+    """One trusted module at work in this process.
+
+    All on the event loop, but the loading of its code.
+    """
 
     def __init__(
-        self, approved: ApprovedModule, services: Services, *, begin_limit_s: float = BEGIN_LIMIT_S, most_tasks: int = 1000
+        self,
+        approved: ApprovedModule,
+        services: Services,
+        *,
+        begin_limit_s: float = BEGIN_LIMIT_S,
+        most_tasks: int = 1000,
     ) -> None:
         self._approved = approved
         self._services = services
@@ -61,7 +74,9 @@ class InProcessHost:
     def declared(self) -> ModuleDeclaration:
         """What it declares."""
         if self._declared is None:
-            raise ModuleFailedError(f"the module {self._name} is not loaded; `parachute modules status` says why")
+            raise ModuleFailedError(
+                f"the module {self._name} is not loaded; `parachute modules status` says why"
+            )
         return self._declared
 
     @property
@@ -75,7 +90,9 @@ class InProcessHost:
         return
 
     def blame(self, subject: str, problem: str) -> None:
-        """Hold something against the module that was seen from outside: it stays until the module is begun anew."""
+        """Hold something against the module that was seen from outside: it stays until the module
+        is begun anew.
+        """
         self._problems.pop(subject, None)
         self._problems[subject] = problem
 
@@ -84,13 +101,21 @@ class InProcessHost:
         claim_tasks(asyncio.get_running_loop())
         own, limit_s = Authority(), self._begin_limit_s
         try:
-            made, self._declared = await self._walled(_IMPORT, _in_thread(self._load, self._name), limit_s, own)
-            self._module = await self._walled("the constructor", self._construct(made), limit_s, own)
+            made, self._declared = await self._walled(
+                _IMPORT, _in_thread(self._load, self._name), limit_s, own
+            )
+            self._module = await self._walled(
+                "the constructor", self._construct(made), limit_s, own
+            )
             self._is_enabled = True
             await self._walled("on_enable", self._module.on_enable(), limit_s, own)
-            found = await self._walled("interfaces", _awaited(self._module.interfaces), limit_s, own)
+            found = await self._walled(
+                "interfaces", _awaited(self._module.interfaces), limit_s, own
+            )
             named = dict(found) if isinstance(found, Mapping) else {}
-            self._interfaces = {name: named.get(name, self._module) for name in self.declared.provides}
+            self._interfaces = {
+                name: named.get(name, self._module) for name in self.declared.provides
+            }
         except BaseException:
             await self.stop()
             raise
@@ -100,10 +125,16 @@ class InProcessHost:
         if self._module is not None and self._is_enabled:
             self._is_enabled = False
             with contextlib.suppress(ModuleFailedError):  # told of in `problem`
-                await self._walled("on_disable", self._module.on_disable(), DISABLE_LIMIT_S, Authority())
+                await self._walled(
+                    "on_disable", self._module.on_disable(), DISABLE_LIMIT_S, Authority()
+                )
         stubborn = await self._owner.end()
         if stubborn:
-            self.blame("stop", f"{len(stubborn)} of its tasks do not end when they are cancelled ({', '.join(stubborn[:5])})")
+            self.blame(
+                "stop",
+                f"{len(stubborn)} of its tasks do not end when they are cancelled "
+                f"({', '.join(stubborn[:5])})",
+            )
             log.error("a module's tasks do not end", extra={"of": self._name, "tasks": stubborn})
         self._module, self._interfaces = None, {}
         self._handlers.clear()
@@ -122,14 +153,26 @@ class InProcessHost:
         """Call a route's or a tool's handler."""
         found = self._handler(handler)
         bound = found.arguments.bind(path, query, arguments)
-        return await self._walled(handler, _answer(found.function, bound), timeout_s, authority, has_caller=True)
+        return await self._walled(
+            handler, _answer(found.function, bound), timeout_s, authority, has_caller=True
+        )
 
     async def tell(
-        self, handler: str, data: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S, authority: Authority = NOBODY
-    ) -> None:  # fmt: skip
+        self,
+        handler: str,
+        data: Mapping[str, object],
+        *,
+        timeout_s: float = CALL_LIMIT_S,
+        authority: Authority = NOBODY,
+    ) -> None:
         """Call an event's or a schedule's handler."""
         found = self._handler(handler)
-        await self._walled(handler, _awaited(found.function, **found.arguments.bind_data(data)), timeout_s, authority)
+        await self._walled(
+            handler,
+            _awaited(found.function, **found.arguments.bind_data(data)),
+            timeout_s,
+            authority,
+        )
 
     async def stream(
         self,
@@ -140,27 +183,44 @@ class InProcessHost:
         query: Mapping[str, str | list[str]] = NOTHING,
         authority: Authority = NOBODY,
     ) -> AsyncIterator[object]:
-        """What a streaming handler yields. It runs as the module's own task and is one item ahead at most."""
+        """What a streaming handler yields.
+
+        It runs as the module's own task and is one item ahead at most.
+        """
         found = self._handler(handler)
         pour = _Pour()
         bound = found.arguments.bind(path, query, arguments)
         with acting(authority):
-            task = self._owner.begin(pour.run(cast("AsyncGenerator[object, None]", found.function(**bound))))
+            task = self._owner.begin(
+                pour.run(cast("AsyncGenerator[object, None]", found.function(**bound)))
+            )
         try:
             async for item in pour.items(task):
                 yield item
         finally:
             task.cancel()
-        await self._walled(handler, _awaited(lambda: task), CALL_LIMIT_S, authority, has_caller=True)
+        await self._walled(
+            handler, _awaited(lambda: task), CALL_LIMIT_S, authority, has_caller=True
+        )
 
     def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
         """The object that it provides, each of its methods within the wall."""
         found = self._interfaces.get(name)
-        return None if found is None or not self._is_enabled else _Walled(name, found, self._walled, authority)
+        return (
+            None
+            if found is None or not self._is_enabled
+            else _Walled(name, found, self._walled, authority)
+        )
 
     def _load(self) -> tuple[type[Module], ModuleDeclaration]:
         approved = self._approved
-        made = load_class(approved.copy, approved.name, approved.manifest, approved.import_paths, tree=approved.tree)
+        made = load_class(
+            approved.copy,
+            approved.name,
+            approved.manifest,
+            approved.import_paths,
+            tree=approved.tree,
+        )
         declared = describe(made, approved.manifest)
         if wrong := unshown(declared, approved.manifest, found_in_copy(approved.copy)):
             unload(approved.name, approved.tree)
@@ -172,15 +232,25 @@ class InProcessHost:
 
     def _handler(self, name: str) -> _Handler:
         if self._module is None:
-            raise ModuleFailedError(f"the module {self._name} is not running; `parachute modules status` says why")
+            raise ModuleFailedError(
+                f"the module {self._name} is not running; `parachute modules status` says why"
+            )
         if name not in self._handlers:
             self._handlers[name] = _Handler(resolve_handler(self._module, name))
         return self._handlers[name]
 
     async def _walled(
-        self, what: str, work: Coroutine[Any, Any, Result], timeout_s: float, authority: Authority, *, has_caller: bool = False
-    ) -> Result:  # fmt: skip
-        """Run the module's code on that authority. What fails is kept as the problem and raised as ModuleFailedError.
+        self,
+        what: str,
+        work: Coroutine[Any, Any, Result],
+        timeout_s: float,
+        authority: Authority,
+        *,
+        has_caller: bool = False,
+    ) -> Result:
+        """Run the module's code on that authority.
+
+        What fails is kept as the problem and raised as ModuleFailedError.
 
         `has_caller`: a named error is the answer of whoever called, and not the module's failure.
         """
@@ -188,9 +258,13 @@ class InProcessHost:
             with acting(authority):
                 result = await self._owner.run(work, timeout_s)
         except OverdueError as error:
-            raise self._failed(what, f"{what} was not done after {timeout_s:g} s, and was ended") from error
+            raise self._failed(
+                what, f"{what} was not done after {timeout_s:g} s, and was ended"
+            ) from error
         except ModuleFailedError as error:
-            raise self._failed(what, str(error).rstrip() if what is _IMPORT else traceback_of(error), error) from error
+            raise self._failed(
+                what, str(error).rstrip() if what is _IMPORT else traceback_of(error), error
+            ) from error
         except ParachuteError as error:  # such as: what it asked of the vault could not be done
             if not has_caller:
                 raise self._failed(what, traceback_of(error), error) from error
@@ -202,11 +276,18 @@ class InProcessHost:
         return result
 
     def _failed(self, what: str, problem: str, error: Exception | None = None) -> ModuleFailedError:
-        """Keep and log the whole; the error, which may reach anyone who calls, tells where to look."""
+        """Keep and log the whole; the error, which may reach anyone who calls, tells where to
+        look.
+        """
         self.blame(what, problem)
         last = problem.rpartition("\n")[2]
-        log.warning("a module failed", exc_info=error, extra={"of": self._name, "in": what, "problem": last})
-        return ModuleFailedError(f"the module {self._name} failed in {what}; `parachute modules status {self._name}` shows how")
+        log.warning(
+            "a module failed", exc_info=error, extra={"of": self._name, "in": what, "problem": last}
+        )
+        return ModuleFailedError(
+            f"the module {self._name} failed in {what}; `parachute modules status {self._name}` "
+            "shows how"
+        )
 
     def _failed_unseen(self, problem: str) -> None:
         self._failed(_BACKGROUND, problem)
@@ -223,21 +304,36 @@ class _Handler:
 
 
 class _Walled:
-    """An object of the module's in other modules' hands: the methods that it declares for that interface, each within the wall."""
+    """An object of the module's in other modules' hands: the methods that it declares for that
+    interface, each within the wall.
+    """
 
-    def __init__(self, name: str, found: object, walled: Callable[..., Awaitable[object]], authority: Authority) -> None:
+    def __init__(
+        self,
+        name: str,
+        found: object,
+        walled: Callable[..., Awaitable[object]],
+        authority: Authority,
+    ) -> None:
         self._name, self._found, self._call, self._authority = name, found, walled, authority
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
-        is_offered_here = is_offered(self._found, self._name, method) and not is_every_modules(method, self._found)
+        is_offered_here = is_offered(self._found, self._name, method) and not is_every_modules(
+            method, self._found
+        )
         if method.startswith("_") or not is_offered_here:
-            raise AttributeError(f"{self._name} has no method {method}: whoever provides it declares one by @interface({self._name!r})")
+            raise AttributeError(
+                f"{self._name} has no method {method}: whoever provides it declares one by "
+                f"@interface({self._name!r})"
+            )
         function = getattr(self._found, method)
 
         async def call(*args: object, **kwargs: object) -> object:
             inspect.signature(function).bind(*args, **kwargs)  # the caller's mistake, if it is one
             work = _awaited(function, *args, **kwargs)
-            return await self._call(f"{self._name}.{method}", work, CALL_LIMIT_S, self._authority, has_caller=True)
+            return await self._call(
+                f"{self._name}.{method}", work, CALL_LIMIT_S, self._authority, has_caller=True
+            )
 
         return call
 
@@ -255,7 +351,9 @@ async def _answer(function: Callable[..., object], bound: Mapping[str, object]) 
 
 
 class _Pour:
-    """Carries a generator's items, one at a time, from the module's task to whoever asks for them."""
+    """Carries a generator's items, one at a time, from the module's task to whoever asks for
+    them.
+    """
 
     def __init__(self) -> None:
         self._item: list[object] = []
@@ -283,7 +381,9 @@ class _Pour:
 
 
 async def _in_thread(function: Callable[[], Result], name: str) -> Result:
-    """Run it in a thread of its own, which nobody waits for at exit: code that is imported may never come back."""
+    """Run it in a thread of its own, which nobody waits for at exit: code that is imported may
+    never come back.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
 

@@ -34,11 +34,18 @@ class _Waiting:
 
 
 class Inbox:
-    """Holds events until `run` tells them. Handlers that are not async are called one after the other, the others beside them."""
+    """Holds events until `run` tells them.
+
+    Handlers that are not async are called one after the other, the others beside them.
+    """
 
     def __init__(
-        self, running: RunningModule, events: tuple[EventSpec, ...], hears: EventFilter, origins: Origins | None = None
-    ) -> None:  # fmt: skip
+        self,
+        running: RunningModule,
+        events: tuple[EventSpec, ...],
+        hears: EventFilter,
+        origins: Origins | None = None,
+    ) -> None:
         self._running, self._hears, self._origins = running, hears, origins
         self._name = running.declared.name
         self._specs: dict[str, list[EventSpec]] = {}
@@ -51,20 +58,34 @@ class Inbox:
 
     @property
     def events(self) -> frozenset[str]:
-        """The names of events for which it has a handler. A moved file can be a new one, or one that is gone, to who sees one side."""
+        """The names of events for which it has a handler.
+
+        A moved file can be a new one, or one that is gone, to who sees one side.
+        """
         names = frozenset(self._specs)
         return names | {"file.moved"} if names & {"file.created", "file.deleted"} else names
 
     def put(self, event: Event, authority: Authority) -> None:
-        """Take an event and what led to it, if the module may hear it. The oldest is dropped, and counted, where too many wait."""
+        """Take an event and what led to it, if the module may hear it.
+
+        The oldest is dropped, and counted, where too many wait.
+        """
         told = event.heard_by(self._hears)
         if told is None or told.event not in self._specs:
             return
         if len(self._waiting) >= MOST_WAITING:
             self._waiting.popleft()
             self.dropped += 1
-        data = {str(name): to_json(value) for name, value in told.data.items()}  # its own: what it does to it is not seen elsewhere
-        authority = replace(authority.forked(), asked_by="event", entry="module", depth=0, events=authority.events + 1)
+        data = {
+            str(name): to_json(value) for name, value in told.data.items()
+        }  # its own: what it does to it is not seen elsewhere
+        authority = replace(
+            authority.forked(),
+            asked_by="event",
+            entry="module",
+            depth=0,
+            events=authority.events + 1,
+        )
         self._mark(told, authority.taint)
         self._waiting.append(_Waiting(event=told.event, data=data, authority=authority))
         self._came.set()
@@ -88,15 +109,25 @@ class Inbox:
                     for spec in self._specs[waiting.event]:
                         if spec.is_async:
                             await self._room.acquire()
-                            task = group.create_task(self._tell(spec, waiting, _ALONGSIDE_S), name=f"{self._name} {spec.handler}")
+                            task = group.create_task(
+                                self._tell(spec, waiting, _ALONGSIDE_S),
+                                name=f"{self._name} {spec.handler}",
+                            )
                             task.add_done_callback(lambda _task: self._room.release())
                         else:
                             await self._tell(spec, waiting, _IN_ORDER_S)
 
     async def _tell(self, spec: EventSpec, waiting: _Waiting, limit_s: float) -> None:
         try:
-            await self._running.tell(spec.handler, waiting.data, timeout_s=limit_s, authority=waiting.authority)
+            await self._running.tell(
+                spec.handler, waiting.data, timeout_s=limit_s, authority=waiting.authority
+            )
         except ParachuteError as error:
-            log.warning("a module did not handle an event", extra={"of": self._name, "event": waiting.event, "error": error.message})
+            log.warning(
+                "a module did not handle an event",
+                extra={"of": self._name, "event": waiting.event, "error": error.message},
+            )
         except Exception:  # a module's callback, wherever it runs
-            log.exception("a module did not handle an event", extra={"of": self._name, "event": waiting.event})
+            log.exception(
+                "a module did not handle an event", extra={"of": self._name, "event": waiting.event}
+            )

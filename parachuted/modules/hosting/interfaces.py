@@ -1,7 +1,7 @@
 """Interfaces: which module stands behind a name, and objects that outlive the module that does.
 
-A module may come and go while others hold what they were given. So what they hold is never the provider's object but a `ProvidedInterface`, which
-looks for the provider at each call.
+A module may come and go while others hold what they were given. So what they hold is never the
+provider's object but a `ProvidedInterface`, which looks for the provider at each call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ class InterfaceChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallingModule:
-    """The module of that `name`, which calls an interface. `own` finds on whose behalf it works, `lent` what the other module acts on."""
+    """The module of that `name`, which calls an interface.
+
+    `own` finds on whose behalf it works, `lent` what the other module acts on.
+    """
 
     name: str = ""
     own: Callable[[], Authority]
@@ -44,18 +47,31 @@ class _Offer:
 
 
 class Interfaces:
-    """The interfaces there are now. `preferred` says whose to take, by the interface's name, where several modules provide it."""
+    """The interfaces there are now.
+
+    `preferred` says whose to take, by the interface's name, where several modules provide it.
+    """
 
     def __init__(self, preferred: Mapping[str, str]) -> None:
         self._preferred = preferred
         self._offers: dict[str, list[_Offer]] = {}
 
-    def offer(self, provider: str, names: Iterable[str], get: InterfaceLookup, *, rank: int, is_trusted: bool = True) -> None:
+    def offer(
+        self,
+        provider: str,
+        names: Iterable[str],
+        get: InterfaceLookup,
+        *,
+        rank: int,
+        is_trusted: bool = True,
+    ) -> None:
         """Let that module serve these. The lower the rank, the earlier it was approved."""
         for name in names:
             offers = self._offers.setdefault(name, [])
             offers.append(_Offer(rank=rank, provider=provider, get=get, is_trusted=is_trusted))
-            offers.sort(key=lambda one: (one.provider != self._preferred.get(name), one.rank, one.provider))
+            offers.sort(
+                key=lambda one: (one.provider != self._preferred.get(name), one.rank, one.provider)
+            )
 
     def withdraw(self, provider: str) -> None:
         """Take back all that the module served."""
@@ -70,10 +86,19 @@ class Interfaces:
 
     def provider(self, name: str) -> str:
         """The module that serves it now, whose name is empty where none does."""
-        return next((one.provider for one in self._offers.get(name, ()) if one.get(name, NOBODY) is not None), "")
+        return next(
+            (
+                one.provider
+                for one in self._offers.get(name, ())
+                if one.get(name, NOBODY) is not None
+            ),
+            "",
+        )
 
     def find(self, name: str, authority: Authority) -> tuple[object, bool] | None:
-        """The provider's own object, whose methods work on that authority, and whether a person trusts the provider."""
+        """The provider's own object, whose methods work on that authority, and whether a person
+        trusts the provider.
+        """
         for one in self._offers.get(name, ()):
             if (found := one.get(name, authority)) is not None:
                 return found, one.is_trusted
@@ -96,9 +121,17 @@ class Interfaces:
 
 
 class ProvidedInterface:
-    """An interface in another module's hands. Each method is awaited; it is false once nobody provides the interface any more."""
+    """An interface in another module's hands.
 
-    def __init__(self, name: str, find: Callable[[str, Authority], tuple[object, bool] | None], caller: CallingModule) -> None:
+    Each method is awaited; it is false once nobody provides the interface any more.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        find: Callable[[str, Authority], tuple[object, bool] | None],
+        caller: CallingModule,
+    ) -> None:
         self._name, self._find, self._caller = name, find, caller
 
     def __bool__(self) -> bool:
@@ -109,14 +142,19 @@ class ProvidedInterface:
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
         if method.startswith("_"):
-            raise AttributeError(f"{self._name} has no {method}: what begins with _ is the provider's own")
+            raise AttributeError(
+                f"{self._name} has no {method}: what begins with _ is the provider's own"
+            )
 
         async def call(*args: object, **kwargs: object) -> object:
             own = self._caller.own()
             lent = self._caller.lent(own)
             found = self._find(self._name, lent)
             if found is None:
-                raise ModuleFailedError(f"nobody provides {self._name} any more; ask get_interface again, which then says None")
+                raise ModuleFailedError(
+                    f"nobody provides {self._name} any more; ask get_interface again, which then "
+                    "says None"
+                )
             provider, is_trusted = found
             try:
                 function = getattr(provider, method)

@@ -1,7 +1,8 @@
 """Cage: what holds the process of an untrusted module, chosen by what this machine has.
 
-`docker` is a container with no network and nothing but what the module needs to run, read-only; `landlock` is the kernel's own walls around
-a process of ours. `process` is no wall: it keeps a crash apart, not an attacker, and is taken only when the settings name it.
+`docker` is a container with no network and nothing but what the module needs to run, read-only;
+`landlock` is the kernel's own walls around a process of ours. `process` is no wall: it keeps a
+crash apart, not an attacker, and is taken only when the settings name it.
 """
 
 from __future__ import annotations
@@ -34,29 +35,52 @@ Sandbox: TypeAlias = Literal["auto", "docker", "landlock", "process"]
 
 BOUNDS: Mapping[IsolationKind, str] = MappingProxyType(
     {
-        "docker": "a container with no network, no capabilities, a read-only root that holds Python and the module alone, limits on "
+        "docker": "a container with no network, no capabilities, a read-only root that holds "
+        "Python and the module alone, limits on "
         "memory, processors and processes; in it no programs, no sockets",
-        "landlock": "the kernel's walls: of files it reads Python and its own copy and writes none, no sockets, no programs, no signals to "
-        "others, a limit on memory; names and sizes of other files it can still see, and it shares the processors",
-        "process": "a process of its own with limits on memory and open files, and no wall: it can do what you can do",
+        "landlock": "the kernel's walls: of files it reads Python and its own copy and writes "
+        "none, no sockets, no programs, no signals to "
+        "others, a limit on memory; names and sizes of other files it can still see, and it "
+        "shares the processors",
+        "process": "a process of its own with limits on memory and open files, and no wall: it "
+        "can do what you can do",
     }
 )
 MARK = "PARACHUTE_MODULE"
-_FOLDER, _CONTAINER, _PROCESS = "m-", "c-", "a-"  # processes are ended before their folders are removed
+_FOLDER, _CONTAINER, _PROCESS = (
+    "m-",
+    "c-",
+    "a-",
+)  # processes are ended before their folders are removed
 _MEMORY = 1024 * 1024 * 1024
 _MOST_OPEN = 256
-_BOOT = "import sys; sys.path += [one for one in sys.argv[1:] if one not in sys.path]; from parachuted.modules.hosting.host_main import main; main()"
+_BOOT = (
+    "import sys; sys.path += [one for one in sys.argv[1:] if one not in sys.path]; from "
+    "parachuted.modules.hosting.host_main import main; main()"
+)
 _PACKAGE = Path(__file__).resolve().parents[1]
-_SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/localtime")
-_ADVICE = "install Docker, or run the daemon on Linux 5.13 or later with Landlock; or trust the module: `parachute modules approve`"
+_SYSTEM = (
+    "/usr/lib",
+    "/usr/lib64",
+    "/lib",
+    "/lib64",
+    "/usr/share/zoneinfo",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+)
+_ADVICE = (
+    "install Docker, or run the daemon on Linux 5.13 or later with Landlock; or trust the "
+    "module: `parachute modules approve`"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsolatedLaunch:
     """How to begin one module's process.
 
-    `began` is told its number once it runs, before a line of the module does. `end` is to be awaited when it has ended, and ends what only
-    the cage can reach. `group` limits it and all that it starts, where the system lets the daemon limit it so.
+    `began` is told its number once it runs, before a line of the module does. `end` is to be
+    awaited when it has ended, and ends what only the cage can reach. `group` limits it and all that
+    it starts, where the system lets the daemon limit it so.
     """
 
     kind: IsolationKind
@@ -70,15 +94,25 @@ class IsolatedLaunch:
 
 
 class IsolationFactory:
-    """Makes cages. `run` is a private folder of the home; `secret` are the folders that no module's process may see.
+    """Makes cages.
 
-    `cgroups`: where the processes can be limited by the kernel; None: limits of each process and a watch are all there is.
+    `run` is a private folder of the home; `secret` are the folders that no module's process may
+    see.
+
+    `cgroups`: where the processes can be limited by the kernel; None: limits of each process and a
+    watch are all there is.
     """
 
     def __init__(
-        self, *, sandbox: Sandbox, run: Path, secret: Iterable[Path], env: Mapping[str, str], memory: int = _MEMORY,
+        self,
+        *,
+        sandbox: Sandbox,
+        run: Path,
+        secret: Iterable[Path],
+        env: Mapping[str, str],
+        memory: int = _MEMORY,
         cgroups: Cgroups | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._sandbox = sandbox
         self._run = run
         self._secret = tuple(folder.resolve() for folder in secret)
@@ -87,7 +121,10 @@ class IsolationFactory:
         self._cgroups = cgroups
 
     async def choose(self) -> IsolationKind:
-        """The cage that the next process gets. Raises ModuleFailedError when there is none, with what to do."""
+        """The cage that the next process gets.
+
+        Raises ModuleFailedError when there is none, with what to do.
+        """
         wanted = self._sandbox
         if wanted == "process":
             return wanted
@@ -95,7 +132,10 @@ class IsolationFactory:
             return "docker"
         if wanted in {"auto", "landlock"} and landlock_version() and can_filter():
             return "landlock"
-        missing = {"docker": "no Docker engine answers", "landlock": "this kernel has no Landlock"}.get(wanted, "nothing here can hold it")
+        missing = {
+            "docker": "no Docker engine answers",
+            "landlock": "this kernel has no Landlock",
+        }.get(wanted, "nothing here can hold it")
         raise ModuleFailedError(f"an untrusted module does not run: {missing}. {_ADVICE}")
 
     async def sweep(self) -> None:
@@ -116,32 +156,63 @@ class IsolationFactory:
             landlock=kind == "landlock",
             seccomp=kind != "process",
             readable=readable,
-            listable=(approved.copy.parent,),  # the module's own in the home; its copy is opened from there, name by name
+            listable=(
+                approved.copy.parent,
+            ),  # the module's own in the home; its copy is opened from there, name by name
             memory=self._memory,
             most_open=_MOST_OPEN,
             parent=0 if kind == "docker" else os.getpid(),
         )
-        python = (sys.executable, "-I", "-B", "-X", "utf8", "-c", _BOOT, str(_PACKAGE.parent), *map(str, _packages()))
+        python = (
+            sys.executable,
+            "-I",
+            "-B",
+            "-X",
+            "utf8",
+            "-c",
+            _BOOT,
+            str(_PACKAGE.parent),
+            *map(str, _packages()),
+        )
         if kind == "docker":
             try:
                 name = await self._docker.make_room(approved.name)
             except DockerError as error:
-                raise ModuleFailedError(f"Docker could not make room for the module {approved.name}: {error}") from error
+                raise ModuleFailedError(
+                    f"Docker could not make room for the module {approved.name}: {error}"
+                ) from error
             note = self._run / f"{_CONTAINER}{name}"
             self._make_run().joinpath(note.name).touch(mode=0o600)
             command = self._docker.command(name, python, readable=readable, memory=self._memory)
             return IsolatedLaunch(
-                kind=kind, command=command, env=self._docker.env, cwd=Path("/"), walls=walls, end=lambda: self._end_container(note)
+                kind=kind,
+                command=command,
+                env=self._docker.env,
+                cwd=Path("/"),
+                walls=walls,
+                end=lambda: self._end_container(note),
             )
         return self._in_folder(kind, python, walls, mark)
 
-    def _in_folder(self, kind: IsolationKind, command: tuple[str, ...], walls: IsolationRules, mark: str) -> IsolatedLaunch:
+    def _in_folder(
+        self, kind: IsolationKind, command: tuple[str, ...], walls: IsolationRules, mark: str
+    ) -> IsolatedLaunch:
         folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=self._make_run()))
-        env = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(folder), "TMPDIR": str(folder), MARK: mark}
+        env = {
+            "PATH": "/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "HOME": str(folder),
+            "TMPDIR": str(folder),
+            MARK: mark,
+        }
 
         note = self._run / f"{_PROCESS}{mark}"
         note.touch(mode=0o600)
-        group = self._cgroups.make(mark, most_processes=MOST_THREADS, memory=self._memory) if self._cgroups is not None else None
+        group = (
+            self._cgroups.make(mark, most_processes=MOST_THREADS, memory=self._memory)
+            if self._cgroups is not None
+            else None
+        )
         place = f"\n{group.folder}" if group is not None else ""
         note.write_text(place)
 
@@ -151,7 +222,8 @@ class IsolationFactory:
                 return
             try:
                 group.add(pid)
-            except OSError as error:  # it has ended already, or the system takes the hierarchy back: the watch is there
+            # it has ended already, or the system takes the hierarchy back: the watch is there
+            except OSError as error:
                 log.warning("a module's process could not be put into its cgroup: %s", error)
 
         async def end() -> None:
@@ -159,10 +231,22 @@ class IsolationFactory:
                 note.unlink(missing_ok=True)
             shutil.rmtree(folder, ignore_errors=True)
 
-        return IsolatedLaunch(kind=kind, command=command, env=env, cwd=folder, walls=walls, end=end, began=began, group=group)
+        return IsolatedLaunch(
+            kind=kind,
+            command=command,
+            env=env,
+            cwd=folder,
+            walls=walls,
+            end=end,
+            began=began,
+            group=group,
+        )
 
     async def _end_container(self, note: Path) -> None:
-        """End the container that the note tells of. The note stays while the engine does not say that it is gone."""
+        """End the container that the note tells of.
+
+        The note stays while the engine does not say that it is gone.
+        """
         if await self._docker.end(note.name.removeprefix(_CONTAINER)):
             note.unlink(missing_ok=True)  # noqa: ASYNC240  one small file
 
@@ -174,7 +258,10 @@ class IsolationFactory:
         return sorted(self._run.iterdir()) if self._run.is_dir() else []
 
     def _readable(self, approved: ApprovedModule) -> tuple[Path, ...]:
-        """All that the process needs to run, none of it twice. Raises ModuleFailedError if a secret lies in it."""
+        """All that the process needs to run, none of it twice.
+
+        Raises ModuleFailedError if a secret lies in it.
+        """
         ours = [
             *map(Path, _SYSTEM),
             *map(Path, (sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix)),
@@ -182,20 +269,41 @@ class IsolationFactory:
             _PACKAGE,
         ]
         for path in ours:
-            within = next((secret for secret in self._secret if secret == path.resolve() or path.resolve() in secret.parents), None)
+            within = next(
+                (
+                    secret
+                    for secret in self._secret
+                    if secret == path.resolve() or path.resolve() in secret.parents
+                ),
+                None,
+            )
             if within is not None:
-                raise ModuleFailedError(f"{within} lies in {path}, which Python needs: nothing can keep a module's process out of it")
-        wanted = sorted({path for path in (*ours, approved.copy, *approved.import_paths) if path.exists()})
+                raise ModuleFailedError(
+                    f"{within} lies in {path}, which Python needs: nothing can keep a module's "
+                    "process out of it"
+                )
+        wanted = sorted(
+            {path for path in (*ours, approved.copy, *approved.import_paths) if path.exists()}
+        )
         return tuple(path for path in wanted if not any(other in path.parents for other in wanted))
 
 
 def _packages() -> tuple[Path, ...]:
-    """Where the daemon has its packages from, which may be beside its Python: a module imports the same, whatever holds it."""
-    return tuple(path for path in map(Path, sys.path) if path.name in {"site-packages", "dist-packages"} and path.is_dir())
+    """Where the daemon has its packages from, which may be beside its Python: a module imports the
+    same, whatever holds it.
+    """
+    return tuple(
+        path
+        for path in map(Path, sys.path)
+        if path.name in {"site-packages", "dist-packages"} and path.is_dir()
+    )
 
 
 def _end_process(note: Path) -> None:
-    """End the process that the note tells of, with what it began. By its number too: a module can write over its own environment."""
+    """End the process that the note tells of, with what it began.
+
+    By its number too: a module can write over its own environment.
+    """
     process, _, place = note.read_text().partition("\n")
     pid, _, at = process.partition(" ")
     mark = note.name.removeprefix(_PROCESS)

@@ -1,6 +1,7 @@
 """Walls: what a module's process puts around itself before it reads a line of the module.
 
-Nothing to write anywhere, no program, no socket, no more memory or files than allowed; with Landlock no file but those it needs to run.
+Nothing to write anywhere, no program, no socket, no more memory or files than allowed; with
+Landlock no file but those it needs to run.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ class IsolationRules:
 
 
 def raise_walls(walls: IsolationRules) -> None:
-    """Put them around this process, for good. Raises OSError: then nothing of the module may run."""
+    """Put them around this process, for good.
+
+    Raises OSError: then nothing of the module may run.
+    """
     if walls.parent and sys.platform == "linux":
         _end_with(walls.parent)
     os.nice(_NICER)
@@ -70,22 +74,36 @@ def _limit(walls: IsolationRules) -> None:
     wanted = {
         resource.RLIMIT_AS: walls.memory,
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_FSIZE: 0 if walls.seccomp else resource.RLIM_INFINITY,  # also what a file in memory could hold
+        resource.RLIMIT_FSIZE: 0
+        if walls.seccomp
+        else resource.RLIM_INFINITY,  # also what a file in memory could hold
         resource.RLIMIT_NOFILE: walls.most_open,
     }
     for kind, value in wanted.items():
         hard = resource.getrlimit(kind)[1]
-        least = value if hard == resource.RLIM_INFINITY else hard if value == resource.RLIM_INFINITY else min(value, hard)
+        least = (
+            value
+            if hard == resource.RLIM_INFINITY
+            else hard
+            if value == resource.RLIM_INFINITY
+            else min(value, hard)
+        )
         if sys.platform == "linux" or kind != resource.RLIMIT_AS:  # macOS refuses that one
             resource.setrlimit(kind, (least, least))
 
 
 def limit_threads() -> bool:
-    """Let this process have few threads, where it is not root's and may have a user namespace: the limit counts what is in there alone.
+    """Let this process have few threads, where it is not root's and may have a user namespace: the
+    limit counts what is in there alone.
 
-    Without one the limit would count every process of the person. The daemon watches the number in any case.
+    Without one the limit would count every process of the person. The daemon watches the number in
+    any case.
     """
-    if sys.platform != "linux" or os.getuid() == 0 or ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWUSER) != 0:
+    if (
+        sys.platform != "linux"
+        or os.getuid() == 0
+        or ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWUSER) != 0
+    ):
         return False
     resource.setrlimit(resource.RLIMIT_NPROC, (MOST_THREADS, MOST_THREADS))
     return True
@@ -95,7 +113,9 @@ def _drop_capabilities() -> None:
     """Root without its powers is a user like any other."""
     libc = ctypes.CDLL(None, use_errno=True)
     for capability in range(_MOST_CAPABILITIES):
-        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # not allowed to those who have none, who need it not
+        libc.prctl(
+            _PR_CAPBSET_DROP, capability, 0, 0, 0
+        )  # not allowed to those who have none, who need it not
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)
     nothing = (ctypes.c_uint32 * 6)()
     if libc.capset(header, nothing) != 0:

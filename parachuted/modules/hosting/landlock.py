@@ -1,6 +1,8 @@
-"""Landlock: the kernel's own wall around a process: which files it may read, no TCP, no signals to others.
+"""Landlock: the kernel's own wall around a process: which files it may read, no TCP, no signals to
+others.
 
-A process puts it around itself and can never take it off. There is no library of it in Python: three system calls are all.
+A process puts it around itself and can never take it off. There is no library of it in Python:
+three system calls are all.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ _NO_NEW_PRIVS = 38
 
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _READ = _READ_FILE | _READ_DIR
-# How many kinds of access to files each version of Landlock knows; what a version does not know it cannot deny.
+# How many kinds of access to files each version of Landlock knows; what a version does not know it
+# cannot deny.
 _FILE_KINDS = {1: 13, 2: 14, 3: 15, 4: 15}
 _FILE_KINDS_NOW = 16
 _TCP_SINCE, _TCP = 4, 0b11
@@ -46,16 +49,21 @@ def landlock_version() -> int:
 
 
 def wall_in(readable: Iterable[Path], listable: Iterable[Path] = ()) -> None:
-    """Let this thread, and all that it begins, read below these paths and do nothing else with files. Raises OSError.
+    """Let this thread, and all that it begins, read below these paths and do nothing else with
+    files. Raises OSError.
 
-    Below `listable` it sees the names alone. What is not there is left out. Threads that there are already are not walled in.
+    Below `listable` it sees the names alone. What is not there is left out. Threads that there are
+    already are not walled in.
     """
     version = landlock_version()
     if not version:
         raise OSError(errno.ENOSYS, "this kernel has no Landlock")
     ruleset = _make_ruleset(version)
     try:
-        for path, allowed in (*((path, _READ) for path in readable), *((path, _READ_DIR) for path in listable)):
+        for path, allowed in (
+            *((path, _READ) for path in readable),
+            *((path, _READ_DIR) for path in listable),
+        ):
             with suppress(FileNotFoundError):
                 _allow(ruleset, path, allowed)
         no_new_privileges()
@@ -71,16 +79,32 @@ def no_new_privileges() -> None:
 
 def _make_ruleset(version: int) -> int:
     kinds = _FILE_KINDS.get(version, _FILE_KINDS_NOW)
-    ruleset = _Ruleset((1 << kinds) - 1, _TCP if version >= _TCP_SINCE else 0, _SCOPES if version >= _SCOPES_SINCE else 0)
+    ruleset = _Ruleset(
+        (1 << kinds) - 1,
+        _TCP if version >= _TCP_SINCE else 0,
+        _SCOPES if version >= _SCOPES_SINCE else 0,
+    )
     size = 24 if version >= _SCOPES_SINCE else 16 if version >= _TCP_SINCE else 8
-    return _done(_libc().syscall(_CREATE, ctypes.byref(ruleset), ctypes.c_size_t(size), ctypes.c_uint32(0)))
+    return _done(
+        _libc().syscall(_CREATE, ctypes.byref(ruleset), ctypes.c_size_t(size), ctypes.c_uint32(0))
+    )
 
 
 def _allow(ruleset: int, path: Path, allowed: int) -> None:
     opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        rule = _PathBeneath(allowed if S_ISDIR(os.fstat(opened).st_mode) else allowed & _READ_FILE, opened)
-        _done(_libc().syscall(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_RULE_PATH_BENEATH), ctypes.byref(rule), ctypes.c_uint32(0)))
+        rule = _PathBeneath(
+            allowed if S_ISDIR(os.fstat(opened).st_mode) else allowed & _READ_FILE, opened
+        )
+        _done(
+            _libc().syscall(
+                _ADD_RULE,
+                ctypes.c_int(ruleset),
+                ctypes.c_int(_RULE_PATH_BENEATH),
+                ctypes.byref(rule),
+                ctypes.c_uint32(0),
+            )
+        )
     finally:
         os.close(opened)
 

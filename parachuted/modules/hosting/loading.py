@@ -1,7 +1,8 @@
 """Loading: a module's class, from the approved copy and from nothing else.
 
-The copy is read once more, and what runs is compiled from those very bytes: no bytecode is read or written, so none can be planted, and no
-folder of a module is ever on `sys.path`. Inside, a module is a package of its own: `from . import tools`.
+The copy is read once more, and what runs is compiled from those very bytes: no bytecode is read or
+written, so none can be planted, and no folder of a module is ever on `sys.path`. Inside, a module
+is a package of its own: `from . import tools`.
 """
 
 from __future__ import annotations
@@ -29,8 +30,12 @@ _SOURCE = ".py"
 _LOCK = threading.RLock()  # sys.path and sys.meta_path are the process's
 
 
-def load_class(copy: Path, name: str, manifest: Manifest, import_paths: Sequence[Path] = (), *, tree: str) -> type[Module]:
-    """The class that the manifest's file holds. `tree` is the approved digest of the files: a copy that is not that does not run.
+def load_class(
+    copy: Path, name: str, manifest: Manifest, import_paths: Sequence[Path] = (), *, tree: str
+) -> type[Module]:
+    """The class that the manifest's file holds.
+
+    `tree` is the approved digest of the files: a copy that is not that does not run.
 
     Raises ModuleFailedError with the traceback when the import fails. Loading again unloads first.
     """
@@ -38,36 +43,54 @@ def load_class(copy: Path, name: str, manifest: Manifest, import_paths: Sequence
     try:
         found = read_tree(copy, sink=sources)
     except TreeRefusedError as error:
-        raise ModuleFailedError(f"the approved copy of {name} cannot be read, so it does not run: {error}") from error
+        raise ModuleFailedError(
+            f"the approved copy of {name} cannot be read, so it does not run: {error}"
+        ) from error
     if found.digest != tree:
-        raise ModuleFailedError(f"the approved copy of {name} is not what was approved, so it does not run; approve it again")
+        raise ModuleFailedError(
+            f"the approved copy of {name} is not what was approved, so it does not run; approve "
+            "it again"
+        )
     package = package_name(name, tree)
     with _LOCK:  # not while its code runs: one whose import never ends must hold up no other
         unload(name, tree)
-        _prepare(_Finder(package, copy, sources.kept, frozenset(file.path for file in found.files)), import_paths)
+        _prepare(
+            _Finder(package, copy, sources.kept, frozenset(file.path for file in found.files)),
+            import_paths,
+        )
     try:
         module = importlib.import_module(f"{package}.{manifest.module.removesuffix(_SOURCE)}")
         return _class_of(module, name)
-    except BaseException as error:  # a module may raise SystemExit, or worse, at import: it is the module that failed
+    except (
+        BaseException
+    ) as error:  # a module may raise SystemExit, or worse, at import: it is the module that failed
         unload(name, tree)
         if isinstance(error, ModuleFailedError):
             raise
-        raise ModuleFailedError(f"the module {name} could not be imported:\n{_traceback(error)}") from error
+        raise ModuleFailedError(
+            f"the module {name} could not be imported:\n{_traceback(error)}"
+        ) from error
 
 
 def unload(name: str, tree: str) -> None:
-    """Forget that version of the module, all that it imported of itself, and the import paths that nobody else needs."""
+    """Forget that version of the module, all that it imported of itself, and the import paths that
+    nobody else needs.
+    """
     package = package_name(name, tree)
     with _LOCK:
         finders = [finder for finder in sys.meta_path if isinstance(finder, _Finder)]
         for finder in finders:
             if finder.package == package:
                 sys.meta_path.remove(finder)
-                still = {path for other in finders if other is not finder for path in other.import_paths}
+                still = {
+                    path for other in finders if other is not finder for path in other.import_paths
+                }
                 for path in set(finder.import_paths) - still:
                     with contextlib.suppress(ValueError):
                         sys.path.remove(path)
-        for loaded in [one for one in sys.modules if one == package or one.startswith(f"{package}.")]:
+        for loaded in [
+            one for one in sys.modules if one == package or one.startswith(f"{package}.")
+        ]:
             del sys.modules[loaded]
 
 
@@ -77,7 +100,9 @@ def package_name(name: str, tree: str) -> str:
 
 
 def _prepare(finder: _Finder, import_paths: Sequence[Path]) -> None:
-    """What a module depends on comes last on the path: it cannot stand in for anything of the daemon's."""
+    """What a module depends on comes last on the path: it cannot stand in for anything of the
+    daemon's.
+    """
     if PACKAGE not in sys.modules:
         parent = ModuleType(PACKAGE, "Modules: the packages of the modules that are loaded.")
         parent.__path__ = []
@@ -93,12 +118,22 @@ def _class_of(module: ModuleType, name: str) -> type[Module]:
     found = [
         one
         for one in vars(module).values()
-        if isinstance(one, type) and issubclass(one, Module) and one.__module__ == module.__name__ and not one.__name__.startswith("_")
+        if isinstance(one, type)
+        and issubclass(one, Module)
+        and one.__module__ == module.__name__
+        and not one.__name__.startswith("_")
     ]
-    found = [one for one in dict.fromkeys(found) if not any(other is not one and issubclass(other, one) for other in found)]
+    found = [
+        one
+        for one in dict.fromkeys(found)
+        if not any(other is not one and issubclass(other, one) for other in found)
+    ]
     if len(found) != 1:
         told = ", ".join(sorted(one.__name__ for one in found)) or "none"
-        raise ModuleFailedError(f"the module {name} needs one class that inherits from Module in its file; it has {told}")
+        raise ModuleFailedError(
+            f"the module {name} needs one class that inherits from Module in its file; it has "
+            f"{told}"
+        )
     return found[0]
 
 
@@ -107,15 +142,21 @@ def _traceback(error: BaseException) -> str:
 
 
 class _Finder(MetaPathFinder):
-    """Answers for the names of one package, and says no for those of them that are not in the copy."""
+    """Answers for the names of one package, and says no for those of them that are not in the
+    copy.
+    """
 
-    def __init__(self, package: str, copy: Path, sources: dict[str, bytes], files: frozenset[str]) -> None:
+    def __init__(
+        self, package: str, copy: Path, sources: dict[str, bytes], files: frozenset[str]
+    ) -> None:
         self.package, self._copy, self._sources, self._files = package, copy, sources, files
         self._folders = {path.rpartition("/")[0] for path in files} | {""}
         self._folders |= {part for folder in list(self._folders) for part in _above(folder)}
         self.import_paths: list[str] = []
 
-    def find_spec(self, fullname: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, _path: object = None, _target: object = None
+    ) -> ModuleSpec | None:
         if fullname != self.package and not fullname.startswith(f"{self.package}."):
             return None
         inner = fullname[len(self.package) + 1 :].replace(".", "/")
@@ -138,7 +179,10 @@ class _Finder(MetaPathFinder):
 
 
 class _SourceLoader(Loader):
-    """Runs the bytes that were read with the digest. A package's `__path__` stays empty: nobody else looks for its parts."""
+    """Runs the bytes that were read with the digest.
+
+    A package's `__path__` stays empty: nobody else looks for its parts.
+    """
 
     def __init__(self, path: Path, source: bytes) -> None:
         self.path, self._source = str(path), source

@@ -1,7 +1,9 @@
-"""Manager: keeps the modules that run the same as those that may run, and is the way to all of them.
+"""Manager: keeps the modules that run the same as those that may run, and is the way to all of
+them.
 
-It compares and acts on the difference, as the loop does with files: an approval, an edit of modules.yaml, a module switched off and a
-restart are all the same act, and it does not matter how many of them were missed.
+It compares and acts on the difference, as the loop does with files: an approval, an edit of
+modules.yaml, a module switched off and a restart are all the same act, and it does not matter how
+many of them were missed.
 """
 
 from __future__ import annotations
@@ -51,8 +53,14 @@ log = logging.getLogger(__name__)
 _AT_ONCE = 8
 _UNSHOWN = 1 << 32  # behind all that a manifest says, and so a person was shown
 _BEFORE = "module.load.before"
-_SLOW = "it handles events more slowly than they come, so that some were dropped; begin it anew when that is mended"
-_CHANGED = "its folder is not what was approved; `parachute modules diff {0}` shows how, `parachute modules approve {0}` takes it"
+_SLOW = (
+    "it handles events more slowly than they come, so that some were dropped; begin it anew "
+    "when that is mended"
+)
+_CHANGED = (
+    "its folder is not what was approved; `parachute modules diff {0}` shows how, "
+    "`parachute modules approve {0}` takes it"
+)
 
 
 class LoadGuard(Protocol):
@@ -85,20 +93,41 @@ class _Kept:
 
 
 class ModuleManager:
-    """All modules of one vault. `start` begins what may run, `run` follows what changes and drives events and schedules, `stop` ends all.
+    """All modules of one vault.
 
-    `make_services` and `start_worker` make what a module is given and a module in a process of its own; `report` sets a problem by its
-    subject, None: no more; `preferred` names the module that serves an interface where several could.
+    `start` begins what may run, `run` follows what changes and drives events and schedules, `stop`
+    ends all.
+
+    `make_services` and `start_worker` make what a module is given and a module in a process of its
+    own; `report` sets a problem by its subject, None: no more; `preferred` names the module that
+    serves an interface where several could.
     """
 
     def __init__(  # noqa: PLR0913  the parts of a part
-        self, *, trust: ModuleApprovals, make_services: Callable[[ApprovedModule], Services], start_worker: Callable[[ApprovedModule, Services], RunningModule],
-        bus: Bus, asker: LoadGuard, vault: Path, clock: Callable[[], datetime], report: Callable[[str, str | None], None],
-        preferred: Mapping[str, str], audit: AuditRecorder, state: StateStore | None = None, origins: Origins | None = None,
+        self,
+        *,
+        trust: ModuleApprovals,
+        make_services: Callable[[ApprovedModule], Services],
+        start_worker: Callable[[ApprovedModule, Services], RunningModule],
+        bus: Bus,
+        asker: LoadGuard,
+        vault: Path,
+        clock: Callable[[], datetime],
+        report: Callable[[str, str | None], None],
+        preferred: Mapping[str, str],
+        audit: AuditRecorder,
+        state: StateStore | None = None,
+        origins: Origins | None = None,
         look_every_s: float = 1.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._trust, self._make_services, self._start_worker = trust, make_services, start_worker
-        self._bus, self._asker, self._vault, self._clock, self._report = bus, asker, vault, clock, report
+        self._bus, self._asker, self._vault, self._clock, self._report = (
+            bus,
+            asker,
+            vault,
+            clock,
+            report,
+        )
         self._origins = origins
         self._interfaces = Interfaces(preferred)
         self._audit = ModuleAudit(audit, clock)
@@ -120,7 +149,10 @@ class ModuleManager:
         self._unlisten: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
-        """Begin all that may run. What fails is told of, and keeps nothing else from running. Raises nothing of a module's."""
+        """Begin all that may run.
+
+        What fails is told of, and keeps nothing else from running. Raises nothing of a module's.
+        """
         self._unlisten = self._bus.listen(self._hear)
         try:
             await self._look()
@@ -134,7 +166,9 @@ class ModuleManager:
                 await asyncio.wait_for(self._has_started.wait(), seconds)
 
     async def refresh(self) -> None:
-        """Read the folders and approvals now, for `status`; `run` acts on what changed, and reports a disk that refuses."""
+        """Read the folders and approvals now, for `status`; `run` acts on what changed, and reports
+        a disk that refuses.
+        """
         before = self._entries
         with contextlib.suppress(ParachuteError, OSError):
             entries = await asyncio.to_thread(self._trust.entries)
@@ -151,7 +185,9 @@ class ModuleManager:
         self._watchdog.close()
 
     async def run(self) -> None:
-        """Tell events, run schedules, and see what became of folders and approvals, until cancelled."""
+        """Tell events, run schedules, and see what became of folders and approvals, until
+        cancelled.
+        """
         try:
             async with asyncio.TaskGroup() as self._group:
                 for kept in self._kept.values():
@@ -166,7 +202,9 @@ class ModuleManager:
             self._group = None
 
     async def sync(self, names: Collection[str] | None = None) -> None:
-        """Compare what runs with what may run, and act on the difference. To be called after each change of an approval.
+        """Compare what runs with what may run, and act on the difference.
+
+        To be called after each change of an approval.
 
         `names` are those that it is about; None: all.
         """
@@ -175,17 +213,25 @@ class ModuleManager:
             self._entries = await asyncio.to_thread(self._trust.entries)
             wanted = {one.name: one for one in ready}
             mine = [kept for name, kept in self._kept.items() if names is None or name in names]
-            await self._end([kept for kept in mine if wanted.get(kept.approved.name) != kept.approved])
+            await self._end(
+                [kept for kept in mine if wanted.get(kept.approved.name) != kept.approved]
+            )
             await self._begin([one for one in ready if one.name not in self._kept])
             self._tell_changes()
             self._report("modules", await asyncio.to_thread(lambda: self._trust.problem))
             self._tell_troubles()
 
     async def restart(self, name: str) -> None:
-        """Begin one module anew, the others going on. Raises NotFoundError where no such module may run."""
+        """Begin one module anew, the others going on.
+
+        Raises NotFoundError where no such module may run.
+        """
         async with self._lock:
             if name not in self._kept:
-                raise NotFoundError(f"the module {name} is not enabled and approved; `parachute modules status` says how it stands")
+                raise NotFoundError(
+                    f"the module {name} is not enabled and approved; `parachute modules status` "
+                    "says how it stands"
+                )
             await self._end([self._kept[name]])
         await self.sync({name})
 
@@ -200,7 +246,11 @@ class ModuleManager:
             found.append(
                 status_of(
                     entry,
-                    where=None if running is None else "in process" if isinstance(running, InProcessHost) else "worker",
+                    where=None
+                    if running is None
+                    else "in process"
+                    if isinstance(running, InProcessHost)
+                    else "worker",
                     limits=None if running is None else running.limits,
                     declared=None if running is None else running.declared,
                     problem=trouble or entry.problem,
@@ -219,11 +269,19 @@ class ModuleManager:
 
     def declared(self) -> list[ModuleDeclaration]:
         """All that the modules that run offer, by name."""
-        return [kept.running.declared for _name, kept in sorted(self._kept.items()) if kept.running is not None]
+        return [
+            kept.running.declared
+            for _name, kept in sorted(self._kept.items())
+            if kept.running is not None
+        ]
 
     def tools(self) -> list[tuple[str, ToolSpec]]:
         """Every tool, with the name of its module."""
-        return [(name, spec) for name, kept in sorted(self._kept.items()) for spec in kept.tools.values()]
+        return [
+            (name, spec)
+            for name, kept in sorted(self._kept.items())
+            for spec in kept.tools.values()
+        ]
 
     def schedules(self) -> list[ModuleSchedule]:
         """What modules do by the clock."""
@@ -232,19 +290,38 @@ class ModuleManager:
     def offered(self) -> OfferedTools:
         """What hooks may be about."""
         running = {name for name, kept in self._kept.items() if kept.running is not None}
-        return OfferedTools(modules=frozenset(running), tools=frozenset(spec.name for _, spec in self.tools()))
+        return OfferedTools(
+            modules=frozenset(running), tools=frozenset(spec.name for _, spec in self.tools())
+        )
 
     async def call_tool(
-        self, module: str, tool: str, arguments: Mapping[str, object], authority: Authority, *, timeout_s: float = CALL_LIMIT_S
-    ) -> object:  # fmt: skip
-        """Call a tool. Raises NotFoundError where there is none of that name, and what `RunningModule.call` raises."""
+        self,
+        module: str,
+        tool: str,
+        arguments: Mapping[str, object],
+        authority: Authority,
+        *,
+        timeout_s: float = CALL_LIMIT_S,
+    ) -> object:
+        """Call a tool.
+
+        Raises NotFoundError where there is none of that name, and what `RunningModule.call` raises.
+        """
         kept = self._kept.get(module)
         if kept is None or kept.running is None or tool not in kept.tools:
             raise NotFoundError(f"there is no tool {tool} of a module {module}")
-        call = partial(kept.running.call, kept.tools[tool].handler, arguments, timeout_s=timeout_s, authority=authority)
+        call = partial(
+            kept.running.call,
+            kept.tools[tool].handler,
+            arguments,
+            timeout_s=timeout_s,
+            authority=authority,
+        )
         if authority.within is None:  # a request, which the API tells of
             return await call()
-        with self._audit.call("agent", next(iter(authority.runs), ""), module, f"tool {tool}", authority) as answer:
+        with self._audit.call(
+            "agent", next(iter(authority.runs), ""), module, f"tool {tool}", authority
+        ) as answer:
             answer.value = await call()
         return answer.value
 
@@ -264,14 +341,21 @@ class ModuleManager:
 
         async def call(method: str, made: Callable[[], Awaitable[object]]) -> object:
             provider = self._interfaces.provider(name)
-            with self._audit.call("module", caller.name, provider, f"{name}.{method}", caller.own()) as answer:
+            with self._audit.call(
+                "module", caller.name, provider, f"{name}.{method}", caller.own()
+            ) as answer:
                 answer.value = await made()
             return answer.value
 
         return None if found is None else AuditedInterface(found, call)
 
-    def publish(self, module: str, event: str, data: Mapping[str, object], authority: Authority) -> None:
-        """Tell an event of a module's own, which acts on that authority. Raises ActRefusedError for any other."""
+    def publish(
+        self, module: str, event: str, data: Mapping[str, object], authority: Authority
+    ) -> None:
+        """Tell an event of a module's own, which acts on that authority.
+
+        Raises ActRefusedError for any other.
+        """
         with self._audit.publishing(module, event, data, authority):
             self._publishing.publish(module, event, data, authority)
 
@@ -299,9 +383,15 @@ class ModuleManager:
                 await running.start()
                 self._serve(kept, running)
             except Exception as error:  # a module's callback: nothing of it ends the others
-                kept.problem = (running.problem if running is not None else None) or str(error) or type(error).__name__
+                kept.problem = (
+                    (running.problem if running is not None else None)
+                    or str(error)
+                    or type(error).__name__
+                )
                 log.warning(
-                    "a module could not begin", extra={"of": name, "error": str(error)}, exc_info=not isinstance(error, ParachuteError)
+                    "a module could not begin",
+                    extra={"of": name, "error": str(error)},
+                    exc_info=not isinstance(error, ParachuteError),
                 )
                 if running is not None:
                     await running.stop()
@@ -315,11 +405,20 @@ class ModuleManager:
         """Let hooks object. Raises ActRefusedError."""
         if not self._asker.wants(_BEFORE):
             return
-        data = {"name": approved.name, "version": approved.manifest.version, "hash": approved.digest, "trust": approved.trust}
-        occurrence = HookEvent(event=_BEFORE, at=self._clock(), data=data, vault=self._vault, module=approved.name)
+        data = {
+            "name": approved.name,
+            "version": approved.manifest.version,
+            "hash": approved.digest,
+            "trust": approved.trust,
+        }
+        occurrence = HookEvent(
+            event=_BEFORE, at=self._clock(), data=data, vault=self._vault, module=approved.name
+        )
         decision = await self._asker.ask(occurrence)
         if not decision.allowed:
-            raise ActRefusedError(f"a hook objects to the module {approved.name}: {decision.reason}")
+            raise ActRefusedError(
+                f"a hook objects to the module {approved.name}: {decision.reason}"
+            )
 
     def _make(self, approved: ApprovedModule) -> RunningModule:
         services = self._make_services(approved)
@@ -331,13 +430,25 @@ class ModuleManager:
     def _serve(self, kept: _Kept, running: RunningModule) -> None:
         declared = running.declared
         self._routes.add(declared.name, running, declared)
-        rank, shown, is_trusted = self._order.rank(declared.name), kept.approved.manifest.provides, kept.approved.trust != "untrusted"
+        rank, shown, is_trusted = (
+            self._order.rank(declared.name),
+            kept.approved.manifest.provides,
+            kept.approved.trust != "untrusted",
+        )
         named = [one for one in declared.provides if one in shown]
-        self._interfaces.offer(declared.name, named, running.interface, rank=rank, is_trusted=is_trusted)
-        unshown = [one for one in declared.provides if one not in shown]  # it stands in for nobody who was approved for it
-        self._interfaces.offer(declared.name, unshown, running.interface, rank=rank + _UNSHOWN, is_trusted=is_trusted)
+        self._interfaces.offer(
+            declared.name, named, running.interface, rank=rank, is_trusted=is_trusted
+        )
+        unshown = [
+            one for one in declared.provides if one not in shown
+        ]  # it stands in for nobody who was approved for it
+        self._interfaces.offer(
+            declared.name, unshown, running.interface, rank=rank + _UNSHOWN, is_trusted=is_trusted
+        )
         self._clockwork.add(running, declared)
-        hears = EventFilter.of_module(declared.name, grant_of(kept.approved.manifest.permissions.read))
+        hears = EventFilter.of_module(
+            declared.name, grant_of(kept.approved.manifest.permissions.read)
+        )
         kept.inbox = Inbox(running, declared.events, hears, self._origins)
         kept.tools = {spec.name: spec for spec in declared.tools}
         kept.running = running
@@ -346,14 +457,18 @@ class ModuleManager:
 
     def _begin_telling(self, kept: _Kept) -> None:
         if self._group is not None and kept.inbox is not None and kept.telling is None:
-            kept.telling = self._group.create_task(kept.inbox.run(), name=f"events of {kept.approved.name}")
+            kept.telling = self._group.create_task(
+                kept.inbox.run(), name=f"events of {kept.approved.name}"
+            )
 
     async def _end(self, ending: list[_Kept]) -> None:
         async with asyncio.TaskGroup() as group:
             for kept in ending:
                 self._kept.pop(kept.approved.name, None)
                 if kept.running is not None:
-                    group.create_task(self._end_one(kept, kept.running), name=f"end {kept.approved.name}")
+                    group.create_task(
+                        self._end_one(kept, kept.running), name=f"end {kept.approved.name}"
+                    )
         self._index()
 
     async def _end_one(self, kept: _Kept, running: RunningModule) -> None:
@@ -389,9 +504,14 @@ class ModuleManager:
                 kept.inbox.put(event, led_by)
 
     async def _look(self) -> None:
-        """Follow what has changed since the last look. While the disk refuses, the modules that run go on, and all is compared after."""
+        """Follow what has changed since the last look.
+
+        While the disk refuses, the modules that run go on, and all is compared after.
+        """
         try:
-            names = await asyncio.to_thread(self._trust.look)  # before all are compared, so that what changes meanwhile is seen after
+            names = await asyncio.to_thread(
+                self._trust.look
+            )  # before all are compared, so that what changes meanwhile is seen after
             if self._is_behind:
                 await self.sync()
             elif names:
@@ -404,7 +524,9 @@ class ModuleManager:
 
     def _tell_changes(self) -> None:
         """An edited folder is told of once."""
-        changed = {entry.name: entry.found_digest for entry in self._entries if entry.state == "changed"}
+        changed = {
+            entry.name: entry.found_digest for entry in self._entries if entry.state == "changed"
+        }
         for name, digest in changed.items():
             if self._changed.get(name) != digest:
                 self._bus.publish("module.changed", name=name, hash=digest)
@@ -415,7 +537,12 @@ class ModuleManager:
         for name, kept in self._kept.items():
             trouble = kept.trouble
             if trouble is not None and trouble != kept.told:
-                self._bus.publish("module.failed", name=name, version=kept.approved.manifest.version, error=_last_line(trouble))
+                self._bus.publish(
+                    "module.failed",
+                    name=name,
+                    version=kept.approved.manifest.version,
+                    error=_last_line(trouble),
+                )
             kept.told = trouble
         subjects = {f"module:{entry.name}" for entry in self._entries}
         for subject in self._reported - subjects:
@@ -423,9 +550,13 @@ class ModuleManager:
         self._reported = subjects
         for entry in self._entries:
             kept_one = self._kept.get(entry.name)
-            trouble = (kept_one.trouble if kept_one is not None else None) or (entry.problem if entry.enabled else None)
+            trouble = (kept_one.trouble if kept_one is not None else None) or (
+                entry.problem if entry.enabled else None
+            )
             changed = _CHANGED.format(entry.name) if entry.name in self._changed else None
-            self._report(f"module:{entry.name}", _last_line(trouble) if trouble is not None else changed)
+            self._report(
+                f"module:{entry.name}", _last_line(trouble) if trouble is not None else changed
+            )
 
     def _blocked(self, name: str, said: str) -> None:
         """The watchdog has seen that module stand in the loop's way."""

@@ -1,4 +1,7 @@
-"""Given: all that one module is given, put together. Its rights are in here, wherever its code runs."""
+"""Given: all that one module is given, put together.
+
+Its rights are in here, wherever its code runs.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,13 @@ _LOGGED_AS = "parachuted.modules"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleContextSources:
-    """What the services of all modules are made from. `state` is the folder in which each module has its own.
+    """What the services of all modules are made from.
 
-    `publish` tells an event of a module's, by the module's name, and refuses what is another's; `wrote` is told what a
-    module has written, and on which authority; `interface` finds what a caller calls one by.
+    `state` is the folder in which each module has its own.
+
+    `publish` tells an event of a module's, by the module's name, and refuses what is another's;
+    `wrote` is told what a module has written, and on which authority; `interface` finds what a
+    caller calls one by.
     """
 
     vault: VaultParts
@@ -48,9 +54,14 @@ class ModuleContextSources:
 class ModuleContext:
     """The `Services` of one module."""
 
-    def __init__(self, approved: ApprovedModule, sources: ModuleContextSources, authority: Callable[[], Authority] = current) -> None:
-        """`approved` says who it is and what it may; nothing of the module's folder or class is asked. `authority` finds on whose behalf
-        its code works now.
+    def __init__(
+        self,
+        approved: ApprovedModule,
+        sources: ModuleContextSources,
+        authority: Callable[[], Authority] = current,
+    ) -> None:
+        """`approved` says who it is and what it may; nothing of the module's folder or class is
+        asked. `authority` finds on whose behalf its code works now.
         """
         name = approved.name
         self.name = name
@@ -61,19 +72,35 @@ class ModuleContext:
         self._is_strange = approved.trust == "untrusted"
         own: Origin = "imported" if self._is_strange else "agent"
         self.vault = BoundedVault(
-            sources.vault, bounds, lambda: Author(by=f"module:{name}", causes=authority().causes_at(sources.clock())),
-            AuditCaller("module", name, ""), wrote=lambda written: sources.wrote(written, authority()), authority=authority,
-            origins=sources.agents.origins, own=own,
-        )  # fmt: skip
+            sources.vault,
+            bounds,
+            lambda: Author(by=f"module:{name}", causes=authority().causes_at(sources.clock())),
+            AuditCaller("module", name, ""),
+            wrote=lambda written: sources.wrote(written, authority()),
+            authority=authority,
+            origins=sources.agents.origins,
+            own=own,
+        )
         self.state = ModuleState(sources.state / name, authority)
         self._agents = ModuleAgents(sources.agents, sources.vault, approved, bounds)
-        self._sources, self._bounds, self._requires = sources, bounds, approved.manifest.optional_requires
+        self._sources, self._bounds, self._requires = (
+            sources,
+            bounds,
+            approved.manifest.optional_requires,
+        )
         self._authority = authority
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
-        """Tell an event of its own. What led to it is told with it, so that what follows halts, and what it read marks who hears it."""
+        """Tell an event of its own.
+
+        What led to it is told with it, so that what follows halts, and what it read marks who hears
+        it.
+        """
         if event.partition(".")[0] != self.name:
-            raise ActRefusedError(f"the module {self.name} may publish events whose name begins with {self.name}. and not {event[:80]}")
+            raise ActRefusedError(
+                f"the module {self.name} may publish events whose name begins with {self.name}. "
+                f"and not {event[:80]}"
+            )
         authority = self._acting().forked()
         if self._is_strange:
             authority.taint.read(f"the event {event[:80]}, of the module {self.name}", "imported")
@@ -84,43 +111,78 @@ class ModuleContext:
         """What it calls that interface by, or None while nobody provides it."""
         self._acting()
         if name not in self._requires:
-            raise ActRefusedError(f"the module {self.name} may not use {name[:80]}: its manifest does not name it in optional_requires")
-        return self._sources.interface(name, InterfaceCaller(name=self.name, own=self._acting, lent=self._lent))
+            raise ActRefusedError(
+                f"the module {self.name} may not use {name[:80]}: its manifest does not name it "
+                "in optional_requires"
+            )
+        return self._sources.interface(
+            name, InterfaceCaller(name=self.name, own=self._acting, lent=self._lent)
+        )
 
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
         """Let one of its agents answer."""
         return await self._agents.run(agent, prompt, options, self._acting())
 
     def _acting(self) -> Authority:
-        """On whose behalf its code works now. Raises ActRefusedError when that one may ask no longer."""
+        """On whose behalf its code works now.
+
+        Raises ActRefusedError when that one may ask no longer.
+        """
         authority = self._authority()
         authority.check()
         return authority
 
     def _lent(self, authority: Authority) -> Authority:
-        """What another module acts on, whose interface this one calls: where nobody trusts this one, within what it may itself."""
+        """What another module acts on, whose interface this one calls: where nobody trusts this
+        one, within what it may itself.
+        """
         lent = authority.forked()
         if not self._is_strange:
             return lent
         lent.taint.read(f"a call of the module {self.name}", "imported")
         return lent.narrowed(self._bounds.reads, self._bounds.writes)
 
-    async def suggest(self, action: str, path: str, payload: Mapping[str, object], reasoning: str, base: str | None = None) -> str:
-        """Put a change before a person. What it may not read it cannot suggest for, and is told no more than that there is none."""
-        suggestions, target, authority = self._sources.agents.suggestions, VaultPath.parse(path), self._acting()
+    async def suggest(
+        self,
+        action: str,
+        path: str,
+        payload: Mapping[str, object],
+        reasoning: str,
+        base: str | None = None,
+    ) -> str:
+        """Put a change before a person.
+
+        What it may not read it cannot suggest for, and is told no more than that there is none.
+        """
+        suggestions, target, authority = (
+            self._sources.agents.suggestions,
+            VaultPath.parse(path),
+            self._acting(),
+        )
         if suggestions is None:
             raise ActRefusedError("nobody takes suggestions here")
         if action not in ACTIONS:
             raise EditRefusedError(f"{action[:80]!r} is none of {', '.join(ACTIONS)}")
         if not self._bounds.limited(authority.reads, authority.writes).may_read(target):
-            raise NotFoundError(f"{printable(target)} is not among the files that the module {self.name} may read")
-        origin: Origin = authority.taint.origin if authority.taint else "bot" if self._is_strange else "agent"
+            raise NotFoundError(
+                f"{printable(target)} is not among the files that the module {self.name} may read"
+            )
+        origin: Origin = (
+            authority.taint.origin if authority.taint else "bot" if self._is_strange else "agent"
+        )
         suggestion = await suggestions.propose(
             Proposal(
-                source_agent=f"module:{self.name}", action=action, path=target, payload=payload, reasoning=reasoning, base=base,
-                run=next(iter(authority.runs), None), causes=authority.causes, origin=origin,
+                source_agent=f"module:{self.name}",
+                action=action,
+                path=target,
+                payload=payload,
+                reasoning=reasoning,
+                base=base,
+                run=next(iter(authority.runs), None),
+                causes=authority.causes,
+                origin=origin,
             )
-        )  # fmt: skip
+        )
         return suggestion.id
 
 

@@ -1,6 +1,7 @@
 """Worker: an untrusted module, whose code runs in a process of its own behind a pipe, in a cage.
 
-It is a `Running` like any other. What the module asks for is done here, by services that hold its rights: the process has none.
+It is a `Running` like any other. What the module asks for is done here, by services that hold its
+rights: the process has none.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ log = logging.getLogger(__name__)
 
 _DECLARED: TypeAdapter[ModuleDeclaration] = TypeAdapter(ModuleDeclaration)
 _HEADERS: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
-_START_LIMIT_S = 90.0  # its import, its constructor, on_enable: each has a limit of its own, in the process
+_START_LIMIT_S = (
+    90.0  # its import, its constructor, on_enable: each has a limit of its own, in the process
+)
 _STOP_LIMIT_S = 5.0
 _GRACE_S = 2.0
 _LAST_WORDS_S = 1.0
@@ -55,7 +58,9 @@ _PROBLEM = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartDelays:
-    """How long the first wait before a process is begun again is, and how often it is asked whether it still answers."""
+    """How long the first wait before a process is begun again is, and how often it is asked whether
+    it still answers.
+    """
 
     first_wait_s: float = 0.5
     ping_every_s: float = 15.0
@@ -63,9 +68,19 @@ class RestartDelays:
 
 
 class ModuleHost:
-    """One untrusted module. A process that dies is begun again, after a wait that grows; meanwhile its calls fail."""
+    """One untrusted module.
 
-    def __init__(self, approved: ApprovedModule, services: Services, cages: IsolationFactory, *, pace: RestartDelays | None = None) -> None:
+    A process that dies is begun again, after a wait that grows; meanwhile its calls fail.
+    """
+
+    def __init__(
+        self,
+        approved: ApprovedModule,
+        services: Services,
+        cages: IsolationFactory,
+        *,
+        pace: RestartDelays | None = None,
+    ) -> None:
         self._approved = approved
         self._name = approved.name
         self._cages = cages
@@ -91,7 +106,9 @@ class ModuleHost:
     def declared(self) -> ModuleDeclaration:
         """What it declares."""
         if self._declared is None:
-            raise ModuleFailedError(f"the module {self._name} is not loaded; `parachute modules status` says why")
+            raise ModuleFailedError(
+                f"the module {self._name} is not loaded; `parachute modules status` says why"
+            )
         return self._declared
 
     @property
@@ -116,7 +133,9 @@ class ModuleHost:
         self._stopping.clear()
         self._started = loop.create_future()
         context = contextvars.Context()  # its life is not part of whatever began it
-        self._keeper = loop.create_task(self._keep(self._started), name=f"the process of module {self._name}", context=context)
+        self._keeper = loop.create_task(
+            self._keep(self._started), name=f"the process of module {self._name}", context=context
+        )
         try:
             await asyncio.shield(self._started)
         except BaseException:
@@ -130,7 +149,13 @@ class ModuleHost:
         try:
             if talk is not None:
                 with suppress(Exception):  # however it goes, the process ends now
-                    await talk.ask("stop", {}, urgent=True, timeout_s=_STOP_LIMIT_S, opened=self._opening(Authority()))
+                    await talk.ask(
+                        "stop",
+                        {},
+                        urgent=True,
+                        timeout_s=_STOP_LIMIT_S,
+                        opened=self._opening(Authority()),
+                    )
         finally:
             if self._process is not None:
                 self._process.kill("it was stopped")
@@ -153,10 +178,20 @@ class ModuleHost:
         return _result(await self._ask("call", body, timeout_s, authority))
 
     async def tell(
-        self, handler: str, data: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S, authority: Authority = NOBODY
-    ) -> None:  # fmt: skip
+        self,
+        handler: str,
+        data: Mapping[str, object],
+        *,
+        timeout_s: float = CALL_LIMIT_S,
+        authority: Authority = NOBODY,
+    ) -> None:
         """Call an event's or a schedule's handler."""
-        await self._ask("tell", {"handler": handler, "data": to_json(data), "timeout_s": timeout_s}, timeout_s, authority)
+        await self._ask(
+            "tell",
+            {"handler": handler, "data": to_json(data), "timeout_s": timeout_s},
+            timeout_s,
+            authority,
+        )
 
     async def stream(
         self,
@@ -167,16 +202,27 @@ class ModuleHost:
         query: Mapping[str, str | list[str]] = NOTHING,
         authority: Authority = NOBODY,
     ) -> AsyncIterator[object]:
-        """What a streaming handler yields: asked for one by one, so that a slow reader slows the module and fills nothing."""
+        """What a streaming handler yields: asked for one by one, so that a slow reader slows the
+        module and fills nothing.
+        """
         if self._open_streams >= _MOST_STREAMS:
-            raise ModuleFailedError(f"the module {self._name} has {_MOST_STREAMS} streams open already; try again later")
+            raise ModuleFailedError(
+                f"the module {self._name} has {_MOST_STREAMS} streams open already; try again later"
+            )
         number = next(self._streams)
         self._open_streams += 1
         try:
-            await self._ask("stream", {"stream": number, **_body(handler, arguments, path, query)}, CALL_LIMIT_S, authority)
+            await self._ask(
+                "stream",
+                {"stream": number, **_body(handler, arguments, path, query)},
+                CALL_LIMIT_S,
+                authority,
+            )
             while True:
                 self._calls.check_room()
-                found = await self._usable().ask("next", {"stream": number}, urgent=True, opened=self._opening(authority))
+                found = await self._usable().ask(
+                    "next", {"stream": number}, urgent=True, opened=self._opening(authority)
+                )
                 if not isinstance(found, dict) or "item" not in found:
                     return
                 yield found["item"]
@@ -187,23 +233,45 @@ class ModuleHost:
 
     def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
         """The object that it provides: its methods are calls over the pipe."""
-        is_there = self._talk is not None and self._declared is not None and name in self._declared.provides
+        is_there = (
+            self._talk is not None
+            and self._declared is not None
+            and name in self._declared.provides
+        )
         return _Remote(name, self._ask, authority) if is_there else None
 
     def _usable(self) -> RpcConnection:
         if self._talk is None:
-            raise ModuleFailedError(self._down or f"the module {self._name} is not running; `parachute modules status` says why")
+            raise ModuleFailedError(
+                self._down
+                or f"the module {self._name} is not running; `parachute modules status` says why"
+            )
         return self._talk
 
     async def _ask(
-        self, verb: str, body: Mapping[str, object], timeout_s: float, authority: Authority, *, urgent: bool = False
-    ) -> object:  # fmt: skip
-        """Ask the process. It keeps the limit itself; one that does not even say so is stuck, and is ended."""
+        self,
+        verb: str,
+        body: Mapping[str, object],
+        timeout_s: float,
+        authority: Authority,
+        *,
+        urgent: bool = False,
+    ) -> object:
+        """Ask the process.
+
+        It keeps the limit itself; one that does not even say so is stuck, and is ended.
+        """
         talk, process = self._usable(), self._process
         if not urgent:
             self._calls.check_room()
         try:
-            return await talk.ask(verb, body, urgent=urgent, timeout_s=timeout_s + _GRACE_S, opened=self._opening(authority))
+            return await talk.ask(
+                verb,
+                body,
+                urgent=urgent,
+                timeout_s=timeout_s + _GRACE_S,
+                opened=self._opening(authority),
+            )
         except TimeoutError as error:
             said = f"the process of the module {self._name} did not answer within {timeout_s:g} s"
             if process is not None:
@@ -232,15 +300,22 @@ class ModuleHost:
                 why = await self._live(started)
             except ModuleFailedError as error:
                 why = str(error)
-            except Exception as error:  # a wall: whatever it was, the module is down and nothing else
+            except (
+                Exception
+            ) as error:  # a wall: whatever it was, the module is down and nothing else
                 log.exception("a module's process was lost", extra={"of": self._name})
                 why = repr(error)
             if not started.done():
-                started.set_exception(ModuleFailedError(f"the module {self._name} could not be started: {why}"))
+                started.set_exception(
+                    ModuleFailedError(f"the module {self._name} could not be started: {why}")
+                )
             if self._stopping.is_set() or started.exception() is not None:
                 return
             wait_s = self._pace.first_wait_s if time.monotonic() - begun > _WELL_S else wait_s
-            self._down = f"the process of the module {self._name} is down, and begins again in {wait_s:g} s: {why}"[:_MOST_PROBLEM]
+            self._down = (
+                f"the process of the module {self._name} is down, and begins again in "
+                f"{wait_s:g} s: {why}"
+            )[:_MOST_PROBLEM]
             self._log.say(logging.ERROR, self._down)
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
@@ -258,9 +333,19 @@ class ModuleHost:
         try:
             async with asyncio.TaskGroup() as group:
                 calls = self._calls = OpenCalls(self._name, self._taint)
-                talk = RpcConnection(process.send, partial(self._serve, calls), group, say=self._hear, ended=calls.close)
-                printed = group.create_task(process.listen(self._print), name=f"what {self._name} prints")
-                begin = self._begin(talk, process, StartFrame.of(self._approved, held.walls), started)
+                talk = RpcConnection(
+                    process.send,
+                    partial(self._serve, calls),
+                    group,
+                    say=self._hear,
+                    ended=calls.close,
+                )
+                printed = group.create_task(
+                    process.listen(self._print), name=f"what {self._name} prints"
+                )
+                begin = self._begin(
+                    talk, process, StartFrame.of(self._approved, held.walls), started
+                )
                 tending = group.create_task(begin, name=f"tending {self._name}")
                 watching = group.create_task(process.watch(), name=f"watching {self._name}")
                 try:
@@ -268,7 +353,11 @@ class ModuleHost:
                 finally:
                     watching.cancel()
                     self._talk = None
-                    talk.end(ModuleFailedError(f"the process of the module {self._name} ended before it had answered"))
+                    talk.end(
+                        ModuleFailedError(
+                            f"the process of the module {self._name} ended before it had answered"
+                        )
+                    )
                     tending.cancel()
                     await process.close()
                     await asyncio.wait((printed,), timeout=_LAST_WORDS_S)
@@ -279,15 +368,27 @@ class ModuleHost:
         return process.reason
 
     async def _begin(
-        self, talk: RpcConnection, process: ModuleHostProcess, body: Mapping[str, object], started: asyncio.Future[None]
+        self,
+        talk: RpcConnection,
+        process: ModuleHostProcess,
+        body: Mapping[str, object],
+        started: asyncio.Future[None],
     ) -> None:
         """Let it load, then look now and then whether it still answers."""
         try:
-            begun = await talk.ask("start", body, urgent=True, timeout_s=_START_LIMIT_S, opened=self._opening(Authority()))
+            begun = await talk.ask(
+                "start",
+                body,
+                urgent=True,
+                timeout_s=_START_LIMIT_S,
+                opened=self._opening(Authority()),
+            )
             declared = self._checked(begun)
         except (ModuleFailedError, TimeoutError) as error:
             why = str(error) or f"it was not ready after {_START_LIMIT_S:g} s"
-            if not talk.is_ended and not started.done():  # a process that ended has more to say of it, to whoever keeps it
+            if (
+                not talk.is_ended and not started.done()
+            ):  # a process that ended has more to say of it, to whoever keeps it
                 started.set_exception(ModuleFailedError(why))
             process.kill(why)
             return
@@ -304,20 +405,33 @@ class ModuleHost:
             return  # it has ended
 
     def _checked(self, declared: object) -> ModuleDeclaration:
-        """What the process says of itself, as far as the daemon can know better. Raises ModuleFailedError."""
+        """What the process says of itself, as far as the daemon can know better.
+
+        Raises ModuleFailedError.
+        """
         try:
             found = _DECLARED.validate_python(declared)
         except ValidationError as error:
-            raise ModuleFailedError(f"what the module {self._name} declares is not as it should be: {error}") from error
-        manifest = self._approved.manifest
-        if (found.name, found.version, found.prefix) != (self._name, manifest.version, manifest.prefix):
             raise ModuleFailedError(
-                f"the process of the module {self._name} says that it is {found.name} {found.version} at {found.prefix}"
+                f"what the module {self._name} declares is not as it should be: {error}"
+            ) from error
+        manifest = self._approved.manifest
+        if (found.name, found.version, found.prefix) != (
+            self._name,
+            manifest.version,
+            manifest.prefix,
+        ):
+            raise ModuleFailedError(
+                f"the process of the module {self._name} says that it is {found.name} "
+                f"{found.version} at {found.prefix}"
             )
         if wrong := unapproved(found.agents, manifest) or unshown(found, manifest, self._in_code):
             raise ModuleFailedError("; ".join(wrong))
         if self._declared is not None and found != self._declared:
-            raise ModuleFailedError(f"the module {self._name} declares something else than when it was begun; restart it")
+            raise ModuleFailedError(
+                f"the module {self._name} declares something else than when it was begun; restart "
+                "it"
+            )
         return found
 
     def _hear(self, said: LogFrame) -> None:
@@ -331,11 +445,17 @@ class ModuleHost:
 
 
 class _Remote:
-    """An interface that the module provides. The caller awaits each method; what comes back is JSON whose objects read as objects."""
+    """An interface that the module provides.
+
+    The caller awaits each method; what comes back is JSON whose objects read as objects.
+    """
 
     def __init__(
-        self, name: str, ask: Callable[[str, Mapping[str, object], float, Authority], Awaitable[object]], authority: Authority
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        ask: Callable[[str, Mapping[str, object], float, Authority], Awaitable[object]],
+        authority: Authority,
+    ) -> None:
         self._name, self._ask, self._authority = name, ask, authority
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
@@ -343,7 +463,12 @@ class _Remote:
             raise AttributeError(f"{self._name} has no method {method}")
 
         async def call(*args: object, **kwargs: object) -> object:
-            body = {"interface": self._name, "method": method, "args": to_json(args), "kwargs": to_json(kwargs)}
+            body = {
+                "interface": self._name,
+                "method": method,
+                "args": to_json(args),
+                "kwargs": to_json(kwargs),
+            }
             answer = await self._ask("interface", body, CALL_LIMIT_S, self._authority)
             return await asyncio.to_thread(told, answer) if is_large(answer) else told(answer)
 
@@ -372,13 +497,25 @@ class _Capped:
 
 def _cut(text: str) -> str:
     """The beginning, and the end, where a traceback says what it was."""
-    return text if len(text) <= _MOST_LINE else f"{text[: _MOST_LINE // 4]}\n...\n{text[-_MOST_LINE // 4 * 3 :]}"
+    return (
+        text
+        if len(text) <= _MOST_LINE
+        else f"{text[: _MOST_LINE // 4]}\n...\n{text[-_MOST_LINE // 4 * 3 :]}"
+    )
 
 
 def _body(
-    handler: str, arguments: Mapping[str, object], path: Mapping[str, str], query: Mapping[str, str | list[str]]
-) -> dict[str, object]:  # fmt: skip
-    return {"handler": handler, "arguments": to_json(arguments), "path": dict(path), "query": dict(query)}
+    handler: str,
+    arguments: Mapping[str, object],
+    path: Mapping[str, str],
+    query: Mapping[str, str | list[str]],
+) -> dict[str, object]:
+    return {
+        "handler": handler,
+        "arguments": to_json(arguments),
+        "path": dict(path),
+        "query": dict(query),
+    }
 
 
 def _result(value: object) -> object:
@@ -387,7 +524,11 @@ def _result(value: object) -> object:
         return value["value"]
     if isinstance(value, dict) and value.keys() == {"status", "body", "headers"}:
         try:
-            return Response(status=int(value["status"]), body=value["body"], headers=_HEADERS.validate_python(value["headers"]))
+            return Response(
+                status=int(value["status"]),
+                body=value["body"],
+                headers=_HEADERS.validate_python(value["headers"]),
+            )
         except ValueError as error:
             raise ModuleFailedError(f"the answer is none: {error}") from error
     raise ModuleFailedError("the answer of the module's process is none")

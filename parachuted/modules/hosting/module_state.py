@@ -1,7 +1,8 @@
-"""Module state: the small memory of one module, a file for each key, in the state folder of the vault.
+"""Module state: the small memory of one module, a file for each key, in the state folder of the
+vault.
 
-What is kept by work that has read strangers' texts says so, and marks the work that gets it. Derived data: it can be deleted at any time,
-and a file that cannot be read counts as none.
+What is kept by work that has read strangers' texts says so, and marks the work that gets it.
+Derived data: it can be deleted at any time, and a file that cannot be read counts as none.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ _MOST_READ = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kept:
-    """One value, and what of strangers' texts was read before it was put: where it came from, by its source."""
+    """One value, and what of strangers' texts was read before it was put: where it came from, by
+    its source.
+    """
 
     key: str
     value: object
@@ -40,10 +43,15 @@ class _Kept:
 
 
 class ModuleState:
-    """`StateAccess` in a folder that is its own alone. What `put` returned from is on the disk, whole."""
+    """`StateAccess` in a folder that is its own alone.
+
+    What `put` returned from is on the disk, whole.
+    """
 
     def __init__(self, folder: Path, authority: Callable[[], Authority] = current) -> None:
-        """`folder` is made at the first `put`; `authority` finds on whose behalf the module works now."""
+        """`folder` is made at the first `put`; `authority` finds on whose behalf the module works
+        now.
+        """
         self._folder, self._authority = folder, authority
         self._turn = asyncio.Lock()
         self._sizes: dict[str, int] | None = None
@@ -60,7 +68,10 @@ class ModuleState:
         return kept.value
 
     async def put(self, key: str, value: object) -> None:
-        """Keep a JSON value. Raises EditRefusedError for what is none, and for more than is kept."""
+        """Keep a JSON value.
+
+        Raises EditRefusedError for what is none, and for more than is kept.
+        """
         read = dict(list(self._acting().taint.sources.items())[:_MOST_READ])
         data = _document(key, value, read)
         async with self._turn:
@@ -91,7 +102,11 @@ class ModuleState:
         if self._sizes is None:
             files = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
             kept = [(self._load(file), file) for file in files]
-            known = {one.key: (one, file) for one, file in kept if one is not None and _name(one.key) == file.name}
+            known = {
+                one.key: (one, file)
+                for one, file in kept
+                if one is not None and _name(one.key) == file.name
+            }
             self._sizes = {key: file.stat().st_size for key, (_, file) in known.items()}
             self._read = {key: one.read for key, (one, _) in known.items() if one.read}
         return self._sizes
@@ -99,16 +114,21 @@ class ModuleState:
     def _put(self, key: str, data: bytes, read: Mapping[str, Origin]) -> None:
         known = self._known()
         if key not in known and len(known) >= MOST_KEYS:
-            raise EditRefusedError(f"a module keeps at most {MOST_KEYS:,} keys in its state; delete some")
+            raise EditRefusedError(
+                f"a module keeps at most {MOST_KEYS:,} keys in its state; delete some"
+            )
         if sum(known.values()) - known.get(key, 0) + len(data) > LARGEST_IN_ALL:
             raise EditRefusedError(
-                f"a module keeps at most {LARGEST_IN_ALL // 1_000_000} MB in its state; what matters belongs in the vault"
+                f"a module keeps at most {LARGEST_IN_ALL // 1_000_000} MB in its state; what "
+                "matters belongs in the vault"
             )
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_private(self._folder / _name(key), data)
         except OSError as error:
-            raise StorageFailedError(f"the module's state could not be kept: {error.strerror}", errno=error.errno) from error
+            raise StorageFailedError(
+                f"the module's state could not be kept: {error.strerror}", errno=error.errno
+            ) from error
         known[key] = len(data)
         self._read[key] = read
 
@@ -117,19 +137,35 @@ class ModuleState:
         try:
             (self._folder / _name(key)).unlink(missing_ok=True)
         except OSError as error:
-            raise StorageFailedError(f"the module's state could not be changed: {error.strerror}", errno=error.errno) from error
+            raise StorageFailedError(
+                f"the module's state could not be changed: {error.strerror}", errno=error.errno
+            ) from error
         known.pop(key, None)
         self._read.pop(key, None)
 
     def _load(self, file: Path) -> _Kept | None:
         try:
             document = json.loads(file.read_bytes())
-            read = {str(source): cast("Origin", origin) for source, origin in document.get("read", {}).items() if origin in UNTRUSTED}
+            read = {
+                str(source): cast("Origin", origin)
+                for source, origin in document.get("read", {}).items()
+                if origin in UNTRUSTED
+            }
             return _Kept(key=str(document["key"]), value=document["value"], read=read)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            log.warning("a file of a module's state cannot be read and counts as none", extra={"file": str(file), "error": str(error)})
+        except (
+            OSError,
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+            RecursionError,
+        ) as error:
+            log.warning(
+                "a file of a module's state cannot be read and counts as none",
+                extra={"file": str(file), "error": str(error)},
+            )
             return None
 
 
@@ -152,5 +188,7 @@ def _document(key: str, value: object, read: Mapping[str, Origin]) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         raise EditRefusedError(f"the state keeps JSON values alone: {error}") from error
     if len(data) > LARGEST_VALUE:
-        raise EditRefusedError(f"a value of the state takes at most {LARGEST_VALUE // 1_000_000} MB")
+        raise EditRefusedError(
+            f"a value of the state takes at most {LARGEST_VALUE // 1_000_000} MB"
+        )
     return data

@@ -1,9 +1,12 @@
-"""Open calls: what a module's process was asked and still works on, each with the authority on which it was asked.
+"""Open calls: what a module's process was asked and still works on, each with the authority on
+which it was asked.
 
-Whatever the process asks in turn names one of them, and is done on that one's authority. It says itself when the last task of a call has
-ended, and is not believed further than this: a call that is not open, or has ended, lends nothing; a process that holds many is asked no
-more. It can name another of its open calls than the one that it works on: it is one process, and whatever one of its tasks has learned all
-of them know. So what a module may itself, by the permissions that a person approved, it can tell whoever may call it.
+Whatever the process asks in turn names one of them, and is done on that one's authority. It says
+itself when the last task of a call has ended, and is not believed further than this: a call that is
+not open, or has ended, lends nothing; a process that holds many is asked no more. It can name
+another of its open calls than the one that it works on: it is one process, and whatever one of its
+tasks has learned all of them know. So what a module may itself, by the permissions that a person
+approved, it can tell whoever may call it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,10 @@ MOST_OPEN = 1_000
 
 
 class OpenCalls:
-    """Those of one process. What it has read of strangers' texts on one of them, it may pass on with any."""
+    """Those of one process.
+
+    What it has read of strangers' texts on one of them, it may pass on with any.
+    """
 
     def __init__(self, module: str, taint: Taint) -> None:
         """`taint` is what the module's processes have read; it outlives this one."""
@@ -27,7 +33,8 @@ class OpenCalls:
         """Raises ModuleFailedError while it holds too many."""
         if len(self._open) >= MOST_OPEN:
             raise ModuleFailedError(
-                f"the module {self._module} still works on {MOST_OPEN:,} calls, and gets no more until some have ended; "
+                f"the module {self._module} still works on {MOST_OPEN:,} calls, and gets no more "
+                "until some have ended; "
                 f"`parachute modules restart {self._module}` ends them"
             )
 
@@ -41,11 +48,21 @@ class OpenCalls:
         self._open.pop(asked, None)
 
     def find(self, of: int | None) -> Authority:
-        """On whose behalf an ask is done that names that call. Raises ActRefusedError where it names none that is open."""
+        """On whose behalf an ask is done that names that call.
+
+        Raises ActRefusedError where it names none that is open.
+        """
         found = self._open.get(of) if of is not None else None
         if found is None:
-            said = "names no call of the daemon" if of is None else "names a call that has ended, or that there never was"
-            raise ActRefusedError(f"what the module {self._module} asks {said}: only work that a call led to can ask for anything")
+            said = (
+                "names no call of the daemon"
+                if of is None
+                else "names a call that has ended, or that there never was"
+            )
+            raise ActRefusedError(
+                f"what the module {self._module} asks {said}: only work that a call led to can "
+                "ask for anything"
+            )
         if self._taint and not found.taint:
             pass_on(self._taint, found.taint)
         return found

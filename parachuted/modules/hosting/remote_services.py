@@ -1,4 +1,6 @@
-"""Remote services: what a module is given in a process of its own: each call asks the daemon, which holds the rights and the vault."""
+"""Remote services: what a module is given in a process of its own: each call asks the daemon, which
+holds the rights and the vault.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class PipeCaller(Protocol):
 class RemoteServices:
     """The `Services` of a module whose daemon is at the other end of a pipe."""
 
-    def __init__(self, name: str, config: Mapping[str, object], log: logging.Logger, asker: PipeCaller) -> None:
+    def __init__(
+        self, name: str, config: Mapping[str, object], log: logging.Logger, asker: PipeCaller
+    ) -> None:
         self.name = name
         self.config = config
         self.log = log
@@ -42,13 +46,34 @@ class RemoteServices:
         self._asker.ask_now("publish", {"event": event, "data": to_json(data)})
 
     def get_interface(self, name: str) -> object | None:
-        return RemoteInterface(name, self._asker) if self._asker.ask_now("has_interface", {"interface": name}) else None
+        return (
+            RemoteInterface(name, self._asker)
+            if self._asker.ask_now("has_interface", {"interface": name})
+            else None
+        )
 
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        return _text(await self._asker.ask("run_agent", {"agent": agent, "prompt": prompt, "options": to_json(options)}))
+        return _text(
+            await self._asker.ask(
+                "run_agent", {"agent": agent, "prompt": prompt, "options": to_json(options)}
+            )
+        )
 
-    async def suggest(self, action: str, path: str, payload: Mapping[str, object], reasoning: str, base: str | None = None) -> str:
-        body = {"action": action, "path": path, "payload": to_json(payload), "reasoning": reasoning, "base": base}
+    async def suggest(
+        self,
+        action: str,
+        path: str,
+        payload: Mapping[str, object],
+        reasoning: str,
+        base: str | None = None,
+    ) -> str:
+        body = {
+            "action": action,
+            "path": path,
+            "payload": to_json(payload),
+            "reasoning": reasoning,
+            "base": base,
+        }
         return _text(await self._asker.ask("suggest", body))
 
 
@@ -78,7 +103,11 @@ class RemoteVault:
         return _text(await self._ask("write", path=path, text=text, base=base))
 
     async def write_bytes(self, path: str, data: bytes, *, base: str | None = None) -> str:
-        return _text(await self._ask("write_bytes", path=path, data=base64.b64encode(data).decode(), base=base))
+        return _text(
+            await self._ask(
+                "write_bytes", path=path, data=base64.b64encode(data).decode(), base=base
+            )
+        )
 
     async def create(self, path: str, text: str) -> str:
         return _text(await self._ask("create", path=path, text=text))
@@ -120,7 +149,9 @@ class RemoteState:
 
 
 class RemoteInterface:
-    """Another module's interface: each of its public methods is a call through the daemon, and must be awaited."""
+    """Another module's interface: each of its public methods is a call through the daemon, and must
+    be awaited.
+    """
 
     def __init__(self, name: str, asker: PipeCaller) -> None:
         self._name = name
@@ -131,7 +162,12 @@ class RemoteInterface:
             raise AttributeError(f"{self._name} has no method {method}")
 
         async def call(*args: object, **kwargs: object) -> object:
-            body = {"interface": self._name, "method": method, "args": to_json(args), "kwargs": to_json(kwargs)}
+            body = {
+                "interface": self._name,
+                "method": method,
+                "args": to_json(args),
+                "kwargs": to_json(kwargs),
+            }
             return told(await self._asker.ask("interface", body))
 
         return call

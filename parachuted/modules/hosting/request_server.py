@@ -1,6 +1,8 @@
-"""Serving: what a module in a process of its own asks of the daemon, answered by the services that hold its rights.
+"""Serving: what a module in a process of its own asks of the daemon, answered by the services that
+hold its rights.
 
-The process may be hostile, so each ask is checked as a request from outside is: known verbs, known fields, of the right kinds.
+The process may be hostile, so each ask is checked as a request from outside is: known verbs, known
+fields, of the right kinds.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from parachuted.modules.services import Services
 
 _NOTHING = object()
 _MOST_FOUND = 200
-_LARGEST = 6_000_000  # what still fits into a frame; more than that is not even made ready for one, which takes long
+# what still fits into a frame; more than that is not even made ready for one, which takes long
+_LARGEST = 6_000_000
 
 
 class _Body(BaseModel):
@@ -110,11 +113,23 @@ class _Agent(_Body):
 
 _VAULT: Mapping[str, type[_Body]] = MappingProxyType(
     {
-        "read": _Path, "read_bytes": _Path, "exists": _Path, "list": _Pattern, "search": _Query, "write": _Write,
-        "write_bytes": _WriteBytes, "create": _Create, "append": _Append, "set_key": _SetKey, "delete": _Path, "digest": _Path,
+        "read": _Path,
+        "read_bytes": _Path,
+        "exists": _Path,
+        "list": _Pattern,
+        "search": _Query,
+        "write": _Write,
+        "write_bytes": _WriteBytes,
+        "create": _Create,
+        "append": _Append,
+        "set_key": _SetKey,
+        "delete": _Path,
+        "digest": _Path,
     }
-)  # fmt: skip
-_STATE: Mapping[str, type[_Body]] = MappingProxyType({"get": _Key, "put": _Put, "delete": _Key, "keys": _Body})
+)
+_STATE: Mapping[str, type[_Body]] = MappingProxyType(
+    {"get": _Key, "put": _Put, "delete": _Key, "keys": _Body}
+)
 _OTHERS = ("publish", "has_interface", "interface", "run_agent", "suggest")
 VERBS = (*(f"vault.{verb}" for verb in _VAULT), *(f"state.{verb}" for verb in _STATE), *_OTHERS)
 """All that a module's process can ask for."""
@@ -125,23 +140,34 @@ class RequestServer:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._others: Mapping[str, Callable[[Mapping[str, object]], Awaitable[object]]] = MappingProxyType(
-            {
-                "publish": self._publish, "has_interface": self._has_interface, "interface": self._interface, "run_agent": self._run_agent,
-                "suggest": self._suggest,
-            }
-        )  # fmt: skip
+        self._others: Mapping[str, Callable[[Mapping[str, object]], Awaitable[object]]] = (
+            MappingProxyType(
+                {
+                    "publish": self._publish,
+                    "has_interface": self._has_interface,
+                    "interface": self._interface,
+                    "run_agent": self._run_agent,
+                    "suggest": self._suggest,
+                }
+            )
+        )
 
     async def serve(self, ask: AskFrame) -> object:
-        """Do what is asked. Raises what the services raise, and ModuleFailedError for an ask that is none."""
+        """Do what is asked.
+
+        Raises what the services raise, and ModuleFailedError for an ask that is none.
+        """
         room, _, verb = ask.verb.partition(".")
         if room == "vault" and verb in _VAULT:
             result = await getattr(self._services.vault, verb)(**_fields(_VAULT[verb], ask.body))
             if isinstance(result, bytes | str) and len(result) > _LARGEST:
                 raise EditRefusedError(
-                    f"it is larger than {_LARGEST // 1_000_000} MB, which a module in a process of its own is not given at once"
+                    f"it is larger than {_LARGEST // 1_000_000} MB, which a module in a process "
+                    "of its own is not given at once"
                 )
-            return base64.b64encode(result).decode() if isinstance(result, bytes) else to_json(result)
+            return (
+                base64.b64encode(result).decode() if isinstance(result, bytes) else to_json(result)
+            )
         if room == "state" and verb in _STATE:
             return await self._state(verb, _fields(_STATE[verb], ask.body))
         if ask.verb in self._others:
@@ -163,12 +189,18 @@ class RequestServer:
         return self._services.get_interface(_checked(_Interface, body).interface) is not None
 
     async def _interface(self, body: Mapping[str, object]) -> object:
-        """Call another module's object: its own methods, never those that every module has, for they carry that module's rights."""
+        """Call another module's object: its own methods, never those that every module has, for
+        they carry that module's rights.
+        """
         asked = _checked(_Method, body)
         found = self._services.get_interface(asked.interface)
         if found is None:
             raise ModuleFailedError(f"no module provides {asked.interface[:80]} now")
-        is_its_own = asked.method.isidentifier() and not asked.method.startswith("_") and not is_every_modules(asked.method, found)
+        is_its_own = (
+            asked.method.isidentifier()
+            and not asked.method.startswith("_")
+            and not is_every_modules(asked.method, found)
+        )
         method = getattr(found, asked.method, None) if is_its_own else None
         if not callable(method):
             raise ModuleFailedError(f"{asked.interface[:80]} has no method {asked.method[:80]}")
@@ -187,7 +219,10 @@ def _checked(kind: type[Asked], body: Mapping[str, object]) -> Asked:
     try:
         return kind.model_validate(body)
     except ValidationError as error:
-        raise ModuleFailedError(f"what the module asks is not as it should be: {error.errors(include_url=False)[0]['msg']}") from error
+        raise ModuleFailedError(
+            "what the module asks is not as it should be: "
+            f"{error.errors(include_url=False)[0]['msg']}"
+        ) from error
 
 
 def _fields(kind: type[_Body], body: Mapping[str, object]) -> dict[str, object]:

@@ -34,7 +34,9 @@ class _Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Served:
-    """All of one module's paths: those without parameters by their text, the others by how many names they have."""
+    """All of one module's paths: those without parameters by their text, the others by how many
+    names they have.
+    """
 
     module: str
     running: RunningModule
@@ -44,23 +46,36 @@ class _Served:
     def places(self, path: str) -> list[_Place]:
         """Those that fit, the exact one first."""
         found = [self.exact[path]] if path in self.exact else []
-        return found + [place for place in self.patterns.get(path.count("/"), ()) if place.pattern.fullmatch(path)]
+        return found + [
+            place
+            for place in self.patterns.get(path.count("/"), ())
+            if place.pattern.fullmatch(path)
+        ]
 
 
 class ModuleRouteTable:
-    """The routes of all modules. A module has the paths below `/api/<word>` for one word, and no other module has that word."""
+    """The routes of all modules.
+
+    A module has the paths below `/api/<word>` for one word, and no other module has that word.
+    """
 
     def __init__(self) -> None:
         self._served: dict[str, _Served] = {}
 
     def add(self, module: str, running: RunningModule, declared: ModuleDeclaration) -> None:
-        """Serve a module's routes. Raises ModuleFailedError, having changed nothing, where another serves that prefix."""
+        """Serve a module's routes.
+
+        Raises ModuleFailedError, having changed nothing, where another serves that prefix.
+        """
         if not declared.routes:
             return
         word = _split(declared.prefix)[0]
         other = self._served.get(word)
         if other is not None and other.module != module:
-            raise ModuleFailedError(f"the module {other.module} serves {_API}{word} already; give {module} another prefix, or disable one")
+            raise ModuleFailedError(
+                f"the module {other.module} serves {_API}{word} already; give {module} another "
+                "prefix, or disable one"
+            )
         served = _Served(module=module, running=running)
         for spec in declared.routes:
             _place(served, spec.path).specs[spec.method] = spec
@@ -68,12 +83,15 @@ class ModuleRouteTable:
 
     def remove(self, module: str) -> None:
         """Serve that module's routes no more."""
-        self._served = {word: served for word, served in self._served.items() if served.module != module}
+        self._served = {
+            word: served for word, served in self._served.items() if served.module != module
+        }
 
     def find(self, method: str, path: str) -> MatchedRoute | None:
         """What answers that request; a HEAD without a route of its own is answered by the GET.
 
-        In `path` slashes and percent signs that belong to a parameter's value are encoded (`%2F`, `%25`), and nothing else is.
+        In `path` slashes and percent signs that belong to a parameter's value are encoded (`%2F`,
+        `%25`), and nothing else is.
         """
         word, rest = _split(path)
         served = self._served.get(word)
@@ -81,21 +99,39 @@ class ModuleRouteTable:
             return None
         exact = served.exact.get(rest)
         if exact is not None and method in exact.specs:
-            return MatchedRoute(module=served.module, running=served.running, spec=exact.specs[method], path_values={})
+            return MatchedRoute(
+                module=served.module,
+                running=served.running,
+                spec=exact.specs[method],
+                path_values={},
+            )
         places = served.places(rest)
         for wanted in (method, "GET") if method == "HEAD" else (method,):
             for place in places:
                 if wanted in place.specs:
                     values = place.pattern.fullmatch(rest)
-                    fields = {name: unquote(value) for name, value in values.groupdict().items()} if values is not None else {}
-                    return MatchedRoute(module=served.module, running=served.running, spec=place.specs[wanted], path_values=fields)
+                    fields = (
+                        {name: unquote(value) for name, value in values.groupdict().items()}
+                        if values is not None
+                        else {}
+                    )
+                    return MatchedRoute(
+                        module=served.module,
+                        running=served.running,
+                        spec=place.specs[wanted],
+                        path_values=fields,
+                    )
         return None
 
     def allowed(self, path: str) -> tuple[str, ...]:
         """The methods that are answered there; none: there is nothing."""
         word, rest = _split(path)
         served = self._served.get(word)
-        return tuple(sorted({method for place in served.places(rest) for method in place.specs})) if served is not None else ()
+        return (
+            tuple(sorted({method for place in served.places(rest) for method in place.specs}))
+            if served is not None
+            else ()
+        )
 
 
 def _split(path: str) -> tuple[str, str]:

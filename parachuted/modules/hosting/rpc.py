@@ -27,7 +27,9 @@ _MOST_TEXT = 2_000
 
 
 class RpcConnection:
-    """One end. `serve` does what the other end asks; its tasks are `group`'s. All on the loop but `next_id`.
+    """One end.
+
+    `serve` does what the other end asks; its tasks are `group`'s. All on the loop but `next_id`.
 
     `ended` hears of the asks that the other end says it does nothing for any more.
     """
@@ -65,12 +67,22 @@ class RpcConnection:
         return self._newest
 
     async def ask(
-        self, verb: str, body: Mapping[str, object], *, of: int | None = None, urgent: bool = False, timeout_s: float | None = None,
+        self,
+        verb: str,
+        body: Mapping[str, object],
+        *,
+        of: int | None = None,
+        urgent: bool = False,
+        timeout_s: float | None = None,
         opened: Callable[[int], None] = lambda _asked: None,
-    ) -> object:  # fmt: skip
-        """Ask and wait. `urgent` needs no free place. Raises what the other end raised, why the talk ended, or TimeoutError.
+    ) -> object:
+        """Ask and wait.
 
-        `opened` hears the ask's number before it is sent; `of` is the other end's ask on whose behalf this one is made.
+        `urgent` needs no free place. Raises what the other end raised, why the talk ended, or
+        TimeoutError.
+
+        `opened` hears the ask's number before it is sent; `of` is the other end's ask on whose
+        behalf this one is made.
         """
         async with contextlib.nullcontext() if urgent else self._place(timeout_s):
             if self._ended is not None:
@@ -93,12 +105,17 @@ class RpcConnection:
 
     @contextlib.asynccontextmanager
     async def _place(self, timeout_s: float | None) -> AsyncIterator[None]:
-        """One of the places for asks that are open at once. Waiting for it is nothing that the other end is to blame for."""
+        """One of the places for asks that are open at once.
+
+        Waiting for it is nothing that the other end is to blame for.
+        """
         try:
             async with asyncio.timeout(timeout_s):
                 await self._slots.acquire()
         except TimeoutError as error:
-            raise ModuleFailedError(f"it has {MOST_ASKED} things to do already; try again later") from error
+            raise ModuleFailedError(
+                f"it has {MOST_ASKED} things to do already; try again later"
+            ) from error
         try:
             yield
         finally:
@@ -167,4 +184,8 @@ def _refused(asked: int, error: Exception) -> bytes:
     try:
         return pack(refusal_of(asked, error))
     except WireError:  # the notes of a conflict may be longer than a frame
-        return pack(refusal_of(asked, ModuleFailedError(f"{type(error).__name__}: {str(error)[:_MOST_TEXT]}")))
+        return pack(
+            refusal_of(
+                asked, ModuleFailedError(f"{type(error).__name__}: {str(error)[:_MOST_TEXT]}")
+            )
+        )

@@ -1,6 +1,7 @@
 """Running: what the manager asks of a module, wherever its code runs.
 
-In the daemon's own process and in a worker behind a pipe alike. What crosses this seam is JSON, so that the pipe is no second meaning.
+In the daemon's own process and in a worker behind a pipe alike. What crosses this seam is JSON, so
+that the pipe is no second meaning.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 class RunningModule(Protocol):
     """One module at work.
 
-    Arguments are bound to the handler's parameters where the code is, by `arguments.plan`. So `call` and `stream` raise
-    WrongArgumentsError before the handler begins, and ModuleFailedError for all that goes wrong after: it raised, it took too long,
-    its worker died. Errors of `parachuted.errors` that the handler let through (NotFoundError, ActRefusedError, ...) arrive as themselves.
-    `authority` is on whose behalf the handler works, and all that it begins.
+    Arguments are bound to the handler's parameters where the code is, by `arguments.plan`. So
+    `call` and `stream` raise WrongArgumentsError before the handler begins, and ModuleFailedError
+    for all that goes wrong after: it raised, it took too long, its worker died. Errors of
+    `parachuted.errors` that the handler let through (NotFoundError, ActRefusedError, ...) arrive as
+    themselves. `authority` is on whose behalf the handler works, and all that it begins.
     """
 
     @property
@@ -37,13 +39,21 @@ class RunningModule(Protocol):
 
     @property
     def limits(self) -> str | None:
-        """What keeps its process from using up the machine, in words; None where it has no process of its own."""
+        """What keeps its process from using up the machine, in words; None where it has no process
+        of its own.
+        """
 
     async def start(self) -> None:
-        """Load the code, describe it, and let it enable itself. Raises ModuleFailedError, and has then cleaned up."""
+        """Load the code, describe it, and let it enable itself.
+
+        Raises ModuleFailedError, and has then cleaned up.
+        """
 
     async def stop(self) -> None:
-        """Let it disable itself, then end all that it began: tasks, streams, processes. Raises nothing; may be called twice."""
+        """Let it disable itself, then end all that it began: tasks, streams, processes.
+
+        Raises nothing; may be called twice.
+        """
 
     async def call(
         self,
@@ -55,7 +65,10 @@ class RunningModule(Protocol):
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
     ) -> object:
-        """Call a route's or a tool's handler. `arguments` is the JSON body; the answer is JSON, or a `results.Response` of JSON."""
+        """Call a route's or a tool's handler.
+
+        `arguments` is the JSON body; the answer is JSON, or a `results.Response` of JSON.
+        """
 
     def stream(
         self,
@@ -66,15 +79,26 @@ class RunningModule(Protocol):
         query: Mapping[str, str | list[str]] = NOTHING,
         authority: Authority = NOBODY,
     ) -> AsyncIterator[object]:
-        """What a streaming handler yields, as JSON. Closing the iterator closes the handler's generator."""
+        """What a streaming handler yields, as JSON.
+
+        Closing the iterator closes the handler's generator.
+        """
 
     async def tell(
-        self, handler: str, data: Mapping[str, object], *, timeout_s: float = CALL_LIMIT_S, authority: Authority = NOBODY
-    ) -> None:  # fmt: skip
-        """Call an event's or a schedule's handler: it takes what it names of `data`, and its answer is nobody's."""
+        self,
+        handler: str,
+        data: Mapping[str, object],
+        *,
+        timeout_s: float = CALL_LIMIT_S,
+        authority: Authority = NOBODY,
+    ) -> None:
+        """Call an event's or a schedule's handler: it takes what it names of `data`, and its answer
+        is nobody's.
+        """
 
     def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
-        """The object that it provides under that name; of a worker, one whose methods are calls over the pipe. None: it provides none.
+        """The object that it provides under that name; of a worker, one whose methods are calls
+        over the pipe. None: it provides none.
 
         It has the methods that the module declares for that interface. They work on that authority.
         """

@@ -1,4 +1,6 @@
-"""Clockwork: begins the schedules of modules when they fall due, and remembers when each last was."""
+"""Clockwork: begins the schedules of modules when they fall due, and remembers when each last
+was.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ _SMALL_STEP = timedelta(hours=3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleSchedule:
-    """One schedule of a module. `last`: when it last began, or was first seen; `next`: when it falls due."""
+    """One schedule of a module.
+
+    `last`: when it last began, or was first seen; `next`: when it falls due.
+    """
 
     name: str
     spec: ScheduleSpec
@@ -36,9 +41,14 @@ class ModuleSchedule:
 
 
 class ModuleScheduler:
-    """The schedules of the modules that run. `state` keeps when each last ran, so that what the daemon slept through runs once."""
+    """The schedules of the modules that run.
 
-    def __init__(self, clock: Callable[[], datetime], state: StateStore | None, audit: ModuleAudit) -> None:
+    `state` keeps when each last ran, so that what the daemon slept through runs once.
+    """
+
+    def __init__(
+        self, clock: Callable[[], datetime], state: StateStore | None, audit: ModuleAudit
+    ) -> None:
         self._clock, self._audit = clock, audit
         self._table = state.table(_TABLE) if state is not None else None
         self._last: dict[str, datetime] = {}
@@ -73,7 +83,8 @@ class ModuleScheduler:
         """Begin, in that group, all that is due and not at work still."""
         now = self._clock()
         for key, (running, spec) in self._specs.items():
-            # A clock that was put back must not put the schedule off; but a small step must not repeat a time of day, as in cron(8).
+            # A clock that was put back must not put the schedule off; but a small step must not
+            # repeat a time of day, as in cron(8).
             if self._last[key] - now > (_SMALL_STEP if spec.at else timedelta()):
                 self._note(key, now)
             if key not in self._at_work and self._next[key] <= now:
@@ -83,11 +94,17 @@ class ModuleScheduler:
 
     async def _run(self, key: str, running: RunningModule, spec: ScheduleSpec) -> None:
         try:
-            tick = Authority(causes=(new_id("c", self._clock()),), asked_by="clock", entry="schedule")
-            with self._audit.call("daemon", "clock", key.partition("/")[0], f"schedule {spec.handler}", tick):
+            tick = Authority(
+                causes=(new_id("c", self._clock()),), asked_by="clock", entry="schedule"
+            )
+            with self._audit.call(
+                "daemon", "clock", key.partition("/")[0], f"schedule {spec.handler}", tick
+            ):
                 await running.tell(spec.handler, {}, timeout_s=_LIMIT_S, authority=tick)
         except ParachuteError as error:
-            log.warning("a module's schedule failed", extra={"schedule": key, "error": error.message})
+            log.warning(
+                "a module's schedule failed", extra={"schedule": key, "error": error.message}
+            )
         except Exception:  # a module's callback, wherever it runs
             log.exception("a module's schedule failed", extra={"schedule": key})
         finally:
@@ -100,5 +117,7 @@ class ModuleScheduler:
     def _note(self, key: str, at: datetime) -> None:
         self._set(key, at)
         if self._table is not None:
-            with suppress(StorageFailedError):  # the disk refuses, which is told elsewhere: until the next start it is known here
+            with suppress(
+                StorageFailedError
+            ):  # the disk refuses, which is told elsewhere: until the next start it is known here
                 self._table.put(key, {"at": at.isoformat()})

@@ -1,6 +1,7 @@
 """Schedules: when a module's schedule falls due, by APScheduler's triggers.
 
-Pure: what a clock change, a night in which the machine slept or a first day means must be testable without waiting for it.
+Pure: what a clock change, a night in which the machine slept or a first day means must be testable
+without waiting for it.
 """
 
 from __future__ import annotations
@@ -11,23 +12,33 @@ from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
 
-def next_time(last: datetime, *, every_s: int | None, at: str | None, zone: tzinfo | None = None) -> datetime:
-    """When a schedule that ran, or was first seen, at `last` falls due. In the past: now, and once for however many were missed.
+def next_time(
+    last: datetime, *, every_s: int | None, at: str | None, zone: tzinfo | None = None
+) -> datetime:
+    """When a schedule that ran, or was first seen, at `last` falls due.
 
-    `at` is a time of day in `zone` (None: the machine's own). On the day that has no such time it is as much later as the clock was put
-    forward; on the day that has it twice it is the first.
+    In the past: now, and once for however many were missed.
+
+    `at` is a time of day in `zone` (None: the machine's own). On the day that has no such time it
+    is as much later as the clock was put forward; on the day that has it twice it is the first.
     """
     if every_s is not None:
-        due: datetime = IntervalTrigger(seconds=every_s, start_date=last, timezone=UTC).get_next_fire_time(last, last)
+        due: datetime = IntervalTrigger(
+            seconds=every_s, start_date=last, timezone=UTC
+        ).get_next_fire_time(last, last)
         return due
     if at is None:
         raise ValueError("a schedule has either a span or a time of day")
     hour, minute = at.split(":")
-    # The trigger counts on the wall clock, which it takes for UTC: through a zone's changes it skips a midnight and repeats an hour.
+    # The trigger counts on the wall clock, which it takes for UTC: through a zone's changes it
+    # skips a midnight and repeats an hour.
     trigger = CronTrigger(hour=int(hour), minute=int(minute), timezone=UTC)
-    wall = last.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0, tzinfo=UTC)
+    wall = last.astimezone(zone).replace(
+        hour=0, minute=0, second=0, microsecond=0, fold=0, tzinfo=UTC
+    )
     wall = trigger.get_next_fire_time(None, wall)
-    # Not `astimezone`, which puts a time that the machine's own clock skips as much earlier (Python 3.11).
+    # Not `astimezone`, which puts a time that the machine's own clock skips as much earlier (Python
+    # 3.11).
     while (due := datetime.fromtimestamp(wall.replace(tzinfo=zone).timestamp(), UTC)) <= last:
         wall = trigger.get_next_fire_time(wall, wall)
     return due

@@ -1,4 +1,6 @@
-"""Beginning: the first thing that the daemon says to a module's process: which module it is, and which walls it puts up."""
+"""Beginning: the first thing that the daemon says to a module's process: which module it is, and
+which walls it puts up.
+"""
 
 from __future__ import annotations
 

@@ -16,10 +16,13 @@ Where: TypeAlias = Literal["in process", "worker"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleStatus:
-    """One module. `state` is `failed` where it could not begin, and also where it serves on but something of it went wrong last; `starting`
-    where it has not begun yet.
+    """One module.
 
-    `folder_state` compares the folder with what was approved; `interfaces` are those that it could serve, and who does serve them.
+    `state` is `failed` where it could not begin, and also where it serves on but something of it
+    went wrong last; `starting` where it has not begun yet.
+
+    `folder_state` compares the folder with what was approved; `interfaces` are those that it could
+    serve, and who does serve them.
     """
 
     name: str
@@ -47,9 +50,18 @@ class ModuleStatus:
 
 
 def status_of(
-    entry: ModuleEntry, *, where: Where | None, limits: str | None, declared: ModuleDeclaration | None, problem: str | None, choices: list[InterfaceChoice]
-) -> ModuleStatus:  # fmt: skip
-    """Put together what the ledger knows and what runs. `declared` is None while it does not run."""
+    entry: ModuleEntry,
+    *,
+    where: Where | None,
+    limits: str | None,
+    declared: ModuleDeclaration | None,
+    problem: str | None,
+    choices: list[InterfaceChoice],
+) -> ModuleStatus:
+    """Put together what the ledger knows and what runs.
+
+    `declared` is None while it does not run.
+    """
     status = ModuleStatus(
         name=entry.name,
         version=entry.version,
@@ -73,15 +85,22 @@ def status_of(
         status,
         description=declared.description,
         prefix=declared.prefix,
-        routes=tuple(f"{spec.method} {declared.prefix}{spec.path.removesuffix('/')}" for spec in declared.routes),
+        routes=tuple(
+            f"{spec.method} {declared.prefix}{spec.path.removesuffix('/')}"
+            for spec in declared.routes
+        ),
         tools=tuple(spec.name for spec in declared.tools),
         events=tuple(sorted({spec.event for spec in declared.events})),
-        schedules=tuple(f"{spec.handler}: {_when(spec.every_s, spec.at)}" for spec in declared.schedules),
+        schedules=tuple(
+            f"{spec.handler}: {_when(spec.every_s, spec.at)}" for spec in declared.schedules
+        ),
         agents=tuple(sorted(declared.agents)),
     )
 
 
-def _condition(entry: ModuleEntry, declared: ModuleDeclaration | None, problem: str | None) -> Condition:
+def _condition(
+    entry: ModuleEntry, declared: ModuleDeclaration | None, problem: str | None
+) -> Condition:
     if declared is not None:
         return "running" if problem is None else "failed"
     if entry.approved_digest is None:

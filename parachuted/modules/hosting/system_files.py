@@ -1,7 +1,9 @@
-"""System files: what an agent that looks after the installation may read of it: settings, logs, the audit, modules' code; never a secret.
+"""System files: what an agent that looks after the installation may read of it: settings, logs, the
+audit, modules' code; never a secret.
 
-Each text passes through what takes secrets out, values of keys that sound like one are not shown, nor what a person remarks in settings,
-and files that hold nothing else (keys, logins, state) do not exist here.
+Each text passes through what takes secrets out, values of keys that sound like one are not shown,
+nor what a person remarks in settings, and files that hold nothing else (keys, logins, state) do not
+exist here.
 """
 
 from __future__ import annotations
@@ -18,11 +20,21 @@ from parachuted.redact import redact
 from parachuted.vault import VaultPath, VaultRoot, begins_with_dot, printable
 
 LIST = "List what you may read of the installation: settings, logs, the audit, the code of modules."
-READ = "Read one of them, by the path that list_system_files gives it. Of a long file you get the end. Secrets are left out."
+READ = (
+    "Read one of them, by the path that list_system_files gives it. Of a long file you get the "
+    "end. Secrets are left out."
+)
 _SETTINGS = ("config.yaml", "modules.yaml", "hooks.yaml")
-_STRANGERS = ("home/logs/", "vault/Modules/", "vault/.parachute/audit/")  # modules' words, and names of files that anyone may have given
+_STRANGERS = (
+    "home/logs/",
+    "vault/Modules/",
+    "vault/.parachute/audit/",
+)  # modules' words, and names of files that anyone may have given
 _NAMED_BY_STRANGERS = "vault/Modules/"
-_LEFT_OUT = f"files of modules are left out; {_NAMED_BY_STRANGERS} as the part lists them, after which you write in your own lane alone"
+_LEFT_OUT = (
+    f"files of modules are left out; {_NAMED_BY_STRANGERS} as the part lists them, after "
+    "which you write in your own lane alone"
+)
 _LARGEST = 128 << 10
 _MOST = 500
 _MOST_AUDITS = 7
@@ -30,7 +42,9 @@ _CODE = frozenset({".py", ".yaml", ".md", ".toml"})
 _SOUNDS_SECRET = re.compile(
     r"(?im)^(?P<key>\s*(?:-\s*)?[\"']?[\w.-]*(?:key|token|secret|password|passwd|credential|auth|cookie)[\w.-]*[\"']?\s*[:=]\s*)(?P<value>\S.*)$"
 )
-_PLAIN_VALUES = re.compile(r"(?i)(true|false|yes|no|null|~|\d+|remote|always|disabled|auto|claude|offline|\{\}|\[\])\s*$")
+_PLAIN_VALUES = re.compile(
+    r"(?i)(true|false|yes|no|null|~|\d+|remote|always|disabled|auto|claude|offline|\{\}|\[\])\s*$"
+)
 _ASSIGNED = re.compile(
     r"(?i)(?P<key>\b\w*(?:token|secret|passw(?:or)?d|credential|api_?key)\w*=)(?P<value>\"[^\"]*\"|'[^']*'|[^\s,;&|)}\]]+)"
 )
@@ -41,14 +55,19 @@ _FLOW = re.compile(
 
 
 class SystemFiles:
-    """`home` is the daemon's own folder. Methods block on the disk; files are found anew at each call, and no link is followed."""
+    """`home` is the daemon's own folder.
+
+    Methods block on the disk; files are found anew at each call, and no link is followed.
+    """
 
     def __init__(self, home: Path, vault: Path) -> None:
         self._home, self._vault = home, VaultRoot(vault)
 
     def tools(self, taint: Taint) -> tuple[Tool, ...]:
-        """The two tools, as an agent is given them. What modules are made of, what they may have logged, and what tells of files by their
-        names marks its run.
+        """The two tools, as an agent is given them.
+
+        What modules are made of, what they may have logged, and what tells of files by their names
+        marks its run.
         """
 
         async def list_them(arguments: Mapping[str, object]) -> ToolResult:
@@ -74,43 +93,74 @@ class SystemFiles:
         empty: list[str] = []
         return (
             Tool(
-                name="list_system_files", description=LIST, call=list_them,
-                schema={"type": "object", "properties": {"part": pattern}, "required": empty, "additionalProperties": False},
+                name="list_system_files",
+                description=LIST,
+                call=list_them,
+                schema={
+                    "type": "object",
+                    "properties": {"part": pattern},
+                    "required": empty,
+                    "additionalProperties": False,
+                },
             ),
             Tool(
-                name="read_system_file", description=READ, call=read,
-                schema={"type": "object", "properties": {"path": path}, "required": ["path"], "additionalProperties": False},
+                name="read_system_file",
+                description=READ,
+                call=read,
+                schema={
+                    "type": "object",
+                    "properties": {"path": path},
+                    "required": ["path"],
+                    "additionalProperties": False,
+                },
             ),
-        )  # fmt: skip
+        )
 
     def list(self) -> list[str]:
         """The paths, as `read` takes them."""
         return [*self._of_home(), *self._of_vault()]
 
     def read(self, path: str) -> str:
-        """The text of one, without secrets; of a long one the end. Raises NotFoundError for all that is not listed."""
+        """The text of one, without secrets; of a long one the end.
+
+        Raises NotFoundError for all that is not listed.
+        """
         if path not in self.list():
-            raise NotFoundError(f"{path[:200]!r} is not among the system files; list_system_files shows them")
+            raise NotFoundError(
+                f"{path[:200]!r} is not among the system files; list_system_files shows them"
+            )
         room, _, rest = path.partition("/")
         root = VaultRoot(self._home) if room == "home" else self._vault
         data = root.read(VaultPath(rest)).data
-        cut = f"(the last {_LARGEST >> 10} KB of {len(data) >> 10})\n" if len(data) > _LARGEST else ""
+        cut = (
+            f"(the last {_LARGEST >> 10} KB of {len(data) >> 10})\n" if len(data) > _LARGEST else ""
+        )
         text = data[-_LARGEST:].decode("utf-8", "replace")
-        return cut + _without_secrets(_REMARK.sub("# [remark]", text) if room == "home" and rest in _SETTINGS else text)
+        return cut + _without_secrets(
+            _REMARK.sub("# [remark]", text) if room == "home" and rest in _SETTINGS else text
+        )
 
     def _of_home(self) -> Iterator[str]:
         root = VaultRoot(self._home)
         for name in _SETTINGS:
             if _is_file(root, name):
                 yield f"home/{name}"
-        logs = sorted(file.name for file in (self._home / "logs").glob("*") if file.suffix in {".log", ".jsonl", ".txt"})
+        logs = sorted(
+            file.name
+            for file in (self._home / "logs").glob("*")
+            if file.suffix in {".log", ".jsonl", ".txt"}
+        )
         yield from (f"home/logs/{name}" for name in logs[-20:] if _is_file(root, f"logs/{name}"))
 
     def _of_vault(self) -> Iterator[str]:
-        audits = sorted(file.name for file in (self._vault.folder / ".parachute/audit").glob("*.jsonl"))
+        audits = sorted(
+            file.name for file in (self._vault.folder / ".parachute/audit").glob("*.jsonl")
+        )
         paths = [f".parachute/audit/{name}" for name in audits[-_MOST_AUDITS:]]
         code = sorted((self._vault.folder / "Modules").glob("*/**/*"))
-        found = [file.relative_to(self._vault.folder).as_posix() for file in code if file.suffix in _CODE]
+        found = [
+            file.relative_to(self._vault.folder).as_posix() for file in code if file.suffix in _CODE
+        ]
         paths += [path for path in map(printable, found[:_MOST]) if _is_shown(path)]
         yield from (f"vault/{path}" for path in paths if _is_file(self._vault, path))
 
@@ -124,7 +174,11 @@ class SystemFiles:
 def _is_shown(path: str) -> bool:
     """Nothing that is hidden, and nothing that is named as what holds a secret."""
     parts = PurePosixPath(path).parts
-    return not any(begins_with_dot(part) for part in parts) and "secret" not in path.casefold() and "credential" not in path.casefold()
+    return (
+        not any(begins_with_dot(part) for part in parts)
+        and "secret" not in path.casefold()
+        and "credential" not in path.casefold()
+    )
 
 
 def _is_file(root: VaultRoot, path: str) -> bool:

@@ -1,7 +1,9 @@
-"""Ownership: which tasks of the event loop are a module's, so that they end with it and their failures are its own.
+"""Ownership: which tasks of the event loop are a module's, so that they end with it and their
+failures are its own.
 
-Whatever a module begins while its code runs carries the module's name in its context, and so does what that begins in turn. The loop asks
-`_Factory` for each task, which is the one place where all of them pass.
+Whatever a module begins while its code runs carries the module's name in its context, and so does
+what that begins in turn. The loop asks `_Factory` for each task, which is the one place where all
+of them pass.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ class OverdueError(Exception):
 
 
 class TaskOwner:
-    """All that one module has begun on the loop. `failed` is told the text of a failure that nobody else will see."""
+    """All that one module has begun on the loop.
+
+    `failed` is told the text of a failure that nobody else will see.
+    """
 
     def __init__(self, name: str, failed: Callable[[str], None], *, most_tasks: int = 1000) -> None:
         self.name = name
@@ -41,9 +46,12 @@ class TaskOwner:
         return len(self._tasks)
 
     async def run(self, work: Coroutine[Any, Any, Result], timeout_s: float) -> Result:
-        """Do the work as the module's own, within a limit of time. Raises OverdueError, ModuleFailedError, or what the work raised.
+        """Do the work as the module's own, within a limit of time.
 
-        It does not wait for work that refuses to be cancelled: such a task is ended, or told of, by `end`.
+        Raises OverdueError, ModuleFailedError, or what the work raised.
+
+        It does not wait for work that refuses to be cancelled: such a task is ended, or told of, by
+        `end`.
         """
         loop, context = asyncio.get_running_loop(), self._context(work)
         begun = _FirstStep(_contained(work))
@@ -54,7 +62,9 @@ class TaskOwner:
         finally:
             if begun.is_done:
                 self._tasks.discard(task)
-        if begun.is_done and not task.cancelling():  # most handlers wait for nothing, and so cost no turn of the loop
+        if (
+            begun.is_done and not task.cancelling()
+        ):  # most handlers wait for nothing, and so cost no turn of the loop
             return cast("Result", begun.result)
         self._keep(task, work)
         try:
@@ -66,18 +76,31 @@ class TaskOwner:
             task.cancel()
             raise
         if task.cancelled():
-            raise ModuleFailedError(f"the module {self.name} was stopped, or cancelled itself, before it had answered")
+            raise ModuleFailedError(
+                f"the module {self.name} was stopped, or cancelled itself, before it had answered"
+            )
         return task.result()
 
     def begin(self, work: Coroutine[Any, Any, Result]) -> _Owned[Result]:
-        """Begin a task of the module's from outside of its code. A failure at which nobody looks is told of, as that of any other."""
+        """Begin a task of the module's from outside of its code.
+
+        A failure at which nobody looks is told of, as that of any other.
+        """
         return self._own(work, loop=asyncio.get_running_loop(), context=self._context(work))
 
-    def take(self, work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop, kwargs: dict[str, Any]) -> asyncio.Task[Any]:
+    def take(
+        self,
+        work: Coroutine[Any, Any, Any],
+        loop: asyncio.AbstractEventLoop,
+        kwargs: dict[str, Any],
+    ) -> asyncio.Task[Any]:
         """Make a task that the module's code asked the loop for."""
         if len(self._tasks) >= self._most_tasks:
             work.close()
-            said = f"the module {self.name} has {self._most_tasks} tasks at work, and may begin no more until some have ended"
+            said = (
+                f"the module {self.name} has {self._most_tasks} tasks at work, and may begin "
+                "no more until some have ended"
+            )
             self._failed(said)
             raise RuntimeError(said)
         task = self._own(work, loop=loop, **kwargs)
@@ -99,10 +122,15 @@ class TaskOwner:
         return self._keep(_Owned(_contained(work), **kwargs), work)
 
     def _context(self, work: Coroutine[Any, Any, object]) -> contextvars.Context:
-        """One in which all is the module's. Raises ModuleFailedError, and closes the work, when the module has ended."""
+        """One in which all is the module's.
+
+        Raises ModuleFailedError, and closes the work, when the module has ended.
+        """
         if self._is_ended:
             work.close()
-            raise ModuleFailedError(f"the module {self.name} is not running; `parachute modules status` says why")
+            raise ModuleFailedError(
+                f"the module {self.name} is not running; `parachute modules status` says why"
+            )
         context = contextvars.copy_context()
         context.run(_OWNER.set, self)
         return context
@@ -111,7 +139,9 @@ class TaskOwner:
         task.says = self.say
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _task: work.close())  # it may have been cancelled before it began
+        task.add_done_callback(
+            lambda _task: work.close()
+        )  # it may have been cancelled before it began
         return task
 
 
@@ -122,7 +152,10 @@ class _Owned(asyncio.Task[Result]):
 
 
 class _FirstStep(Coroutine[Any, Any, Result]):
-    """Work whose first step is done before its task runs, as Python 3.12 does it for an eager task. `result` once `is_done`."""
+    """Work whose first step is done before its task runs, as Python 3.12 does it for an eager task.
+
+    `result` once `is_done`.
+    """
 
     def __init__(self, work: Coroutine[Any, Any, Result]) -> None:
         self._work = work
@@ -161,7 +194,9 @@ class _FirstStep(Coroutine[Any, Any, Result]):
         return (yield from self._work.__await__())
 
 
-_OWNER: contextvars.ContextVar[TaskOwner | None] = contextvars.ContextVar("parachuted_module", default=None)
+_OWNER: contextvars.ContextVar[TaskOwner | None] = contextvars.ContextVar(
+    "parachuted_module", default=None
+)
 
 
 class _Factory:
@@ -170,13 +205,24 @@ class _Factory:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._before = loop.get_exception_handler()
 
-    def __call__(self, loop: asyncio.AbstractEventLoop, work: Any, **kwargs: Any) -> asyncio.Task[Any]:  # noqa: ANN401  as asyncio has it
+    def __call__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Any,  # noqa: ANN401  as asyncio has it
+        **kwargs: Any,  # noqa: ANN401
+    ) -> asyncio.Task[Any]:
         context = kwargs.get("context")
         owner = _OWNER.get() if context is None else context.get(_OWNER)
-        return asyncio.Task(work, loop=loop, **kwargs) if owner is None else owner.take(work, loop, kwargs)
+        return (
+            asyncio.Task(work, loop=loop, **kwargs)
+            if owner is None
+            else owner.take(work, loop, kwargs)
+        )
 
     def unseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What the loop does with an error that nobody looked at: a module's is told of as that module's."""
+        """What the loop does with an error that nobody looked at: a module's is told of as that
+        module's.
+        """
         task, error = context.get("future"), context.get("exception")
         if isinstance(task, _Owned) and error is not None:
             if task.says is not None:
@@ -201,8 +247,16 @@ def traceback_of(error: BaseException) -> str:
     return text if len(text) <= _MOST_TEXT else f"...\n{text[-_MOST_TEXT:]}"
 
 
-def _step_as(task: asyncio.Task[Any], begun: _FirstStep[Any], loop: asyncio.AbstractEventLoop, context: contextvars.Context) -> None:
-    """Do the first step as that task, inside of whichever calls. Raises what it raises; the wish to end ends no more than the work."""
+def _step_as(
+    task: asyncio.Task[Any],
+    begun: _FirstStep[Any],
+    loop: asyncio.AbstractEventLoop,
+    context: contextvars.Context,
+) -> None:
+    """Do the first step as that task, inside of whichever calls.
+
+    Raises what it raises; the wish to end ends no more than the work.
+    """
     caller = asyncio.current_task(loop)
     if caller is not None:
         asyncio.tasks._leave_task(loop, caller)  # noqa: SLF001  documented under "Extending asyncio"
@@ -218,16 +272,22 @@ def _step_as(task: asyncio.Task[Any], begun: _FirstStep[Any], loop: asyncio.Abst
 
 
 async def _contained(work: Coroutine[Any, Any, Result]) -> Result:
-    """The loop lets some errors through to whoever runs it, and so a module could end the daemon by its wish to exit."""
+    """The loop lets some errors through to whoever runs it, and so a module could end the daemon by
+    its wish to exit.
+    """
     try:
         return await work
     except (Exception, asyncio.CancelledError):
         raise
     except BaseException as error:
-        raise ModuleFailedError(f"the module raised {type(error).__name__}; only the daemon may end the process") from error
+        raise ModuleFailedError(
+            f"the module raised {type(error).__name__}; only the daemon may end the process"
+        ) from error
 
 
-async def _cancelled(tasks: tuple[asyncio.Task[Any], ...], grace_s: float) -> list[asyncio.Task[Any]]:
+async def _cancelled(
+    tasks: tuple[asyncio.Task[Any], ...], grace_s: float
+) -> list[asyncio.Task[Any]]:
     """Cancel, again and again for those that go on; which of them are alive after the time."""
     until = asyncio.get_running_loop().time() + grace_s
     living = [task for task in tasks if not task.done()]

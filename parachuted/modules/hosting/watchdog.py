@@ -1,6 +1,8 @@
-"""Watchdog: notices from a thread of its own when the event loop stands still, and whose code it stands in.
+"""Watchdog: notices from a thread of its own when the event loop stands still, and whose code it
+stands in.
 
-In one process nobody can end such code. But a person can be told which module to blame, and by which line.
+In one process nobody can end such code. But a person can be told which module to blame, and by
+which line.
 """
 
 from __future__ import annotations
@@ -19,9 +21,14 @@ log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Looks at the loop now and then. `report` is called on the loop, once it moves again, with the module's name and what was seen."""
+    """Looks at the loop now and then.
 
-    def __init__(self, report: Callable[[str, str], None], *, every_s: float = 1.0, late_s: float = 1.0) -> None:
+    `report` is called on the loop, once it moves again, with the module's name and what was seen.
+    """
+
+    def __init__(
+        self, report: Callable[[str, str], None], *, every_s: float = 1.0, late_s: float = 1.0
+    ) -> None:
         self._report = report
         self._every_s, self._late_s = every_s, late_s
         self._folders: dict[str, str] = {}
@@ -29,11 +36,16 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def watch(self, name: str, folder: Path) -> None:
-        """Know that code of this folder is that module's. Call it on the loop; the first call begins the watch."""
+        """Know that code of this folder is that module's.
+
+        Call it on the loop; the first call begins the watch.
+        """
         self._folders |= {f"{folder}/": name, f"{folder.resolve()}/": name}
         if self._thread is None:
             arguments = (asyncio.get_running_loop(), threading.get_ident())
-            self._thread = threading.Thread(target=self._run, args=arguments, name="module watchdog", daemon=True)
+            self._thread = threading.Thread(
+                target=self._run, args=arguments, name="module watchdog", daemon=True
+            )
             self._thread.start()
 
     def forget(self, name: str) -> None:
@@ -67,7 +79,10 @@ class Watchdog:
             return
         stood = time.monotonic() - begun
         lines = "".join(traceback.format_stack(frame)).rstrip()
-        said = f"the daemon has stood still for {stood:.1f} s in the module {name}; give long work to asyncio.to_thread\n{lines}"
+        said = (
+            f"the daemon has stood still for {stood:.1f} s in the module {name}; give long "
+            f"work to asyncio.to_thread\n{lines}"
+        )
         log.error("a module blocks the daemon", extra={"module_name": name, "stack": lines})
         loop.call_soon_threadsafe(self._report, name, said)
 

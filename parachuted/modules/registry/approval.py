@@ -1,7 +1,9 @@
-"""Approval: what is approved when a module is. Its files, the permissions that they declare, and the packages that they were given.
+"""Approval: what is approved when a module is.
 
-Pure. The permissions are part of the files already; they count once more as they were understood, so that a later version of the daemon
-that reads more into the same words asks again.
+Its files, the permissions that they declare, and the packages that they were given.
+
+Pure. The permissions are part of the files already; they count once more as they were understood,
+so that a later version of the daemon that reads more into the same words asks again.
 """
 
 from __future__ import annotations
@@ -15,15 +17,24 @@ from parachuted.modules.registry.manifest import Manifest, manifest_document
 
 def approval_digest(tree: str, manifest: Manifest, lock: Sequence[str]) -> str:
     """What modules.yaml records as `hash`."""
-    said = {"approval": 1, "tree": tree, "permissions": manifest_document(manifest)["permissions"], "lock": sorted(lock)}
+    said = {
+        "approval": 1,
+        "tree": tree,
+        "permissions": manifest_document(manifest)["permissions"],
+        "lock": sorted(lock),
+    }
     return f"sha256:{hashlib.sha256(_canonical(said)).hexdigest()}"
 
 
 def is_no_wider(manifest: Manifest, approved: Manifest) -> bool:
-    """Whether the one asks for just what the other was given. Code aside: so much a folder under development may change unasked."""
+    """Whether the one asks for just what the other was given.
+
+    Code aside: so much a folder under development may change unasked.
+    """
     mine, its = manifest_document(manifest), manifest_document(approved)
     return manifest.name == approved.name and all(
-        _canonical(mine[part]) == _canonical(its[part]) for part in ("permissions", "dependencies", "agents")
+        _canonical(mine[part]) == _canonical(its[part])
+        for part in ("permissions", "dependencies", "agents")
     )
 
 

@@ -1,7 +1,10 @@
-"""Trust: which modules there are, which were approved, and which may run. The vault proposes; modules.yaml in the home decides.
+"""Trust: which modules there are, which were approved, and which may run.
 
-What a person is shown, and what they approve, is named by the digest of the folder's bytes. What runs is a copy of those bytes, which
-`ready` reads again, against the digest, the permissions and the locked packages that were recorded.
+The vault proposes; modules.yaml in the home decides.
+
+What a person is shown, and what they approve, is named by the digest of the folder's bytes. What
+runs is a copy of those bytes, which `ready` reads again, against the digest, the permissions and
+the locked packages that were recorded.
 """
 
 from __future__ import annotations
@@ -15,17 +18,47 @@ from pathlib import Path
 
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.modules.registry.approval import approval_digest, is_no_wider
-from parachuted.modules.registry.approved import ApprovedModule, FolderState, ModuleEntry, TrustLevel
+from parachuted.modules.registry.approved import (
+    ApprovedModule,
+    FolderState,
+    ModuleEntry,
+    TrustLevel,
+)
 from parachuted.modules.registry.approved_copies import ApprovedCopies, UnplacedCopy
 from parachuted.modules.registry.code_inspection import CodeInspection, found_in, is_source
 from parachuted.modules.registry.consent import Consent, consent_for
 from parachuted.modules.registry.difference import LARGEST, tree_difference
-from parachuted.modules.registry.environment import EnvironmentFailedError, build, lock_of, site_packages
-from parachuted.modules.registry.install import FOLDER, LITTER, FetchedModule, fetched, manifest_of, place, unplace, without_ref
+from parachuted.modules.registry.environment import (
+    EnvironmentFailedError,
+    build,
+    lock_of,
+    site_packages,
+)
+from parachuted.modules.registry.install import (
+    FOLDER,
+    LITTER,
+    FetchedModule,
+    fetched,
+    manifest_of,
+    place,
+    unplace,
+    without_ref,
+)
 from parachuted.modules.registry.manifest import FILE, NAME, Manifest, read_manifest
 from parachuted.modules.registry.marks import folder_mark
-from parachuted.modules.registry.module_record import ModuleRecord, is_module, parse_record, record_of, without_module
-from parachuted.modules.registry.module_registry import Held, ModuleRegistry, ModuleRegistryError, Plain
+from parachuted.modules.registry.module_record import (
+    ModuleRecord,
+    is_module,
+    parse_record,
+    record_of,
+    without_module,
+)
+from parachuted.modules.registry.module_registry import (
+    Held,
+    ModuleRegistry,
+    ModuleRegistryError,
+    Plain,
+)
 from parachuted.modules.registry.module_tree import (
     SIGNATURE,
     KeepingSink,
@@ -48,15 +81,23 @@ class ApprovalRefusedError(ParachuteError):
 
 
 class ModuleApprovals:
-    """The modules of one home and one vault. Calls read or write the disk: from a thread, where the loop must not wait.
+    """The modules of one home and one vault.
 
-    `env` is what git and pip are run with. `keys` are those whose signature makes a module `verified`. `reserved` are the core's own
-    nouns below `/api`, which no module may take.
+    Calls read or write the disk: from a thread, where the loop must not wait.
+
+    `env` is what git and pip are run with. `keys` are those whose signature makes a module
+    `verified`. `reserved` are the core's own nouns below `/api`, which no module may take.
     """
 
     def __init__(
-        self, home: Path, vault: Path, *, env: Mapping[str, str], keys: Sequence[str] | None = None, reserved: Collection[str] = ()
-    ) -> None:  # fmt: skip
+        self,
+        home: Path,
+        vault: Path,
+        *,
+        env: Mapping[str, str],
+        keys: Sequence[str] | None = None,
+        reserved: Collection[str] = (),
+    ) -> None:
         self._home, self._vault, self._env = home, vault.resolve(), env
         self._keys = release_keys() if keys is None else tuple(keys)
         self._reserved = reserved
@@ -88,25 +129,36 @@ class ModuleApprovals:
         """That one. Raises NotFoundError, ModuleRegistryError."""
         held = self._ledger.load()
         if not is_module(held.get(name, {})) and name not in self._folders():
-            raise NotFoundError(f"there is no module {name[:80]!r}; `parachute modules list` shows them")
+            raise NotFoundError(
+                f"there is no module {name[:80]!r}; `parachute modules list` shows them"
+            )
         return self._entry(name, held.get(name))
 
     def review(self, name: str) -> tuple[Consent, str]:
-        """What approving the folder as it is now would allow, and its difference from what was approved, of one reading.
+        """What approving the folder as it is now would allow, and its difference from what was
+        approved, of one reading.
 
-        The consent's `digest` is what `approve` wants: two readings could show one thing and name another. Raises ParachuteError.
+        The consent's `digest` is what `approve` wants: two readings could show one thing and name
+        another. Raises ParachuteError.
         """
         record = self._record(name)
         before, after = KeepingSink(_any, largest=LARGEST), KeepingSink(_any, largest=LARGEST)
         tree = self._tree(record, after)
         manifest = self._manifest(record, tree, after)
         level = self._level(record, tree.digest, self._signature(record), None)
-        consent = consent_for(manifest, tree, _code(after), source=record.source, commit=record.commit, trust=level)
+        consent = consent_for(
+            manifest, tree, _code(after), source=record.source, commit=record.commit, trust=level
+        )
         old = self._copies.read(name, record.tree, before) if record.tree else None
         if old is not None:
             approved = consent_for(
-                self._manifest(record, old, before), old, _code(before), source="", commit=None, trust=record.trust
-            )  # fmt: skip
+                self._manifest(record, old, before),
+                old,
+                _code(before),
+                source="",
+                commit=None,
+                trust=record.trust,
+            )
             consent = replace(consent, added=consent.since(approved))
         return consent, tree_difference(old, tree, before.kept, after.kept)
 
@@ -114,13 +166,21 @@ class ModuleApprovals:
         """The consent alone."""
         return self.review(name)[0]
 
-    def approve(self, name: str, expected_digest: str, *, trust: TrustLevel | None = None) -> ModuleEntry:
-        """Approve exactly the bytes that were shown; the first time, enable it too. Raises ParachuteError, having approved nothing."""
+    def approve(
+        self, name: str, expected_digest: str, *, trust: TrustLevel | None = None
+    ) -> ModuleEntry:
+        """Approve exactly the bytes that were shown; the first time, enable it too.
+
+        Raises ParachuteError, having approved nothing.
+        """
         with locked(self._home, _LOCK):
             record = self._record(name)
             with self._taking(record) as taken:
                 if taken.tree.digest != expected_digest:
-                    raise ApprovalRefusedError(f"{name} changed since it was shown, so it was not approved; look at it again")
+                    raise ApprovalRefusedError(
+                        f"{name} changed since it was shown, so it was not approved; look at it "
+                        "again"
+                    )
                 signature = self._signature(record)
                 level = self._level(record, taken.tree.digest, signature, trust)
                 self._keep(record, taken, level, signature if level == "verified" else None)
@@ -129,7 +189,10 @@ class ModuleApprovals:
     def enable(self, name: str) -> ModuleEntry:
         """Let it run. Raises ApprovalRefusedError for what was never approved."""
         if not self._record(name).is_approved:
-            raise ApprovalRefusedError(f"{name} was never approved; `parachute modules approve {name}` shows what it asks for")
+            raise ApprovalRefusedError(
+                f"{name} was never approved; `parachute modules approve {name}` shows what it "
+                "asks for"
+            )
         self._ledger.change(name, {"enabled": True, "problem": None})
         return self.entry(name)
 
@@ -142,19 +205,29 @@ class ModuleApprovals:
     def set_trust(self, name: str, trust: TrustLevel) -> ModuleEntry:
         """Say where it runs. Nobody can say `verified`: a signature does."""
         record = self._record(name)
-        if trust == "verified" and not (record.tree and is_released(record.tree, record.signature, self._keys)):
-            raise ApprovalRefusedError(f"{name} is not signed by the makers of parachuted, so it cannot be verified")
+        if trust == "verified" and not (
+            record.tree and is_released(record.tree, record.signature, self._keys)
+        ):
+            raise ApprovalRefusedError(
+                f"{name} is not signed by the makers of parachuted, so it cannot be verified"
+            )
         self._ledger.change(name, {"trust": trust})
         return self.entry(name)
 
     def remove(self, name: str) -> bool:
-        """Forget it, with its copies. Whether its folder went too: only what `install` put there, unchanged since.
+        """Forget it, with its copies.
+
+        Whether its folder went too: only what `install` put there, unchanged since.
 
         What a person wrote for it in modules.yaml, `config` and `agents`, stays.
         """
         with locked(self._home, _LOCK):
             record = self._record(name)
-            is_ours = record.installed is not None and record.path == f"{FOLDER}/{name}" and self._is_as_installed(record)
+            is_ours = (
+                record.installed is not None
+                and record.path == f"{FOLDER}/{name}"
+                and self._is_as_installed(record)
+            )
             held = self._ledger.load().get(name, {})
             rest = without_module(held)
             if held.keys() - rest.keys():
@@ -167,9 +240,12 @@ class ModuleApprovals:
             return is_ours
 
     def ready(self, names: Collection[str] | None = None) -> list[ApprovedModule]:
-        """What may run now, verified just now, by name. Why another may not is in its `ModuleEntry.problem`.
+        """What may run now, verified just now, by name.
 
-        A module under development (`--dev`) is taken as its folder is now, as long as it asks for no more than was approved.
+        Why another may not is in its `ModuleEntry.problem`.
+
+        A module under development (`--dev`) is taken as its folder is now, as long as it asks for
+        no more than was approved.
         """
         try:
             held = self._ledger.load()
@@ -181,15 +257,25 @@ class ModuleApprovals:
             try:
                 record = parse_record(name, held[name])
                 if record.enabled and record.is_approved:
-                    found.append(self._approved(self._refreshed(record) if record.is_dev else record))
+                    found.append(
+                        self._approved(self._refreshed(record) if record.is_dev else record)
+                    )
             except (ParachuteError, ValueError) as error:
                 self._unready[name] = str(error)
         return found
 
     def install(
-        self, source: str, *, dev: bool = False, path: str | None = None, trust: TrustLevel | None = None
+        self,
+        source: str,
+        *,
+        dev: bool = False,
+        path: str | None = None,
+        trust: TrustLevel | None = None,
     ) -> tuple[ModuleEntry, Consent]:
-        """Put the source's module into the vault's `Modules/` (with `dev`: link to its folder). Approves nothing. Raises ParachuteError."""
+        """Put the source's module into the vault's `Modules/` (with `dev`: link to its folder).
+
+        Approves nothing. Raises ParachuteError.
+        """
         if trust == "verified":
             raise ApprovalRefusedError("a signature makes a module verified, nobody's word does")
         with locked(self._home, _LOCK), fetched(source, self._env, path=path) as found:
@@ -197,23 +283,38 @@ class ModuleApprovals:
             name = manifest.name
             held = self._ledger.load().get(name, {})
             record = parse_record(name, held) if is_module(held) else None
-            values: dict[str, Plain] = {"source": found.source, "path": f"{FOLDER}/{name}", "commit": found.commit}
+            values: dict[str, Plain] = {
+                "source": found.source,
+                "path": f"{FOLDER}/{name}",
+                "commit": found.commit,
+            }
             if dev:
                 self._check_dev(found.folder, name, record)
                 values = {"source": "local", "path": str(found.folder), "dev": True}
             else:
-                if record is not None and (record.is_dev or without_ref(record.source) != without_ref(found.source)):
-                    raise ApprovalRefusedError(f"there is a module {name} from {record.source} already; remove it first")
+                if record is not None and (
+                    record.is_dev or without_ref(record.source) != without_ref(found.source)
+                ):
+                    raise ApprovalRefusedError(
+                        f"there is a module {name} from {record.source} already; remove it first"
+                    )
                 if record is not None and record.installed is not None:
                     self._check_untouched(record)
-                values["installed"] = place(found, self._vault, name, may_replace=self._may_replace(found, record, name)).digest
+                values["installed"] = place(
+                    found, self._vault, name, may_replace=self._may_replace(found, record, name)
+                ).digest
             if record is None:
-                values |= {"enabled": False, "version": manifest.version, "trust": trust or ("trusted" if dev else "untrusted")}
+                values |= {
+                    "enabled": False,
+                    "version": manifest.version,
+                    "trust": trust or ("trusted" if dev else "untrusted"),
+                }
             self._ledger.change(name, values)
         return self.entry(name), self.consent(name)
 
     def diff(self, name: str) -> str:
-        """The approved copy against the folder, as unified text with hidden characters spelled out; empty: the same.
+        """The approved copy against the folder, as unified text with hidden characters spelled out;
+        empty: the same.
 
         For looking. Whoever is then asked to approve is shown `review`, which names what it showed.
         """
@@ -227,13 +328,20 @@ class ModuleApprovals:
         return tree_difference(old, new, before.kept, after.kept)
 
     def look(self) -> frozenset[str]:
-        """The names of modules whose folder or entry changed since the last look; the first look sees nothing. A stat a file."""
+        """The names of modules whose folder or entry changed since the last look; the first look
+        sees nothing. A stat a file.
+        """
         held = self._held_at_a_glance()
-        marks = {name: (self._mark(name, held.get(name)), repr(held.get(name))) for name in {*held, *self._folders()}}
+        marks = {
+            name: (self._mark(name, held.get(name)), repr(held.get(name)))
+            for name in {*held, *self._folders()}
+        }
         before, self._marks = self._marks, marks
         if before is None:
             return frozenset()
-        return frozenset(name for name in marks.keys() | before.keys() if marks.get(name) != before.get(name))
+        return frozenset(
+            name for name in marks.keys() | before.keys() if marks.get(name) != before.get(name)
+        )
 
     def _held_at_a_glance(self) -> Held:
         """The entries, read again when a stat shows a change: for looking, not for deciding."""
@@ -252,7 +360,11 @@ class ModuleApprovals:
             if not stat.S_ISDIR((self._vault / FOLDER).lstat().st_mode):
                 return set()
             with os.scandir(self._vault / FOLDER) as found:
-                return {one.name for one in found if NAME.fullmatch(one.name) and not one.is_file(follow_symlinks=False)}
+                return {
+                    one.name
+                    for one in found
+                    if NAME.fullmatch(one.name) and not one.is_file(follow_symlinks=False)
+                }
         return set()
 
     def _mark(self, name: str, held: Mapping[str, object] | None) -> int:
@@ -263,33 +375,48 @@ class ModuleApprovals:
         return folder_mark(record.folder(self._vault), LITTER if record.is_dev else ())
 
     def _record(self, name: str) -> ModuleRecord:
-        """Raises NotFoundError, ModuleRegistryError, and ApprovalRefusedError for an entry that nobody understands."""
+        """Raises NotFoundError, ModuleRegistryError, and ApprovalRefusedError for an entry that
+        nobody understands.
+        """
         held = self._ledger.load().get(name, {})
         if not is_module(held):
             if name not in self._folders():
-                raise NotFoundError(f"there is no module {name[:80]!r}; `parachute modules list` shows them")
+                raise NotFoundError(
+                    f"there is no module {name[:80]!r}; `parachute modules list` shows them"
+                )
             return record_of(name)
         try:
             return parse_record(name, held)
         except ValueError as error:
-            raise ApprovalRefusedError(f"the entry of {name[:80]!r} in modules.yaml is wrong: {error}") from error
+            raise ApprovalRefusedError(
+                f"the entry of {name[:80]!r} in modules.yaml is wrong: {error}"
+            ) from error
 
     def _root(self, record: ModuleRecord) -> Path:
-        """The folder above it that is where it seems to be. One under development is checked here each time it is read."""
+        """The folder above it that is where it seems to be.
+
+        One under development is checked here each time it is read.
+        """
         folder = record.folder(self._vault)
         if not record.is_dev:
             return self._vault
         if folder.resolve() != folder or self._touches_vault(folder):
-            raise TreeRefusedError(f"{folder} is a link, or in the vault: a module under development is kept elsewhere")
+            raise TreeRefusedError(
+                f"{folder} is a link, or in the vault: a module under development is kept elsewhere"
+            )
         return folder.parent
 
     def _tree(self, record: ModuleRecord, sink: KeepingSink | None = None) -> ModuleTree:
         ignored = LITTER if record.is_dev else ()
-        return read_tree(record.folder(self._vault), root=self._root(record), sink=sink, ignored=ignored)
+        return read_tree(
+            record.folder(self._vault), root=self._root(record), sink=sink, ignored=ignored
+        )
 
     def _signature(self, record: ModuleRecord) -> str | None:
         with contextlib.suppress(TreeRefusedError, UnicodeDecodeError):
-            found = read_one(record.folder(self._vault), SIGNATURE, root=self._root(record), limit=LONGEST)
+            found = read_one(
+                record.folder(self._vault), SIGNATURE, root=self._root(record), limit=LONGEST
+            )
             return found.decode("ascii").strip() if found else None
         return None
 
@@ -297,9 +424,14 @@ class ModuleApprovals:
         data = keeping.kept.get(FILE)
         if data is None:
             raise ApprovalRefusedError(f"{record.name} has no {FILE}, so it is no module")
-        manifest = read_manifest(data, reserved=self._reserved, files=[file.path for file in tree.files])
+        manifest = read_manifest(
+            data, reserved=self._reserved, files=[file.path for file in tree.files]
+        )
         if manifest.name != record.name:
-            raise ApprovalRefusedError(f"the folder {record.name} says that it is the module {manifest.name}; the two must agree")
+            raise ApprovalRefusedError(
+                f"the folder {record.name} says that it is the module {manifest.name}; the two "
+                "must agree"
+            )
         return manifest
 
     # What was approved.
@@ -311,14 +443,26 @@ class ModuleApprovals:
         keeping = KeepingSink(_is_manifest)
         tree = self._copies.read(record.name, record.tree, keeping)
         manifest = self._manifest(record, tree, keeping)
-        environment = self._copies.folder(record.name) / record.environment if record.environment else None
+        environment = (
+            self._copies.folder(record.name) / record.environment if record.environment else None
+        )
         if manifest.dependencies and environment is None:
-            raise ApprovalRefusedError(f"the packages of {record.name} are not installed; approve it again")
+            raise ApprovalRefusedError(
+                f"the packages of {record.name} are not installed; approve it again"
+            )
         lock = lock_of(environment) if environment else ()
         if approval_digest(tree.digest, manifest, lock) != record.hash:
-            raise ApprovalRefusedError(f"{record.name} is not what was approved (its files, permissions or packages); approve it again")
-        if record.trust == "verified" and not is_released(tree.digest, record.signature, self._keys):
-            raise ApprovalRefusedError(f"{record.name} is called verified, but no key of this version signed it; approve it again")
+            raise ApprovalRefusedError(
+                f"{record.name} is not what was approved (its files, permissions or packages); "
+                "approve it again"
+            )
+        if record.trust == "verified" and not is_released(
+            tree.digest, record.signature, self._keys
+        ):
+            raise ApprovalRefusedError(
+                f"{record.name} is called verified, but no key of this version signed it; approve "
+                "it again"
+            )
         return ApprovedModule(
             name=record.name,
             copy=self._copies.place(record.name, tree.digest),
@@ -335,19 +479,32 @@ class ModuleApprovals:
     @contextlib.contextmanager
     def _taking(self, record: ModuleRecord) -> Iterator[UnplacedCopy]:
         ignored = LITTER if record.is_dev else ()
-        with self._copies.taking(record.name, record.folder(self._vault), root=self._root(record), ignored=ignored) as taken:
+        with self._copies.taking(
+            record.name, record.folder(self._vault), root=self._root(record), ignored=ignored
+        ) as taken:
             yield taken
 
-    def _level(self, record: ModuleRecord, digest: str, signature: str | None, wanted: TrustLevel | None) -> TrustLevel:
-        """A signature makes it verified, unless less is wanted. Without one it is what it was, but never verified."""
+    def _level(
+        self, record: ModuleRecord, digest: str, signature: str | None, wanted: TrustLevel | None
+    ) -> TrustLevel:
+        """A signature makes it verified, unless less is wanted.
+
+        Without one it is what it was, but never verified.
+        """
         if wanted in (None, "verified") and is_released(digest, signature, self._keys):
             return "verified"
         if wanted == "verified":
-            raise ApprovalRefusedError(f"{record.name} is not signed by the makers of parachuted, so it cannot be verified")
+            raise ApprovalRefusedError(
+                f"{record.name} is not signed by the makers of parachuted, so it cannot be verified"
+            )
         return wanted or ("untrusted" if record.trust == "verified" else record.trust)
 
-    def _keep(self, record: ModuleRecord, taken: UnplacedCopy, level: TrustLevel, signature: str | None) -> None:
-        """Give the copy its place, install its packages, and write down both: in this order, so that a crash approves nothing."""
+    def _keep(
+        self, record: ModuleRecord, taken: UnplacedCopy, level: TrustLevel, signature: str | None
+    ) -> None:
+        """Give the copy its place, install its packages, and write down both: in this order, so
+        that a crash approves nothing.
+        """
         keeping = KeepingSink(_is_manifest)
         tree = read_tree(taken.folder, sink=keeping)
         if tree.digest != taken.tree.digest:
@@ -371,36 +528,70 @@ class ModuleApprovals:
                 "problem": None,
             },
         )
-        kept = [self._copies.place(record.name, digest).name for digest in (tree.digest, record.tree) if digest]
-        self._copies.prune(record.name, [*kept, *filter(None, (environment, record.environment)), taken.folder.name, PROMPT])
+        kept = [
+            self._copies.place(record.name, digest).name
+            for digest in (tree.digest, record.tree)
+            if digest
+        ]
+        self._copies.prune(
+            record.name,
+            [*kept, *filter(None, (environment, record.environment)), taken.folder.name, PROMPT],
+        )
 
-    def _packages(self, record: ModuleRecord, manifest: Manifest) -> tuple[str | None, tuple[str, ...]]:
-        """Its environment and lock: what it has, if it asks for the same and has it still, else a new one."""
+    def _packages(
+        self, record: ModuleRecord, manifest: Manifest
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """Its environment and lock: what it has, if it asks for the same and has it still, else a
+        new one.
+        """
         if not manifest.dependencies:
             return None, ()
         with contextlib.suppress(ParachuteError):
-            if record.environment and self._approved(record).manifest.dependencies == manifest.dependencies:
-                return record.environment, lock_of(self._copies.folder(record.name) / record.environment)
+            if (
+                record.environment
+                and self._approved(record).manifest.dependencies == manifest.dependencies
+            ):
+                return record.environment, lock_of(
+                    self._copies.folder(record.name) / record.environment
+                )
         try:
             return build(self._copies.folder(record.name), manifest.dependencies, self._env)
         except EnvironmentFailedError as error:
-            values: dict[str, Plain] = {"problem": error.message, "source": record.source, "path": record.path}
-            self._ledger.change(record.name, values if record.is_approved else {**values, "enabled": False})
-            raise ApprovalRefusedError(f"{record.name} was not approved: {error.message}") from error
+            values: dict[str, Plain] = {
+                "problem": error.message,
+                "source": record.source,
+                "path": record.path,
+            }
+            self._ledger.change(
+                record.name, values if record.is_approved else {**values, "enabled": False}
+            )
+            raise ApprovalRefusedError(
+                f"{record.name} was not approved: {error.message}"
+            ) from error
 
     def _may_replace(self, found: FetchedModule, record: ModuleRecord | None, name: str) -> bool:
-        """Whether nothing of the vault's folder would be lost: it is what was installed, or what is about to be."""
+        """Whether nothing of the vault's folder would be lost: it is what was installed, or what is
+        about to be.
+        """
         if record is not None:
             return record.installed is not None
         with contextlib.suppress(TreeRefusedError):
             source = read_tree(found.folder, root=found.root, ignored=LITTER)
-            return read_tree(self._vault / FOLDER / name, root=self._vault, ignored=LITTER).digest == source.digest
+            return (
+                read_tree(self._vault / FOLDER / name, root=self._vault, ignored=LITTER).digest
+                == source.digest
+            )
         return False
 
     def _is_as_installed(self, record: ModuleRecord) -> bool:
         """What a system or Python leaves in a folder is no change of it."""
         with contextlib.suppress(TreeRefusedError):
-            return read_tree(record.folder(self._vault), root=self._root(record), ignored=LITTER).digest == record.installed
+            return (
+                read_tree(
+                    record.folder(self._vault), root=self._root(record), ignored=LITTER
+                ).digest
+                == record.installed
+            )
         return False
 
     def _check_untouched(self, record: ModuleRecord) -> None:
@@ -409,24 +600,37 @@ class ModuleApprovals:
             self._tree(record)
             if not self._is_as_installed(record):
                 raise ApprovalRefusedError(
-                    f"{record.path} is not as it was installed, and what was changed there would be lost; move it away, then install again"
+                    f"{record.path} is not as it was installed, and what was changed there would "
+                    "be lost; move it away, then install again"
                 )
 
     # Modules under development.
 
     def _check_dev(self, folder: Path, name: str, record: ModuleRecord | None) -> None:
         if record is not None and (not record.is_dev or record.path != str(folder)):
-            raise ApprovalRefusedError(f"there is a module {name} at {record.path} already; remove it first")
+            raise ApprovalRefusedError(
+                f"there is a module {name} at {record.path} already; remove it first"
+            )
         if self._touches_vault(folder):
-            raise ApprovalRefusedError("a module under development cannot be in the vault, where others may change it: keep it elsewhere")
+            raise ApprovalRefusedError(
+                "a module under development cannot be in the vault, where others may change it: "
+                "keep it elsewhere"
+            )
         if folder.stat().st_mode & _OTHERS_MAY_WRITE:
-            raise ApprovalRefusedError(f"others may write to {folder}, so it cannot be under development; `chmod go-w` on it mends that")
+            raise ApprovalRefusedError(
+                f"others may write to {folder}, so it cannot be under development; `chmod go-w` "
+                "on it mends that"
+            )
 
     def _touches_vault(self, folder: Path) -> bool:
-        return any(is_in(folder, other) or is_in(other, folder) for other in (self._vault, self._home))
+        return any(
+            is_in(folder, other) or is_in(other, folder) for other in (self._vault, self._home)
+        )
 
     def _refreshed(self, record: ModuleRecord) -> ModuleRecord:
-        """The record of the folder as it is now, if it asks for no more; what was approved before otherwise, and why."""
+        """The record of the folder as it is now, if it asks for no more; what was approved before
+        otherwise, and why.
+        """
         try:
             if self._found(record)[0] in (record.tree, None):
                 return record
@@ -434,7 +638,10 @@ class ModuleApprovals:
                 keeping = KeepingSink(_is_manifest)
                 manifest = self._manifest(record, read_tree(taken.folder, sink=keeping), keeping)
                 if not is_no_wider(manifest, self._approved(record).manifest):
-                    raise ApprovalRefusedError(f"{record.name} asks for other permissions, agents or packages; approve it again")
+                    raise ApprovalRefusedError(
+                        f"{record.name} asks for other permissions, agents or packages; approve "
+                        "it again"
+                    )
                 level = self._level(record, taken.tree.digest, None, None)
                 self._keep(record, taken, level, None)
             return self._record(record.name)
@@ -445,7 +652,10 @@ class ModuleApprovals:
     # What is shown.
 
     def _found(self, record: ModuleRecord) -> tuple[str | None, str | None]:
-        """The folder's digest, or why there is none. Read again when a stat shows a change; nothing is approved by what is kept here."""
+        """The folder's digest, or why there is none.
+
+        Read again when a stat shows a change; nothing is approved by what is kept here.
+        """
         folder = record.folder(self._vault)
         mark = folder_mark(folder, LITTER if record.is_dev else ())
         seen = self._seen.get(folder)

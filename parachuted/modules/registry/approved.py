@@ -1,6 +1,7 @@
 """Approved: what is known of a module's approval, and what of it may run.
 
-Values only. `ModuleEntry` is what a person is shown; `ApprovedModule` is all that whoever runs a module is given: a copy, never the folder.
+Values only. `ModuleEntry` is what a person is shown; `ApprovedModule` is all that whoever runs a
+module is given: a copy, never the folder.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ LEVELS: tuple[TrustLevel, ...] = ("verified", "trusted", "untrusted")
 class ModuleEntry:
     """One module as modules.yaml and its folder tell of it.
 
-    The digests are those of the folder's bytes, as `tree.read_tree` makes them: `found_digest` is what a person names to approve it.
-    `state` compares the two. A module that is `changed`, `missing` or `broken` in its folder still runs as approved, if it is enabled and
-    `problem` is None or about the folder alone: `Trust.ready` decides, nobody else.
+    The digests are those of the folder's bytes, as `tree.read_tree` makes them: `found_digest` is
+    what a person names to approve it. `state` compares the two. A module that is `changed`,
+    `missing` or `broken` in its folder still runs as approved, if it is enabled and `problem` is
+    None or about the folder alone: `Trust.ready` decides, nobody else.
     """
 
     name: str
@@ -45,9 +47,10 @@ class ModuleEntry:
 class ApprovedModule:
     """A module that may run, as it was approved. Its copy was verified just now and is read-only.
 
-    `digest` is the approval's (files, permissions, locked dependencies), `tree` that of the files, which `loading.load_class` holds the
-    copy against once more. `import_paths` belong at the end of `sys.path`. `overrides` are the `agents:` of modules.yaml, which may only
-    narrow; `config` is its `config:`. Scalars in both are text, as they stand in the file.
+    `digest` is the approval's (files, permissions, locked dependencies), `tree` that of the files,
+    which `loading.load_class` holds the copy against once more. `import_paths` belong at the end of
+    `sys.path`. `overrides` are the `agents:` of modules.yaml, which may only narrow; `config` is
+    its `config:`. Scalars in both are text, as they stand in the file.
     """
 
     name: str

@@ -1,7 +1,10 @@
-"""Copies: the approved bytes of modules, in the home, where no module and no sync can write. They are what runs.
+"""Copies: the approved bytes of modules, in the home, where no module and no sync can write.
 
-A copy is made from the bytes that went into the digest, while they are read; it gets its place only when that digest is the one that was
-asked for; and it is read again, whole, before anything of it runs.
+They are what runs.
+
+A copy is made from the bytes that went into the digest, while they are read; it gets its place only
+when that digest is the one that was asked for; and it is read again, whole, before anything of it
+runs.
 """
 
 from __future__ import annotations
@@ -14,7 +17,12 @@ import stat
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from parachuted.modules.registry.module_tree import FileSink, ModuleTree, TreeRefusedError, read_tree
+from parachuted.modules.registry.module_tree import (
+    FileSink,
+    ModuleTree,
+    TreeRefusedError,
+    read_tree,
+)
 
 _FOLDER = "modules"
 _UNFINISHED = ".new-"
@@ -36,27 +44,44 @@ class ApprovedCopies:
         return self.folder(name) / digest.removeprefix("sha256:")[:_SHORT]
 
     def read(self, name: str, digest: str, sink: FileSink | None = None) -> ModuleTree:
-        """Read the copy again. Raises TreeRefusedError when it is not, to the last bit, what was approved."""
+        """Read the copy again.
+
+        Raises TreeRefusedError when it is not, to the last bit, what was approved.
+        """
         tree = read_tree(self.place(name, digest), root=self.root, sink=sink)
         if tree.digest != digest:
-            raise TreeRefusedError(f"the approved copy of {name} is damaged; approve the module again")
+            raise TreeRefusedError(
+                f"the approved copy of {name} is damaged; approve the module again"
+            )
         return tree
 
     @contextlib.contextmanager
-    def taking(self, name: str, folder: Path, *, root: Path, ignored: Collection[str] = ()) -> Iterator[UnplacedCopy]:
-        """Read the folder into an unfinished copy, which is gone again afterwards unless it was kept."""
+    def taking(
+        self, name: str, folder: Path, *, root: Path, ignored: Collection[str] = ()
+    ) -> Iterator[UnplacedCopy]:
+        """Read the folder into an unfinished copy, which is gone again afterwards unless it was
+        kept.
+        """
         self._make_folder(name)
         unfinished = self.folder(name) / f"{_UNFINISHED}{secrets.token_hex(8)}"
         unfinished.mkdir(mode=0o700)
         try:
             with opened_folder(unfinished) as descriptor:
-                tree = read_tree(folder, root=root, sink=WritingSink(descriptor, is_read_only=True), ignored=ignored)
+                tree = read_tree(
+                    folder,
+                    root=root,
+                    sink=WritingSink(descriptor, is_read_only=True),
+                    ignored=ignored,
+                )
             yield UnplacedCopy(self, name, unfinished, tree)
         finally:
             remove_tree(unfinished)
 
     def prune(self, name: str, keep: Collection[str]) -> None:
-        """Remove all that is kept of a module but those names of copies and environments. What cannot be removed stays."""
+        """Remove all that is kept of a module but those names of copies and environments.
+
+        What cannot be removed stays.
+        """
         with contextlib.suppress(FileNotFoundError):
             for folder in sorted(self.folder(name).iterdir()):
                 if folder.name not in keep:
@@ -120,7 +145,10 @@ def remove_tree(folder: Path) -> None:
 
 
 class WritingSink:
-    """A sink that writes what it is given below a folder that is open. It follows no link that somebody puts there meanwhile."""
+    """A sink that writes what it is given below a folder that is open.
+
+    It follows no link that somebody puts there meanwhile.
+    """
 
     def __init__(self, descriptor: int, *, is_read_only: bool = False) -> None:
         self._folder, self._mask = descriptor, 0o555 if is_read_only else 0o755
@@ -130,7 +158,12 @@ class WritingSink:
         """Write one file."""
         *folders, name = path.split("/")
         with _entered(self._folder, folders) as folder:
-            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            descriptor = os.open(
+                name,
+                os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
+                0o600,
+                dir_fd=folder,
+            )
             with os.fdopen(descriptor, "wb") as file:
                 yield file.write
                 os.fchmod(file.fileno(), mode & self._mask)

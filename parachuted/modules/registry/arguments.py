@@ -1,4 +1,6 @@
-"""Arguments: what a handler is called with, taken by its parameters' names and checked by their annotations."""
+"""Arguments: what a handler is called with, taken by its parameters' names and checked by their
+annotations.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,13 @@ _WHOLE_BODY = "body"
 _WHOLE_DATA = "data"
 _LISTS = (list, tuple, set, frozenset)
 _MOST_PROBLEMS = 20
-_USUAL = frozenset({one for plain in (str, int, float, bool, dict, list, date, datetime) for one in (plain, plain | None)})
+_USUAL = frozenset(
+    {
+        one
+        for plain in (str, int, float, bool, dict, list, date, datetime)
+        for one in (plain, plain | None)
+    }
+)
 
 
 class _Absent(Enum):
@@ -48,7 +56,10 @@ class HandlerSignatureError(ModuleFailedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter of a handler. `default` is MISSING where one must be given; `is_list`: a query may name it more than once."""
+    """One parameter of a handler.
+
+    `default` is MISSING where one must be given; `is_list`: a query may name it more than once.
+    """
 
     name: str
     adapter: TypeAdapter[Any]
@@ -68,11 +79,15 @@ class HandlerArguments:
         """The parameters' names."""
         return frozenset(self._names)
 
-    def bind(self, path: Mapping[str, str], query: Query, body: object = MISSING) -> dict[str, object]:
-        """The keyword arguments of a route's or a tool's call. Raises WrongArgumentsError with all that is wrong.
+    def bind(
+        self, path: Mapping[str, str], query: Query, body: object = MISSING
+    ) -> dict[str, object]:
+        """The keyword arguments of a route's or a tool's call.
 
-        A name in the path is taken from there alone. All others may come from the query or from the body, which is an object; a parameter
-        named `body` is given all of that.
+        Raises WrongArgumentsError with all that is wrong.
+
+        A name in the path is taken from there alone. All others may come from the query or from the
+        body, which is an object; a parameter named `body` is given all of that.
         """
         if not self.parameters and not path and not query and isinstance(body, dict) and not body:
             return {}
@@ -98,7 +113,10 @@ class HandlerArguments:
         return call.result()
 
     def bind_data(self, data: Mapping[str, object]) -> dict[str, object]:
-        """The keyword arguments of an event's or a schedule's call: what it names of the data. A parameter `data` is given all."""
+        """The keyword arguments of an event's or a schedule's call: what it names of the data.
+
+        A parameter `data` is given all.
+        """
         call = _Call(self)
         for parameter in self.parameters:
             if parameter.name in data:
@@ -112,18 +130,27 @@ class HandlerArguments:
         return call.result()
 
     def schema(self) -> dict[str, object]:
-        """The JSON schema of the arguments, as agents are told of a tool. Raises HandlerSignatureError."""
+        """The JSON schema of the arguments, as agents are told of a tool.
+
+        Raises HandlerSignatureError.
+        """
         mode: Literal["validation"] = "validation"
         inputs = [(parameter.name, mode, parameter.adapter) for parameter in self.parameters]
         try:
             found, definitions = TypeAdapter.json_schemas(inputs)
         except PydanticUserError as error:
-            raise HandlerSignatureError(f"no agent can be told what to send: {str(error).splitlines()[0]}") from error
+            raise HandlerSignatureError(
+                f"no agent can be told what to send: {str(error).splitlines()[0]}"
+            ) from error
         properties: dict[str, object] = {}
         for parameter in self.parameters:
             properties[parameter.name] = {**found[(parameter.name, mode)], **_default(parameter)}
         required = [parameter.name for parameter in self.parameters if parameter.default is MISSING]
-        schema: dict[str, object] = {"type": "object", "properties": properties, "additionalProperties": self.takes_rest}
+        schema: dict[str, object] = {
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": self.takes_rest,
+        }
         return {**schema, **({"required": required} if required else {}), **definitions}
 
 
@@ -135,7 +162,9 @@ class _Call:
         self._arguments, self._found = arguments, dict[str, object]()
 
     def object_of(self, body: object) -> Mapping[str, object]:
-        if body is MISSING or (_WHOLE_BODY in self._arguments.names and not isinstance(body, Mapping)):
+        if body is MISSING or (
+            _WHOLE_BODY in self._arguments.names and not isinstance(body, Mapping)
+        ):
             return {}
         if not isinstance(body, Mapping):
             self.problems.append("the body should be an object")
@@ -146,7 +175,10 @@ class _Call:
         try:
             self._found[parameter.name] = parameter.adapter.validate_python(value)
         except ValidationError as error:
-            self.problems += [f"{'.'.join(map(str, (parameter.name, *place)))}: {says}" for place, _, says in told(error)]
+            self.problems += [
+                f"{'.'.join(map(str, (parameter.name, *place)))}: {says}"
+                for place, _, says in told(error)
+            ]
 
     def take_text(self, parameter: Parameter, value: str | list[str]) -> None:
         if parameter.is_list:
@@ -178,7 +210,10 @@ class _Call:
 
 
 def plan(function: Callable[..., object]) -> HandlerArguments:
-    """What the handler takes. A bound method is planned without its `self`. Raises HandlerSignatureError."""
+    """What the handler takes.
+
+    A bound method is planned without its `self`. Raises HandlerSignatureError.
+    """
     name = getattr(function, "__qualname__", repr(function))
     try:
         hints = get_type_hints(function, include_extras=True)
@@ -190,7 +225,10 @@ def plan(function: Callable[..., object]) -> HandlerArguments:
         if parameter.kind is parameter.VAR_KEYWORD:
             takes_rest = True
         elif parameter.kind in {parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY}:
-            raise HandlerSignatureError(f"{name}: {parameter.name} can only be given by position, and handlers are called by name")
+            raise HandlerSignatureError(
+                f"{name}: {parameter.name} can only be given by position, and handlers are called "
+                "by name"
+            )
         else:
             parameters.append(_parameter(name, parameter, hints.get(parameter.name, Any)))
     return HandlerArguments(tuple(parameters), takes_rest=takes_rest)
@@ -202,13 +240,22 @@ def _parameter(function: str, parameter: inspect.Parameter, hint: Any) -> Parame
         adapter = _adapter(hint | None if default is None and hint is not Any else hint)
     except (PydanticUserError, TypeError, NameError) as error:
         told_of = str(error).splitlines()[0]
-        raise HandlerSignatureError(f"{function}: nothing of the type of {parameter.name} can be made from a call: {told_of}") from error
+        raise HandlerSignatureError(
+            f"{function}: nothing of the type of {parameter.name} can be made from a call: "
+            f"{told_of}"
+        ) from error
     return Parameter(name=parameter.name, adapter=adapter, default=default, is_list=_is_list(hint))
 
 
 def _adapter(hint: Any) -> TypeAdapter[Any]:  # noqa: ANN401  the same
-    """Those of the usual types are made once, for a hundred modules have a thousand parameters; a module's own types go with it."""
-    return _usual_adapter(hint) if isinstance(hint, type | UnionType) and hint in _USUAL else TypeAdapter(hint)
+    """Those of the usual types are made once, for a hundred modules have a thousand parameters; a
+    module's own types go with it.
+    """
+    return (
+        _usual_adapter(hint)
+        if isinstance(hint, type | UnionType) and hint in _USUAL
+        else TypeAdapter(hint)
+    )
 
 
 @cache
@@ -224,6 +271,10 @@ def _is_list(hint: Any) -> bool:  # noqa: ANN401  the same
 
 def _default(parameter: Parameter) -> dict[str, object]:
     try:
-        return {} if parameter.default is MISSING or parameter.default is None else {"default": to_json(parameter.default)}
+        return (
+            {}
+            if parameter.default is MISSING or parameter.default is None
+            else {"default": to_json(parameter.default)}
+        )
     except WrongResultError:
         return {}

@@ -1,4 +1,6 @@
-"""Order: which modules are begun before which, so that those who use an interface find it, and which was there first."""
+"""Order: which modules are begun before which, so that those who use an interface find it, and
+which was there first.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,18 @@ _TABLE = "module_order"
 
 
 def waves(ready: Iterable[ApprovedModule]) -> list[list[ApprovedModule]]:
-    """Groups to be begun one after the other, each all at once. Modules that use each other in a circle come last, together."""
+    """Groups to be begun one after the other, each all at once.
+
+    Modules that use each other in a circle come last, together.
+    """
     left = list(ready)
     found: list[list[ApprovedModule]] = []
     while left:
-        offered = {name: [one.name for one in left if name in one.manifest.provides] for one in left for name in one.manifest.provides}
+        offered = {
+            name: [one.name for one in left if name in one.manifest.provides]
+            for one in left
+            for name in one.manifest.provides
+        }
         free = [one for one in left if not _awaited(one, offered)] or left
         found.append(free)
         begun = {one.name for one in free}
@@ -27,21 +36,35 @@ def waves(ready: Iterable[ApprovedModule]) -> list[list[ApprovedModule]]:
 
 def _awaited(one: ApprovedModule, offered: dict[str, list[str]]) -> bool:
     """Whether another that is not begun yet provides what it uses."""
-    return any(provider != one.name for name in one.manifest.optional_requires for provider in offered.get(name, ()))
+    return any(
+        provider != one.name
+        for name in one.manifest.optional_requires
+        for provider in offered.get(name, ())
+    )
 
 
 class ArrivalOrder:
-    """In which order modules came, over all restarts: modules.yaml is a person's, who may sort it."""
+    """In which order modules came, over all restarts: modules.yaml is a person's, who may
+    sort it.
+    """
 
     def __init__(self, state: StateStore | None) -> None:
         self._table = state.table(_TABLE) if state is not None else None
-        self._ranks = {name: int(str(record["rank"])) for name, record in self._table.items()} if self._table is not None else {}
+        self._ranks = (
+            {name: int(str(record["rank"])) for name, record in self._table.items()}
+            if self._table is not None
+            else {}
+        )
 
     def rank(self, name: str) -> int:
         """The lower, the earlier it was approved, and so begun, for the first time."""
         if name not in self._ranks:
             self._ranks[name] = max(self._ranks.values(), default=-1) + 1
             if self._table is not None:
-                with suppress(StorageFailedError):  # the disk refuses, which is told elsewhere: until the next start it is known here
+                with suppress(
+                    StorageFailedError
+                    # the disk refuses, which is told elsewhere: until the next start it is known
+                    # here
+                ):
                     self._table.put(name, {"rank": self._ranks[name]})
         return self._ranks[name]

@@ -1,7 +1,8 @@
 """In code: what a module's Python files declare, found by reading them, without running anything.
 
-It is for the consent screen: what stands there as a literal is shown. What only running code says (a name that is computed, a base class
-from a package) is not found here, and `unshown` refuses it when the module is loaded, so that nothing runs that nobody was shown.
+It is for the consent screen: what stands there as a literal is shown. What only running code says
+(a name that is computed, a base class from a package) is not found here, and `unshown` refuses it
+when the module is loaded, so that nothing runs that nobody was shown.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _SUFFIX = ".py"
 
 @dataclass(slots=True, kw_only=True)
 class CodeInspection:
-    """What was found: tools with what is said of them, events, schedules as `schedule_words` says them, agents, and interfaces."""
+    """What was found: tools with what is said of them, events, schedules as `schedule_words` says
+    them, agents, and interfaces.
+    """
 
     tools: dict[str, str] = field(default_factory=dict)
     events: set[str] = field(default_factory=set)
@@ -34,7 +37,10 @@ class CodeInspection:
 
 
 def found_in(sources: Mapping[str, bytes]) -> CodeInspection:
-    """What these files declare, by path. One that is not Python, too large or too deep holds nothing."""
+    """What these files declare, by path.
+
+    One that is not Python, too large or too deep holds nothing.
+    """
     found = CodeInspection()
     for _, source in sorted(sources.items()):
         try:
@@ -67,38 +73,66 @@ def schedule_words(every_s: int | None, at: str | None) -> str:
 
 
 def unshown(declared: ModuleDeclaration, manifest: Manifest, code: CodeInspection) -> list[str]:
-    """What of a loaded module nobody was shown when it was approved, each with what to do about it."""
-    tools, events = {one.name for one in manifest.mcp_tools} | code.tools.keys(), {one.event for one in manifest.hooks} | code.events
+    """What of a loaded module nobody was shown when it was approved, each with what to do
+    about it.
+    """
+    tools, events = (
+        {one.name for one in manifest.mcp_tools} | code.tools.keys(),
+        {one.event for one in manifest.hooks} | code.events,
+    )
     found = [
-        _SAY.format(f"the tool {one.name}", f"`mcp_tools: [{{name: {one.name}, handler: {one.handler}}}]`")
+        _SAY.format(
+            f"the tool {one.name}", f"`mcp_tools: [{{name: {one.name}, handler: {one.handler}}}]`"
+        )
         for one in declared.tools
         if one.name not in tools
     ]
     found += [
-        _SAY.format(f"the listener {one.handler}", f"`hooks: [{{event: {one.event}, handler: {one.handler}}}]`")
+        _SAY.format(
+            f"the listener {one.handler}",
+            f"`hooks: [{{event: {one.event}, handler: {one.handler}}}]`",
+        )
         for one in declared.events
         if one.event not in events
     ]
     found += [
-        f"the schedule of {one.handler} was not shown when it was approved: write it in its decorator as a literal, such as every='15m'"
+        f"the schedule of {one.handler} was not shown when it was approved: write it in its "
+        "decorator as a literal, such as every='15m'"
         for one in declared.schedules
         if schedule_words(one.every_s, one.at) not in code.schedules
     ]
     agents, provided = manifest.agents.keys() | code.agents, {*manifest.provides, *code.provides}
-    found += [_SAY.format(f"the agent {name}", f"`agents: {{{name}: ...}}`") for name in declared.agents if name not in agents]
-    found += [_SAY.format(f"the interface {name}", f"`provides: [{name}]`") for name in declared.provides if name not in provided]
+    found += [
+        _SAY.format(f"the agent {name}", f"`agents: {{{name}: ...}}`")
+        for name in declared.agents
+        if name not in agents
+    ]
+    found += [
+        _SAY.format(f"the interface {name}", f"`provides: [{name}]`")
+        for name in declared.provides
+        if name not in provided
+    ]
     return found
 
 
-_SAY = "{} was not shown when the module was approved, since only running code names it: add {} to manifest.yaml"
+_SAY = (
+    "{} was not shown when the module was approved, since only running code names it: add {} "
+    "to manifest.yaml"
+)
 
 
 def _look(tree: ast.Module, found: CodeInspection) -> None:
-    """Decorators by their own names, by other names that they were imported under, and as attributes."""
+    """Decorators by their own names, by other names that they were imported under, and as
+    attributes.
+    """
     names = {name: name for name in _MARKS}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == _PUBLIC:
-            names |= {alias.asname: alias.name for alias in node.names if alias.asname and alias.name in _MARKS}
+            names |= {
+                alias.asname: alias.name
+                for alias in node.names
+                if alias.asname and alias.name in _MARKS
+            }
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for decorator in node.decorator_list:
@@ -111,35 +145,62 @@ def _look(tree: ast.Module, found: CodeInspection) -> None:
                 found.provides |= texts if name == "provides" else set()
 
 
-def _mark(name: str, call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, found: CodeInspection) -> None:
+def _mark(
+    name: str,
+    call: ast.Call,
+    function: ast.FunctionDef | ast.AsyncFunctionDef,
+    found: CodeInspection,
+) -> None:
     given = {one.arg: one.value for one in call.keywords if one.arg is not None}
     text = _text(call.args[0] if call.args else given.get("name"))
     if name == "mcp_tool" and text is not None:
-        found.tools.setdefault(text, _text(given.get("description")) or (ast.get_docstring(function) or ""))
+        found.tools.setdefault(
+            text, _text(given.get("description")) or (ast.get_docstring(function) or "")
+        )
     elif name == "event" and text is not None:
         found.events.add(text)
     elif name == "schedule":
         every, at = _text(given.get("every")), _text(given.get("at"))
         try:
-            found.schedules |= {schedule_words(parse_span(every) if every is not None else None, at)} if every or at else set()
+            found.schedules |= (
+                {schedule_words(parse_span(every) if every is not None else None, at)}
+                if every or at
+                else set()
+            )
         except ValueError:
             return  # the decorator refuses it too
 
 
 def _attributes(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
     for one in node.body:
-        targets = one.targets if isinstance(one, ast.Assign) else [one.target] if isinstance(one, ast.AnnAssign) else []
+        targets = (
+            one.targets
+            if isinstance(one, ast.Assign)
+            else [one.target]
+            if isinstance(one, ast.AnnAssign)
+            else []
+        )
         value = getattr(one, "value", None)
-        yield from ((target.id, value) for target in targets if isinstance(target, ast.Name) and value is not None)
+        yield from (
+            (target.id, value)
+            for target in targets
+            if isinstance(target, ast.Name) and value is not None
+        )
 
 
 def _texts(value: ast.expr) -> Iterator[str]:
     """The texts of a list, the keys of a mapping, as far as they are literals."""
-    items: list[ast.expr | None] = list(value.elts) if isinstance(value, ast.List | ast.Tuple | ast.Set) else []
+    items: list[ast.expr | None] = (
+        list(value.elts) if isinstance(value, ast.List | ast.Tuple | ast.Set) else []
+    )
     items += value.keys if isinstance(value, ast.Dict) else []
     yield from (text for text in map(_text, items) if text is not None)
     if isinstance(value, ast.Call):
-        yield from (one.arg for one in value.keywords if _last_name(value.func) == "dict" and one.arg is not None)
+        yield from (
+            one.arg
+            for one in value.keywords
+            if _last_name(value.func) == "dict" and one.arg is not None
+        )
 
 
 def _text(node: ast.expr | None) -> str | None:
@@ -147,4 +208,10 @@ def _text(node: ast.expr | None) -> str | None:
 
 
 def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return (
+        node.attr
+        if isinstance(node, ast.Attribute)
+        else node.id
+        if isinstance(node, ast.Name)
+        else ""
+    )

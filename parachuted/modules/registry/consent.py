@@ -18,7 +18,8 @@ _MOST = 10_000  # characters of what is approved: it is shown whole
 _TOLD_ELSEWHERE = frozenset({"module", "says", "from", "holds"})  # by the difference of the files
 _RUNS = {
     "verified": "inside the daemon: its files are signed by the makers of parachuted",
-    "trusted": "inside the daemon, with all that the daemon may do: its permissions bound what it is offered, not what its code could do",
+    "trusted": "inside the daemon, with all that the daemon may do: its permissions bound what it "
+    "is offered, not what its code could do",
     "untrusted": "in a process of its own, held to its permissions",
 }
 
@@ -41,7 +42,10 @@ class AgentConsent:
             fact("agent", f"{self.name} may {self.may}"),
             *((quoted("  says", self.description),) if self.description else ()),
             *_each("  where", self.paths, _NOTHING),
-            *(quoted("  always", f"{path} (written even after it has read a stranger's text)") for path in self.lane),
+            *(
+                quoted("  always", f"{path} (written even after it has read a stranger's text)")
+                for path in self.lane
+            ),
             _words("  shell", self.bash),
             _words("  network", self.network),
         )
@@ -51,7 +55,8 @@ class AgentConsent:
 class Consent:
     """What approving would allow. Every text in it has its hidden characters spelled out already.
 
-    `digest` is that of the files: whoever says yes says it to this. `added` are the lines that the approved version did not have.
+    `digest` is that of the files: whoever says yes says it to this. `added` are the lines that the
+    approved version did not have.
     """
 
     name: str
@@ -80,7 +85,8 @@ class Consent:
     added: tuple[str, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
-        """All of it, a line each: what the module says in its own words stands behind a mark, which nothing else does.
+        """All of it, a line each: what the module says in its own words stands behind a mark, which
+        nothing else does.
 
         What decides comes last, where it is in sight when the question is asked.
         """
@@ -112,10 +118,14 @@ class Consent:
         if self.added:
             lines += [fact("new", "since it was approved are these lines:"), *self.added]
         pieces = [piece for line in (*lines, runs) for piece in wrapped(line, columns)]
-        return "".join(f"{piece}\n" for piece in (*pieces, fact("digest", self.digest)))  # which is copied, so it is in one piece
+        return "".join(
+            f"{piece}\n" for piece in (*pieces, fact("digest", self.digest))
+        )  # which is copied, so it is in one piece
 
     def since(self, approved: Consent) -> tuple[str, ...]:
-        """The lines of what it asks for that the other one does not have, those of an agent below its name."""
+        """The lines of what it asks for that the other one does not have, those of an agent below
+        its name.
+        """
         known, found = set(_with_agent(approved.lines())), list[str]()
         for agent, line in _with_agent(self.lines()):
             if (agent, line) not in known and line.split(maxsplit=1)[0] not in _TOLD_ELSEWHERE:
@@ -125,12 +135,20 @@ class Consent:
 
 
 def consent_for(
-    manifest: Manifest, tree: ModuleTree, code: CodeInspection, *, source: str, commit: str | None, trust: TrustLevel
-) -> Consent:  # fmt: skip
+    manifest: Manifest,
+    tree: ModuleTree,
+    code: CodeInspection,
+    *,
+    source: str,
+    commit: str | None,
+    trust: TrustLevel,
+) -> Consent:
     """What that manifest, with those files, asks for; `code` is what the files declare besides."""
     agents = tuple(_agent(name, agent) for name, agent in sorted(manifest.agents.items()))
     agents += tuple(_agent_in_code(name) for name in sorted(code.agents - manifest.agents.keys()))
-    tools = {tool.name: tool.description or code.tools.get(tool.name, "") for tool in manifest.mcp_tools}
+    tools = {
+        tool.name: tool.description or code.tools.get(tool.name, "") for tool in manifest.mcp_tools
+    }
     return Consent(
         name=visible(manifest.name),
         version=visible(manifest.version),
@@ -143,9 +161,16 @@ def consent_for(
         writes=_all(manifest.permissions.write),
         bash=_yes_or_list(manifest.permissions.bash),
         mcp=_all(manifest.permissions.mcp),
-        network=tuple(f"{agent.name}: {agent.network}" for agent in agents if agent.network != "no"),
+        network=tuple(
+            f"{agent.name}: {agent.network}" for agent in agents if agent.network != "no"
+        ),
         agents=agents,
-        tools=_all([f"{name}: {' '.join(says.split())}" if says else name for name, says in {**code.tools, **tools}.items()]),
+        tools=_all(
+            [
+                f"{name}: {' '.join(says.split())}" if says else name
+                for name, says in {**code.tools, **tools}.items()
+            ]
+        ),
         hears=_all(sorted({hook.event for hook in manifest.hooks} | code.events)),
         schedules=_all(sorted(code.schedules)),
         provides=_all(sorted({*manifest.provides, *code.provides})),
@@ -164,7 +189,11 @@ def _agent(name: str, agent: AgentConfig) -> AgentConsent:
     hosts = list(agent.network) if isinstance(agent.network, tuple) else []
     if sandbox and isinstance(sandbox.network, tuple):
         hosts += sandbox.network
-    network = (_ANY_HOST if not hosts else visible(_ONLY + ", ".join(hosts))) if agent.wants_network else "no"
+    network = (
+        (_ANY_HOST if not hosts else visible(_ONLY + ", ".join(hosts)))
+        if agent.wants_network
+        else "no"
+    )
     return AgentConsent(
         name=visible(name),
         description=visible(" ".join(agent.description.split())),
@@ -180,8 +209,14 @@ def _agent_in_code(name: str) -> AgentConsent:
     """What reaches further than this is refused when it is loaded, unless the manifest says it."""
     within = "within what the module itself reads and writes; only its code says more"
     return AgentConsent(
-        name=visible(name), description="", may="read and write", paths=(within,), lane=(), bash="no", network="no"
-    )  # fmt: skip
+        name=visible(name),
+        description="",
+        may="read and write",
+        paths=(within,),
+        lane=(),
+        bash="no",
+        network="no",
+    )
 
 
 def _all(texts: Sequence[str]) -> tuple[str, ...]:

@@ -1,6 +1,9 @@
-"""Difference: two trees of files as unified text, whole, with every hidden character spelled out. Pure.
+"""Difference: two trees of files as unified text, whole, with every hidden character spelled out.
 
-Nothing is left out of what is shown, for a person approves by it: a text too long to be compared line by line is shown old and new.
+Pure.
+
+Nothing is left out of what is shown, for a person approves by it: a text too long to be compared
+line by line is shown old and new.
 """
 
 from __future__ import annotations
@@ -15,8 +18,16 @@ LARGEST = 1_000_000
 _MOST_LINES = 4_000
 
 
-def tree_difference(old: ModuleTree | None, new: ModuleTree | None, old_bytes: Mapping[str, bytes], new_bytes: Mapping[str, bytes]) -> str:
-    """What changed from the old files to the new. Bytes of a file may be missing where it is too large to show; it is named then."""
+def tree_difference(
+    old: ModuleTree | None,
+    new: ModuleTree | None,
+    old_bytes: Mapping[str, bytes],
+    new_bytes: Mapping[str, bytes],
+) -> str:
+    """What changed from the old files to the new.
+
+    Bytes of a file may be missing where it is too large to show; it is named then.
+    """
     before = {file.path: file for file in old.files} if old else {}
     after = {file.path: file for file in new.files} if new else {}
     found: list[str] = []
@@ -27,7 +38,9 @@ def tree_difference(old: ModuleTree | None, new: ModuleTree | None, old_bytes: M
     return "".join(f"{line}\n" for line in found)
 
 
-def _file(path: str, was: TreeFile | None, now: TreeFile | None, old: bytes | None, new: bytes | None) -> Iterator[str]:
+def _file(
+    path: str, was: TreeFile | None, now: TreeFile | None, old: bytes | None, new: bytes | None
+) -> Iterator[str]:
     if was and now and was.mode != now.mode:
         yield f"mode of {visible(path)}: {was.mode:o} -> {now.mode:o}"
     if was and now and was.digest == now.digest:
@@ -43,8 +56,14 @@ def _file(path: str, was: TreeFile | None, now: TreeFile | None, old: bytes | No
 
 def _compared(before: Sequence[str], after: Sequence[str]) -> list[str]:
     if len(before) + len(after) > _MOST_LINES:
-        return [f"@@ -1,{len(before)} +1,{len(after)} @@", *(f"-{line}" for line in before), *(f"+{line}" for line in after)]
-    return [line.rstrip("\n") for line in list(difflib.unified_diff(before, after, lineterm=""))[2:]]
+        return [
+            f"@@ -1,{len(before)} +1,{len(after)} @@",
+            *(f"-{line}" for line in before),
+            *(f"+{line}" for line in after),
+        ]
+    return [
+        line.rstrip("\n") for line in list(difflib.unified_diff(before, after, lineterm=""))[2:]
+    ]
 
 
 def _lines(file: TreeFile | None, data: bytes | None) -> list[str] | None:
@@ -58,7 +77,9 @@ def _lines(file: TreeFile | None, data: bytes | None) -> list[str] | None:
     except UnicodeDecodeError:
         return None
     *lines, last = text.split("\n")
-    return [visible(line, keep="\t") for line in lines] + ([f"{visible(last, keep=chr(9))} (no end of line)"] if last else [])
+    return [visible(line, keep="\t") for line in lines] + (
+        [f"{visible(last, keep=chr(9))} (no end of line)"] if last else []
+    )
 
 
 def _told(file: TreeFile | None) -> str:

@@ -1,4 +1,7 @@
-"""Install: bring a module's files from where they are published to the vault's `Modules/`. Nothing of them runs, nothing is approved."""
+"""Install: bring a module's files from where they are published to the vault's `Modules/`.
+
+Nothing of them runs, nothing is approved.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,19 @@ _SIGNATURE_LIMIT = 200
 _WAIT_S = 300.0
 _OFFICIAL = "parachute://"
 _GITHUB = re.compile(r"github://([\w.-]+)/([\w.-]+)")
-_ADDRESS = re.compile(r"(https|ssh|file)://[^\s\x00-\x1f]+|[A-Za-z0-9_][\w.-]*@[A-Za-z0-9][\w.-]*:[^\s\x00-\x1f-][^\s\x00-\x1f]*")
+_ADDRESS = re.compile(
+    r"(https|ssh|file)://[^\s\x00-\x1f]+|[A-Za-z0-9_][\w.-]*@[A-Za-z0-9][\w.-]*:[^\s\x00-\x1f-][^\s\x00-\x1f]*"
+)
 _PASSWORD = re.compile(r"\w+://[^/@]*:[^/@]*@")
 _REF = re.compile(r"[A-Za-z0-9_][\w./+-]{0,200}")
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-_QUIET = ("core.hooksPath=/dev/null", "protocol.ext.allow=never", "core.fsmonitor=false", "credential.helper=", "submodule.recurse=false")
+_QUIET = (
+    "core.hooksPath=/dev/null",
+    "protocol.ext.allow=never",
+    "core.fsmonitor=false",
+    "credential.helper=",
+    "submodule.recurse=false",
+)
 _GIT_ENV = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -53,7 +64,9 @@ class InstallRefusedError(ParachuteError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedModule:
-    """A module's folder, for as long as it is needed: where it is, below what nobody else moves, and what is known of its origin."""
+    """A module's folder, for as long as it is needed: where it is, below what nobody else moves,
+    and what is known of its origin.
+    """
 
     folder: Path
     root: Path
@@ -62,41 +75,62 @@ class FetchedModule:
 
 
 @contextlib.contextmanager
-def fetched(source: str, env: Mapping[str, str], *, path: str | None = None) -> Iterator[FetchedModule]:
-    """Get what the source names: an address that git understands, a folder, `parachute://daily`. Raises ParachuteError.
+def fetched(
+    source: str, env: Mapping[str, str], *, path: str | None = None
+) -> Iterator[FetchedModule]:
+    """Get what the source names: an address that git understands, a folder, `parachute://daily`.
 
-    An address may end with `#` and a tag, a branch or a whole commit: `github://someone/garden#v1.2.0`.
+    Raises ParachuteError.
+
+    An address may end with `#` and a tag, a branch or a whole commit:
+    `github://someone/garden#v1.2.0`.
     """
     inner = _inner(path)
     if source.startswith(_OFFICIAL):
         name = source.removeprefix(_OFFICIAL)
         root = bundled_folder("modules")
         if not NAME.fullmatch(name) or not (root / name).is_dir():
-            raise InstallRefusedError(f"there is no official module {visible(name)[:80]!r} in this version")
+            raise InstallRefusedError(
+                f"there is no official module {visible(name)[:80]!r} in this version"
+            )
         yield FetchedModule(folder=_below(root / name, inner), root=root, source=source)
     elif (address := _address(without_ref(source))) is not None:
         with tempfile.TemporaryDirectory(prefix="parachute-clone-") as temporary:
             clone = Path(temporary).resolve() / "clone"
             commit = _clone(address, _ref(source), clone, env)
             told = source if inner is None else f"{source} {inner}"
-            yield FetchedModule(folder=_below(clone, inner), root=clone.parent, source=told, commit=commit)
+            yield FetchedModule(
+                folder=_below(clone, inner), root=clone.parent, source=told, commit=commit
+            )
     else:
         folder = _below(Path(source).expanduser().resolve(), inner)
         if not folder.is_dir():
-            raise InstallRefusedError(f"{visible(source)[:200]!r} is no folder, no address of git (https, ssh) and no parachute:// name")
+            raise InstallRefusedError(
+                f"{visible(source)[:200]!r} is no folder, no address of git (https, ssh) and no "
+                "parachute:// name"
+            )
         yield FetchedModule(folder=folder, root=folder.parent, source=f"file://{folder}")
 
 
 def manifest_of(found: FetchedModule, reserved: Collection[str]) -> Manifest:
-    """Its manifest, for its name and version. Raises ManifestError, TreeRefusedError, InstallRefusedError."""
+    """Its manifest, for its name and version.
+
+    Raises ManifestError, TreeRefusedError, InstallRefusedError.
+    """
     data = read_one(found.folder, FILE, root=found.root, limit=_MANIFEST_LIMIT)
     if data is None:
-        raise InstallRefusedError(f"{found.folder.name} has no {FILE}, so it is no module (is it in a folder below? say --path)")
+        raise InstallRefusedError(
+            f"{found.folder.name} has no {FILE}, so it is no module (is it in a folder below? say "
+            "--path)"
+        )
     return read_manifest(data, reserved=reserved)
 
 
 def place(found: FetchedModule, vault: Path, name: str, *, may_replace: bool) -> ModuleTree:
-    """Put its files into the vault's `Modules/<name>/`, whole or not at all. Raises InstallRefusedError and TreeRefusedError."""
+    """Put its files into the vault's `Modules/<name>/`, whole or not at all.
+
+    Raises InstallRefusedError and TreeRefusedError.
+    """
     unfinished = f".new-{secrets.token_hex(8)}"
     try:
         with _modules_folder(vault) as modules:
@@ -105,7 +139,9 @@ def place(found: FetchedModule, vault: Path, name: str, *, may_replace: bool) ->
                 with opened_folder(unfinished, modules) as target:
                     sink = WritingSink(target)
                     tree = read_tree(found.folder, root=found.root, sink=sink, ignored=LITTER)
-                    signature = read_one(found.folder, SIGNATURE, root=found.root, limit=_SIGNATURE_LIMIT)
+                    signature = read_one(
+                        found.folder, SIGNATURE, root=found.root, limit=_SIGNATURE_LIMIT
+                    )
                     if signature is not None:
                         with sink.file(SIGNATURE, 0o644) as write:
                             write(signature)
@@ -113,7 +149,9 @@ def place(found: FetchedModule, vault: Path, name: str, *, may_replace: bool) ->
             finally:
                 shutil.rmtree(unfinished, ignore_errors=True, dir_fd=modules)
     except OSError as error:
-        raise InstallRefusedError(f"{FOLDER}/{name} could not be written: {error.strerror}") from error
+        raise InstallRefusedError(
+            f"{FOLDER}/{name} could not be written: {error.strerror}"
+        ) from error
     return tree
 
 
@@ -143,7 +181,8 @@ def _exchange(modules: int, unfinished: str, name: str, *, may_replace: bool) ->
         return
     if not may_replace:
         raise InstallRefusedError(
-            f"there is another {FOLDER}/{name} already, with other files than these; move it away, then install again"
+            f"there is another {FOLDER}/{name} already, with other files than these; move it "
+            "away, then install again"
         )
     os.rename(name, away, src_dir_fd=modules, dst_dir_fd=modules)
     os.rename(unfinished, name, src_dir_fd=modules, dst_dir_fd=modules)
@@ -173,7 +212,9 @@ def without_ref(source: str) -> str:
 def _ref(source: str) -> str | None:
     ref = source.partition("#")[2]
     if ref and (not _REF.fullmatch(ref) or ".." in ref):
-        raise InstallRefusedError(f"{visible(ref)[:200]!r} is no tag, no branch and no whole commit (40 digits)")
+        raise InstallRefusedError(
+            f"{visible(ref)[:200]!r} is no tag, no branch and no whole commit (40 digits)"
+        )
     return ref or None
 
 
@@ -182,11 +223,16 @@ def _address(source: str) -> str | None:
     if found := _GITHUB.fullmatch(source):
         return f"https://github.com/{found[1]}/{found[2]}"
     if _PASSWORD.match(source):
-        raise InstallRefusedError("the address holds a password, which would be written down; use ssh, or a clone of your own")
+        raise InstallRefusedError(
+            "the address holds a password, which would be written down; use ssh, or a clone of "
+            "your own"
+        )
     if _ADDRESS.fullmatch(source):
         return source
     if "://" in source:
-        raise InstallRefusedError(f"{visible(source)[:200]!r}: modules are cloned over https, ssh or from file:// only")
+        raise InstallRefusedError(
+            f"{visible(source)[:200]!r}: modules are cloned over https, ssh or from file:// only"
+        )
     local = Path(source).expanduser()
     return local.resolve().as_uri() if source.endswith(".git") and local.is_dir() else None
 
@@ -194,12 +240,28 @@ def _address(source: str) -> str | None:
 def _clone(address: str, ref: str | None, target: Path, env: Mapping[str, str]) -> str:
     options = [part for setting in _QUIET for part in ("-c", setting)]
     own = {
-        name: value for name, value in env.items() if not name.startswith(("GIT_", "SSH_ASKPASS", "PARACHUTE_", "ANTHROPIC_", "CLAUDE_"))
+        name: value
+        for name, value in env.items()
+        if not name.startswith(("GIT_", "SSH_ASKPASS", "PARACHUTE_", "ANTHROPIC_", "CLAUDE_"))
     }
     own |= _GIT_ENV
     _git([*options, "init", "--quiet", "--template=", "--", str(target)], own)
     there = [*options, "-C", str(target)]
-    _git([*there, "fetch", "--quiet", "--depth", "1", "--no-tags", "--no-recurse-submodules", "--", address, ref or "HEAD"], own)
+    _git(
+        [
+            *there,
+            "fetch",
+            "--quiet",
+            "--depth",
+            "1",
+            "--no-tags",
+            "--no-recurse-submodules",
+            "--",
+            address,
+            ref or "HEAD",
+        ],
+        own,
+    )
     _git([*there, "checkout", "--quiet", "--detach", "FETCH_HEAD"], own)
     commit = _git([*options, "-C", str(target), "rev-parse", "HEAD"], own).strip()
     if not _COMMIT.fullmatch(commit):
@@ -227,6 +289,10 @@ def _git(words: list[str], env: Mapping[str, str]) -> str:
     if done.returncode:
         says = done.stderr.decode(errors="replace")
         for place in (word.removeprefix("file://") for word in words if word.startswith("file://")):
-            says = says.replace(place, "the folder") if len(place) > 1 else says  # an error names no folder of this machine
-        raise InstallRefusedError(f"git could not get it: {visible(says.strip()[-1_000:], keep=chr(10))}")
+            says = (
+                says.replace(place, "the folder") if len(place) > 1 else says
+            )  # an error names no folder of this machine
+        raise InstallRefusedError(
+            f"git could not get it: {visible(says.strip()[-1_000:], keep=chr(10))}"
+        )
     return done.stdout.decode(errors="replace")

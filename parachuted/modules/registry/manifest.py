@@ -1,6 +1,7 @@
 """Manifest: what a module says of itself in manifest.yaml, read before any of its code runs.
 
-All mistakes are told at once, each with its line. What stands here is what a person approves, so a field that nobody knows is a mistake.
+All mistakes are told at once, each with its line. What stands here is what a person approves, so a
+field that nobody knows is a mistake.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ import yaml
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from parachuted.access.agent_config import AgentConfig, SandboxConfig, YesOrList, is_outside, normal_pattern
+from parachuted.access.agent_config import (
+    AgentConfig,
+    SandboxConfig,
+    YesOrList,
+    is_outside,
+    normal_pattern,
+)
 from parachuted.access.fields import PATH_KINDS, FieldKind
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ModuleFailedError
@@ -29,7 +36,9 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 YamlValue: TypeAlias = "str | list[YamlValue] | dict[str, YamlValue] | None"
 
-_STRICT = ConfigDict(defer_build=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
+_STRICT = ConfigDict(
+    defer_build=True, extra="forbid", validate_by_name=True, validate_by_alias=True
+)
 _VERSION = re.compile(r"(0|[1-9]\d{0,8})(\.(0|[1-9]\d{0,8})){2}([-+][0-9A-Za-z.+-]{1,64})?")
 _CODE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.py")
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(:[A-Za-z_][A-Za-z0-9_]*)?")
@@ -37,9 +46,13 @@ _PREFIX = re.compile(r"/api/([a-z][a-z0-9-]{0,63})/?")
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _BOUND = r"[<>=!~]{1,3} *[A-Za-z0-9.*+!_-]+"
 _REQUIREMENT = re.compile(
-    rf"(?!.* -)[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]+\])? *({_BOUND} *(, *{_BOUND} *)*)?(;[A-Za-z0-9_.'\"<>=!~(), -]*)?"
-)  # fmt: skip
-_OLD = {"trust_level": "trust_level is left out: a person says how far a module is trusted, in modules.yaml"}
+    rf"(?!.* -)[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]+\])? *({_BOUND} *(, *{_BOUND} "
+    r"*)*)?(;[A-Za-z0-9_.'\"<>=!~(), -]*)?"
+)
+_OLD = {
+    "trust_level": "trust_level is left out: a person says how far a module is trusted, in "
+    "modules.yaml"
+}
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
 _MOST_PROBLEMS = 50
 
@@ -73,7 +86,10 @@ def _read_pattern(text: str) -> str:
 def _write_pattern(text: str) -> str:
     pattern = _inside(text)
     if is_control(pattern):
-        raise ValueError(f"{text[:80]!r} is a program's, a module's code, or a person's to decide; no module writes it")
+        raise ValueError(
+            f"{text[:80]!r} is a program's, a module's code, or a person's to decide; no module "
+            "writes it"
+        )
     return pattern
 
 
@@ -89,16 +105,26 @@ def _prefix(text: str) -> str:
     return text.rstrip("/")
 
 
-ManifestName: TypeAlias = Annotated[str, matching(NAME, "name such as my-module: small letters, digits and dashes, at most 64")]
-Interface: TypeAlias = Annotated[str, matching(INTERFACE, "name of an interface such as BrainInterface")]
-HandlerName: TypeAlias = Annotated[str, matching(_HANDLER, "handler such as hooks:on_entry_created, a file and its function")]
+ManifestName: TypeAlias = Annotated[
+    str, matching(NAME, "name such as my-module: small letters, digits and dashes, at most 64")
+]
+Interface: TypeAlias = Annotated[
+    str, matching(INTERFACE, "name of an interface such as BrainInterface")
+]
+HandlerName: TypeAlias = Annotated[
+    str, matching(_HANDLER, "handler such as hooks:on_entry_created, a file and its function")
+]
 ReadPattern: TypeAlias = Annotated[str, AfterValidator(_read_pattern)]
 WritePattern: TypeAlias = Annotated[str, AfterValidator(_write_pattern)]
 ToolName: TypeAlias = Annotated[str, matching(TOOL_NAME, "name of a tool such as brain_search")]
-EventName: TypeAlias = Annotated[str, matching(EVENT_NAME, "name of an event such as daily.entry.created")]
+EventName: TypeAlias = Annotated[
+    str, matching(EVENT_NAME, "name of an event such as daily.entry.created")
+]
 FieldName: TypeAlias = Annotated[str, matching(_FIELD_NAME, "name of a field such as entry_path")]
 Requirement: TypeAlias = Annotated[
-    str, Field(max_length=300), matching(_REQUIREMENT, "requirement such as pyyaml>=6.0 (no addresses, no options)")
+    str,
+    Field(max_length=300),
+    matching(_REQUIREMENT, "requirement such as pyyaml>=6.0 (no addresses, no options)"),
 ]
 
 
@@ -148,10 +174,14 @@ class Manifest:
     provides: Annotated[tuple[Interface, ...], Field(max_length=50)] = ()
     optional_requires: Annotated[tuple[Interface, ...], Field(max_length=50)] = ()
     dependencies: Annotated[tuple[Requirement, ...], Field(max_length=100)] = ()
-    agents: Annotated[Mapping[ManifestName, AgentConfig], Field(max_length=50)] = Field(default_factory=dict)
+    agents: Annotated[Mapping[ManifestName, AgentConfig], Field(max_length=50)] = Field(
+        default_factory=dict
+    )
     hooks: Annotated[tuple[ManifestHook, ...], Field(max_length=200)] = ()
     mcp_tools: Annotated[tuple[McpTool, ...], Field(max_length=200)] = ()
-    publishes: Annotated[Mapping[EventName, Mapping[FieldName, FieldKind]], Field(max_length=100)] = Field(default_factory=dict)
+    publishes: Annotated[
+        Mapping[EventName, Mapping[FieldName, FieldKind]], Field(max_length=100)
+    ] = Field(default_factory=dict)
     routes: RoutePrefix = Field(default_factory=RoutePrefix)
     permissions: ManifestPermissions = Field(default_factory=ManifestPermissions)
     ui: Mapping[str, object] = Field(default_factory=dict)
@@ -163,11 +193,13 @@ class Manifest:
         return self.routes.prefix or f"/api/{self.name}"
 
 
-def read_manifest(text: str | bytes, *, reserved: Collection[str] = (), files: Collection[str] | None = None) -> Manifest:
+def read_manifest(
+    text: str | bytes, *, reserved: Collection[str] = (), files: Collection[str] | None = None
+) -> Manifest:
     """The manifest that the text spells. Raises ManifestError with all that is wrong.
 
-    `reserved` are the first words of the core's own routes below `/api`. `files`, if given, are those of the module's folder: what the
-    manifest names must be among them.
+    `reserved` are the first words of the core's own routes below `/api`. `files`, if given, are
+    those of the module's folder: what the manifest names must be among them.
     """
     document = _Document(text)
     notes = tuple(says for key, says in _OLD.items() if document.root.pop(key, None) is not None)
@@ -180,7 +212,11 @@ def read_manifest(text: str | bytes, *, reserved: Collection[str] = (), files: C
     else:
         if not problems:
             return replace(manifest, notes=notes)
-    raise ManifestError([document.sentence(place, says) for place, says in document.ordered(problems)][:_MOST_PROBLEMS])
+    raise ManifestError(
+        [document.sentence(place, says) for place, says in document.ordered(problems)][
+            :_MOST_PROBLEMS
+        ]
+    )
 
 
 def manifest_document(manifest: Manifest) -> dict[str, object]:
@@ -200,7 +236,13 @@ class _Document:
         value = self._take(()) if self._events else None
         if not isinstance(value, dict):
             raise ManifestError(
-                [f"line 1: {'it is empty' if value is None else 'it is no mapping'}; it begins with a line such as `name: my-module`"]
+                [
+                    (
+                        f"line 1: {'it is empty' if value is None else 'it is no mapping'}; it "
+                        "begins "
+                        "with a line such as `name: my-module`"
+                    )
+                ]
             )
         self.root: dict[str, YamlValue] = value
 
@@ -210,7 +252,9 @@ class _Document:
         if value is None:
             return
         here = self.root.get(new)
-        self.root[new] = [*here, *value] if isinstance(here, list) and isinstance(value, list) else value
+        self.root[new] = (
+            [*here, *value] if isinstance(here, list) and isinstance(value, list) else value
+        )
         self._lines.setdefault((new,), self._line((old,)))
 
     def ordered(self, problems: list[tuple[Place, str]]) -> list[tuple[Place, str]]:
@@ -220,10 +264,18 @@ class _Document:
     def sentence(self, place: Place, says: str) -> str:
         """What is wrong there, for a person."""
         where = ".".join(str(part)[:80] for part in place)
-        return f"line {self._line(place)}: {where}: {says}" if where else f"line {self._line(place)}: {says}"
+        return (
+            f"line {self._line(place)}: {where}: {says}"
+            if where
+            else f"line {self._line(place)}: {says}"
+        )
 
     def _line(self, place: Place) -> int:
-        return next(self._lines[place[:length]] for length in range(len(place), -1, -1) if place[:length] in self._lines)
+        return next(
+            self._lines[place[:length]]
+            for length in range(len(place), -1, -1)
+            if place[:length] in self._lines
+        )
 
     def _take(self, place: Place) -> YamlValue:
         event = self._events[self._at]
@@ -239,7 +291,11 @@ class _Document:
             self._at += 1
             return items
         text = str(event.value) if isinstance(event, yaml.ScalarEvent) else ""
-        return None if text in _NOTHING and isinstance(event, yaml.ScalarEvent) and not event.style else text
+        return (
+            None
+            if text in _NOTHING and isinstance(event, yaml.ScalarEvent) and not event.style
+            else text
+        )
 
     def _mapping(self, place: Place) -> dict[str, YamlValue]:
         pairs: dict[str, YamlValue] = {}
@@ -247,7 +303,12 @@ class _Document:
             key = str(event.value) if isinstance(event, yaml.ScalarEvent) else None
             here = (*place, key or "?")
             if key is None or key in pairs:
-                self.problems.append((here, "is no text, and names are" if key is None else "stands twice in one place"))
+                self.problems.append(
+                    (
+                        here,
+                        "is no text, and names are" if key is None else "stands twice in one place",
+                    )
+                )
             if event.start_mark:
                 self._lines[here] = event.start_mark.line + 1
             if key is None:
@@ -272,14 +333,19 @@ def _events(text: str | bytes) -> list[yaml.Event]:
         raise ManifestError([f"line {error.line or 1}: {error.says}"]) from error
 
 
-def _cross_checked(root: Mapping[str, YamlValue], reserved: Collection[str], files: Collection[str] | None) -> Iterator[tuple[Place, str]]:
+def _cross_checked(
+    root: Mapping[str, YamlValue], reserved: Collection[str], files: Collection[str] | None
+) -> Iterator[tuple[Place, str]]:
     name = root.get("name")
     if isinstance(name, str) and name in reserved:
         yield ("name",), f"{name!r} is a name of the daemon's own routes; choose another"
     prefix = _at(root, "routes", "prefix")
     word = _PREFIX.fullmatch(prefix) if isinstance(prefix, str) else None
     if word and word[1] != name and word[1] in reserved:
-        yield ("routes", "prefix"), f"{word[0]} is the daemon's own; leave it out, or choose another"
+        yield (
+            ("routes", "prefix"),
+            f"{word[0]} is the daemon's own; leave it out, or choose another",
+        )
     for field, key in (("mcp_tools", "name"), ("provides", None), ("optional_requires", None)):
         yield from _twice(root, field, key)
     yield from _unpublishable(root)
@@ -288,18 +354,36 @@ def _cross_checked(root: Mapping[str, YamlValue], reserved: Collection[str], fil
 
 
 def _unpublishable(root: Mapping[str, YamlValue]) -> Iterator[tuple[Place, str]]:
-    """Events that the module cannot publish under its name, and words of notes that no field names."""
+    """Events that the module cannot publish under its name, and words of notes that no field
+    names.
+    """
     name, published = root.get("name"), root.get("publishes")
     for event, kinds in published.items() if isinstance(published, dict) else ():
         if event.partition(".")[0] != name:
             yield ("publishes", event), f"is not an event of {name}; its name begins with `{name}.`"
         elif event in CATALOG:
-            yield ("publishes", event), "is declared already (`parachute hooks docs` lists such events); leave it out"
-        elif isinstance(kinds, dict) and FieldKind.TEXT in kinds.values() and PATH_KINDS.isdisjoint(map(str, kinds.values())):
-            yield ("publishes", event), "has text of a note that no field names; add a field of the kind path, or make it free"
+            yield (
+                ("publishes", event),
+                "is declared already (`parachute hooks docs` lists such events); leave it out",
+            )
+        elif (
+            isinstance(kinds, dict)
+            and FieldKind.TEXT in kinds.values()
+            and PATH_KINDS.isdisjoint(map(str, kinds.values()))
+        ):
+            yield (
+                ("publishes", event),
+                (
+                    "has text of a note that no field names; add a field of the kind path, or "
+                    "make it "
+                    "free"
+                ),
+            )
 
 
-def _twice(root: Mapping[str, YamlValue], field: str, key: str | None) -> Iterator[tuple[Place, str]]:
+def _twice(
+    root: Mapping[str, YamlValue], field: str, key: str | None
+) -> Iterator[tuple[Place, str]]:
     seen: set[str] = set()
     lines = root.get(field)
     for number, line in enumerate(lines if isinstance(lines, list) else []):
@@ -316,7 +400,11 @@ def _absent(root: Mapping[str, YamlValue], files: Collection[str]) -> Iterator[t
     agents = root.get("agents")
     for name, agent in agents.items() if isinstance(agents, dict) else ():
         prompt = agent.get("system_prompt") if isinstance(agent, dict) else None
-        if isinstance(prompt, str) and (file := AgentConfig(system_prompt=prompt[:100_000]).prompt_file) and file not in files:
+        if (
+            isinstance(prompt, str)
+            and (file := AgentConfig(system_prompt=prompt[:100_000]).prompt_file)
+            and file not in files
+        ):
             yield ("agents", name, "system_prompt"), f"there is no {file[:200]} in the folder"
     for field in ("hooks", "mcp_tools"):
         lines = root.get(field)
@@ -328,7 +416,10 @@ def _absent(root: Mapping[str, YamlValue], files: Collection[str]) -> Iterator[t
                 and _HANDLER.fullmatch(handler)
                 and f"{handler.partition(':')[0]}.py" not in files
             ):
-                yield (field, number, "handler"), f"there is no {handler.partition(':')[0]}.py in the folder"
+                yield (
+                    (field, number, "handler"),
+                    f"there is no {handler.partition(':')[0]}.py in the folder",
+                )
 
 
 def _at(root: Mapping[str, YamlValue], *place: str) -> YamlValue:
@@ -349,13 +440,21 @@ def _known(place: Place) -> list[str]:
     """The fields of the mapping that the last name of the place stands in."""
     if len(place) < 2:  # noqa: PLR2004  a field of the manifest itself
         return _names(Manifest)
-    inner = {"sandbox": SandboxConfig, "routes": RoutePrefix, "permissions": ManifestPermissions}.get(str(place[-2]))
-    kind = inner or {"agents": AgentConfig, "hooks": ManifestHook, "mcp_tools": McpTool}.get(str(place[0]))
+    inner = {
+        "sandbox": SandboxConfig,
+        "routes": RoutePrefix,
+        "permissions": ManifestPermissions,
+    }.get(str(place[-2]))
+    kind = inner or {"agents": AgentConfig, "hooks": ManifestHook, "mcp_tools": McpTool}.get(
+        str(place[0])
+    )
     return _names(kind) if kind else []
 
 
 def _names(kind: type) -> list[str]:
-    return [{"is_async": "async"}.get(one.name, one.name) for one in fields(kind) if one.name != "notes"]
+    return [
+        {"is_async": "async"}.get(one.name, one.name) for one in fields(kind) if one.name != "notes"
+    ]
 
 
 _ADAPTER = TypeAdapter(Manifest)

@@ -1,4 +1,7 @@
-"""Marks: whether anything in a module's folder may have changed, by a stat a file. Cheap, and no proof: nothing is approved by it."""
+"""Marks: whether anything in a module's folder may have changed, by a stat a file.
+
+Cheap, and no proof: nothing is approved by it.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ def folder_mark(folder: Path, ignored: Collection[str] = ()) -> int:
 
 
 def _mark(path: str, at: os.stat_result) -> tuple[str | int, ...]:
-    """A folder's times and size tell of its names, which are looked at themselves, but for those that are ignored."""
+    """A folder's times and size tell of its names, which are looked at themselves, but for those
+    that are ignored.
+    """
     if stat.S_ISDIR(at.st_mode):
         return path, at.st_mode, at.st_ino
     return path, at.st_mode, at.st_size, at.st_ino, at.st_mtime_ns, at.st_ctime_ns

@@ -1,4 +1,7 @@
-"""Record: one entry of modules.yaml, understood. An entry that is not understood lets its module not run. Pure."""
+"""Record: one entry of modules.yaml, understood.
+
+An entry that is not understood lets its module not run. Pure.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ _FOLDER = "Modules"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleRecord:
-    """What modules.yaml says of one module. `installed` is the digest of what `install` put into the vault."""
+    """What modules.yaml says of one module.
+
+    `installed` is the digest of what `install` put into the vault.
+    """
 
     name: str
     path: str
@@ -58,7 +64,9 @@ def record_of(name: str) -> ModuleRecord:
 
 
 def is_module(entry: Mapping[str, Any]) -> bool:
-    """Whether the entry is of a module: what a person wrote for one, before it comes or after it is removed, makes none."""
+    """Whether the entry is of a module: what a person wrote for one, before it comes or after it is
+    removed, makes none.
+    """
     return not entry.keys() <= _KEPT
 
 
@@ -138,6 +146,10 @@ def _mapping(entry: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 def _path(text: str, *, is_dev: bool) -> str:
     path = PurePosixPath(text)
     if "\0" in text or ".." in path.parts or path.is_absolute() != is_dev or not path.name:
-        where = "an absolute path, for it is under development (`dev`)" if is_dev else f"a folder of the vault such as {_FOLDER}/my-module"
+        where = (
+            "an absolute path, for it is under development (`dev`)"
+            if is_dev
+            else f"a folder of the vault such as {_FOLDER}/my-module"
+        )
         raise ValueError(f"`path` should be {where}")
     return str(path)

@@ -1,7 +1,8 @@
 """Tree: every file of a module's folder, read once, with one digest over names, modes and bytes.
 
-Who owns the folder may change it while it is read. So nothing is looked up twice: each name is opened once, without following links, from
-the descriptor of the folder it was listed in, and a copy is made of the very bytes that went into the digest.
+Who owns the folder may change it while it is read. So nothing is looked up twice: each name is
+opened once, without following links, from the descriptor of the folder it was listed in, and a copy
+is made of the very bytes that went into the digest.
 """
 
 from __future__ import annotations
@@ -74,7 +75,11 @@ class TreeLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeFile:
-    """One file. `mode` is 0o755 or 0o644: whether it may be run is all that matters of it, and all that survives a clone or a sync."""
+    """One file.
+
+    `mode` is 0o755 or 0o644: whether it may be run is all that matters of it, and all that survives
+    a clone or a sync.
+    """
 
     path: str
     mode: int
@@ -103,10 +108,13 @@ def read_tree(
     ignored: Collection[str] = (),
     limits: TreeLimits | None = None,
 ) -> ModuleTree:
-    """Read every file of the folder. Raises TreeRefusedError for what is no plain file, cannot be read, or is too much.
+    """Read every file of the folder.
 
-    `root` is a folder above it that is trusted to be where it is; from there on, no link is followed. `ignored` are names, at any depth,
-    that are neither hashed nor given to the sink. A file SIGNATURE at the top is not part of what it signs.
+    Raises TreeRefusedError for what is no plain file, cannot be read, or is too much.
+
+    `root` is a folder above it that is trusted to be where it is; from there on, no link is
+    followed. `ignored` are names, at any depth, that are neither hashed nor given to the sink. A
+    file SIGNATURE at the top is not part of what it signs.
     """
     root = folder.parent if root is None else root
     reading = _Reading(sink=sink, ignored=frozenset(ignored), limits=limits or TreeLimits())
@@ -115,14 +123,18 @@ def read_tree(
             reading.enter(descriptor, "", 0)
     except OSError as error:
         raise TreeRefusedError(
-            f"{folder.name} cannot be read: {error.strerror}{f' ({error.filename})' if error.filename else ''}"
+            f"{folder.name} cannot be read: "
+            f"{error.strerror}{f' ({error.filename})' if error.filename else ''}"
         ) from error
     files = tuple(sorted(reading.files, key=lambda file: file.path.encode()))
     return ModuleTree(files=files, digest=tree_digest(files))
 
 
 def read_one(folder: Path, name: str, *, root: Path | None = None, limit: int) -> bytes | None:
-    """One file at the top of the folder, on the same terms; None: there is none. Raises TreeRefusedError."""
+    """One file at the top of the folder, on the same terms; None: there is none.
+
+    Raises TreeRefusedError.
+    """
     root = folder.parent if root is None else root
     try:
         with _opened(root, folder) as descriptor, _file(descriptor, name, name) as file:
@@ -134,7 +146,10 @@ def read_one(folder: Path, name: str, *, root: Path | None = None, limit: int) -
 
 
 def tree_digest(files: Collection[TreeFile]) -> str:
-    """The digest of files that are sorted already. No path holds a line break, so no two lists spell the same."""
+    """The digest of files that are sorted already.
+
+    No path holds a line break, so no two lists spell the same.
+    """
     lines = [f"{file.mode:o} {file.size} {file.digest} {file.path}\n" for file in files]
     text = "".join(["parachute-tree-1\n", *lines])
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
@@ -142,7 +157,10 @@ def tree_digest(files: Collection[TreeFile]) -> str:
 
 @contextlib.contextmanager
 def _opened(root: Path, folder: Path) -> Iterator[int]:
-    """The descriptor of the folder, below the root, of whose names none may be a link. Raises TreeMissingError and TreeRefusedError."""
+    """The descriptor of the folder, below the root, of whose names none may be a link.
+
+    Raises TreeMissingError and TreeRefusedError.
+    """
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for name in folder.relative_to(root).parts:
@@ -151,7 +169,9 @@ def _opened(root: Path, folder: Path) -> Iterator[int]:
             except FileNotFoundError as error:
                 raise TreeMissingError(f"there is no folder {folder}") from error
             except OSError as error:
-                raise TreeRefusedError(f"{folder} cannot be read: {name} is a link or no folder ({error.strerror})") from error
+                raise TreeRefusedError(
+                    f"{folder} cannot be read: {name} is a link or no folder ({error.strerror})"
+                ) from error
             os.close(descriptor)
             descriptor = inner
         yield descriptor
@@ -168,9 +188,13 @@ def _file(folder: int, name: str, path: str) -> Iterator[int]:
         if not stat.S_ISREG(at.st_mode):
             raise TreeRefusedError(f"{path} is no plain file")
         if at.st_nlink > 1:
-            raise TreeRefusedError(f"{path} is a hard link: the same file has another name elsewhere")
+            raise TreeRefusedError(
+                f"{path} is a hard link: the same file has another name elsewhere"
+            )
         if at.st_mode & _SPECIAL:
-            raise TreeRefusedError(f"{path} has a mode that lends rights (setuid, setgid or sticky)")
+            raise TreeRefusedError(
+                f"{path} has a mode that lends rights (setuid, setgid or sticky)"
+            )
         yield descriptor
     finally:
         os.close(descriptor)
@@ -210,7 +234,9 @@ class _Reading:
             _check_name(name, path)
             twin = twins.setdefault(fold_name(name), name)
             if twin != name:
-                raise TreeRefusedError(f"{path} and {below}{twin} are one file to some systems; rename one of them")
+                raise TreeRefusedError(
+                    f"{path} and {below}{twin} are one file to some systems; rename one of them"
+                )
             if path == SIGNATURE:
                 continue
             self._take(descriptor, name, path, depth)
@@ -223,7 +249,9 @@ class _Reading:
                     continue
                 self.names += 1
                 if self.names > self.limits.names:
-                    raise TreeRefusedError(f"it holds more than {self.limits.names:,} files and folders")
+                    raise TreeRefusedError(
+                        f"it holds more than {self.limits.names:,} files and folders"
+                    )
                 found.append(entry.name)
         return sorted(found)
 
@@ -240,13 +268,21 @@ class _Reading:
             with _file(folder, name, path) as file:
                 self.files.append(self._read(file, path))
         else:
-            raise TreeRefusedError(f"{path} is a link; put the file itself there" if stat.S_ISLNK(kind) else f"{path} is no plain file")
+            raise TreeRefusedError(
+                f"{path} is a link; put the file itself there"
+                if stat.S_ISLNK(kind)
+                else f"{path} is no plain file"
+            )
 
     def _read(self, descriptor: int, path: str) -> TreeFile:
         mode = 0o755 if os.fstat(descriptor).st_mode & 0o111 else 0o644
         digest, size = hashlib.sha256(), 0
         with (self.sink.file if self.sink else _nowhere)(path, mode) as take:
-            for piece in _pieces(descriptor, self.limits.size - self.size, f"it holds more than {self.limits.size / 1e6:g} MB"):
+            for piece in _pieces(
+                descriptor,
+                self.limits.size - self.size,
+                f"it holds more than {self.limits.size / 1e6:g} MB",
+            ):
                 digest.update(piece)
                 size += len(piece)
                 take(piece)

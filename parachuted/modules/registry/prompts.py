@@ -1,4 +1,7 @@
-"""Prompts: what a person has a module's agents told besides their own instructions. Kept in the home, since it rules what agents do."""
+"""Prompts: what a person has a module's agents told besides their own instructions.
+
+Kept in the home, since it rules what agents do.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +39,21 @@ class ModulePrompts:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             replace_private(file, text.encode())
         except OSError as error:
-            raise StorageFailedError(f"the prompt of {name} could not be kept ({error.strerror})", errno=error.errno) from error
+            raise StorageFailedError(
+                f"the prompt of {name} could not be kept ({error.strerror})", errno=error.errno
+            ) from error
 
 
 def default_prompt(approved: ApprovedModule) -> str:
-    """What the first of its agents is told without a person's words; empty where it has none. Reads the approved copy."""
+    """What the first of its agents is told without a person's words; empty where it has none.
+
+    Reads the approved copy.
+    """
     for agent in approved.manifest.agents.values():
         file = agent.prompt_file
-        return agent.system_prompt if file is None else (approved.copy / file).read_text("utf-8", "replace")
+        return (
+            agent.system_prompt
+            if file is None
+            else (approved.copy / file).read_text("utf-8", "replace")
+        )
     return ""

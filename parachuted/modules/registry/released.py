@@ -1,4 +1,7 @@
-"""Released: whether a module's files are those that this project released. What a signature needs is loaded only where there is one."""
+"""Released: whether a module's files are those that this project released.
+
+What a signature needs is loaded only where there is one.
+"""
 
 from __future__ import annotations
 

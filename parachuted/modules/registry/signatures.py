@@ -1,6 +1,9 @@
-"""Signatures: whether a module's files are those that this project released. Ed25519, over the digest of the tree.
+"""Signatures: whether a module's files are those that this project released.
 
-For releases: `python -m parachuted.modules.registry.signatures new-key FILE`, then `python -m parachuted.modules.registry.signatures sign FOLDER --key FILE`.
+Ed25519, over the digest of the tree.
+
+For releases: `python -m parachuted.modules.registry.signatures new-key FILE`, then `python -m
+parachuted.modules.registry.signatures sign FOLDER --key FILE`.
 """
 
 from __future__ import annotations
@@ -15,13 +18,19 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from parachuted.errors import ParachuteError
 from parachuted.modules.registry.module_tree import SIGNATURE, read_tree
 from parachuted.modules.registry.released import LONGEST
 
-_PREFIX = b"parachute-module-1\n"  # a key that signs other things too cannot be made to sign a module by them
+# a key that signs other things too cannot be made to sign a module by them
+_PREFIX = b"parachute-module-1\n"
 
 
 def is_signed(tree_digest: str, signature: str | None, keys: Iterable[str]) -> bool:
@@ -31,7 +40,9 @@ def is_signed(tree_digest: str, signature: str | None, keys: Iterable[str]) -> b
     for key in keys:
         try:
             public = Ed25519PublicKey.from_public_bytes(base64.b64decode(key, validate=True))
-            public.verify(base64.b64decode(signature.strip(), validate=True), _PREFIX + tree_digest.encode())
+            public.verify(
+                base64.b64decode(signature.strip(), validate=True), _PREFIX + tree_digest.encode()
+            )
         except (InvalidSignature, UnsupportedAlgorithm, ValueError, binascii.Error):
             continue
         return True
@@ -39,7 +50,10 @@ def is_signed(tree_digest: str, signature: str | None, keys: Iterable[str]) -> b
 
 
 def sign(tree_digest: str, private: bytes) -> str:
-    """The signature of that digest by a private key in PEM, as the file SIGNATURE holds it. Raises ParachuteError."""
+    """The signature of that digest by a private key in PEM, as the file SIGNATURE holds it.
+
+    Raises ParachuteError.
+    """
     signature = _private_key(private).sign(_PREFIX + tree_digest.encode())
     return base64.b64encode(signature).decode()
 
@@ -52,16 +66,25 @@ def new_key() -> tuple[bytes, str]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The command of a release."""
-    parser = argparse.ArgumentParser(prog="python -m parachuted.modules.registry.signatures", description="Sign modules for a release.")
+    parser = argparse.ArgumentParser(
+        prog="python -m parachuted.modules.registry.signatures",
+        description="Sign modules for a release.",
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     signing = commands.add_parser("sign", help="write the file SIGNATURE into a module's folder")
     signing.add_argument("folder", type=Path)
     signing.add_argument("--key", type=Path, required=True, help="the private key's file")
-    making = commands.add_parser("new-key", help="make a private key, and print its public one for release_keys.txt")
+    making = commands.add_parser(
+        "new-key", help="make a private key, and print its public one for release_keys.txt"
+    )
     making.add_argument("file", type=Path)
     chosen = parser.parse_args(words)
     try:
-        said = _sign_folder(chosen.folder, chosen.key) if chosen.command == "sign" else _make_key(chosen.file)
+        said = (
+            _sign_folder(chosen.folder, chosen.key)
+            if chosen.command == "sign"
+            else _make_key(chosen.file)
+        )
     except (OSError, ParachuteError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -89,7 +112,10 @@ def _private_key(pem: bytes) -> Ed25519PrivateKey:
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ParachuteError(f"that is no private key in PEM: {error}") from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise ParachuteError("that is no Ed25519 key; make one with `python -m parachuted.modules.registry.signatures new-key FILE`")
+        raise ParachuteError(
+            "that is no Ed25519 key; make one with `python -m "
+            "parachuted.modules.registry.signatures new-key FILE`"
+        )
     return key
 
 

@@ -1,4 +1,6 @@
-"""Skeleton: a new module that works from its first minute: a route, a tool, a listener, an agent's prompt and a test."""
+"""Skeleton: a new module that works from its first minute: a route, a tool, a listener, an agent's
+prompt and a test.
+"""
 
 from __future__ import annotations
 
@@ -80,11 +82,11 @@ class $cls(Module):
         except NotFoundError:
             return []
         return [line.removeprefix("- ") for line in lines if line.startswith("- ")]
-'''
+'''  # noqa: E501
 
 _PROMPT = """\
 You answer questions about the list in $folder/list.md. Read it first. Say so when it does not hold the answer.
-"""
+"""  # noqa: E501
 
 _CLAUDE = """\
 # $title
@@ -94,7 +96,7 @@ A module of Parachute. `manifest.yaml` says what it is and may touch, `module.py
 - Its public API is `parachuted.modules` and nothing else; the reference is modules/README.md of parachuted.
 - Files of the vault are reached through `self.vault` alone. What `permissions` in `manifest.yaml` do not name, it refuses.
 - Test it with `parachute modules test $name`. A change runs once it is approved: `parachute modules diff $name`, then `approve`.
-"""
+"""  # noqa: E501
 
 _TEST = '''\
 """The module alone: a real vault, its real permissions, no daemon. Run it with `parachute modules test $name`."""
@@ -130,20 +132,35 @@ class Test$cls(unittest.IsolatedAsyncioTestCase):
 
 if __name__ == "__main__":
     unittest.main()
-'''
+'''  # noqa: E501
 
 
 def new_module(folder: Path, name: str) -> list[Path]:
-    """Write a new module of that name into `folder`, and return its files. Raises ModuleFailedError for a name or folder that is taken."""
+    """Write a new module of that name into `folder`, and return its files.
+
+    Raises ModuleFailedError for a name or folder that is taken.
+    """
     if not NAME.fullmatch(name):
-        raise ModuleFailedError(f"{name[:80]!r} is no name for a module: use small letters, digits and dashes, such as my-module")
+        raise ModuleFailedError(
+            f"{name[:80]!r} is no name for a module: use small letters, digits and dashes, such "
+            "as my-module"
+        )
     if folder.exists() and any(folder.iterdir()):
-        raise ModuleFailedError(f"{folder} is there already, and not empty: choose another name or place")
+        raise ModuleFailedError(
+            f"{folder} is there already, and not empty: choose another name or place"
+        )
     words = name.split("-")
     title = " ".join(word.capitalize() for word in words if word)
     word = title.replace(" ", "")
-    notes = f"{word}Notes" if is_control(word) else word  # `Modules/` holds code, and no module writes there
-    told = {"name": name, "title": title, "folder": notes, "cls": word if re.fullmatch(".+Module", word) else f"{word}Module"}
+    notes = (
+        f"{word}Notes" if is_control(word) else word
+    )  # `Modules/` holds code, and no module writes there
+    told = {
+        "name": name,
+        "title": title,
+        "folder": notes,
+        "cls": word if re.fullmatch(".+Module", word) else f"{word}Module",
+    }
     texts = {
         "manifest.yaml": _MANIFEST,
         "module.py": _MODULE,

@@ -41,6 +41,9 @@ def told(error: ValidationError) -> Iterator[tuple[Place, str, str]]:
 
 def _sentence(kind: str, says: str, context: Mapping[str, object]) -> str:
     if kind in {"literal_error", "enum"}:
-        return f"should be one of {str(context.get('expected', '')).replace(' or ', ', ').replace(chr(39), '')}"
+        return (
+            "should be one of "
+            f"{str(context.get('expected', '')).replace(' or ', ', ').replace(chr(39), '')}"
+        )
     found = _SAYINGS.get(kind) or says.removeprefix("Value error, ").removeprefix("Input ")
     return found[:1].lower() + found[1:]

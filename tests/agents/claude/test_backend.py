@@ -20,16 +20,28 @@ from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavaila
 from parachuted.testing import ApiRefusal, Delay, Reply, ToolUse, say, use
 
 
-async def test_the_model_gets_the_prompts_as_they_are_and_only_the_tools_of_the_job(claude, job, run):
+async def test_the_model_gets_the_prompts_as_they_are_and_only_the_tools_of_the_job(
+    claude, job, run
+):
     claude.api.add([say("done")])
-    outcome = await run(claude.backend, job(system_prompt="Tend notes. ä\u2028" + "x" * 200_000, prompt="/compact then @/etc/passwd"))
+    outcome = await run(
+        claude.backend,
+        job(
+            system_prompt="Tend notes. ä\u2028" + "x" * 200_000, prompt="/compact then @/etc/passwd"
+        ),
+    )
 
     assert outcome.error is None
     asked = claude.api.asked[0]
     assert asked.body["system"][-1]["text"] == "Tend notes. ä\u2028" + "x" * 200_000
-    assert "/compact then @/etc/passwd" in [part["text"] for part in asked.body["messages"][-1]["content"]]
+    assert "/compact then @/etc/passwd" in [
+        part["text"] for part in asked.body["messages"][-1]["content"]
+    ]
     assert "root:" not in json.dumps(asked.body["messages"])
-    assert [tool["name"] for tool in asked.body["tools"]] == ["mcp__curator__read_context", "mcp__curator__update_context"]
+    assert [tool["name"] for tool in asked.body["tools"]] == [
+        "mcp__curator__read_context",
+        "mcp__curator__update_context",
+    ]
     assert asked.body["thinking"] == {"type": "disabled"}
     assert [request.path for request in claude.api.requests] == ["/v1/messages"]
     assert list((claude.folder / "work").iterdir()) == []
@@ -71,13 +83,25 @@ async def test_the_model_is_not_asked_again_once_the_jobs_end_is_said(claude, jo
 async def test_a_session_is_resumed_and_each_run_is_charged_for_itself(claude, job, run):
     claude.api.add([say("first")], [say("second")], [say("third")])
     first = await run(claude.backend, job(prompt="one"))
-    second = await run(claude.backend, job(id="run-2", prompt="two", session_id=first.account.session_id))
-    stranger = await run(claude.backend, job(id="run-3", prompt="three", session_id="1fc24940-e003-48b0-b21b-70563efaaa39"))
+    second = await run(
+        claude.backend, job(id="run-2", prompt="two", session_id=first.account.session_id)
+    )
+    stranger = await run(
+        claude.backend,
+        job(id="run-3", prompt="three", session_id="1fc24940-e003-48b0-b21b-70563efaaa39"),
+    )
 
-    assert load_spent(claude.folder / "home", first.account.session_id).cost_usd > first.account.cost_usd
+    assert (
+        load_spent(claude.folder / "home", first.account.session_id).cost_usd
+        > first.account.cost_usd
+    )
     assert second.account.session_id == first.account.session_id
     assert "one" in json.dumps(claude.api.asked[1].body["messages"])
-    assert (second.account.cost_usd, second.account.input_tokens) == (first.account.cost_usd, first.account.input_tokens) != (0, 0)
+    assert (
+        (second.account.cost_usd, second.account.input_tokens)
+        == (first.account.cost_usd, first.account.input_tokens)
+        != (0, 0)
+    )
     assert stranger.steps[0] == TextStep(text="third")
     assert stranger.account.session_id != first.account.session_id
 
@@ -87,17 +111,33 @@ async def test_a_run_that_is_tried_again_tells_what_all_of_it_has_cost(claude, j
     claude.api.add([use("read_context", file_path="a.md")], *no_credit)
     first = await run(claude.backend, job())
     claude.api.add([say("done")])
-    while len(claude.api.asked) < 11 and (second := await run(claude.backend, job())).error is not None:
+    while (
+        len(claude.api.asked) < 11
+        and (second := await run(claude.backend, job())).error is not None
+    ):
         pass
 
     assert isinstance(first.error, AgentStoppedError)
-    assert (second.account.input_tokens, second.account.of_run) == (2 * first.account.input_tokens, True)
-    assert second.account.cost_usd == claude.gateway.spent("run-1").usd == 2 * first.account.cost_usd > 0
+    assert (second.account.input_tokens, second.account.of_run) == (
+        2 * first.account.input_tokens,
+        True,
+    )
+    assert (
+        second.account.cost_usd
+        == claude.gateway.spent("run-1").usd
+        == 2 * first.account.cost_usd
+        > 0
+    )
 
 
 @pytest.mark.parametrize(
     ("status", "says"),
-    [(401, "refused the login"), (402, "answered 402"), (404, "answered 404"), (529, "answered 529")],
+    [
+        (401, "refused the login"),
+        (402, "answered 402"),
+        (404, "answered 404"),
+        (529, "answered 529"),
+    ],
 )
 async def test_a_model_that_refuses_at_once_was_not_available(claude, job, run, status, says):
     claude.api.add(*[ApiRefusal(status=status)] * 9)
@@ -117,7 +157,9 @@ async def test_a_refusal_by_the_model_is_an_answer_and_no_outage(claude, job, ru
     assert len(claude.api.asked) == 2  # the CLI goes on once, having told the model of it
 
 
-async def test_an_error_inside_the_stream_before_there_was_an_answer_is_waited_out(claude, job, run):
+async def test_an_error_inside_the_stream_before_there_was_an_answer_is_waited_out(
+    claude, job, run
+):
     overloaded = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
     claude.api.add(*[Reply(blocks=(), error=overloaded)] * 9)
     outcome = await run(claude.backend, job())
@@ -126,10 +168,16 @@ async def test_an_error_inside_the_stream_before_there_was_an_answer_is_waited_o
     assert (outcome.error.message, outcome.steps) == ("the model answered 529: Overloaded.", [])
 
 
-async def test_an_error_at_the_beginning_of_a_stream_is_waited_out_unseen_and_paid_for_once(claude, job, run, desk):
+async def test_an_error_at_the_beginning_of_a_stream_is_waited_out_unseen_and_paid_for_once(
+    claude, job, run, desk
+):
     overloaded = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
     update = use("update_context", file_path="a.md", section="Facts", content="x")
-    claude.api.add(Reply(blocks=(say("now"), update), error=overloaded, error_after=2), [say("now"), update], [say("done")])
+    claude.api.add(
+        Reply(blocks=(say("now"), update), error=overloaded, error_after=2),
+        [say("now"), update],
+        [say("done")],
+    )
     outcome = await run(claude.backend, job())
 
     assert [step.text for step in outcome.steps if isinstance(step, TextStep)] == ["now", "done"]
@@ -138,7 +186,10 @@ async def test_an_error_at_the_beginning_of_a_stream_is_waited_out_unseen_and_pa
 
 
 async def test_a_run_that_loses_its_credit_in_the_middle_was_interrupted(claude, job, run):
-    claude.api.add([use("read_context", file_path="a.md")], *[ApiRefusal(status=402, kind="billing_error", message="no credit")] * 9)
+    claude.api.add(
+        [use("read_context", file_path="a.md")],
+        *[ApiRefusal(status=402, kind="billing_error", message="no credit")] * 9,
+    )
     outcome = await run(claude.backend, job())
 
     assert type(outcome.error) is AgentStoppedError
@@ -147,20 +198,30 @@ async def test_a_run_that_loses_its_credit_in_the_middle_was_interrupted(claude,
 
 async def test_a_run_that_has_used_up_its_money_ends_with_the_gateways_words(claude, job, run):
     much = {"input_tokens": 1_000_000}
-    claude.api.add(Reply(blocks=(use("read_context", file_path="a.md"),), usage=much), [say("never asked")])
+    claude.api.add(
+        Reply(blocks=(use("read_context", file_path="a.md"),), usage=much), [say("never asked")]
+    )
     outcome = await run(claude.backend, job())
 
     assert type(outcome.error) is AgentFailedError
     assert "this run has used up its $0.5 (setting agent.max_cost_usd)" in outcome.error.message
-    assert (len(claude.api.asked), outcome.account.cost_usd > 0.5, outcome.account.input_tokens) == (1, True, 1_000_000)
+    assert (
+        len(claude.api.asked),
+        outcome.account.cost_usd > 0.5,
+        outcome.account.input_tokens,
+    ) == (1, True, 1_000_000)
 
 
 async def test_with_no_login_on_linux_it_is_told_at_once(claude, job, run, tmp_path):
     gateway = Gateway(
-        env={}, vault=tmp_path, user_home=tmp_path, base_url=None, ledger=UsageStore(tmp_path / "u.db", time.time),
+        env={},
+        vault=tmp_path,
+        user_home=tmp_path,
+        base_url=None,
+        ledger=UsageStore(tmp_path / "u.db", time.time),
         limits=claude.gateway.limits,
         clock=lambda: datetime.now(UTC),
-    )  # fmt: skip
+    )
     backend = make_backend("claude", replace(claude.settings, base_url=None, gateway=gateway))
     outcome = await run(backend, job())
     await gateway.close()
@@ -170,7 +231,9 @@ async def test_with_no_login_on_linux_it_is_told_at_once(claude, job, run, tmp_p
     assert (outcome.steps, outcome.seconds < 5) == ([], True)
 
 
-async def test_an_answer_cut_off_in_a_tool_call_is_asked_for_again_and_a_long_result_arrives_whole(claude, job, run, desk):
+async def test_an_answer_cut_off_in_a_tool_call_is_asked_for_again_and_a_long_result_arrives_whole(
+    claude, job, run, desk
+):
     async def tell(_arguments):
         return ToolResult(text="lorem ipsum\n" * 20_000)
 
@@ -181,10 +244,14 @@ async def test_an_answer_cut_off_in_a_tool_call_is_asked_for_again_and_a_long_re
 
     assert outcome.error is None
     assert desk.calls == [("read_context", {"file_path": "a.md"})]
-    assert "lorem ipsum\n" * 20_000 in json.dumps(claude.api.asked[-1].body["messages"]).replace("\\n", "\n")
+    assert "lorem ipsum\n" * 20_000 in json.dumps(claude.api.asked[-1].body["messages"]).replace(
+        "\\n", "\n"
+    )
 
 
-async def test_neither_a_tool_that_hangs_nor_a_busy_reader_keeps_the_process_past_its_time(claude, job, run, desk):
+async def test_neither_a_tool_that_hangs_nor_a_busy_reader_keeps_the_process_past_its_time(
+    claude, job, run, desk
+):
     async def hang(_arguments):
         await asyncio.sleep(60)
 

@@ -30,7 +30,14 @@ WAY = Endpoint(url="http://127.0.0.1:7", token="of-the-run", socket=None)  # noq
 
 def settings_of(credential, base_url, **more):
     return ClaudeSettings(
-        model="m", folder=Path("/f"), user_home=Path("/u"), env=ENV, credential=credential, base_url=base_url, platform="linux", **more
+        model="m",
+        folder=Path("/f"),
+        user_home=Path("/u"),
+        env=ENV,
+        credential=credential,
+        base_url=base_url,
+        platform="linux",
+        **more,
     )
 
 
@@ -38,7 +45,10 @@ def settings_of(credential, base_url, **more):
 @pytest.mark.parametrize("base_url", [None, ANTHROPIC, HERE])
 def test_no_credential_is_in_the_process_whatever_was_found(credential, base_url):
     settings = settings_of(credential, base_url)
-    on_its_own, by_the_gateway = make_environment(settings, Path("/f/home"), None), make_environment(settings, Path("/f/home"), WAY)
+    on_its_own, by_the_gateway = (
+        make_environment(settings, Path("/f/home"), None),
+        make_environment(settings, Path("/f/home"), WAY),
+    )
     in_a_box = make_box_environment(WAY, "/home/agent", "/sockets/gateway.sock")
 
     for made in (on_its_own, by_the_gateway, in_a_box):
@@ -52,8 +62,15 @@ def test_what_it_is_told_leads_to_the_gateway_alone():
     made = make_environment(settings_of(KEY, None), Path("/f/home"), WAY)
     boxed = make_box_environment(WAY, "/home/agent", "/sockets/gateway.sock")
 
-    assert (made["ANTHROPIC_BASE_URL"], made["ANTHROPIC_API_KEY"], "HTTPS_PROXY" in made) == (WAY.url, "of-the-run", False)
-    assert (boxed["ANTHROPIC_UNIX_SOCKET"], boxed["ANTHROPIC_API_KEY"]) == ("/sockets/gateway.sock", "of-the-run")
+    assert (made["ANTHROPIC_BASE_URL"], made["ANTHROPIC_API_KEY"], "HTTPS_PROXY" in made) == (
+        WAY.url,
+        "of-the-run",
+        False,
+    )
+    assert (boxed["ANTHROPIC_UNIX_SOCKET"], boxed["ANTHROPIC_API_KEY"]) == (
+        "/sockets/gateway.sock",
+        "of-the-run",
+    )
     assert boxed["HOME"] == "/home/agent"
 
 
@@ -67,7 +84,9 @@ def test_what_it_is_told_leads_to_the_gateway_alone():
         (None, HERE, "darwin", False),
     ],
 )
-def test_only_a_login_that_we_cannot_read_goes_round_the_gateway(credential, base_url, platform, is_direct):
+def test_only_a_login_that_we_cannot_read_goes_round_the_gateway(
+    credential, base_url, platform, is_direct
+):
     settings = replace(settings_of(credential, base_url, gateway=object()), platform=platform)
 
     assert settings.is_direct is is_direct

@@ -1,4 +1,7 @@
-"""The container itself, with a shell script that behaves as no CLI does. What holds for a process as well is in test_transport.py."""
+"""The container itself, with a shell script that behaves as no CLI does.
+
+What holds for a process as well is in test_transport.py.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,29 @@ from parachuted.agents.sandbox.sandbox_spec import SandboxSpec
 
 @pytest.fixture
 async def shell(boxes):
-    """Opens a container of that configuration with a script in it; what it was opened with takes it away."""
-    async with asyncio.timeout(30), boxes.prepare(SandboxConfig(memory="64m", pids_limit=16)) as slot:
+    """Opens a container of that configuration with a script in it; what it was opened with takes it
+    away.
+    """
+    async with (
+        asyncio.timeout(30),
+        boxes.prepare(SandboxConfig(memory="64m", pids_limit=16)) as slot,
+    ):
         config = SandboxConfig(memory="64m", pids_limit=16)
-        box = RunSandbox(config=config, work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True)
+        box = RunSandbox(
+            config=config, work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True
+        )
 
         def open_on(script):
             return boxes.open(
-                SandboxSpec(box=box, sockets=slot.sockets, command=("sh", "-c", script), env={}, run="r", agent="a", cli=find_cli())
+                SandboxSpec(
+                    box=box,
+                    sockets=slot.sockets,
+                    command=("sh", "-c", script),
+                    env={},
+                    run="r",
+                    agent="a",
+                    cli=find_cli(),
+                )
             )
 
         yield open_on

@@ -20,7 +20,10 @@ from parachuted.errors import AgentUnavailableError
         ("exit 3", "the agent's process failed"),
         ("exit 0", "the agent"),
         ("echo '{broken'; sleep 60", "the agent's process failed"),
-        ('echo \'{"type": "control_response", "response": {"request_id": "x"}}\'; sleep 60', "ran out of time"),
+        (
+            'echo \'{"type": "control_response", "response": {"request_id": "x"}}\'; sleep 60',
+            "ran out of time",
+        ),
     ],
 )
 async def test_what_never_begins_was_not_available_and_is_gone(tmp_path, script, says):
@@ -28,7 +31,10 @@ async def test_what_never_begins_was_not_available_and_is_gone(tmp_path, script,
     deadline = asyncio.get_running_loop().time() + 0.5
 
     with pytest.raises(AgentUnavailableError, match=says):
-        async with asyncio.timeout(5), Conversation(process, ClaudeAgentOptions(), deadline) as conversation:
+        async with (
+            asyncio.timeout(5),
+            Conversation(process, ClaudeAgentOptions(), deadline) as conversation,
+        ):
             await conversation.begin("hello")
     assert not process.is_ready()
 

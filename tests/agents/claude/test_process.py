@@ -1,4 +1,6 @@
-"""The process itself, with shell scripts in the CLI's place: it must end when we say, however it behaves."""
+"""The process itself, with shell scripts in the CLI's place: it must end when we say, however it
+behaves.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ async def start(tmp_path):
     started = []
 
     async def start(script):
-        process = AgentProcess(["sh", "-c", script], env={"PATH": os.environ["PATH"], "ONLY": "this"}, cwd=tmp_path)
+        process = AgentProcess(
+            ["sh", "-c", script], env={"PATH": os.environ["PATH"], "ONLY": "this"}, cwd=tmp_path
+        )
         await process.connect()
         started.append(process)
         return process
@@ -37,7 +41,8 @@ async def read(process):
 ZOO = {
     "sleeps": "sleep 60",
     "holds the pipes in another session": "setsid sleep 60 & sleep 60",
-    "ignores signals and the end of its input": "trap '' TERM INT HUP PIPE; while :; do sleep 60; done",
+    "ignores signals and the end of its "
+    "input": "trap '' TERM INT HUP PIPE; while :; do sleep 60; done",
     "is gone, while a child holds its pipes": "setsid sleep 60 & exit 0",
     "never stops printing": 'yes \'{"type": "x"}\'',
     "never stops complaining": "yes complaint >&2",
@@ -50,7 +55,9 @@ async def test_closing_leaves_nothing_of_it_within_a_second(start, script):
     process = await start(script)
     pid, mark = process._child.get_pid(), process._mark
     async with asyncio.timeout(10):
-        while len(find_family(pid, mark)) < ("sleep" in script) + ("setsid" in script and "exit" not in script):
+        while len(find_family(pid, mark)) < ("sleep" in script) + (
+            "setsid" in script and "exit" not in script
+        ):
             await asyncio.sleep(0.01)
     began = time.monotonic()
     await process.close()
@@ -90,12 +97,18 @@ async def test_closing_twice_or_before_the_start_is_nothing(tmp_path):
 
 
 async def test_its_surroundings_are_what_it_was_given(start, tmp_path):
-    process = await start("env | cut -d= -f1 > names; pwd > place; cut -d' ' -f6 /proc/$$/stat > session")
+    process = await start(
+        "env | cut -d= -f1 > names; pwd > place; cut -d' ' -f6 /proc/$$/stat > session"
+    )
     pid = process._child.get_pid()
     await read(process)
 
     shells_own = {"PWD", "SHLVL", "OLDPWD", "_"}
-    assert set((tmp_path / "names").read_text().split()) - shells_own == {"ONLY", "PARACHUTE_AGENT_RUN", "PATH"}
+    assert set((tmp_path / "names").read_text().split()) - shells_own == {
+        "ONLY",
+        "PARACHUTE_AGENT_RUN",
+        "PATH",
+    }
     assert (tmp_path / "place").read_text() == f"{tmp_path}\n"
     assert (tmp_path / "session").read_text() == f"{pid}\n"
 
@@ -118,7 +131,7 @@ async def main():
     await asyncio.sleep(60)
 
 asyncio.run(main())
-"""
+"""  # noqa: E501
     daemon = await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(tmp_path))
     async with asyncio.timeout(20):
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
@@ -132,11 +145,15 @@ asyncio.run(main())
 
 async def test_complaints_go_to_the_log_line_by_line_and_cut(start, caplog):
     caplog.set_level(logging.INFO)
-    process = await start("printf 'one\\ntwo' >&2; printf '%5000s' x >&2; echo >&2; printf last >&2")
+    process = await start(
+        "printf 'one\\ntwo' >&2; printf '%5000s' x >&2; echo >&2; printf last >&2"
+    )
     await read(process)
     await process.close()
     async with asyncio.timeout(5):
-        while len(caplog.records) < 3:  # the end of one pipe is noticed apart from that of the other
+        while (
+            len(caplog.records) < 3
+        ):  # the end of one pipe is noticed apart from that of the other
             await asyncio.sleep(0.01)
 
     assert [record.args[0][:10] for record in caplog.records] == ["one", "two", "last"]

@@ -41,9 +41,9 @@ def test_a_transcript_goes_out_and_comes_into_the_next_box_and_nothing_else_does
     next_box.mkdir()
 
     assert shelf.sessions.bring_in(ID, next_box)
-    assert [path.relative_to(next_box).as_posix() for path in next_box.rglob("*") if path.is_file()] == [
-        f".claude/projects/-vault/{ID}.jsonl"
-    ]
+    assert [
+        path.relative_to(next_box).as_posix() for path in next_box.rglob("*") if path.is_file()
+    ] == [f".claude/projects/-vault/{ID}.jsonl"]
     assert [path.name for path in shelf.kept.iterdir()] == [f"{ID}.jsonl"]
     assert (shelf.kept / f"{ID}.jsonl").stat().st_mode & 0o777 == 0o600
 
@@ -73,7 +73,9 @@ def test_what_the_box_is_given_belongs_to_who_works_there(shelf):
     shelf.sessions.bring_in(ID, shelf.box)
 
     owner = shelf.box.stat().st_uid
-    assert {path.stat().st_uid for path in (shelf.in_box(), shelf.place, shelf.place.parent)} == {owner}
+    assert {path.stat().st_uid for path in (shelf.in_box(), shelf.place, shelf.place.parent)} == {
+        owner
+    }
 
 
 def test_an_unknown_session_is_not_brought(shelf):

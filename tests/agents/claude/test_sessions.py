@@ -13,7 +13,10 @@ ID = "1fc24940-e003-48b0-b21b-70563efaaa39"
 
 
 def state(cost, **usage):
-    return json.dumps({"type": "cost-state", "totalCostUSD": cost, "modelUsage": {"haiku": usage}}, separators=(",", ":"))
+    return json.dumps(
+        {"type": "cost-state", "totalCostUSD": cost, "modelUsage": {"haiku": usage}},
+        separators=(",", ":"),
+    )
 
 
 @pytest.fixture
@@ -30,7 +33,10 @@ def write(tmp_path):
 
 def test_the_last_account_counts(write):
     home = write(
-        state(0.1, inputTokens=1), '{"type":"user"}', state(0.3, inputTokens=5, cacheReadInputTokens=7, outputTokens=2), '{"type":"user"}'
+        state(0.1, inputTokens=1),
+        '{"type":"user"}',
+        state(0.3, inputTokens=5, cacheReadInputTokens=7, outputTokens=2),
+        '{"type":"user"}',
     )
 
     assert load_spent(home, ID) == TranscriptUsage(cost_usd=0.3, input_tokens=12, output_tokens=2)
@@ -38,7 +44,13 @@ def test_the_last_account_counts(write):
 
 @pytest.mark.parametrize(
     "line",
-    ['{"type":"cost-state"', '{"type":"cost-state"}', '{"type":"cost-state","totalCostUSD":"x","modelUsage":[1]}', "", '{"type":"user"}'],
+    [
+        '{"type":"cost-state"',
+        '{"type":"cost-state"}',
+        '{"type":"cost-state","totalCostUSD":"x","modelUsage":[1]}',
+        "",
+        '{"type":"user"}',
+    ],
 )
 def test_where_no_account_can_be_read_nothing_was_spent(write, line):
     assert load_spent(write(line), ID) == TranscriptUsage()

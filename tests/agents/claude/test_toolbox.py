@@ -8,7 +8,17 @@ from parachuted.agents.claude.toolbox import Toolbox
 
 
 @pytest.mark.parametrize(
-    "name", ["Bash", "Read", "mcp__curator__rm", "mcp__other__read_context", "read_context", "", None, "mcp__curator__read_context "]
+    "name",
+    [
+        "Bash",
+        "Read",
+        "mcp__curator__rm",
+        "mcp__other__read_context",
+        "read_context",
+        "",
+        None,
+        "mcp__curator__read_context ",
+    ],
 )
 async def test_every_other_tool_is_denied(desk, name):
     toolbox = Toolbox([desk.tool("read_context", "file_path")])
@@ -20,7 +30,9 @@ async def test_every_other_tool_is_denied(desk, name):
 async def test_what_is_too_long_does_not_get_as_far_as_the_sdk(desk):
     toolbox = Toolbox([desk.tool("read_context", "file_path")])
     answer = await toolbox.gate(
-        {"tool_name": "mcp__curator__read_context", "tool_input": {"file_path": ["x" * 600_000]}}, None, {"signal": None}
+        {"tool_name": "mcp__curator__read_context", "tool_input": {"file_path": ["x" * 600_000]}},
+        None,
+        {"signal": None},
     )
 
     assert "longer than" in answer["hookSpecificOutput"]["permissionDecisionReason"]
@@ -29,4 +41,7 @@ async def test_what_is_too_long_does_not_get_as_far_as_the_sdk(desk):
 async def test_the_jobs_tools_pass(desk):
     toolbox = Toolbox([desk.tool("read_context", "file_path")])
 
-    assert await toolbox.gate({"tool_name": "mcp__curator__read_context"}, None, {"signal": None}) == {}
+    assert (
+        await toolbox.gate({"tool_name": "mcp__curator__read_context"}, None, {"signal": None})
+        == {}
+    )

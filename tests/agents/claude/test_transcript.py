@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from claude_agent_sdk import AssistantMessage, ResultMessage, SystemMessage, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
+from claude_agent_sdk import (
+    AssistantMessage,
+    ResultMessage,
+    SystemMessage,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
 
 from parachuted.agents import RunLimits, RunResult, TextStep, ToolCallStep, ToolResult
 from parachuted.agents.claude.transcript import Transcript, TranscriptUsage, sum_usage
@@ -21,14 +29,29 @@ def answer(*blocks, message_id="m1", model="haiku"):
 
 
 def result(**parts):
-    usual = {"subtype": "success", "duration_ms": 1, "duration_api_ms": 1, "is_error": False, "num_turns": 1, "session_id": "s"}
+    usual = {
+        "subtype": "success",
+        "duration_ms": 1,
+        "duration_api_ms": 1,
+        "is_error": False,
+        "num_turns": 1,
+        "session_id": "s",
+    }
     return ResultMessage(
-        **{**usual, "total_cost_usd": 0.3, "model_usage": {"a": {"inputTokens": 10, "outputTokens": 3}, "b": {"inputTokens": 1}}, **parts}
+        **{
+            **usual,
+            "total_cost_usd": 0.3,
+            "model_usage": {"a": {"inputTokens": 10, "outputTokens": 3}, "b": {"inputTokens": 1}},
+            **parts,
+        }
     )
 
 
 def retry(status, attempt):
-    return SystemMessage(subtype="api_retry", data={"error_status": status, "attempt": attempt, "error": "overloaded"})
+    return SystemMessage(
+        subtype="api_retry",
+        data={"error_status": status, "attempt": attempt, "error": "overloaded"},
+    )
 
 
 def read(it, *messages):
@@ -38,30 +61,53 @@ def read(it, *messages):
 def test_words_and_calls_become_steps_and_a_call_waits_for_its_result():
     it = transcript()
     first = read(
-        it, answer(TextBlock("hm"), TextBlock("  "), ToolUseBlock("1", "mcp__curator__read", {"p": "a"}), ToolUseBlock("2", "Bash", {}))
+        it,
+        answer(
+            TextBlock("hm"),
+            TextBlock("  "),
+            ToolUseBlock("1", "mcp__curator__read", {"p": "a"}),
+            ToolUseBlock("2", "Bash", {}),
+        ),
     )
     second = read(
         it,
-        UserMessage(content=[ToolResultBlock("2", "<tool_use_error>No such tool</tool_use_error>", is_error=True)]),
         UserMessage(
-            content=[ToolResultBlock("1", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), ToolResultBlock("9", "x")]
+            content=[
+                ToolResultBlock("2", "<tool_use_error>No such tool</tool_use_error>", is_error=True)
+            ]
+        ),
+        UserMessage(
+            content=[
+                ToolResultBlock(
+                    "1", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+                ),
+                ToolResultBlock("9", "x"),
+            ]
         ),
         UserMessage(content="just words"),
     )
 
     assert first == [TextStep(text="hm")]
     assert second == [
-        ToolCallStep(tool="Bash", arguments={}, result=ToolResult(text="No such tool", is_error=True)),
+        ToolCallStep(
+            tool="Bash", arguments={}, result=ToolResult(text="No such tool", is_error=True)
+        ),
         ToolCallStep(tool="read", arguments={"p": "a"}, result=ToolResult(text="a\nb")),
     ]
 
 
 def test_a_run_is_charged_for_what_its_session_had_not_cost_before():
     steps = read(
-        transcript(TranscriptUsage(cost_usd=0.1, input_tokens=4, output_tokens=9)), answer(), answer(message_id="m2"), answer(), result()
+        transcript(TranscriptUsage(cost_usd=0.1, input_tokens=4, output_tokens=9)),
+        answer(),
+        answer(message_id="m2"),
+        answer(),
+        result(),
     )
 
-    assert steps == [RunResult(cost_usd=0.2, input_tokens=7, output_tokens=0, turns=2, session_id="s")]
+    assert steps == [
+        RunResult(cost_usd=0.2, input_tokens=7, output_tokens=0, turns=2, session_id="s")
+    ]
 
 
 def test_what_the_cli_says_in_the_models_place_is_not_an_answer():
@@ -77,7 +123,14 @@ def test_what_the_cli_says_in_the_models_place_is_not_an_answer():
         ({"subtype": "error_max_turns"}, "after 3 turns"),
         ({"subtype": "error_max_budget_usd"}, r"\$0.25"),
         ({"subtype": "error_during_execution", "errors": ["one", "two"]}, "one; two"),
-        ({"result": "API Error: 400 too long", "terminal_reason": "api_error", "api_error_status": 400}, "400 too long"),
+        (
+            {
+                "result": "API Error: 400 too long",
+                "terminal_reason": "api_error",
+                "api_error_status": 400,
+            },
+            "400 too long",
+        ),
         ({"subtype": "error_of_tomorrow"}, "error_of_tomorrow"),
         ({"result": "x" * 10_000}, "xxx"),
     ],
@@ -100,14 +153,25 @@ def test_the_account_of_a_bad_end_comes_first():
 
 
 def test_of_a_model_that_is_down_only_what_the_daemon_said_is_told():
-    said = "API Error: 502 the model at h could not be reached: no. This is a server-side issue, usually temporary. Check 127.0.0.1:4."
-    with pytest.raises(AgentUnavailableError, match=r"^the model answered 502: the model at h could not be reached: no\.$"):
-        read(transcript(), result(is_error=True, result=said, terminal_reason="api_error", api_error_status=502))
+    said = (
+        "API Error: 502 the model at h could not be reached: no. This is a server-side issue, "
+        "usually temporary. Check 127.0.0.1:4."
+    )
+    with pytest.raises(
+        AgentUnavailableError,
+        match=r"^the model answered 502: the model at h could not be reached: no\.$",
+    ):
+        read(
+            transcript(),
+            result(is_error=True, result=said, terminal_reason="api_error", api_error_status=502),
+        )
 
 
 @pytest.mark.parametrize("status", [None, 401, 402, 404, 429, 500, 529])
 def test_an_api_error_before_the_first_answer_means_not_available_and_after_it_interrupted(status):
-    end = result(is_error=True, result="API Error", terminal_reason="api_error", api_error_status=status)
+    end = result(
+        is_error=True, result="API Error", terminal_reason="api_error", api_error_status=status
+    )
     with pytest.raises(AgentUnavailableError):
         read(transcript(), end)
 
@@ -118,20 +182,34 @@ def test_an_api_error_before_the_first_answer_means_not_available_and_after_it_i
 
 def test_a_refusal_of_the_models_is_an_answer_and_its_session_is_not_gone_on_with():
     end = result(
-        is_error=True, result="API Error: it can't help", terminal_reason="api_error", stop_reason="refusal", api_error_status=None
+        is_error=True,
+        result="API Error: it can't help",
+        terminal_reason="api_error",
+        stop_reason="refusal",
+        api_error_status=None,
     )
     steps = transcript().read(end)
 
     account = next(steps)
     assert isinstance(account, RunResult)
     assert account.session_id is None
-    with pytest.raises(AgentFailedError, match="the model refused to answer: it can't help") as caught:
+    with pytest.raises(
+        AgentFailedError, match="the model refused to answer: it can't help"
+    ) as caught:
         next(steps)
     assert type(caught.value) is AgentFailedError
 
 
 @pytest.mark.parametrize(
-    ("status", "attempt", "gives_up"), [(401, 1, True), (403, 1, True), (429, 1, False), (429, 2, True), (None, 2, True), (529, 9, True)]
+    ("status", "attempt", "gives_up"),
+    [
+        (401, 1, True),
+        (403, 1, True),
+        (429, 1, False),
+        (429, 2, True),
+        (None, 2, True),
+        (529, 9, True),
+    ],
 )
 def test_a_model_that_does_not_answer_is_not_waited_for_long(status, attempt, gives_up):
     raised = False
@@ -151,11 +229,16 @@ def test_a_run_that_was_cut_off_may_have_cost_all_that_it_was_allowed():
     it = transcript()
     assert list(it.account_unfinished()) == []
     it.asked = True
-    assert list(it.account_unfinished()) == [RunResult(cost_usd=0.25, input_tokens=0, output_tokens=0, turns=0, at_most=True)]
+    assert list(it.account_unfinished()) == [
+        RunResult(cost_usd=0.25, input_tokens=0, output_tokens=0, turns=0, at_most=True)
+    ]
     read(it, result())
     assert list(it.account_unfinished()) == []
 
 
-@pytest.mark.parametrize(("cost", "models"), [(None, None), ("1", {"a": 1}), ([], {"a": {"inputTokens": "7"}}), (None, [])])
+@pytest.mark.parametrize(
+    ("cost", "models"),
+    [(None, None), ("1", {"a": 1}), ([], {"a": {"inputTokens": "7"}}), (None, [])],
+)
 def test_rubbish_in_an_account_counts_as_nothing(cost, models):
     assert sum_usage(cost, models) == TranscriptUsage()

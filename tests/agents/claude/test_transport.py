@@ -1,4 +1,6 @@
-"""What holds wherever the CLI is, as a process of ours and in a container, with shell scripts in its place."""
+"""What holds wherever the CLI is, as a process of ours and in a container, with shell scripts in
+its place.
+"""
 
 from __future__ import annotations
 
@@ -31,19 +33,37 @@ def place(request: pytest.FixtureRequest) -> Sandboxes | None:
 
 @pytest.fixture
 async def start(place: Sandboxes | None, tmp_path: Path) -> AsyncIterator[Start]:
-    """Starts the shell on a script; when the test is over, nothing of it is left, on either side."""
+    """Starts the shell on a script; when the test is over, nothing of it is left, on either
+    side.
+    """
     boxes = place
     async with AsyncExitStack() as stack:
 
         async def start(script: str) -> AgentTransport:
             transport: AgentTransport
             if boxes is None:
-                transport = AgentProcess(["sh", "-c", script], env={"PATH": os.environ["PATH"]}, cwd=tmp_path)
+                transport = AgentProcess(
+                    ["sh", "-c", script], env={"PATH": os.environ["PATH"]}, cwd=tmp_path
+                )
             else:
                 slot = await stack.enter_async_context(boxes.prepare())
-                box = RunSandbox(config=SandboxConfig(), work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True)
+                box = RunSandbox(
+                    config=SandboxConfig(),
+                    work=slot.work,
+                    home=slot.home,
+                    sockets=slot.sockets,
+                    is_writable=True,
+                )
                 command = ("sh", "-c", script)
-                spec = SandboxSpec(box=box, sockets=slot.sockets, command=command, env={}, run="r", agent="a", cli=Path("/usr/bin/env"))
+                spec = SandboxSpec(
+                    box=box,
+                    sockets=slot.sockets,
+                    command=command,
+                    env={},
+                    run="r",
+                    agent="a",
+                    cli=Path("/usr/bin/env"),
+                )
                 transport = AgentContainer(await stack.enter_async_context(boxes.open(spec)))
             await transport.connect()
             stack.push_async_callback(transport.close)
@@ -59,9 +79,16 @@ async def read(transport: AgentTransport) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize(
-    "script", ["trap '' TERM INT HUP PIPE; echo '{}'; while :; do sleep 60; done", 'yes \'{"type": "x"}\'', "setsid sleep 60 & echo '{}'"]
+    "script",
+    [
+        "trap '' TERM INT HUP PIPE; echo '{}'; while :; do sleep 60; done",
+        'yes \'{"type": "x"}\'',
+        "setsid sleep 60 & echo '{}'",
+    ],
 )
-async def test_it_ends_within_a_second_of_being_closed_however_it_behaves(start: Start, script: str) -> None:
+async def test_it_ends_within_a_second_of_being_closed_however_it_behaves(
+    start: Start, script: str
+) -> None:
     transport = await start(script)
     async with asyncio.timeout(10):
         await anext(aiter(transport.read_messages()))
@@ -109,7 +136,9 @@ async def test_grace_has_an_end(start: Start) -> None:
 
 
 async def test_messages_are_the_lines_that_are_objects(start: Start) -> None:
-    transport = await start("""echo noise; printf '{"a": 1}\\n\\n{"b": "\\\\u00e4'; sleep 0.1; echo '"}'""")
+    transport = await start(
+        """echo noise; printf '{"a": 1}\\n\\n{"b": "\\\\u00e4'; sleep 0.1; echo '"}'"""
+    )
 
     assert await read(transport) == [{"a": 1}, {"b": "ä"}]
 

@@ -18,7 +18,12 @@ from parachuted.testing import ScriptedMessages
 
 KEY = "sk-ant-canary-0123456789abcdef"
 MODEL = "claude-haiku-4-5-20251001"
-BODY = {"model": MODEL, "max_tokens": 100, "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+BODY = {
+    "model": MODEL,
+    "max_tokens": 100,
+    "stream": True,
+    "messages": [{"role": "user", "content": "hi"}],
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,22 +59,45 @@ class Bench:
 
     def report(self, subject: str, problem: str | None) -> None:
         self.said.append((subject, problem))
-        self.told = {**self.told, subject: problem} if problem else {key: self.told[key] for key in self.told if key != subject}
+        self.told = (
+            {**self.told, subject: problem}
+            if problem
+            else {key: self.told[key] for key in self.told if key != subject}
+        )
 
     @asynccontextmanager
-    async def run(self, name: str = "run-1", folder: Path | None = None, **parts: object) -> AsyncIterator[Endpoint]:
-        usual = {"agent": "curator", "causes": ("cause-1",), "session": None, "max_cost_usd": 100.0, "models": (MODEL,)}
+    async def run(
+        self, name: str = "run-1", folder: Path | None = None, **parts: object
+    ) -> AsyncIterator[Endpoint]:
+        usual = {
+            "agent": "curator",
+            "causes": ("cause-1",),
+            "session": None,
+            "max_cost_usd": 100.0,
+            "models": (MODEL,),
+        }
         async with self.gateway.open(RunToken(run=name, **{**usual, **parts}), folder) as way:
             yield way
 
     async def ask(
-        self, way: Endpoint, path: str = "/v1/messages?beta=true", *, token: str | None = None, method: str = "POST",
-        headers: Mapping[str, str] | None = None, body: object = BODY, by_socket: bool = False,
-    ) -> Answer:  # fmt: skip
+        self,
+        way: Endpoint,
+        path: str = "/v1/messages?beta=true",
+        *,
+        token: str | None = None,
+        method: str = "POST",
+        headers: Mapping[str, str] | None = None,
+        body: object = BODY,
+        by_socket: bool = False,
+    ) -> Answer:
         """Ask as the CLI does."""
         connector = aiohttp.UnixConnector(str(way.socket)) if by_socket else None
         url = "http://localhost" if by_socket else way.url
-        sent = {"x-api-key": way.token if token is None else token, "anthropic-version": "2023-06-01", **(headers or {})}
+        sent = {
+            "x-api-key": way.token if token is None else token,
+            "anthropic-version": "2023-06-01",
+            **(headers or {}),
+        }
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         async with (
             aiohttp.ClientSession(connector=connector, auto_decompress=False) as session,
@@ -95,17 +123,28 @@ async def make_bench(tmp_path: Path) -> AsyncIterator[Callable[..., Bench]]:
     async with AsyncExitStack() as stack:
 
         def make(base_url: str | None, **parts: object) -> Bench:
-            dollars = {name: parts.pop(name, 1_000.0) for name in ("usd_per_cause", "usd_per_hour", "usd_per_day")}
+            dollars = {
+                name: parts.pop(name, 1_000.0)
+                for name in ("usd_per_cause", "usd_per_hour", "usd_per_day")
+            }
             now = [datetime(2026, 11, 22, 12, 0, tzinfo=UTC)]
 
             def elapsed() -> float:
                 return now[0].timestamp()
 
             ledger = UsageStore(tmp_path / "usage.db", elapsed)
-            usual = {"env": {"ANTHROPIC_API_KEY": KEY}, "vault": tmp_path / "vault", "user_home": tmp_path / "user"}
+            usual = {
+                "env": {"ANTHROPIC_API_KEY": KEY},
+                "vault": tmp_path / "vault",
+                "user_home": tmp_path / "user",
+            }
             gateway = Gateway(
-                **{**usual, **parts}, base_url=base_url, ledger=ledger, limits=MoneyLimits(**dollars), clock=lambda: now[0]
-            )  # fmt: skip
+                **{**usual, **parts},
+                base_url=base_url,
+                ledger=ledger,
+                limits=MoneyLimits(**dollars),
+                clock=lambda: now[0],
+            )
             bench = Bench(gateway=gateway, ledger=ledger, folder=tmp_path, now=now)
             gateway.report_to(bench.report)
             stack.push_async_callback(gateway.close)

@@ -1,4 +1,6 @@
-"""Estimate: what a request costs at most is read from it, and what would have the model's server reach out is refused."""
+"""Estimate: what a request costs at most is read from it, and what would have the model's server
+reach out is refused.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,74 @@ REACHING = [
     {"tools": [{"type": "mcp_toolset", "mcp_server_name": "x"}]},
     {"tools": [{"type": ["custom"], "name": "x"}]},
     {"messages": [{"role": "user", "content": [SENT]}]},
-    {"messages": [{"role": "user", "content": [{"type": "document", "source": {"type": "file", "file_id": "file_1"}}]}]},
-    {"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [SENT]}]}]},
-    {"messages": [{"role": "user", "content": [{"type": "document", "source": {"type": "content", "content": [SENT]}}]}]},
-    {"messages": [{"role": "user", "content": [{"type": "container_upload", "file_id": "file_1"}]}]},
+    {
+        "messages": [
+            {
+                "role": "user",
+                "content": [{"type": "document", "source": {"type": "file", "file_id": "file_1"}}],
+            }
+        ]
+    },
+    {
+        "messages": [
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "t", "content": [SENT]}],
+            }
+        ]
+    },
+    {
+        "messages": [
+            {
+                "role": "user",
+                "content": [{"type": "document", "source": {"type": "content", "content": [SENT]}}],
+            }
+        ]
+    },
+    {
+        "messages": [
+            {"role": "user", "content": [{"type": "container_upload", "file_id": "file_1"}]}
+        ]
+    },
     {"system": [SENT]},
 ]
 PASSING = [
     {},
-    {"tools": [{"name": "x", "input_schema": {"properties": {"source": {"type": "url"}}}}, {"type": "custom", "name": "y"}]},
-    {"tools": [{"type": "bash_20250124", "name": "bash"}, {"type": "tool_search_tool_regex_20251119", "name": "tool_search"}]},
-    {"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "base64", "data": "x"}}]}]},
-    {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "x", "input": {"source": SENT["source"]}}]}]},
+    {
+        "tools": [
+            {"name": "x", "input_schema": {"properties": {"source": {"type": "url"}}}},
+            {"type": "custom", "name": "y"},
+        ]
+    },
+    {
+        "tools": [
+            {"type": "bash_20250124", "name": "bash"},
+            {"type": "tool_search_tool_regex_20251119", "name": "tool_search"},
+        ]
+    },
+    {
+        "messages": [
+            {
+                "role": "user",
+                "content": [{"type": "image", "source": {"type": "base64", "data": "x"}}],
+            }
+        ]
+    },
+    {
+        "messages": [
+            {
+                "role": "assistant",
+                "content": [
+                    {
+                        "type": "tool_use",
+                        "id": "t",
+                        "name": "x",
+                        "input": {"source": SENT["source"]},
+                    }
+                ],
+            }
+        ]
+    },
     {"mcp_servers": []},
 ]
 
@@ -84,7 +142,12 @@ def test_an_image_counts_beside_its_bytes_and_a_document_as_the_longest_prompt()
     image = {"type": "image", "source": {"type": "base64", "data": "x"}}
     assert read(messages=[{"role": "user", "content": [image] * 3}]).input >= 15_000
     pages = {"type": "document", "source": {"type": "base64", "data": "x"}}
-    assert read(messages=[{"role": "user", "content": [{"type": "tool_result", "content": [pages]}]}]).input == 1_000_000
+    assert (
+        read(
+            messages=[{"role": "user", "content": [{"type": "tool_result", "content": [pages]}]}]
+        ).input
+        == 1_000_000
+    )
 
 
 def test_what_is_cached_for_an_hour_is_reserved_at_its_price():
@@ -97,15 +160,21 @@ def test_what_is_cached_for_an_hour_is_reserved_at_its_price():
         {"cache_control": {"ttl": "1h"}},
     ):
         assert read(**part).tokens(5).cache_write_1h > 0
-    assert not read(system=[{**text, "cache_control": {"type": "ephemeral", "ttl": "5m"}}]).writes_hour
+    assert not read(
+        system=[{**text, "cache_control": {"type": "ephemeral", "ttl": "5m"}}]
+    ).writes_hour
 
 
 def test_every_model_that_it_names_is_known_wherever_it_stands():
     parts = {
-        "fallbacks": [{"model": "a"}], "fallback_model": "b", "models": ["c"], "advisor": {"model": "d"},
+        "fallbacks": [{"model": "a"}],
+        "fallback_model": "b",
+        "models": ["c"],
+        "advisor": {"model": "d"},
         "tools": [{"name": "x", "model": "e", "input_schema": {"properties": {"model": "no"}}}],
-        "messages": [{"role": "user", "content": [{"model": "no"}]}], "metadata": {"model": "no"},
-    }  # fmt: skip
+        "messages": [{"role": "user", "content": [{"model": "no"}]}],
+        "metadata": {"model": "no"},
+    }
     assert set(read(**parts).models) == {MODEL, "a", "b", "c", "d", "e"}
 
 
@@ -122,13 +191,23 @@ def test_every_model_that_it_names_is_known_wherever_it_stands():
 def test_what_would_cost_otherwise_than_by_its_tokens_is_refused(part):
     with pytest.raises(RequestRefusedError):
         read(**part)
-    read(service_tier="standard_only", context_management={"edits": [{"type": "clear_tool_uses_20250919"}]})
+    read(
+        service_tier="standard_only",
+        context_management={"edits": [{"type": "clear_tool_uses_20250919"}]},
+    )
 
 
 def test_an_answer_is_shortened_and_its_thinking_with_it():
-    estimate = read(max_tokens=9_000, thinking={"type": "enabled", "budget_tokens": 8_000}, stream=True)
+    estimate = read(
+        max_tokens=9_000, thinking={"type": "enabled", "budget_tokens": 8_000}, stream=True
+    )
     shorter = json.loads(estimate.body(3_000))
-    assert shorter == {**PLAIN, "stream": True, "max_tokens": 3_000, "thinking": {"type": "enabled", "budget_tokens": 2_999}}
+    assert shorter == {
+        **PLAIN,
+        "stream": True,
+        "max_tokens": 3_000,
+        "thinking": {"type": "enabled", "budget_tokens": 2_999},
+    }
     assert json.loads(estimate.body(8_500))["thinking"]["budget_tokens"] == 8_000
     with pytest.raises(RequestRefusedError, match="thinking"):
         estimate.body(1_000)

@@ -1,4 +1,6 @@
-"""Runs reach the model by the gateway alone: with its credential, within their budgets, streamed, counted, and ended with them."""
+"""Runs reach the model by the gateway alone: with its credential, within their budgets, streamed,
+counted, and ended with them.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,20 @@ MILLION = 1_000_000
 
 def costing(usd: float) -> Reply:
     """An answer of the cheap model at that price."""
-    return Reply(blocks=(say("ok"),), usage={"input_tokens": round(usd * MILLION), "output_tokens": 0})
+    return Reply(
+        blocks=(say("ok"),), usage={"input_tokens": round(usd * MILLION), "output_tokens": 0}
+    )
 
 
-async def test_a_run_s_requests_carry_the_credential_and_not_its_own_proof(bench: Bench, api: ScriptedMessages):
+async def test_a_run_s_requests_carry_the_credential_and_not_its_own_proof(
+    bench: Bench, api: ScriptedMessages
+):
     api.add([say("hello")], [say("hello")])
     async with bench.run() as way:
-        answers = [await bench.ask(way), await bench.ask(way, token="", headers={"Authorization": f"Bearer {way.token}"})]
+        answers = [
+            await bench.ask(way),
+            await bench.ask(way, token="", headers={"Authorization": f"Bearer {way.token}"}),
+        ]
 
     assert [answer.status for answer in answers] == [200, 200]
     assert b"hello" in answers[0].body
@@ -39,9 +48,13 @@ async def test_a_run_s_requests_carry_the_credential_and_not_its_own_proof(bench
         assert request.body == BODY
 
 
-async def test_each_run_has_its_own_socket_which_asks_for_no_token(bench: Bench, api: ScriptedMessages, tmp_path):
+async def test_each_run_has_its_own_socket_which_asks_for_no_token(
+    bench: Bench, api: ScriptedMessages, tmp_path
+):
     api.add([say("one")], [say("two")])
-    folders = [tmp_path / ("deep" * 30) / name for name in ("a", "b")]  # longer than a socket's name may be
+    folders = [
+        tmp_path / ("deep" * 30) / name for name in ("a", "b")
+    ]  # longer than a socket's name may be
     for folder in folders:
         folder.mkdir(parents=True)
     async with bench.run("run-a", folders[0]) as one, bench.run("run-b", folders[1]) as two:
@@ -49,7 +62,10 @@ async def test_each_run_has_its_own_socket_which_asks_for_no_token(bench: Bench,
         for way, folder in ((one, folders[0]), (two, folders[1])):
             near = Endpoint(url=way.url, token="", socket=_short(folder, tmp_path))
             assert (await bench.ask(near, by_socket=True)).status == 200
-        assert (bench.gateway.spent("run-a").requests, bench.gateway.spent("run-b").requests) == (1, 1)
+        assert (bench.gateway.spent("run-a").requests, bench.gateway.spent("run-b").requests) == (
+            1,
+            1,
+        )
     assert not list(folders[0].iterdir())
 
 
@@ -75,7 +91,17 @@ async def test_an_ended_run_s_token_and_socket_lead_nowhere(bench: Bench, api: S
     assert api.requests == []
 
 
-@pytest.mark.parametrize("path", ["/v1/files", "/v1/messages/batches", "/v1/messages/../files", "/v1/models", "/v1//messages", "/"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/files",
+        "/v1/messages/batches",
+        "/v1/messages/../files",
+        "/v1/models",
+        "/v1//messages",
+        "/",
+    ],
+)
 async def test_no_other_path_is_passed_on(bench: Bench, api: ScriptedMessages, path):
     async with bench.run() as way:
         answer = await bench.ask(way, path)
@@ -92,7 +118,9 @@ async def test_tokens_can_be_counted_and_cost_nothing(bench: Bench):
         assert bench.gateway.spent("run-1").requests == 0
 
 
-async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(bench: Bench, api: ScriptedMessages):
+async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(
+    bench: Bench, api: ScriptedMessages
+):
     api.add(costing(0.5), Reply(blocks=(say("x"),), usage={"cache_read_input_tokens": 50}))
     async with bench.run(causes=("c1", "c2")) as way:
         await bench.ask(way, headers={"X-Claude-Code-Session-Id": "session-9"})
@@ -116,7 +144,9 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(ben
         ({"usd_per_day": 0.9}, {}, "budget.usd_per_day"),
     ],
 )
-async def test_at_a_limit_the_model_is_not_asked_and_the_agent_is_told_why(make_bench, api: ScriptedMessages, limits, ticket, says):
+async def test_at_a_limit_the_model_is_not_asked_and_the_agent_is_told_why(
+    make_bench, api: ScriptedMessages, limits, ticket, says
+):
     bench = make_bench(api.url, **limits)
     api.add(*[costing(0.5)] * 5)
     async with bench.run(**ticket) as way:
@@ -124,13 +154,18 @@ async def test_at_a_limit_the_model_is_not_asked_and_the_agent_is_told_why(make_
 
     assert [answer.status for answer in answers] == [200, 200, 400, 400]
     assert answers[2].headers["x-should-retry"] == "false"
-    assert (answers[2].error["type"], says in answers[2].error["message"]) == ("invalid_request_error", True)
+    assert (answers[2].error["type"], says in answers[2].error["message"]) == (
+        "invalid_request_error",
+        True,
+    )
     assert len(api.asked) == 2
     if "hour" in says:
         assert says in bench.told["budget:usd_per_hour"]
 
 
-async def test_another_run_of_the_same_cause_is_refused_and_one_of_another_is_not(make_bench, api: ScriptedMessages):
+async def test_another_run_of_the_same_cause_is_refused_and_one_of_another_is_not(
+    make_bench, api: ScriptedMessages
+):
     bench = make_bench(api.url, usd_per_cause=1)
     api.add(costing(1), costing(1))
     async with bench.run("run-1") as way:
@@ -157,7 +192,9 @@ async def test_a_used_up_hour_is_waited_for_and_passes(make_bench, api: Scripted
     assert "budget:usd_per_hour" not in bench.told
 
 
-async def test_fifty_requests_at_once_overspend_by_no_more_than_themselves(make_bench, api: ScriptedMessages):
+async def test_fifty_requests_at_once_overspend_by_no_more_than_themselves(
+    make_bench, api: ScriptedMessages
+):
     bench = make_bench(api.url)
     api.add(*[costing(0.1)] * 60)
     async with bench.run(max_cost_usd=0.1) as way:
@@ -185,14 +222,18 @@ async def test_pieces_pass_as_they_come(make_bench):
         async with (
             bench.run() as way,
             aiohttp.ClientSession() as session,
-            session.post(way.url + "/v1/messages", json=BODY, headers={"x-api-key": way.token}) as response,
+            session.post(
+                way.url + "/v1/messages", json=BODY, headers={"x-api-key": way.token}
+            ) as response,
         ):
             assert await response.content.readany() == b"data: one\n\n"
             had.set()
             assert await response.content.read() == b"data: two\n\n"
 
 
-async def test_an_answer_that_is_cut_off_there_does_not_look_whole_here(bench: Bench, api: ScriptedMessages):
+async def test_an_answer_that_is_cut_off_there_does_not_look_whole_here(
+    bench: Bench, api: ScriptedMessages
+):
     api.add(Reply(blocks=(say("x" * 3000),), cut=True))
     async with bench.run() as way:
         answer = await bench.ask(way)
@@ -219,7 +260,9 @@ async def test_who_goes_away_ends_it_at_the_far_side_too(make_bench):
         bench = make_bench(url)
         async with bench.run() as way:
             async with aiohttp.ClientSession() as session:
-                response = await session.post(way.url + "/v1/messages", json=BODY, headers={"x-api-key": way.token})
+                response = await session.post(
+                    way.url + "/v1/messages", json=BODY, headers={"x-api-key": way.token}
+                )
                 await response.content.readany()
                 response.close()
             await asyncio.wait_for(gone.wait(), 5)
@@ -239,8 +282,17 @@ async def test_stopping_all_ends_streams_and_waits_at_once(bench: Bench, api: Sc
         assert (await bench.ask(one)).error["message"] == "this run was stopped"
 
 
-async def test_what_the_far_side_refuses_is_told_in_its_words_and_without_a_secret(bench: Bench, api: ScriptedMessages):
-    api.add(ApiRefusal(status=400, kind="invalid_request_error", message=f"prompt is too long, {KEY}", headers={"request-id": "req_1"}))
+async def test_what_the_far_side_refuses_is_told_in_its_words_and_without_a_secret(
+    bench: Bench, api: ScriptedMessages
+):
+    api.add(
+        ApiRefusal(
+            status=400,
+            kind="invalid_request_error",
+            message=f"prompt is too long, {KEY}",
+            headers={"request-id": "req_1"},
+        )
+    )
     async with bench.run() as way:
         answer = await bench.ask(way)
         assert bench.gateway.spent("run-1").requests == 0
@@ -249,7 +301,9 @@ async def test_what_the_far_side_refuses_is_told_in_its_words_and_without_a_secr
     assert answer.headers["x-should-retry"] == "false"
 
 
-async def test_a_request_that_is_too_large_is_refused_before_it_is_sent_on(bench: Bench, api: ScriptedMessages):
+async def test_a_request_that_is_too_large_is_refused_before_it_is_sent_on(
+    bench: Bench, api: ScriptedMessages
+):
     async with bench.run() as way:
         answer = await bench.ask(way, body=b"x" * (33 << 20))
     assert (answer.status, answer.error["type"]) == (413, "request_too_large")
@@ -289,9 +343,17 @@ async def test_a_link_in_the_folder_s_place_is_not_followed(bench: Bench, tmp_pa
             pass
 
 
-async def test_one_request_of_the_daemon_s_own_is_counted_like_any(bench: Bench, api: ScriptedMessages):
-    api.add(costing(0.25), ApiRefusal(status=429, message=KEY, headers={"retry-after": "100"}), ApiRefusal(status=400, message="no"))
-    ticket = RunToken(run="judge-1", agent="judge", causes=(), session=None, max_cost_usd=1, models=(MODEL,))
+async def test_one_request_of_the_daemon_s_own_is_counted_like_any(
+    bench: Bench, api: ScriptedMessages
+):
+    api.add(
+        costing(0.25),
+        ApiRefusal(status=429, message=KEY, headers={"retry-after": "100"}),
+        ApiRefusal(status=400, message="no"),
+    )
+    ticket = RunToken(
+        run="judge-1", agent="judge", causes=(), session=None, max_cost_usd=1, models=(MODEL,)
+    )
     assert (await bench.gateway.ask(ticket, {"model": MODEL}))["role"] == "assistant"
     assert bench.gateway.spent("judge-1").usd == 0.25
     with pytest.raises(AgentUnavailableError) as busy:
@@ -306,10 +368,13 @@ async def test_fifty_streams_at_once_all_arrive(bench: Bench, api: ScriptedMessa
     api.add(*[[say(f"<{number}>" + "x" * 100_000)] for number in range(50)])
     async with bench.run() as way:
         answers = await asyncio.gather(*(bench.ask(way) for _ in range(50)))
-    assert all(answer.status == 200 and not answer.is_cut and b"message_stop" in answer.body for answer in answers)
-    assert {text for answer in answers for text in [answer.body.partition(b"<")[2].partition(b">")[0]]} == {
-        str(number).encode() for number in range(50)
-    }
+    assert all(
+        answer.status == 200 and not answer.is_cut and b"message_stop" in answer.body
+        for answer in answers
+    )
+    assert {
+        text for answer in answers for text in [answer.body.partition(b"<")[2].partition(b">")[0]]
+    } == {str(number).encode() for number in range(50)}
 
 
 def _server(handle):
@@ -336,27 +401,40 @@ async def test_it_opens_neither_a_file_nor_a_port_before_it_is_used(bench: Bench
         assert (bench.folder / "usage.db").exists()
 
 
-async def test_what_a_run_sends_at_once_takes_so_much_room_and_no_more(bench: Bench, api: ScriptedMessages, monkeypatch):
+async def test_what_a_run_sends_at_once_takes_so_much_room_and_no_more(
+    bench: Bench, api: ScriptedMessages, monkeypatch
+):
     monkeypatch.setattr("parachuted.agents.gateway.gateway._LARGEST_HELD", 3 << 20)
     api.add(*[Delay(seconds=0.5, then=[say("x")])] * 6)
     big = {**BODY, "metadata": {"x": "y" * (1 << 20)}}
     async with bench.run() as way:
-        answers = await asyncio.gather(*(bench.ask(way, body=big) for _ in range(4)), return_exceptions=True)
+        answers = await asyncio.gather(
+            *(bench.ask(way, body=big) for _ in range(4)), return_exceptions=True
+        )
         statuses = [answer.status for answer in answers if not isinstance(answer, BaseException)]
         assert statuses.count(200) == len(api.asked) <= 3
         assert set(statuses) <= {200, 413}
         assert (await bench.ask(way)).status == 200  # what they took is free again
 
 
-async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(bench: Bench, api: ScriptedMessages):
+async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(
+    bench: Bench, api: ScriptedMessages
+):
     refusal = ApiRefusal(status=408, kind="timeout_error", headers={"retry-after": "60"})
     api.add(refusal, [say("begun")], refusal, ApiRefusal(status=400))
     async with bench.run() as way:
         answers = [await bench.ask(way) for _ in range(4)]
-    assert [answer.headers.get("x-should-retry") for answer in answers] == ["false", None, None, "false"]
+    assert [answer.headers.get("x-should-retry") for answer in answers] == [
+        "false",
+        None,
+        None,
+        "false",
+    ]
 
 
-async def test_while_what_it_costs_cannot_be_written_down_the_model_is_not_asked(make_bench, api: ScriptedMessages):
+async def test_while_what_it_costs_cannot_be_written_down_the_model_is_not_asked(
+    make_bench, api: ScriptedMessages
+):
     bench = make_bench(api.url)
     async with bench.run(max_cost_usd=1) as way:
         bench.ledger._connection.execute("DROP TABLE requests")
@@ -365,7 +443,9 @@ async def test_while_what_it_costs_cannot_be_written_down_the_model_is_not_asked
     assert api.asked == []
 
 
-async def test_a_disk_that_refuses_while_the_model_answers_is_told_and_limits_hold_on(make_bench, api: ScriptedMessages):
+async def test_a_disk_that_refuses_while_the_model_answers_is_told_and_limits_hold_on(
+    make_bench, api: ScriptedMessages
+):
     bench = make_bench(api.url)
 
     def lose_the_table(_request: RecordedRequest) -> Reply:
@@ -385,17 +465,25 @@ HOSTILE = [
     b"\0" * 5000,
     b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 5000,
     b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 50\r\n\r\n{}",
-    b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\nZZ\r\n",
+    (
+        b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: "
+        b"5\r\n\r\nZZ\r\n"
+    ),
     b"POST http://169.254.169.254/v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
     b"CONNECT api.anthropic.com:443 HTTP/1.1\r\nHost: x\r\n\r\n",
     b"POST /v1/messages/../../etc HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
-    b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\r\n",
+    (
+        b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: "
+        b"Upgrade\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    ),
     b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nX-Api-Key: a\r\n b\r\n\r\n{}",
 ]
 
 
 @pytest.mark.parametrize("sent", HOSTILE)
-async def test_bytes_that_are_no_request_of_the_api_s_reach_nothing(bench: Bench, api: ScriptedMessages, tmp_path, sent):
+async def test_bytes_that_are_no_request_of_the_api_s_reach_nothing(
+    bench: Bench, api: ScriptedMessages, tmp_path, sent
+):
     api.add([say("still here")])
     (tmp_path / "s").mkdir()
     async with bench.run(folder=tmp_path / "s") as way:
@@ -409,7 +497,9 @@ async def test_bytes_that_are_no_request_of_the_api_s_reach_nothing(bench: Bench
         assert (await bench.ask(way, by_socket=True)).status == 200
 
 
-async def test_one_agent_cannot_take_the_daemon_s_descriptors(bench: Bench, api: ScriptedMessages, tmp_path):
+async def test_one_agent_cannot_take_the_daemon_s_descriptors(
+    bench: Bench, api: ScriptedMessages, tmp_path
+):
     api.add([say("others")])
     (tmp_path / "s").mkdir()
     async with bench.run(folder=tmp_path / "s") as way, bench.run("run-2") as other:
@@ -417,7 +507,10 @@ async def test_one_agent_cannot_take_the_daemon_s_descriptors(bench: Bench, api:
         deadline = time.monotonic() + 5
         while sum(reader.at_eof() for reader, _ in held) < 140:
             assert time.monotonic() < deadline
-            await asyncio.gather(*(asyncio.wait_for(reader.read(1), 0.05) for reader, _ in held), return_exceptions=True)
+            await asyncio.gather(
+                *(asyncio.wait_for(reader.read(1), 0.05) for reader, _ in held),
+                return_exceptions=True,
+            )
         assert (await bench.ask(other)).status == 200
         for _, writer in held:
             writer.close()
@@ -441,17 +534,27 @@ async def _error_of(asking: Awaitable[object]) -> BaseException | None:
     return None
 
 
-async def test_however_many_requests_come_at_once_a_budget_is_overspent_by_one_alone(make_bench, api: ScriptedMessages):
+async def test_however_many_requests_come_at_once_a_budget_is_overspent_by_one_alone(
+    make_bench, api: ScriptedMessages
+):
     bench = make_bench(api.url, usd_per_hour=2.0)
     api.add(*[costing(0.9)] * 60)
-    dear = {**BODY, "max_tokens": 500_000, "messages": [{"role": "user", "content": "x" * 1_000_000}]}
+    dear = {
+        **BODY,
+        "max_tokens": 500_000,
+        "messages": [{"role": "user", "content": "x" * 1_000_000}],
+    }
     async with bench.run("run-1") as one, bench.run("run-2", causes=("cause-2",)) as other:
-        answers = await asyncio.gather(*(bench.ask(way, body=dear) for way in (one, other) for _ in range(20)))
+        answers = await asyncio.gather(
+            *(bench.ask(way, body=dear) for way in (one, other) for _ in range(20))
+        )
     assert sorted(answer.status for answer in answers) == [200] * 3 + [400] * 37
     assert sum(bench.gateway.spent(run).usd for run in ("run-1", "run-2")) == pytest.approx(2.7)
 
 
-async def test_who_leaves_before_the_answer_has_paid_for_all_that_was_reserved(bench: Bench, api: ScriptedMessages):
+async def test_who_leaves_before_the_answer_has_paid_for_all_that_was_reserved(
+    bench: Bench, api: ScriptedMessages
+):
     api.add(*[Delay(seconds=30, then=[say("late")])] * 2)
     asked = {**BODY, "max_tokens": 20_000}
     async with bench.run(max_cost_usd=0.25) as way:
@@ -473,10 +576,16 @@ async def test_who_leaves_before_the_answer_has_paid_for_all_that_was_reserved(b
 
 async def test_no_request_makes_the_model_s_server_reach_out(bench: Bench, api: ScriptedMessages):
     async with bench.run() as way:
-        for part in ({"mcp_servers": [{"url": "https://evil.example"}]}, {"tools": [{"type": "web_fetch_20250910", "name": "x"}]}):
+        for part in (
+            {"mcp_servers": [{"url": "https://evil.example"}]},
+            {"tools": [{"type": "web_fetch_20250910", "name": "x"}]},
+        ):
             for path in ("/v1/messages", "/v1/messages/count_tokens"):
                 answer = await bench.ask(way, path, body={**BODY, **part})
-                assert (answer.status, "reach nothing but the model" in answer.error["message"]) == (400, True)
+                assert (
+                    answer.status,
+                    "reach nothing but the model" in answer.error["message"],
+                ) == (400, True)
     assert api.requests == []
 
 
@@ -485,9 +594,16 @@ async def test_an_answer_that_repeats_the_credential_comes_without_it(make_bench
     async def parrot(request: web.Request) -> web.StreamResponse:
         kind = "text/event-stream" if streams else "application/json"
         key = request.headers["x-api-key"]
-        answer = web.StreamResponse(headers={"Content-Type": kind, "request-id": f"req_{key}", "anthropic-echo": key})
+        answer = web.StreamResponse(
+            headers={"Content-Type": kind, "request-id": f"req_{key}", "anthropic-echo": key}
+        )
         await answer.prepare(request)
-        for piece in (f"event: ping\ndata: {{'error': 'no {key}", key[:9], key[9:], f" and {key}'}}\n\n"):
+        for piece in (
+            f"event: ping\ndata: {{'error': 'no {key}",
+            key[:9],
+            key[9:],
+            f" and {key}'}}\n\n",
+        ):
             await answer.write(piece.encode())
             await asyncio.sleep(0.01)
         return answer
@@ -502,7 +618,9 @@ async def test_an_answer_that_repeats_the_credential_comes_without_it(make_bench
     assert KEY not in str(answer.headers)
 
 
-async def test_who_stands_in_the_door_and_asks_nothing_shuts_nobody_out(bench: Bench, api: ScriptedMessages):
+async def test_who_stands_in_the_door_and_asks_nothing_shuts_nobody_out(
+    bench: Bench, api: ScriptedMessages
+):
     api.add(*[[say("still")]] * 2)
     async with bench.run() as way:
         host, port = way.url.removeprefix("http://").split(":")
@@ -510,7 +628,9 @@ async def test_who_stands_in_the_door_and_asks_nothing_shuts_nobody_out(bench: B
         for number in range(1_000):
             held.append(await asyncio.open_connection(host, int(port)))
             if number % 2:
-                held[-1][1].write(b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nX-Slow: ")
+                held[-1][1].write(
+                    b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nX-Slow: "
+                )
         assert (await bench.ask(way)).status == 200
         for _, writer in held:
             writer.close()
@@ -518,7 +638,9 @@ async def test_who_stands_in_the_door_and_asks_nothing_shuts_nobody_out(bench: B
 
 
 @pytest.mark.parametrize("most", [-1, -(10**9), 10**9, 1e3, "1000", None, True, []], ids=str)
-async def test_a_length_that_is_none_is_sent_as_the_length_that_was_paid_for(make_bench, api: ScriptedMessages, most):
+async def test_a_length_that_is_none_is_sent_as_the_length_that_was_paid_for(
+    make_bench, api: ScriptedMessages, most
+):
     bench = make_bench(api.url, usd_per_hour=1.0)
     api.add(Reply(blocks=(say("ok " * 100),), cut=True))
     async with bench.run("run") as way:

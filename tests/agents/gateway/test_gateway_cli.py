@@ -1,4 +1,6 @@
-"""The real CLI through the gateway: it reaches the model with a token of its run, and a limit ends it at once, in our words."""
+"""The real CLI through the gateway: it reaches the model with a token of its run, and a limit ends
+it at once, in our words.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,26 @@ async def claude(home: Path, **env: str) -> dict[str, object]:
     """What it says of one prompt."""
     home.mkdir(exist_ok=True)  # noqa: ASYNC240
     process = await asyncio.create_subprocess_exec(
-        CLI, "-p", "hi", "--output-format", "json", "--tools", "", "--model", MODEL, cwd=home,
-        stdin=asyncio.subprocess.DEVNULL, stdout=-1, stderr=-1,
-        env={"PATH": os.environ["PATH"], "HOME": str(home), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", **env},
-    )  # fmt: skip
+        CLI,
+        "-p",
+        "hi",
+        "--output-format",
+        "json",
+        "--tools",
+        "",
+        "--model",
+        MODEL,
+        cwd=home,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=-1,
+        stderr=-1,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            **env,
+        },
+    )
     try:
         said, _ = await asyncio.wait_for(process.communicate(), 30)
     finally:
@@ -34,11 +52,15 @@ async def claude(home: Path, **env: str) -> dict[str, object]:
     return json.loads(said)
 
 
-async def test_it_works_by_the_port_and_by_the_socket_with_no_key_of_its_own(bench: Bench, api: ScriptedMessages, tmp_path: Path):
+async def test_it_works_by_the_port_and_by_the_socket_with_no_key_of_its_own(
+    bench: Bench, api: ScriptedMessages, tmp_path: Path
+):
     api.add([say("by the port")], [say("by the socket")])
     (tmp_path / "s").mkdir()
     async with bench.run(folder=tmp_path / "s") as way:
-        port = await claude(tmp_path / "home", ANTHROPIC_BASE_URL=way.url, ANTHROPIC_API_KEY=way.token)
+        port = await claude(
+            tmp_path / "home", ANTHROPIC_BASE_URL=way.url, ANTHROPIC_API_KEY=way.token
+        )
         unix = {"ANTHROPIC_UNIX_SOCKET": str(way.socket), "ANTHROPIC_BASE_URL": "http://localhost"}
         socket = await claude(tmp_path / "home", ANTHROPIC_API_KEY="placeholder", **unix)
         spent = bench.gateway.spent("run-1")
@@ -47,10 +69,15 @@ async def test_it_works_by_the_port_and_by_the_socket_with_no_key_of_its_own(ben
     assert {request.headers["x-api-key"] for request in api.asked} == {KEY}
     assert spent.usd == pytest.approx(port["total_cost_usd"] + socket["total_cost_usd"])
     report = bench.ledger.report(bench.now[0])
-    assert {one["session"] for one in report["sessions"]} == {port["session_id"], socket["session_id"]}
+    assert {one["session"] for one in report["sessions"]} == {
+        port["session_id"],
+        socket["session_id"],
+    }
 
 
-async def test_a_limit_is_shown_by_it_and_not_tried_again(make_bench, api: ScriptedMessages, tmp_path: Path):
+async def test_a_limit_is_shown_by_it_and_not_tried_again(
+    make_bench, api: ScriptedMessages, tmp_path: Path
+):
     bench = make_bench(api.url)
     api.add(Reply(blocks=(say("x"),), usage={"input_tokens": 1_000_000}))
     async with bench.run(max_cost_usd=1) as way:
@@ -64,9 +91,15 @@ async def test_a_limit_is_shown_by_it_and_not_tried_again(make_bench, api: Scrip
     assert len(api.asked) == 1
 
 
-async def test_a_storm_is_waited_out_here_and_ends_it_there_once(bench: Bench, api: ScriptedMessages, tmp_path: Path):
-    api.add(*[ApiRefusal(status=529, kind="overloaded_error", headers={"retry-after-ms": "1"})] * 20)
+async def test_a_storm_is_waited_out_here_and_ends_it_there_once(
+    bench: Bench, api: ScriptedMessages, tmp_path: Path
+):
+    api.add(
+        *[ApiRefusal(status=529, kind="overloaded_error", headers={"retry-after-ms": "1"})] * 20
+    )
     async with bench.run() as way:
-        said = await claude(tmp_path / "home", ANTHROPIC_BASE_URL=way.url, ANTHROPIC_API_KEY=way.token)
+        said = await claude(
+            tmp_path / "home", ANTHROPIC_BASE_URL=way.url, ANTHROPIC_API_KEY=way.token
+        )
     assert said["is_error"]
     assert len(api.asked) == 4

@@ -21,14 +21,22 @@ def given(**answer: object) -> list[ToolUse]:
     return [ToolUse(name="answer", input=answer)]
 
 
-async def test_the_answer_is_as_the_schema_says_and_is_counted_for_its_cause(bench: Bench, api: ScriptedMessages):
+async def test_the_answer_is_as_the_schema_says_and_is_counted_for_its_cause(
+    bench: Bench, api: ScriptedMessages
+):
     api.add(given(keep=True, why="it matters"))
     judge = Judge(bench.gateway, MODEL)
-    assert await judge.ask("You judge.", "Is it worth keeping?", SCHEMA, cause="c7") == {"keep": True, "why": "it matters"}
+    assert await judge.ask("You judge.", "Is it worth keeping?", SCHEMA, cause="c7") == {
+        "keep": True,
+        "why": "it matters",
+    }
     await bench.gateway.close()
 
     (asked,) = [request.body for request in api.asked]
-    assert (asked["system"], asked["tool_choice"]) == ("You judge.", {"type": "tool", "name": "answer"})
+    assert (asked["system"], asked["tool_choice"]) == (
+        "You judge.",
+        {"type": "tool", "name": "answer"},
+    )
     assert asked["tools"][0]["input_schema"] == SCHEMA
     assert "stream" not in asked
     again = type(bench.ledger)(bench.ledger._path, bench.now[0].timestamp)
@@ -38,7 +46,14 @@ async def test_the_answer_is_as_the_schema_says_and_is_counted_for_its_cause(ben
 
 
 @pytest.mark.parametrize(
-    "answer", [[say("yes")], given(), given(keep="yes"), given(keep=True, more=1), [ToolUse(name="other", input={"keep": True})]]
+    "answer",
+    [
+        [say("yes")],
+        given(),
+        given(keep="yes"),
+        given(keep=True, more=1),
+        [ToolUse(name="other", input={"keep": True})],
+    ],
 )
 async def test_any_other_answer_is_an_error(bench: Bench, api: ScriptedMessages, answer):
     api.add(answer)
@@ -46,7 +61,9 @@ async def test_any_other_answer_is_an_error(bench: Bench, api: ScriptedMessages,
         await Judge(bench.gateway, MODEL).ask("s", "p", SCHEMA)
 
 
-async def test_a_model_that_cannot_be_asked_now_is_another_matter(make_bench, api: ScriptedMessages):
+async def test_a_model_that_cannot_be_asked_now_is_another_matter(
+    make_bench, api: ScriptedMessages
+):
     api.add(ApiRefusal(status=529, headers={"x-should-retry": "false"}))
     bench = make_bench(api.url, usd_per_hour=0.01)
     judge = Judge(bench.gateway, MODEL)

@@ -34,7 +34,10 @@ def test_the_first_that_is_used_up_is_named(spent, budget):
 def test_where_none_is_used_up_the_one_with_the_least_left_is_named():
     over = narrowest(LIMITS, **{**NOTHING, "run_limit": 10.0, "hour_usd": 4.0})
     assert (over.budget, over.left) == ("usd_per_hour", 1.0)
-    assert "has $1.0000 left of its $5 (setting budget.usd_per_hour), which does not pay for this request" in str(over)
+    assert (
+        "has $1.0000 left of its $5 (setting budget.usd_per_hour), which does not pay for this "
+        "request" in str(over)
+    )
 
 
 def test_it_says_which_setting_it_is():

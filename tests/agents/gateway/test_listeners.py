@@ -22,7 +22,10 @@ async def test_the_port_is_of_this_machine_alone_and_stays():
     listening = GatewayListeners(answer)
     port = await listening.port()
     assert await listening.port() == port
-    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/") as response:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/") as response,
+    ):
         assert await response.text() == "here"
     with socket.socket() as elsewhere:
         elsewhere.settimeout(1)
@@ -58,12 +61,18 @@ async def test_a_folder_in_the_socket_s_place_is_an_error(tmp_path):
 
 async def test_what_is_no_http_is_answered_so_and_fills_no_log(tmp_path, caplog):
     async with GatewayListeners(answer).socket(tmp_path, answer) as path:
-        for wrong in (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 1_000 + b"\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.1\r\n\0: x\r\n\r\n"):
+        for wrong in (
+            b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 1_000 + b"\r\n",
+            b"\x16\x03\x01\r\n\r\n",
+            b"GET / HTTP/1.1\r\n\0: x\r\n\r\n",
+        ):
             reader, writer = await asyncio.open_unix_connection(path)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + wrong)
             assert b" 400 Bad Request" in await asyncio.wait_for(reader.read(), 10)
             writer.close()
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert [
+        record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
+    ] == []
 
 
 async def test_a_fault_of_ours_is_logged(tmp_path, caplog):

@@ -1,4 +1,6 @@
-"""The credential of a request: the first that there is, renewed when it has ended, sent to Anthropic alone, kept as the CLI keeps it."""
+"""The credential of a request: the first that there is, renewed when it has ended, sent to
+Anthropic alone, kept as the CLI keeps it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ from parachuted.errors import AgentUnavailableError
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 OLD, RENEW = "sk-ant-oat01-old-canary", "sk-ant-ort01-renew-canary"
 FRESH, NEXT = "sk-ant-oat01-fresh-canary", "sk-ant-ort01-next-canary"
-ANSWER = {"access_token": FRESH, "refresh_token": NEXT, "expires_in": 28_800, "scope": "user:inference user:profile"}
+ANSWER = {
+    "access_token": FRESH,
+    "refresh_token": NEXT,
+    "expires_in": 28_800,
+    "scope": "user:inference user:profile",
+}
 
 
 class Server:
@@ -48,26 +55,53 @@ def file_of(home: Path) -> Path:
     return home / ".claude" / ".credentials.json"
 
 
-def put(home: Path, *, ends: timedelta = timedelta(hours=1), token: str = OLD, **more: object) -> None:
-    oauth = {"accessToken": token, "refreshToken": RENEW, "expiresAt": (NOW + ends).timestamp() * 1000, "scopes": ["a", "b"], **more}
+def put(
+    home: Path, *, ends: timedelta = timedelta(hours=1), token: str = OLD, **more: object
+) -> None:
+    oauth = {
+        "accessToken": token,
+        "refreshToken": RENEW,
+        "expiresAt": (NOW + ends).timestamp() * 1000,
+        "scopes": ["a", "b"],
+        **more,
+    }
     file_of(home).write_text(json.dumps({"claudeAiOauth": oauth, "mcpOAuth": {"kept": 1}}))
 
 
 def login(
-    homes: tuple[Path, Path], server: Server | None = None, *, env: Mapping[str, str] | None = None, is_anthropic: bool = True
+    homes: tuple[Path, Path],
+    server: Server | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+    is_anthropic: bool = True,
 ) -> Login:
     return Login(
-        env=env or {}, vault=homes[0], user_home=homes[1], is_anthropic=is_anthropic, clock=lambda: NOW, post=(server or Server()).post,
+        env=env or {},
+        vault=homes[0],
+        user_home=homes[1],
+        is_anthropic=is_anthropic,
+        clock=lambda: NOW,
+        post=(server or Server()).post,
         token_url="http://login.test/token",  # noqa: S106
-    )  # fmt: skip
+    )
 
 
 async def test_the_places_are_tried_in_the_order_of_auth_status(homes):
     put(homes[0], token="sk-ant-vault")  # noqa: S106
     put(homes[1], token="sk-ant-user")  # noqa: S106
-    env = {"ANTHROPIC_AUTH_TOKEN": "sk-bearer", "ANTHROPIC_API_KEY": "sk-ant-key", "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-token"}
+    env = {
+        "ANTHROPIC_AUTH_TOKEN": "sk-bearer",
+        "ANTHROPIC_API_KEY": "sk-ant-key",
+        "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-token",
+    }
     found = []
-    for gone in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", homes[0], homes[1]):
+    for gone in (
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_API_KEY",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        homes[0],
+        homes[1],
+    ):
         secret = await login(homes, env=env).secret()
         found.append((dict(secret.headers), secret.beta))
         env.pop(gone, None) if isinstance(gone, str) else file_of(gone).unlink()
@@ -87,10 +121,14 @@ async def test_the_places_are_tried_in_the_order_of_auth_status(homes):
 async def test_a_login_goes_to_anthropic_alone_and_a_key_wherever_it_is_set_for(homes):
     put(homes[0])
     env = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-token"}
-    assert (await login(homes, env=env, is_anthropic=False).secret()).headers == {"x-api-key": "no-key-needed"}
+    assert (await login(homes, env=env, is_anthropic=False).secret()).headers == {
+        "x-api-key": "no-key-needed"
+    }
     key = await login(homes, env={**env, "ANTHROPIC_API_KEY": "mine"}, is_anthropic=False).secret()
     assert key.headers == {"x-api-key": "mine"}
-    bearer = await login(homes, env={**env, "ANTHROPIC_AUTH_TOKEN": "sk-of-a-gateway"}, is_anthropic=False).secret()
+    bearer = await login(
+        homes, env={**env, "ANTHROPIC_AUTH_TOKEN": "sk-of-a-gateway"}, is_anthropic=False
+    ).secret()
     assert bearer.headers == {"authorization": "Bearer sk-of-a-gateway"}
 
 
@@ -128,7 +166,9 @@ async def test_ten_requests_at_once_renew_it_once(homes):
     put(homes[1], ends=timedelta(seconds=30))
     server = Server((200, ANSWER))
     one = login(homes, server)
-    assert {secret.secret for secret in await asyncio.gather(*(one.secret() for _ in range(10)))} == {FRESH}
+    assert {
+        secret.secret for secret in await asyncio.gather(*(one.secret() for _ in range(10)))
+    } == {FRESH}
     assert len(server.asked) == 1
 
 
@@ -153,10 +193,22 @@ async def test_what_was_put_there_while_we_renewed_is_not_overwritten(homes):
     server = Server((200, ANSWER))
     server.before = lambda: put(homes[1], token="sk-ant-other", refreshToken="sk-ant-others")  # noqa: S106
     assert (await login(homes, server).secret()).secret == FRESH
-    assert json.loads(file_of(homes[1]).read_text())["claudeAiOauth"]["accessToken"] == "sk-ant-other"
+    assert (
+        json.loads(file_of(homes[1]).read_text())["claudeAiOauth"]["accessToken"] == "sk-ant-other"
+    )
 
 
-@pytest.mark.parametrize("answer", [(400, {"error": RENEW}), (0, None), (200, "x"), (200, {}), (200, {"access_token": 7}), (500, None)])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (400, {"error": RENEW}),
+        (0, None),
+        (200, "x"),
+        (200, {}),
+        (200, {"access_token": 7}),
+        (500, None),
+    ],
+)
 async def test_a_login_that_cannot_be_renewed_is_said_without_its_secret_and_stays(homes, answer):
     put(homes[1], ends=timedelta(minutes=-1))
     before = file_of(homes[1]).read_bytes()

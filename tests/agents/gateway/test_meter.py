@@ -1,4 +1,6 @@
-"""What an answer took is read from the answer, however its bytes are cut, and whatever a server sends."""
+"""What an answer took is read from the answer, however its bytes are cut, and whatever a server
+sends.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ START = {
         },
     },
 }
-DELTA = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": 'what is "usage"? ä' * 20}}
+DELTA = {
+    "type": "content_block_delta",
+    "index": 0,
+    "delta": {"type": "text_delta", "text": 'what is "usage"? ä' * 20},
+}
 END = {
     "type": "message_delta",
     "delta": {"stop_reason": "end_turn"},
@@ -37,7 +43,9 @@ WHOLE = Tokens(input=10, output=42, cache_read=7, cache_write_5m=20, cache_write
 
 
 def events(*documents, end="\n"):
-    return "".join(f"event: {one['type']}{end}data: {json.dumps(one)}{end}{end}" for one in documents).encode()
+    return "".join(
+        f"event: {one['type']}{end}data: {json.dumps(one)}{end}{end}" for one in documents
+    ).encode()
 
 
 def read(data, content_type=STREAM, cuts=()):
@@ -79,10 +87,18 @@ def test_an_answer_that_its_server_ended_with_an_error_counts_what_had_come():
 def test_a_server_that_lies_about_its_usage_makes_no_money_back(value):
     lie = {
         "type": "message_delta",
-        "usage": {"output_tokens": value, "input_tokens": value, "cache_creation": value, "server_tool_use": value},
+        "usage": {
+            "output_tokens": value,
+            "input_tokens": value,
+            "cache_creation": value,
+            "server_tool_use": value,
+        },
     }
     tokens = read(events(START, lie, STOP)).tokens
-    assert all(0 <= getattr(tokens, name) <= 10**9 for name in ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h"))
+    assert all(
+        0 <= getattr(tokens, name) <= 10**9
+        for name in ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
+    )
 
 
 @given(st.binary(max_size=400), st.sampled_from([STREAM, "application/json", ""]))

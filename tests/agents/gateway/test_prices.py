@@ -30,12 +30,19 @@ def test_a_million_tokens_of_input_cost_what_the_table_says(model, usd):
 
 
 def test_each_kind_of_token_has_its_price():
-    tokens = Tokens(input=1000, output=2000, cache_read=30_000, cache_write_5m=4000, cache_write_1h=5000, searches=3)
+    tokens = Tokens(
+        input=1000,
+        output=2000,
+        cache_read=30_000,
+        cache_write_5m=4000,
+        cache_write_1h=5000,
+        searches=3,
+    )
     by_hand = (1000 * 3 + 2000 * 15 + 30_000 * 0.3 + 4000 * 3.75 + 5000 * 6) / MILLION + 3 * 0.01
     assert cost_of("claude-sonnet-4-5", tokens, may_cost=True).usd == pytest.approx(by_hand)
 
 
-def test_a_model_that_is_in_no_table_costs_the_dearest_where_it_may_cost_anything_and_nothing_elsewhere_and_that_is_said():
+def test_a_model_that_is_in_no_table_costs_the_dearest_where_it_may_cost_anything_and_nothing_elsewhere_and_that_is_said():  # noqa: E501
     tokens = Tokens(input=MILLION, output=MILLION)
     dear = cost_of("claude-next-9", tokens, may_cost=True)
     free = cost_of("qwen3:8b", tokens, may_cost=False)
@@ -57,5 +64,9 @@ def test_long_prompts_fast_answers_and_a_place_of_ones_choice_cost_more():
     assert cost_of("claude-haiku-5-5", short, may_cost=True).usd == pytest.approx(0.01)
     assert cost_of("claude-haiku-5-5", long, may_cost=True).usd == pytest.approx(0.05, rel=1e-3)
     usual = cost_of("claude-opus-4-6", Tokens(output=MILLION), may_cost=True).usd
-    assert cost_of("claude-opus-4-6", Tokens(output=MILLION), may_cost=True, speed="fast").usd > usual
-    assert cost_of("claude-opus-4-6", Tokens(output=MILLION), may_cost=True, place="us").usd == pytest.approx(usual * 1.1)
+    assert (
+        cost_of("claude-opus-4-6", Tokens(output=MILLION), may_cost=True, speed="fast").usd > usual
+    )
+    assert cost_of(
+        "claude-opus-4-6", Tokens(output=MILLION), may_cost=True, place="us"
+    ).usd == pytest.approx(usual * 1.1)

@@ -15,7 +15,10 @@ def error(kind: str, message: str = "no") -> bytes:
     return json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
 
 
-@pytest.mark.parametrize(("kind", "status"), [("overloaded_error", 529), ("rate_limit_error", 429), ("one_of_tomorrow", 500)])
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [("overloaded_error", 529), ("rate_limit_error", 429), ("one_of_tomorrow", 500)],
+)
 def test_an_error_event_in_place_of_an_answer_has_the_status_that_it_would_have_had(kind, status):
     event = b"event: error\ndata: " + error(kind) + b"\n\n"
     assert read_refusal(200, event) == (status, error(kind))
@@ -23,7 +26,11 @@ def test_an_error_event_in_place_of_an_answer_has_the_status_that_it_would_have_
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_an_error_after_a_beginning_without_content_has_that_status_too(end):
-    beginning = b'event: message_start\ndata: {"a": "\xc3\xa4"}\n\nevent: ping\ndata: {}\n\n'.replace(b"\n", end)
+    beginning = (
+        b'event: message_start\ndata: {"a": "\xc3\xa4"}\n\nevent: ping\ndata: {}\n\n'.replace(
+            b"\n", end
+        )
+    )
     failed = (b"event: error\ndata: " + error("overloaded_error") + b"\n\n").replace(b"\n", end)
     begun = b"event: content_block_delta\ndata: {}\n\n".replace(b"\n", end)
     assert read_refusal(200, beginning + failed) == (529, error("overloaded_error"))
@@ -35,7 +42,9 @@ def test_an_error_after_a_beginning_without_content_has_that_status_too(end):
 
 
 def test_no_credit_is_told_from_a_bad_request():
-    poor = error("invalid_request_error", "Your credit balance is too low to access the Anthropic API.")
+    poor = error(
+        "invalid_request_error", "Your credit balance is too low to access the Anthropic API."
+    )
     assert read_refusal(400, poor) == (402, poor)
     assert read_refusal(400, error("invalid_request_error", "max_tokens: too large"))[0] == 400
 

@@ -1,4 +1,6 @@
-"""Reservations: what is on its way counts while it is, and each that waits looks again when one has ended."""
+"""Reservations: what is on its way counts while it is, and each that waits looks again when one has
+ended.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ from parachuted.agents.gateway.reservations import Reservation, Reservations
 
 async def test_what_is_on_its_way_counts_for_its_run_and_its_causes_until_it_has_ended():
     reservations = Reservations()
-    one, other = Reservation(run="a", causes=("x", "y"), usd=1), Reservation(run="b", causes=("y",), usd=2)
+    one, other = (
+        Reservation(run="a", causes=("x", "y"), usd=1),
+        Reservation(run="b", causes=("y",), usd=2),
+    )
     reservations.add(one)
     reservations.add(other)
     assert reservations.usd(lambda one: one.run == "a") == 1

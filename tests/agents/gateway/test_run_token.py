@@ -26,7 +26,9 @@ HAIKU = "claude-haiku-4-5-20251001"
         ("qwen3:70b", "qwen3:8b", False),
     ],
 )
-def test_a_setting_names_a_model_by_its_name_without_its_date_or_by_its_family(asked, setting, is_same):
+def test_a_setting_names_a_model_by_its_name_without_its_date_or_by_its_family(
+    asked, setting, is_same
+):
     assert is_same_model(asked, setting) is is_same
 
 

@@ -1,4 +1,6 @@
-"""Spending: no agent makes the model do more than was counted, however it cuts its requests, and no budget is overspent."""
+"""Spending: no agent makes the model do more than was counted, however it cuts its requests, and no
+budget is overspent.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ DEAREST = "claude-opus-4-1"
 
 
 class Model:
-    """A far side that works out the whole answer of each request before it sends any of it, as the real one does."""
+    """A far side that works out the whole answer of each request before it sends any of it, as the
+    real one does.
+    """
 
     def __init__(self, answer: str = "x" * 1000) -> None:
         self.made = 0.0
@@ -34,9 +38,16 @@ class Model:
     def __call__(self, request: RecordedRequest) -> Reply:
         """Every character of the prompt is a token; the answer is as long as was allowed."""
         self.requests += 1
-        tokens = Tokens(cache_write_5m=len(json.dumps(request.body["messages"])), output=request.body["max_tokens"])
+        tokens = Tokens(
+            cache_write_5m=len(json.dumps(request.body["messages"])),
+            output=request.body["max_tokens"],
+        )
         self.made += cost_of(request.body["model"], tokens, may_cost=True).usd
-        usage = {"input_tokens": 0, "cache_creation_input_tokens": tokens.cache_write_5m, "output_tokens": tokens.output}
+        usage = {
+            "input_tokens": 0,
+            "cache_creation_input_tokens": tokens.cache_write_5m,
+            "output_tokens": tokens.output,
+        }
         return Reply(blocks=(say(self._answer),), usage=usage)
 
     def late(self, request: RecordedRequest) -> Delay:
@@ -63,19 +74,26 @@ async def until(condition, seconds: float = 10.0) -> None:
         await asyncio.sleep(0.005)
 
 
-async def test_forty_requests_that_are_cut_before_their_answer_are_counted_at_what_they_made(make_bench, api: ScriptedMessages):
+async def test_forty_requests_that_are_cut_before_their_answer_are_counted_at_what_they_made(
+    make_bench, api: ScriptedMessages
+):
     bench, model = make_bench(api.url, usd_per_hour=2.0), Model()
     body = {**BODY, "model": DEAREST, "max_tokens": 4_000}
     api.add(*[model.late] * 40)
     sent = refused = 0
-    async with bench.run(models=(DEAREST,), max_cost_usd=100.0) as way, aiohttp.ClientSession() as session:
+    async with (
+        bench.run(models=(DEAREST,), max_cost_usd=100.0) as way,
+        aiohttp.ClientSession() as session,
+    ):
         for _ in range(40):
             before = model.requests
 
             async def leave(before: int = before) -> None:
                 await until(lambda: model.requests > before)
 
-            asking = asyncio.ensure_future(session.post(way.url + "/v1/messages", json=body, headers={"x-api-key": way.token}))  # noqa: TID251
+            asking = asyncio.ensure_future(  # noqa: TID251
+                session.post(way.url + "/v1/messages", json=body, headers={"x-api-key": way.token})
+            )
             leaving = asyncio.ensure_future(leave())  # noqa: TID251
             await asyncio.wait({asking, leaving}, return_when=asyncio.FIRST_COMPLETED)
             leaving.cancel()
@@ -95,7 +113,9 @@ async def test_forty_requests_that_are_cut_before_their_answer_are_counted_at_wh
 
 
 @pytest.mark.parametrize("way_to_cut", ["far side", "run stopped", "far side silent"])
-async def test_however_a_request_is_cut_no_less_is_counted_than_was_made(bench: Bench, api: ScriptedMessages, way_to_cut):
+async def test_however_a_request_is_cut_no_less_is_counted_than_was_made(
+    bench: Bench, api: ScriptedMessages, way_to_cut
+):
     model = Model()
     if way_to_cut == "far side":
         api.add(*[model.cut] * 3)
@@ -113,8 +133,14 @@ async def test_however_a_request_is_cut_no_less_is_counted_than_was_made(bench: 
 
         async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             head = await reader.readuntil(b"\r\n\r\n")
-            size = next(int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length"))
-            sent = RecordedRequest(method="POST", path="", headers={}, body=json.loads(await reader.readexactly(size)))
+            size = next(
+                int(line.split(b":")[1])
+                for line in head.lower().split(b"\r\n")
+                if line.startswith(b"content-length")
+            )
+            sent = RecordedRequest(
+                method="POST", path="", headers={}, body=json.loads(await reader.readexactly(size))
+            )
             model(sent)
             writer.close()
 
@@ -128,7 +154,9 @@ async def test_however_a_request_is_cut_no_less_is_counted_than_was_made(bench: 
     assert 0 < model.made <= counted(bench)
 
 
-async def test_tries_that_may_have_reached_the_model_stop_where_the_money_ends(make_bench, api: ScriptedMessages):
+async def test_tries_that_may_have_reached_the_model_stop_where_the_money_ends(
+    make_bench, api: ScriptedMessages
+):
     bench = make_bench(api.url)
     api.add(*[ApiRefusal(status=504, headers={"retry-after-ms": "1"})] * 4)
     async with bench.run(max_cost_usd=0.02) as way:
@@ -137,12 +165,19 @@ async def test_tries_that_may_have_reached_the_model_stop_where_the_money_ends(m
     assert (answer.status, len(api.asked)) == (400, 2)
 
 
-async def test_no_request_is_larger_than_what_is_left_and_a_real_agent_goes_on_with_what_there_is(make_bench, api: ScriptedMessages):
+async def test_no_request_is_larger_than_what_is_left_and_a_real_agent_goes_on_with_what_there_is(
+    make_bench, api: ScriptedMessages
+):
     bench, model = make_bench(api.url), Model()
     api.add(*[model] * 40)
     async with bench.run(max_cost_usd=0.1) as way:
         answers = [await bench.ask(way, body={**BODY, "max_tokens": 8_000}) for _ in range(5)]
-    show(f"5 requests of $0.044 for $0.10, answers of {[one.body['max_tokens'] for one in api.asked]} tokens", model, bench)
+    show(
+        "5 requests of $0.044 for $0.10, answers of "
+        f"{[one.body['max_tokens'] for one in api.asked]} tokens",
+        model,
+        bench,
+    )
     assert [answer.status for answer in answers][-1] == 400
     assert model.made == pytest.approx(counted(bench))
     assert counted(bench) <= 0.1
@@ -153,37 +188,57 @@ async def test_what_many_ask_for_at_once_is_reserved_for_each(make_bench, api: S
     api.add(*[model] * 60)
     dear = {**BODY, "max_tokens": 20_000}
     async with bench.run("run-1") as one, bench.run("run-2", causes=("cause-2",)) as other:
-        answers = await asyncio.gather(*(bench.ask(way, body=dear) for way in (one, other) for _ in range(20)))
+        answers = await asyncio.gather(
+            *(bench.ask(way, body=dear) for way in (one, other) for _ in range(20))
+        )
     assert {answer.status for answer in answers} == {200, 400}
     assert model.made == pytest.approx(counted(bench) + counted(bench, "run-2"))
     assert model.made <= 0.5
 
 
-async def test_a_prompt_whose_bound_is_too_dear_is_counted_by_the_model_s_server_first(make_bench, api: ScriptedMessages):
+async def test_a_prompt_whose_bound_is_too_dear_is_counted_by_the_model_s_server_first(
+    make_bench, api: ScriptedMessages
+):
     bench = make_bench(api.url)
     api.add([say("ok")])
     long = {**BODY, "messages": [{"role": "user", "content": "word " * 40_000}]}
     async with bench.run(max_cost_usd=0.1) as way:
         assert (await bench.ask(way, body=long)).status == 200
-    assert [request.path for request in api.requests] == ["/v1/messages/count_tokens", "/v1/messages"]
+    assert [request.path for request in api.requests] == [
+        "/v1/messages/count_tokens",
+        "/v1/messages",
+    ]
 
 
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize(
-    "usage", [{"input_tokens": 0}, {"input_tokens": "9"}, {"output_tokens": 1.0}, {"output_tokens": "7"}, {"output_tokens": -1}]
-)  # fmt: skip
+    "usage",
+    [
+        {"input_tokens": 0},
+        {"input_tokens": "9"},
+        {"output_tokens": 1.0},
+        {"output_tokens": "7"},
+        {"output_tokens": -1},
+    ],
+)
 async def test_usage_that_does_not_say_what_both_sides_took_leaves_what_was_reserved(
     bench: Bench, api: ScriptedMessages, usage, streams
-):  # fmt: skip
+):
     """A server that says half of it, or says it in other kinds of numbers, makes nothing free."""
     api.add(Reply(blocks=(say("x"),), usage=usage))
     async with bench.run() as way:
         assert (await bench.ask(way, body={**BODY, "stream": streams})).status == 200
-    assert counted(bench) >= cost_of(MODEL, Tokens(input=100, output=BODY["max_tokens"]), may_cost=True).usd
+    assert (
+        counted(bench)
+        >= cost_of(MODEL, Tokens(input=100, output=BODY["max_tokens"]), may_cost=True).usd
+    )
 
 
 async def test_a_refusal_costs_nothing(bench: Bench, api: ScriptedMessages):
-    api.add(ApiRefusal(status=400, kind="invalid_request_error"), ApiRefusal(status=529, headers={"x-should-retry": "false"}))
+    api.add(
+        ApiRefusal(status=400, kind="invalid_request_error"),
+        ApiRefusal(status=529, headers={"x-should-retry": "false"}),
+    )
     async with bench.run() as way:
         assert [(await bench.ask(way)).status for _ in range(2)] == [400, 529]
     await bench.gateway.close()
@@ -192,8 +247,13 @@ async def test_a_refusal_costs_nothing(bench: Bench, api: ScriptedMessages):
     again.close()
 
 
-@pytest.mark.parametrize("model", ["claude-opus-4-1", "", None, ["claude-opus-4-1"], [MODEL], "claude-haiku-4-5-20251001 "])
-async def test_a_run_asks_its_own_model_alone_and_is_told_so(bench: Bench, api: ScriptedMessages, model):
+@pytest.mark.parametrize(
+    "model",
+    ["claude-opus-4-1", "", None, ["claude-opus-4-1"], [MODEL], "claude-haiku-4-5-20251001 "],
+)
+async def test_a_run_asks_its_own_model_alone_and_is_told_so(
+    bench: Bench, api: ScriptedMessages, model
+):
     async with bench.run() as way:
         for path in ("/v1/messages", "/v1/messages/count_tokens"):
             answer = await bench.ask(way, path, body={**BODY, "model": model})
@@ -219,10 +279,12 @@ async def main(url, folder):
     await gateway.ask(ticket, body)
 
 asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
-"""
+"""  # noqa: E501
 
 
-async def test_what_a_killed_daemon_had_on_its_way_is_spent_when_it_starts_again(api: ScriptedMessages, tmp_path: Path):
+async def test_what_a_killed_daemon_had_on_its_way_is_spent_when_it_starts_again(
+    api: ScriptedMessages, tmp_path: Path
+):
     model = Model()
     api.add(model.late)
     process = subprocess.Popen([sys.executable, "-c", GATEWAY, api.url, str(tmp_path), MODEL])  # noqa: ASYNC220  it is killed, not waited for
@@ -233,14 +295,21 @@ async def test_what_a_killed_daemon_had_on_its_way_is_spent_when_it_starts_again
         process.wait()
     ledger = UsageStore(tmp_path / "usage.db", time.time)
     ledger.open()
-    print(f"killed on its way: ${model.made:.6f} made, ${ledger.last()[0]:.6f} counted in the next life")  # noqa: T201  a figure to see with -s
+    print(  # noqa: T201  a figure to see with -s
+        f"killed on its way: ${model.made:.6f} made, ${ledger.last()[0]:.6f} counted in the next "
+        "life"
+    )
     assert 0 < model.made <= ledger.last()[0] == ledger.spent(cause="c").usd
     ledger.close()
 
 
-async def test_a_server_in_one_s_own_network_is_asked_for_whole_answers_and_costs_nothing(make_bench, api: ScriptedMessages):
+async def test_a_server_in_one_s_own_network_is_asked_for_whole_answers_and_costs_nothing(
+    make_bench, api: ScriptedMessages
+):
     bench = make_bench(api.url, env={"ANTHROPIC_API_KEY": KEY})
     api.add([say("x")])
     async with bench.run(max_cost_usd=0.01, models=("qwen3:8b",)) as way:
-        assert (await bench.ask(way, body={**BODY, "model": "qwen3:8b", "max_tokens": 100_000})).status == 200
+        assert (
+            await bench.ask(way, body={**BODY, "model": "qwen3:8b", "max_tokens": 100_000})
+        ).status == 200
     assert (api.asked[0].body["max_tokens"], counted(bench)) == (100_000, 0.0)

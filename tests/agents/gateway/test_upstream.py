@@ -1,4 +1,6 @@
-"""The far side: asked again while that may help, left alone when it is down, and never followed elsewhere."""
+"""The far side: asked again while that may help, left alone when it is down, and never followed
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,31 @@ SOON = {"retry-after-ms": "1"}
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
-async def test_what_passes_is_tried_again_and_the_agent_does_not_notice(bench: Bench, api: ScriptedMessages, status):
-    api.add(ApiRefusal(status=status, headers=SOON), ApiRefusal(status=status, headers=SOON), [say("at last")])
+async def test_what_passes_is_tried_again_and_the_agent_does_not_notice(
+    bench: Bench, api: ScriptedMessages, status
+):
+    api.add(
+        ApiRefusal(status=status, headers=SOON),
+        ApiRefusal(status=status, headers=SOON),
+        [say("at last")],
+    )
     async with bench.run() as way:
         answer = await bench.ask(way)
     assert (answer.status, b"at last" in answer.body) == (200, True)
     assert [request.body for request in api.asked] == [BODY] * 3
 
 
-async def test_what_does_not_pass_is_told_after_four_tries_and_not_to_be_tried_again(bench: Bench, api: ScriptedMessages):
+async def test_what_does_not_pass_is_told_after_four_tries_and_not_to_be_tried_again(
+    bench: Bench, api: ScriptedMessages
+):
     api.add(*[ApiRefusal(status=529, kind="overloaded_error", headers=SOON)] * 9)
     async with bench.run() as way:
         answer = await bench.ask(way)
-    assert (answer.status, answer.error["type"], answer.headers["x-should-retry"]) == (529, "overloaded_error", "false")
+    assert (answer.status, answer.error["type"], answer.headers["x-should-retry"]) == (
+        529,
+        "overloaded_error",
+        "false",
+    )
     assert len(api.asked) == 4
 
 
@@ -55,13 +69,38 @@ async def test_a_wait_that_is_too_long_is_told_at_once(bench: Bench, api: Script
             "model",
             "refused the login (401: invalid x-api-key)",
         ),
-        (ApiRefusal(status=402, kind="billing_error", message="pay"), "model", "no credit left (402: pay)"),
-        (ApiRefusal(status=400, kind="invalid_request_error", message="Your credit balance is too low"), "model", "no credit left (402"),
-        (ApiRefusal(status=404, kind="not_found_error", message="model: x"), f"model:{MODEL}", f"does not know the model {MODEL}"),
-        (ApiRefusal(status=429, kind="rate_limit_error", message="slow", headers={"x-should-retry": "false"}), "model", "(429: slow)"),
+        (
+            ApiRefusal(status=402, kind="billing_error", message="pay"),
+            "model",
+            "no credit left (402: pay)",
+        ),
+        (
+            ApiRefusal(
+                status=400, kind="invalid_request_error", message="Your credit balance is too low"
+            ),
+            "model",
+            "no credit left (402",
+        ),
+        (
+            ApiRefusal(status=404, kind="not_found_error", message="model: x"),
+            f"model:{MODEL}",
+            f"does not know the model {MODEL}",
+        ),
+        (
+            ApiRefusal(
+                status=429,
+                kind="rate_limit_error",
+                message="slow",
+                headers={"x-should-retry": "false"},
+            ),
+            "model",
+            "(429: slow)",
+        ),
     ],
 )
-async def test_what_keeps_the_model_from_answering_is_told_until_it_answers(bench: Bench, api: ScriptedMessages, refusal, subject, says):
+async def test_what_keeps_the_model_from_answering_is_told_until_it_answers(
+    bench: Bench, api: ScriptedMessages, refusal, subject, says
+):
     api.add(refusal, [say("put right")])
     async with bench.run() as way:
         await bench.ask(way)
@@ -70,9 +109,13 @@ async def test_what_keeps_the_model_from_answering_is_told_until_it_answers(benc
     assert bench.told == {}
 
 
-async def test_a_login_goes_before_a_name_and_password_in_the_address(make_bench, api: ScriptedMessages):
+async def test_a_login_goes_before_a_name_and_password_in_the_address(
+    make_bench, api: ScriptedMessages
+):
     api.add([say("hi")])
-    bench = make_bench(api.url.replace("://", "://someone:word@"), env={"ANTHROPIC_AUTH_TOKEN": "token"})
+    bench = make_bench(
+        api.url.replace("://", "://someone:word@"), env={"ANTHROPIC_AUTH_TOKEN": "token"}
+    )
     async with bench.run() as way:
         assert (await bench.ask(way)).status == 200
     assert api.asked[0].headers["Authorization"] == "Bearer token"
@@ -91,8 +134,13 @@ async def test_counting_tokens_tells_nothing_of_the_model(make_bench):
     assert bench.told == {}
 
 
-async def test_a_pause_that_the_far_side_asks_for_is_kept_by_every_run(bench: Bench, api: ScriptedMessages):
-    api.add(ApiRefusal(status=429, kind="rate_limit_error", headers={"retry-after": "3000"}), [say("asked too early")])
+async def test_a_pause_that_the_far_side_asks_for_is_kept_by_every_run(
+    bench: Bench, api: ScriptedMessages
+):
+    api.add(
+        ApiRefusal(status=429, kind="rate_limit_error", headers={"retry-after": "3000"}),
+        [say("asked too early")],
+    )
     async with bench.run() as way:
         await bench.ask(way)
         again = await bench.ask(way)
@@ -104,8 +152,12 @@ async def test_a_pause_that_the_far_side_asks_for_is_kept_by_every_run(bench: Be
     assert len(api.asked) == 1
 
 
-async def test_an_error_event_in_place_of_an_answer_costs_nothing_and_is_tried_again(bench: Bench, api: ScriptedMessages):
-    overloaded = Reply(blocks=(), error=ApiRefusal(status=529, kind="overloaded_error", message="Overloaded"))
+async def test_an_error_event_in_place_of_an_answer_costs_nothing_and_is_tried_again(
+    bench: Bench, api: ScriptedMessages
+):
+    overloaded = Reply(
+        blocks=(), error=ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
+    )
     api.add(overloaded, [say("at last")])
     async with bench.run() as way:
         answer = await bench.ask(way)
@@ -118,7 +170,7 @@ async def test_an_error_event_in_place_of_an_answer_costs_nothing_and_is_tried_a
 
 
 @pytest.mark.parametrize("events", [1, 2])
-async def test_an_error_event_after_a_beginning_is_tried_again_and_one_after_content_costs_what_had_come(
+async def test_an_error_event_after_a_beginning_is_tried_again_and_one_after_content_costs_what_had_come(  # noqa: E501
     bench: Bench, api: ScriptedMessages, events: int
 ):
     overloaded = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
@@ -127,7 +179,10 @@ async def test_an_error_event_after_a_beginning_is_tried_again_and_one_after_con
     async with bench.run() as way:
         answer = await bench.ask(way)
         assert (answer.status, b"whole" in answer.body, len(api.asked)) == (200, True, 2)
-        assert (bench.gateway.spent("run-1").requests, bench.gateway.spent("run-1").output) == (1, 20)
+        assert (bench.gateway.spent("run-1").requests, bench.gateway.spent("run-1").output) == (
+            1,
+            20,
+        )
         broken = await bench.ask(way)
     assert (broken.status, b"overloaded_error" in broken.body, len(api.asked)) == (200, True, 3)
     assert bench.gateway.spent("run-1").output == 40
@@ -165,7 +220,9 @@ def _at_once(tries, *_, **__):
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-async def test_a_redirect_takes_no_credential_elsewhere(bench: Bench, api: ScriptedMessages, status):
+async def test_a_redirect_takes_no_credential_elsewhere(
+    bench: Bench, api: ScriptedMessages, status
+):
     async with ScriptedMessages([[say("stolen")]]) as elsewhere:
         api.add(ApiRefusal(status=status, headers={"Location": elsewhere.url + "/v1/messages"}))
         async with bench.run() as way:
@@ -175,9 +232,14 @@ async def test_a_redirect_takes_no_credential_elsewhere(bench: Bench, api: Scrip
     assert "Location" not in answer.headers
 
 
-async def test_a_login_that_was_refused_is_renewed_and_the_request_sent_again(make_bench, api: ScriptedMessages):
+async def test_a_login_that_was_refused_is_renewed_and_the_request_sent_again(
+    make_bench, api: ScriptedMessages
+):
     bench = make_bench(api.url)
-    api.add(ApiRefusal(status=401, kind="authentication_error", message=KEY), ApiRefusal(status=401, message="x"))
+    api.add(
+        ApiRefusal(status=401, kind="authentication_error", message=KEY),
+        ApiRefusal(status=401, message="x"),
+    )
     async with bench.run() as way:
         answer = await bench.ask(way)
     assert (answer.status, len(api.asked)) == (401, 1)  # a key cannot be renewed
@@ -204,10 +266,22 @@ def test_an_address_on_this_machine_is_known(url, here):
     ("url", "env", "proxy"),
     [
         ("https://api.anthropic.com", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
-        ("https://api.anthropic.com", {"https_proxy": "http://q:1", "HTTPS_PROXY": "http://p:1"}, "http://q:1"),
+        (
+            "https://api.anthropic.com",
+            {"https_proxy": "http://q:1", "HTTPS_PROXY": "http://p:1"},
+            "http://q:1",
+        ),
         ("https://api.anthropic.com", {"HTTP_PROXY": "http://p:1"}, None),
-        ("https://api.anthropic.com", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "x.test, .anthropic.com"}, None),
-        ("https://api.anthropic.com", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "thropic.com"}, "http://p:1"),
+        (
+            "https://api.anthropic.com",
+            {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "x.test, .anthropic.com"},
+            None,
+        ),
+        (
+            "https://api.anthropic.com",
+            {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "thropic.com"},
+            "http://p:1",
+        ),
         ("https://api.anthropic.com", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "*"}, None),
         ("http://127.0.0.1:11434", {"HTTP_PROXY": "http://p:1"}, None),
     ],
@@ -240,16 +314,27 @@ def test_authorities_of_the_environment_are_trusted_besides_this_machine_s(tmp_p
         assert isinstance(upstream._trust({"NODE_EXTRA_CA_CERTS": paths.cafile}), ssl.SSLContext)
 
 
-async def test_a_stored_login_that_the_model_refuses_is_renewed_in_its_file_and_the_request_goes_again(make_bench, tmp_path):
+async def test_a_stored_login_that_the_model_refuses_is_renewed_in_its_file_and_the_request_goes_again(  # noqa: E501
+    make_bench, tmp_path
+):
     seen: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:
         if request.path == "/token":
             assert (await request.json())["grant_type"] == "refresh_token"
-            return web.json_response({"access_token": "sk-ant-oat01-fresh", "refresh_token": "sk-ant-ort01-next", "expires_in": 3600})
+            return web.json_response(
+                {
+                    "access_token": "sk-ant-oat01-fresh",
+                    "refresh_token": "sk-ant-ort01-next",
+                    "expires_in": 3600,
+                }
+            )
         seen.append(request.headers["authorization"])
         is_fresh = seen[-1] == "Bearer sk-ant-oat01-fresh"
-        return web.json_response({"usage": {"input_tokens": 1}, "model": "claude-haiku-4-5"}, status=200 if is_fresh else 401)
+        return web.json_response(
+            {"usage": {"input_tokens": 1}, "model": "claude-haiku-4-5"},
+            status=200 if is_fresh else 401,
+        )
 
     app = web.Application()
     app.router.add_route("*", "/{rest:.*}", answer)
@@ -259,7 +344,16 @@ async def test_a_stored_login_that_the_model_refuses_is_renewed_in_its_file_and_
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     file = tmp_path / "user" / ".claude" / ".credentials.json"
     file.parent.mkdir(parents=True)
-    file.write_text(json.dumps({"claudeAiOauth": {"accessToken": "sk-ant-oat01-stale", "refreshToken": "sk-ant-ort01-one"}}))
+    file.write_text(
+        json.dumps(
+            {
+                "claudeAiOauth": {
+                    "accessToken": "sk-ant-oat01-stale",
+                    "refreshToken": "sk-ant-ort01-one",
+                }
+            }
+        )
+    )
     with patch.object(upstream, "_is_anthropic", lambda _url: True):
         bench = make_bench(url, env={}, token_url=f"{url}/token")
     async with bench.run() as way:

@@ -1,4 +1,6 @@
-"""What was spent is known after a restart, a kill and a garbled file, and adds up whichever way it is asked."""
+"""What was spent is known after a restart, a kill and a garbled file, and adds up whichever way it
+is asked.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parachuted.agents.gateway.usage_store import RequestUsage, RollingSum, UsageEntry, UsageStore, UsageTotals
+from parachuted.agents.gateway.usage_store import (
+    RequestUsage,
+    RollingSum,
+    UsageEntry,
+    UsageStore,
+    UsageTotals,
+)
 from parachuted.errors import StorageFailedError
 from parachuted.state.elapsed_clock import ClockReading, ElapsedClock, advance
 
@@ -23,7 +31,15 @@ NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
 
 def usage(usd=0.5, *, run="r1", causes=("c1",), ago=timedelta(), **parts):
-    usual = {"agent": "curator", "session": "s1", "model": "m", "input": 10, "output": 20, "cache_read": 3, "cache_written": 4}
+    usual = {
+        "agent": "curator",
+        "session": "s1",
+        "model": "m",
+        "input": 10,
+        "output": 20,
+        "cache_read": 3,
+        "cache_written": 4,
+    }
     return RequestUsage(at=NOW - ago, run=run, causes=causes, usd=usd, **{**usual, **parts})
 
 
@@ -74,11 +90,22 @@ def again(ledger):
 
 
 def test_sums_by_run_cause_and_time_outlive_a_restart(ledger):
-    note(ledger, usage(1), usage(2, run="r2", causes=("c1", "c2")), usage(4, run="r3", causes=(), ago=timedelta(days=3)))
+    note(
+        ledger,
+        usage(1),
+        usage(2, run="r2", causes=("c1", "c2")),
+        usage(4, run="r3", causes=(), ago=timedelta(days=3)),
+    )
     later = again(ledger)
 
-    assert later.spent(run="r2") == UsageTotals(requests=1, usd=2, input=10, output=20, cache_read=3, cache_written=4)
-    assert (later.spent(cause="c1").usd, later.spent(cause="c2").usd, later.spent(cause="c9").usd) == (3, 2, 0)
+    assert later.spent(run="r2") == UsageTotals(
+        requests=1, usd=2, input=10, output=20, cache_read=3, cache_written=4
+    )
+    assert (
+        later.spent(cause="c1").usd,
+        later.spent(cause="c2").usd,
+        later.spent(cause="c9").usd,
+    ) == (3, 2, 0)
     assert later.spent(since=NOW - timedelta(days=1)).usd == 3
     assert later.spent().usd == 7
     assert later.spent(run="r1", cause="c2").usd == 0
@@ -123,13 +150,24 @@ def test_the_sums_in_memory_are_those_of_the_rows(tmp_path_factory, spendings):
 
 
 def test_the_report_adds_up_by_day_agent_model_cause_session_and_run(ledger):
-    note(ledger, usage(1), usage(2, run="r2", agent="judge", model="n", session=None, causes=()), usage(4, run="r3", ago=timedelta(days=2)))
+    note(
+        ledger,
+        usage(1),
+        usage(2, run="r2", agent="judge", model="n", session=None, causes=()),
+        usage(4, run="r3", ago=timedelta(days=2)),
+    )
     note(ledger, usage(64, run="old", ago=timedelta(days=30)))
     report = ledger.report(NOW, 7)
 
     assert report["total"]["usd"] == 7
-    assert [(day["date"], day["usd"]) for day in report["days"]] == [("2026-11-22", 3), ("2026-11-20", 4)]
-    assert [(one["agent"], one["usd"]) for one in report["agents"]] == [("curator", 5), ("judge", 2)]
+    assert [(day["date"], day["usd"]) for day in report["days"]] == [
+        ("2026-11-22", 3),
+        ("2026-11-20", 4),
+    ]
+    assert [(one["agent"], one["usd"]) for one in report["agents"]] == [
+        ("curator", 5),
+        ("judge", 2),
+    ]
     assert [(one["run"], one["usd"]) for one in report["runs"]] == [("r3", 4), ("r2", 2), ("r1", 1)]
     assert [(one["session"], one["requests"]) for one in report["sessions"]] == [("s1", 2)]
     assert {one["model"]: one["usd"] for one in report["models"]} == {"m": 5, "n": 2}
@@ -145,7 +183,13 @@ def test_what_is_older_than_a_year_and_a_bit_goes(ledger):
     later.close()
 
 
-@pytest.mark.parametrize("spoil", [lambda _data: b"not a database at all" * 400, lambda data: data[:4096] + os.urandom(len(data) - 4096)])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda _data: b"not a database at all" * 400,
+        lambda data: data[:4096] + os.urandom(len(data) - 4096),
+    ],
+)
 def test_a_garbled_file_is_set_aside_and_said(ledger, spoil):
     note(ledger, *[usage(run=f"r{number}") for number in range(200)])
     ledger.close()
@@ -175,7 +219,7 @@ for number in range(50):
     ledger.reserve(Entry(), Usage(at=datetime.now(UTC), run=str(number), agent="a", causes=("c",), session=None, model="m", input=1,
                       output=1, cache_read=0, cache_written=0, usd=1.0))
 os.kill(os.getpid(), signal.SIGKILL)
-"""
+"""  # noqa: E501
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
     ledger = UsageStore(tmp_path / "usage.db", CLOCK)
     assert ledger.spent(cause="c").usd == 50
@@ -225,7 +269,9 @@ def test_what_a_request_cost_takes_the_place_of_what_was_reserved_for_it(ledger)
     assert last(again(ledger))[0] == 2.5
 
 
-def test_a_request_that_has_ended_before_its_reservation_was_written_is_not_reserved_afterwards(ledger):
+def test_a_request_that_has_ended_before_its_reservation_was_written_is_not_reserved_afterwards(
+    ledger,
+):
     early, free = UsageEntry(), UsageEntry()
     ledger.settle(early, usage(0.5))
     ledger.settle(free, None)
@@ -235,7 +281,12 @@ def test_a_request_that_has_ended_before_its_reservation_was_written_is_not_rese
 
 
 def test_rows_of_an_earlier_version_have_the_wall_clock_s_time(ledger):
-    note(ledger, usage(1, ago=timedelta(minutes=30)), usage(2, ago=timedelta(hours=2)), usage(4, ago=timedelta(days=500)))
+    note(
+        ledger,
+        usage(1, ago=timedelta(minutes=30)),
+        usage(2, ago=timedelta(hours=2)),
+        usage(4, ago=timedelta(days=500)),
+    )
     ledger._connection.execute("DELETE FROM request_times")
     ledger._connection.commit()
     later = again(ledger)
@@ -248,7 +299,12 @@ def test_a_clock_that_jumps_a_day_ahead_and_back_empties_no_window_and_deletes_n
     marks = tmp_path / "clock.json"
 
     def open_ledger():
-        clock = ElapsedClock(marks, lambda: ClockReading(boot="a", uptime=real[0], wall=NOW.timestamp() + real[0] + ahead[0]))
+        clock = ElapsedClock(
+            marks,
+            lambda: ClockReading(
+                boot="a", uptime=real[0], wall=NOW.timestamp() + real[0] + ahead[0]
+            ),
+        )
         clock.keep()
         ledger = UsageStore(tmp_path / "usage.db", clock.now)
         ledger.open()
@@ -274,14 +330,18 @@ def test_a_clock_that_jumps_a_day_ahead_and_back_empties_no_window_and_deletes_n
         st.one_of(
             st.tuples(st.just("spend"), st.floats(0, 1)),
             st.tuples(st.just("pass"), st.floats(0, 30 * 3600)),
-            st.tuples(st.just("jump"), st.sampled_from([25 * 3600.0, -25 * 3600.0, 400 * 86_400.0])),
+            st.tuples(
+                st.just("jump"), st.sampled_from([25 * 3600.0, -25 * 3600.0, 400 * 86_400.0])
+            ),
             st.tuples(st.just("restart"), st.floats(0, 3600)),
         ),
         max_size=60,
     )
 )
 def test_no_real_day_sees_more_than_its_limit_whatever_the_clock_does(steps):
-    """The pure parts of it: a limit of 1, kept by a window of elapsed time, on a machine whose wall clock jumps."""
+    """The pure parts of it: a limit of 1, kept by a window of elapsed time, on a machine whose wall
+    clock jumps.
+    """
     limit, real, ahead = 1.0, 1000.0, 0.0
     mark = kept = advance(None, ClockReading(boot="a", uptime=real, wall=1e9 + real))
     window, rows = RollingSum(86_400), []
@@ -290,7 +350,9 @@ def test_no_real_day_sees_more_than_its_limit_whatever_the_clock_does(steps):
             real += amount
         elif what == "jump":
             ahead += amount
-        elif what == "restart":  # a kill: the mark is the one that was last kept, the window is what the rows say
+        elif (
+            what == "restart"
+        ):  # a kill: the mark is the one that was last kept, the window is what the rows say
             real += amount
             mark, window = kept, RollingSum(86_400)
             for at, usd, _ in rows:
@@ -300,4 +362,6 @@ def test_no_real_day_sees_more_than_its_limit_whatever_the_clock_does(steps):
             window.add(mark.elapsed, amount)
             rows.append((mark.elapsed, amount, real))
     for _, _, start in rows:
-        assert sum(usd for _, usd, at in rows if start <= at < start + 86_400 - 1e-3) <= limit + 1e-6
+        assert (
+            sum(usd for _, usd, at in rows if start <= at < start + 86_400 - 1e-3) <= limit + 1e-6
+        )

@@ -12,16 +12,25 @@ from tests.agents.gateway.conftest import Bench
 UNIFIED = "anthropic-ratelimit-unified-"
 
 
-async def test_what_an_answer_says_of_the_account_is_known_until_the_window_ends(bench: Bench, api: ScriptedMessages):
+async def test_what_an_answer_says_of_the_account_is_known_until_the_window_ends(
+    bench: Bench, api: ScriptedMessages
+):
     ends = bench.now[0] + timedelta(hours=2)
-    told = {f"{UNIFIED}5h-utilization": "0.425", f"{UNIFIED}5h-reset": str(int(ends.timestamp())), f"{UNIFIED}7D_next-utilization": "0.1"}
+    told = {
+        f"{UNIFIED}5h-utilization": "0.425",
+        f"{UNIFIED}5h-reset": str(int(ends.timestamp())),
+        f"{UNIFIED}7D_next-utilization": "0.1",
+    }
     api.add(ApiRefusal(status=400, headers=told))
     async with bench.run() as way:
         await bench.ask(way)
 
     week = {"utilization": 10.0, "resets_at": None}
     windows = bench.gateway.windows(bench.now[0])
-    assert windows == {"5h": {"utilization": 42.5, "resets_at": time_of(ends.replace(microsecond=0))}, "7d_next": week}
+    assert windows == {
+        "5h": {"utilization": 42.5, "resets_at": time_of(ends.replace(microsecond=0))},
+        "7d_next": week,
+    }
     assert bench.gateway.windows(ends) == {"7d_next": week}
 
 
@@ -31,5 +40,16 @@ def test_headers_that_make_no_sense_say_nothing():
     assert read_windows({f"{UNIFIED}7d-utilization": "1e300", f"{UNIFIED}7d-reset": "1e300"}) == {
         "7d": {"utilization": 1000.0, "resets_at": None}
     }
-    assert len(read_windows({f"{UNIFIED}{number}-utilization": "1" for number in range(1000)})) == 20
-    assert read_windows({f"{UNIFIED}{'x' * 41}-utilization": "1", f"{UNIFIED}-utilization": "1", f"{UNIFIED}reset": "1"}) == {}
+    assert (
+        len(read_windows({f"{UNIFIED}{number}-utilization": "1" for number in range(1000)})) == 20
+    )
+    assert (
+        read_windows(
+            {
+                f"{UNIFIED}{'x' * 41}-utilization": "1",
+                f"{UNIFIED}-utilization": "1",
+                f"{UNIFIED}reset": "1",
+            }
+        )
+        == {}
+    )

@@ -39,13 +39,31 @@ class Ended:
 
 
 def spec_of(
-    slot: SandboxSlot, *command: str, config: SandboxConfig | None = None, is_writable: bool = True, network: Network = "none",
-    env: Mapping[str, str] | None = None, cli: Path = CLI,
-) -> SandboxSpec:  # fmt: skip
+    slot: SandboxSlot,
+    *command: str,
+    config: SandboxConfig | None = None,
+    is_writable: bool = True,
+    network: Network = "none",
+    env: Mapping[str, str] | None = None,
+    cli: Path = CLI,
+) -> SandboxSpec:
     box = RunSandbox(
-        config=config or SandboxConfig(), work=slot.work, is_writable=is_writable, home=slot.home, sockets=slot.sockets, network=network
+        config=config or SandboxConfig(),
+        work=slot.work,
+        is_writable=is_writable,
+        home=slot.home,
+        sockets=slot.sockets,
+        network=network,
     )
-    return SandboxSpec(box=box, sockets=slot.sockets, command=command, env=env or {}, run="run-1", agent="tester", cli=cli)
+    return SandboxSpec(
+        box=box,
+        sockets=slot.sockets,
+        command=command,
+        env=env or {},
+        run="run-1",
+        agent="tester",
+        cli=cli,
+    )
 
 
 @asynccontextmanager
@@ -53,7 +71,10 @@ async def boxed(sandboxes: Sandboxes, *command: str, **how: object) -> AsyncIter
     """Begin a command in a box of its own."""
     config, is_writable = how.get("config"), bool(how.get("is_writable", True))
     assert config is None or isinstance(config, SandboxConfig)
-    async with sandboxes.prepare(config, is_writable=is_writable) as slot, sandboxes.open(spec_of(slot, *command, **how)) as container:
+    async with (
+        sandboxes.prepare(config, is_writable=is_writable) as slot,
+        sandboxes.open(spec_of(slot, *command, **how)) as container,
+    ):
         yield Boxed(container=container, slot=slot)
 
 
@@ -65,9 +86,16 @@ def run(sandboxes: Sandboxes) -> Run:
     """Run a command line to its end: `await run("id -u", config=..., network=...)`."""
 
     async def run(line: str, **how: object) -> Ended:
-        async with asyncio.timeout(DEADLINE_S), boxed(sandboxes, "sh", "-c", f"({line}) 2>&1", **how) as at_work:
+        async with (
+            asyncio.timeout(DEADLINE_S),
+            boxed(sandboxes, "sh", "-c", f"({line}) 2>&1", **how) as at_work,
+        ):
             await at_work.container.end_input()
             out = await at_work.container.stdout.read()
-            return Ended(out=out.decode(), code=await at_work.container.wait(), problem=at_work.container.problem)
+            return Ended(
+                out=out.decode(),
+                code=await at_work.container.wait(),
+                problem=at_work.container.problem,
+            )
 
     return run

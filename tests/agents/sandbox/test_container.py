@@ -34,7 +34,11 @@ async def far():
 
 
 async def test_pieces_are_put_together_whatever_their_borders(far):
-    frame = b"\x01\x00\x00\x00\x00\x00\x00\x06hello\n" + b"\x02\x00\x00\x00\x00\x00\x00\x03err" + b"\x01\x00\x00\x00\x00\x00\x00\x02ok"
+    frame = (
+        b"\x01\x00\x00\x00\x00\x00\x00\x06hello\n"
+        b"\x02\x00\x00\x00\x00\x00\x00\x03err"
+        b"\x01\x00\x00\x00\x00\x00\x00\x02ok"
+    )
     for at in range(len(frame)):
         far.stream.send(frame[at : at + 1])
         await asyncio.sleep(0)

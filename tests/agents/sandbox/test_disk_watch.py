@@ -33,7 +33,10 @@ async def test_one_that_was_stopped_says_nothing(tmp_path):
 
 async def test_a_container_that_fills_the_disk_is_ended_with_words(sandboxes):
     """At its real limit: files of 200 MB, one after the other, until it is ended."""
-    line = "n=0; while :; do fallocate -l 200M /vault/$n || head -c 200M /dev/zero > /vault/$n; n=$((n+1)); sleep 0.1; done"
+    line = (
+        "n=0; while :; do fallocate -l 200M /vault/$n || head -c 200M /dev/zero > /vault/$n; "
+        "n=$((n+1)); sleep 0.1; done"
+    )
     async with boxed(sandboxes, "sh", "-c", line) as at_work:
         async with asyncio.timeout(30):
             assert await at_work.container.stdout.read() == b""

@@ -29,7 +29,9 @@ def launch(docker, slot):
 
 
 def told(launched, *command):
-    frame = json.dumps({"command": command, "env": {"PATH": "/usr/bin:/bin"}, "cwd": "/", "relay": None}).encode()
+    frame = json.dumps(
+        {"command": command, "env": {"PATH": "/usr/bin:/bin"}, "cwd": "/", "relay": None}
+    ).encode()
     launched.stream.sendall(len(frame).to_bytes(4, "big") + frame)
     with launched.stream, launched.stream.makefile("rb") as said:
         return said.read().decode(errors="replace")
@@ -40,7 +42,9 @@ def left(engine):
 
 
 def test_nobody_who_answers_is_told_in_words(tmp_path):
-    with pytest.raises(AgentUnavailableError, match=f"no Docker engine answers at unix://{tmp_path}/none; install"):
+    with pytest.raises(
+        AgentUnavailableError, match=f"no Docker engine answers at unix://{tmp_path}/none; install"
+    ):
         Engine({"DOCKER_HOST": f"unix://{tmp_path}/none"})
 
 
@@ -74,8 +78,12 @@ def test_a_folder_that_is_a_link_is_not_mounted(docker, engine, tmp_path, which)
     assert left(engine) == []
 
 
-def test_a_folder_that_is_swapped_while_it_is_mounted_is_found_out(docker, engine, tmp_path, torture):
-    """Somebody swaps the vault's copy for a link to a secret as fast as can be; what starts sees what was meant, or nothing starts."""
+def test_a_folder_that_is_swapped_while_it_is_mounted_is_found_out(
+    docker, engine, tmp_path, torture
+):
+    """Somebody swaps the vault's copy for a link to a secret as fast as can be; what starts sees
+    what was meant, or nothing starts.
+    """
     slot = name_slot(tmp_path / "slots")
     make_slot(slot)
     secret, real = tmp_path / "secret", slot.work

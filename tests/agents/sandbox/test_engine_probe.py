@@ -5,8 +5,12 @@ from parachuted.agents.sandbox.engine_probe import EngineProbe, glimpse
 
 
 async def test_nobody_there_is_seen_quickly(tmp_path):
-    assert await glimpse({"DOCKER_HOST": f"unix://{tmp_path}/none"}) == EngineProbe(is_there=False, has_image=False)
-    assert await glimpse({"DOCKER_HOST": "tcp://127.0.0.1:1"}) == EngineProbe(is_there=False, has_image=False)
+    assert await glimpse({"DOCKER_HOST": f"unix://{tmp_path}/none"}) == EngineProbe(
+        is_there=False, has_image=False
+    )
+    assert await glimpse({"DOCKER_HOST": "tcp://127.0.0.1:1"}) == EngineProbe(
+        is_there=False, has_image=False
+    )
 
 
 async def test_an_engine_with_our_image_is_seen(sandboxes, engine):
@@ -14,6 +18,14 @@ async def test_an_engine_with_our_image_is_seen(sandboxes, engine):
 
 
 def test_looking_loads_no_library_of_the_engine():
-    code = "import sys, parachuted.agents.sandbox.engine_probe, parachuted.agents.sandbox.sandboxes; print('docker' in sys.modules)"
+    code = (
+        "import sys, parachuted.agents.sandbox.engine_probe, "
+        "parachuted.agents.sandbox.sandboxes; print('docker' in sys.modules)"
+    )
 
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "False\n"
+    )

@@ -12,12 +12,17 @@ SOURCE = Path(subject.__file__).read_text()
 
 def begun(tmp_path):
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", SOURCE, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-I", "-S", "-c", SOURCE, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 
 def frame(*command, env=None, cwd="/"):
-    told = json.dumps({"command": command, "env": env or {"PATH": os.environ["PATH"]}, "cwd": cwd, "relay": None}).encode()
+    told = json.dumps(
+        {"command": command, "env": env or {"PATH": os.environ["PATH"]}, "cwd": cwd, "relay": None}
+    ).encode()
     return len(told).to_bytes(4, "big") + told
 
 
@@ -29,14 +34,20 @@ def test_it_says_what_it_sees_before_it_is_told_anything(tmp_path):
         process.communicate(b"", timeout=10)
 
     at = tmp_path.stat()
-    assert hello == {"uid": os.getuid(), "mounts": {str(tmp_path): [at.st_dev, at.st_ino]}, "slot": "abc"}
+    assert hello == {
+        "uid": os.getuid(),
+        "mounts": {str(tmp_path): [at.st_dev, at.st_ino]},
+        "slot": "abc",
+    }
     assert process.returncode == 0
 
 
 def test_the_program_gets_its_environment_its_folder_and_all_input_after_the_frame(tmp_path):
     with begun(tmp_path) as process:
         process.stdout.readline()
-        told = frame("sh", "-c", "pwd; echo $A; cat; exit 5", env={"A": "b", "PATH": "/usr/bin:/bin"})
+        told = frame(
+            "sh", "-c", "pwd; echo $A; cat; exit 5", env={"A": "b", "PATH": "/usr/bin:/bin"}
+        )
         out, _ = process.communicate(told + b"input", timeout=10)
 
     assert out == b"/\nb\ninput"

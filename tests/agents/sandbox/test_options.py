@@ -15,7 +15,9 @@ IMAGE = Image(name="an-image", kind="built")
 
 def options_of(config=None, *, is_writable=True):
     shape = ContainerShape(config=config or SandboxConfig(), is_writable=is_writable, cli=CLI)
-    return container_options(shape, name_slot(Path("/slots")), IMAGE, user=(1000, 1000), daemon="a-vault")
+    return container_options(
+        shape, name_slot(Path("/slots")), IMAGE, user=(1000, 1000), daemon="a-vault"
+    )
 
 
 def mounts_of(options):
@@ -23,7 +25,9 @@ def mounts_of(options):
 
 
 def inspected(engine, container):
-    told = subprocess.run(["docker", "inspect", container], env=dict(engine), capture_output=True, check=True).stdout
+    told = subprocess.run(
+        ["docker", "inspect", container], env=dict(engine), capture_output=True, check=True
+    ).stdout
     return json.loads(told)[0]
 
 
@@ -32,7 +36,12 @@ def test_the_limits_of_a_sandbox_config_are_the_containers():
 
     host = options_of(config)["HostConfig"]
 
-    assert (host["Memory"], host["MemorySwap"], host["NanoCpus"], host["PidsLimit"]) == (1 << 30, 1 << 30, 500_000_000, 17)
+    assert (host["Memory"], host["MemorySwap"], host["NanoCpus"], host["PidsLimit"]) == (
+        1 << 30,
+        1 << 30,
+        500_000_000,
+        17,
+    )
     assert host["ReadonlyRootfs"] is False
 
 
@@ -68,12 +77,20 @@ async def test_the_engine_made_what_was_asked(sandboxes, engine):
     assert (host["NanoCpus"], host["PidsLimit"]) == (1_000_000_000, 256)
     assert host["IpcMode"] == "private"
     assert host["LogConfig"]["Type"] == "none"
-    assert {limit["Name"]: limit["Hard"] for limit in host["Ulimits"]} == {"nofile": 16_384, "fsize": 256 << 20, "core": 0}
+    assert {limit["Name"]: limit["Hard"] for limit in host["Ulimits"]} == {
+        "nofile": 16_384,
+        "fsize": 256 << 20,
+        "core": 0,
+    }
     assert not host["Devices"]
     assert not host["PidMode"]
     assert shown["Config"]["User"] == ":".join(map(str, container_user()))
     assert not [mount for mount in shown["Mounts"] if "docker" in mount["Source"]]
-    assert all(not mount["RW"] for mount in shown["Mounts"] if mount["Destination"] not in {"/vault", "/home/agent"})
+    assert all(
+        not mount["RW"]
+        for mount in shown["Mounts"]
+        if mount["Destination"] not in {"/vault", "/home/agent"}
+    )
     assert "canary-7f31" not in json.dumps(shown)
 
 
@@ -88,7 +105,10 @@ async def test_it_is_no_one_inside_with_no_capability_and_the_default_filter_of_
 
 
 async def test_it_has_no_network_but_itself(run):
-    ended = await run("cat /proc/net/dev | tail -n +3 | cut -d: -f1; cat /proc/net/route | wc -l; cat < /dev/tcp/1.1.1.1/80")
+    ended = await run(
+        "cat /proc/net/dev | tail -n +3 | cut -d: -f1; cat /proc/net/route | wc -l; cat < "
+        "/dev/tcp/1.1.1.1/80"
+    )
 
     assert ended.out.split()[:2] == ["lo", "1"]
     assert ended.code != 0
@@ -106,13 +126,19 @@ async def test_it_cannot_write_where_it_does_not_work(run):
         "/sys/x",
     ]
 
-    ended = await run(f"for at in {' '.join(places)}; do (echo more >> $at) 2>/dev/null && echo wrote $at; done; echo done")
+    ended = await run(
+        f"for at in {' '.join(places)}; do (echo more >> $at) 2>/dev/null && echo wrote $at; "
+        "done; echo done"
+    )
 
     assert ended.out == "done\n"
 
 
 async def test_it_can_write_where_it_works_and_in_its_own_places_only(run):
-    ended = await run("for at in /vault /home/agent /tmp /run /var/tmp; do echo hello > $at/note && cat $at/note; done")
+    ended = await run(
+        "for at in /vault /home/agent /tmp /run /var/tmp; do echo hello > $at/note && cat "
+        "$at/note; done"
+    )
 
     assert (ended.out, ended.code) == ("hello\n" * 5, 0)
 
@@ -125,7 +151,9 @@ async def test_an_agent_that_only_reads_cannot_change_its_copy(run):
 
 async def test_more_memory_than_it_has_ends_it_and_says_so(run):
     ended = await run("python3 -c 'x = bytearray(400 << 20)'", config=SandboxConfig(memory="64m"))
-    told = await run("exec python3 -c 'x = bytearray(400 << 20)'", config=SandboxConfig(memory="64m"))
+    told = await run(
+        "exec python3 -c 'x = bytearray(400 << 20)'", config=SandboxConfig(memory="64m")
+    )
 
     assert ended.code != 0
     assert "more memory than its sandbox has" in (told.problem or "")
@@ -151,14 +179,22 @@ async def test_nothing_of_the_daemons_environment_is_inside(run, monkeypatch):
 
 
 async def test_a_program_that_would_be_root_stays_who_it_is(run):
-    """Programs with the set-user bit, such as su, are in /usr; where the vault's copy holds one, it means as little."""
-    ended = await run("cp /usr/bin/id /vault/id; chmod u+s /vault/id; /vault/id -u; su -c 'id -u' </dev/null || echo refused")
+    """Programs with the set-user bit, such as su, are in /usr; where the vault's copy holds one, it
+    means as little.
+    """
+    ended = await run(
+        "cp /usr/bin/id /vault/id; chmod u+s /vault/id; /vault/id -u; su -c 'id -u' </dev/null || "
+        "echo refused"
+    )
 
     assert ended.out.split("\n")[0] == str(container_user()[0])
     assert "refused" in ended.out
 
 
 async def test_device_files_cannot_be_made_nor_mounts(run):
-    ended = await run("mknod /vault/sda b 8 0; mount -t tmpfs none /vault; unshare -m true; chroot /vault true; echo $?")
+    ended = await run(
+        "mknod /vault/sda b 8 0; mount -t tmpfs none /vault; unshare -m true; chroot /vault true; "
+        "echo $?"
+    )
 
     assert ended.out.lower().count("not permitted") + ended.out.lower().count("denied") >= 3

@@ -17,6 +17,13 @@ def test_what_is_no_program_of_its_owner_is_never_mounted(tmp_path):
     open_to_all.write_text("x")
     open_to_all.chmod(0o777)
 
-    for path in (plain, open_to_all, tmp_path, tmp_path / "none", "/dev/null", "/var/run/docker.sock"):
+    for path in (
+        plain,
+        open_to_all,
+        tmp_path,
+        tmp_path / "none",
+        "/dev/null",
+        "/var/run/docker.sock",
+    ):
         with pytest.raises(AgentUnavailableError):
             check_cli(type(tmp_path)(path))

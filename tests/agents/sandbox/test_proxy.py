@@ -10,7 +10,9 @@ PUBLIC = "93.184.216.34"
 
 
 class World:
-    """Names, the addresses that they have one after the other, and one server that all public addresses lead to."""
+    """Names, the addresses that they have one after the other, and one server that all public
+    addresses lead to.
+    """
 
     def __init__(self):
         self.names = {}
@@ -51,7 +53,13 @@ async def world():
 
 @asynccontextmanager
 async def proxy(world, tmp_path, network=("example.org",), **how):
-    made = Proxy(network, reached=world.reached.append, resolve=world.resolve, connect=how.pop("connect", world.connect), **how)
+    made = Proxy(
+        network,
+        reached=world.reached.append,
+        resolve=world.resolve,
+        connect=how.pop("connect", world.connect),
+        **how,
+    )
     async with open_proxy(tmp_path, made):
         yield made
 
@@ -97,7 +105,8 @@ async def test_a_tunnel_to_a_host_on_the_list_carries_bytes_both_ways(world, tmp
 
 async def test_a_plain_request_is_written_anew_for_the_host_that_was_checked(world, tmp_path):
     request = (
-        b"POST http://example.org/a/b?c=d HTTP/1.1\r\nHost: evil.example\r\nProxy-Authorization: Basic abc\r\nConnection: keep-alive\r\n"
+        b"POST http://example.org/a/b?c=d HTTP/1.1\r\nHost: evil.example\r\nProxy-Authorization: "
+        b"Basic abc\r\nConnection: keep-alive\r\n"
         b"Content-Length: 2\r\nX-Mine: 1\r\n\r\nhiGET http://evil.example/ HTTP/1.1\r\n\r\n"
     )
 
@@ -105,23 +114,41 @@ async def test_a_plain_request_is_written_anew_for_the_host_that_was_checked(wor
         assert (await ask(tmp_path, request)).endswith("hello")
 
     sent = b"".join(world.seen)
-    assert sent == b"POST /a/b?c=d HTTP/1.1\r\nhost: example.org\r\ncontent-length: 2\r\nx-mine: 1\r\nconnection: close\r\n\r\nhi"
+    assert (
+        sent == b"POST /a/b?c=d HTTP/1.1\r\nhost: example.org\r\ncontent-length: 2\r\nx-mine: "
+        b"1\r\nconnection: close\r\n\r\nhi"
+    )
 
 
 @pytest.mark.parametrize(
     "request_line",
     [
-        "CONNECT evil.example:443 HTTP/1.1", "CONNECT 127.0.0.1:443 HTTP/1.1", "CONNECT [::1]:443 HTTP/1.1",
+        "CONNECT evil.example:443 HTTP/1.1",
+        "CONNECT 127.0.0.1:443 HTTP/1.1",
+        "CONNECT [::1]:443 HTTP/1.1",
         "CONNECT example.org:22 HTTP/1.1",
-        "CONNECT example.org HTTP/1.1", "GET / HTTP/1.1", "GET //example.org/ HTTP/1.1", "GET https://example.org/ HTTP/1.1",
-        "GET ftp://example.org/ HTTP/1.1", "GET file:///etc/passwd HTTP/1.1", "GET http://evil.example/ HTTP/1.1",
-        "GET http://example.org@evil.example/ HTTP/1.1", "GET http://evil.example#example.org/ HTTP/1.1", "GET http://127.1/ HTTP/1.1",
-        "GET http://example.org:22/ HTTP/1.1", "GET http://[::ffff:127.0.0.1]/ HTTP/1.1", "GET http://example.org\\@evil.example/ HTTP/1.1",
-        "GET  http://example.org/ HTTP/1.1", "GET http://example.org/ HTTP/2", "GET http://example.org/",
+        "CONNECT example.org HTTP/1.1",
+        "GET / HTTP/1.1",
+        "GET //example.org/ HTTP/1.1",
+        "GET https://example.org/ HTTP/1.1",
+        "GET ftp://example.org/ HTTP/1.1",
+        "GET file:///etc/passwd HTTP/1.1",
+        "GET http://evil.example/ HTTP/1.1",
+        "GET http://example.org@evil.example/ HTTP/1.1",
+        "GET http://evil.example#example.org/ HTTP/1.1",
+        "GET http://127.1/ HTTP/1.1",
+        "GET http://example.org:22/ HTTP/1.1",
+        "GET http://[::ffff:127.0.0.1]/ HTTP/1.1",
+        "GET http://example.org\\@evil.example/ HTTP/1.1",
+        "GET  http://example.org/ HTTP/1.1",
+        "GET http://example.org/ HTTP/2",
+        "GET http://example.org/",
         "G\tET http://example.org/ HTTP/1.1",
-        "\x16\x03\x01", "", "CONNECT unix:/var/run/docker.sock HTTP/1.1",
+        "\x16\x03\x01",
+        "",
+        "CONNECT unix:/var/run/docker.sock HTTP/1.1",
     ],
-)  # fmt: skip
+)
 async def test_whatever_else_is_asked_reaches_nothing(world, tmp_path, request_line):
     async with proxy(world, tmp_path):
         answer = await ask(tmp_path, f"{request_line}\r\nHost: example.org\r\n\r\n".encode())
@@ -132,18 +159,33 @@ async def test_whatever_else_is_asked_reaches_nothing(world, tmp_path, request_l
 
 @pytest.mark.parametrize(
     "header",
-    ["Transfer-Encoding: chunked", "Content-Length: 1\r\nContent-Length: 2", "Content-Length: +1", "Content-Length: 0x1", "No colon",
-     " folded: a", "a b: c", "a\rb: c", "a: b\rc", "a: b\nc: d", "a: \x00"],
-)  # fmt: skip
+    [
+        "Transfer-Encoding: chunked",
+        "Content-Length: 1\r\nContent-Length: 2",
+        "Content-Length: +1",
+        "Content-Length: 0x1",
+        "No colon",
+        " folded: a",
+        "a b: c",
+        "a\rb: c",
+        "a: b\rc",
+        "a: b\nc: d",
+        "a: \x00",
+    ],
+)
 async def test_a_request_that_two_readers_take_differently_is_refused(world, tmp_path, header):
     async with proxy(world, tmp_path):
-        answer = await ask(tmp_path, f"GET http://example.org/ HTTP/1.1\r\n{header}\r\n\r\n".encode())
+        answer = await ask(
+            tmp_path, f"GET http://example.org/ HTTP/1.1\r\n{header}\r\n\r\n".encode()
+        )
 
     assert answer.split(" ")[1] in {"400", "411"}
     assert world.asked == []
 
 
-@pytest.mark.parametrize("addresses", [["127.0.0.1"], [PUBLIC, "10.0.0.1"], ["::ffff:10.0.0.1"], ["169.254.169.254"], []])
+@pytest.mark.parametrize(
+    "addresses", [["127.0.0.1"], [PUBLIC, "10.0.0.1"], ["::ffff:10.0.0.1"], ["169.254.169.254"], []]
+)
 async def test_a_name_that_leads_inside_is_refused(world, tmp_path, addresses):
     world.names["example.org"] = [addresses]
 
@@ -156,7 +198,9 @@ async def test_a_name_that_leads_inside_is_refused(world, tmp_path, addresses):
 
 
 async def test_a_name_that_changes_its_address_after_the_check_gains_nothing(world, tmp_path):
-    """DNS rebinding: the name is resolved once, and what is connected to is the address that was checked."""
+    """DNS rebinding: the name is resolved once, and what is connected to is the address that was
+    checked.
+    """
     world.names["example.org"] = [[PUBLIC], ["127.0.0.1"]]
 
     async with proxy(world, tmp_path):
@@ -174,7 +218,9 @@ async def test_a_public_address_that_is_this_machines_own_is_refused(world, tmp_
         return reader, writer
 
     async with proxy(world, tmp_path, connect=connect):
-        assert "this machine itself" in await ask(tmp_path, b"CONNECT example.org:443 HTTP/1.1\r\n\r\n")
+        assert "this machine itself" in await ask(
+            tmp_path, b"CONNECT example.org:443 HTTP/1.1\r\n\r\n"
+        )
 
 
 async def test_who_has_more_to_say_than_the_list_is_asked_each_time(world, tmp_path):
@@ -187,7 +233,9 @@ async def test_who_has_more_to_say_than_the_list_is_asked_each_time(world, tmp_p
     async with proxy(world, tmp_path, allowed=allowed):
         async with tunnel(tmp_path):
             pass
-        assert "has read text of strangers" in await ask(tmp_path, b"CONNECT example.org:443 HTTP/1.1\r\n\r\n")
+        assert "has read text of strangers" in await ask(
+            tmp_path, b"CONNECT example.org:443 HTTP/1.1\r\n\r\n"
+        )
 
 
 async def test_a_person_may_let_a_host_be_reached_that_is_not_on_the_list(world, tmp_path):
@@ -200,7 +248,9 @@ async def test_a_person_may_let_a_host_be_reached_that_is_not_on_the_list(world,
     async with proxy(world, tmp_path, beyond=beyond):
         async with tunnel(tmp_path, "other.example:443"):
             pass
-        assert "nobody said yes" in await ask(tmp_path, b"CONNECT evil.example:443 HTTP/1.1\r\n\r\n")
+        assert "nobody said yes" in await ask(
+            tmp_path, b"CONNECT evil.example:443 HTTP/1.1\r\n\r\n"
+        )
 
     assert asked == [("other.example", 443), ("evil.example", 443)]
 
@@ -232,7 +282,11 @@ async def test_a_cut_ends_all_connections_at_once(world, tmp_path):
 
 
 async def test_a_cut_may_leave_the_answer_that_has_begun_to_come(world, tmp_path):
-    async with proxy(world, tmp_path) as made, tunnel(tmp_path) as (asking, out), tunnel(tmp_path) as (silent, _):
+    async with (
+        proxy(world, tmp_path) as made,
+        tunnel(tmp_path) as (asking, out),
+        tunnel(tmp_path) as (silent, _),
+    ):
         out.write(b"hello")
         await asking.readexactly(len(world.answer))
 

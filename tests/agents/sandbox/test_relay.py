@@ -9,7 +9,9 @@ from parachuted.agents.sandbox.relay import serve
 @pytest.fixture
 def port(tmp_path):
     listening = socket.create_server(("127.0.0.1", 0))
-    threading.Thread(target=serve, args=(listening, str(tmp_path / "proxy.sock")), daemon=True).start()
+    threading.Thread(
+        target=serve, args=(listening, str(tmp_path / "proxy.sock")), daemon=True
+    ).start()
     return listening.getsockname()[1]
 
 

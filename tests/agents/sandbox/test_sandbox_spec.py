@@ -10,4 +10,9 @@ def test_the_places_in_a_box_are_apart_from_each_other():
         sandbox_spec.CLI_IN_BOX,
     ]
 
-    assert not [(one, other) for one in places for other in places if one != other and f"{one}/".startswith(f"{other}/")]
+    assert not [
+        (one, other)
+        for one in places
+        for other in places
+        if one != other and f"{one}/".startswith(f"{other}/")
+    ]

@@ -40,7 +40,9 @@ async def until(condition, seconds=10):
 
 
 async def test_without_an_engine_it_says_what_to_install(tmp_path):
-    sandboxes = Sandboxes(folder=tmp_path / "slots", env={"DOCKER_HOST": f"unix://{tmp_path}/none"}, label="a")
+    sandboxes = Sandboxes(
+        folder=tmp_path / "slots", env={"DOCKER_HOST": f"unix://{tmp_path}/none"}, label="a"
+    )
 
     status = await sandboxes.status()
 
@@ -56,7 +58,9 @@ async def test_what_was_left_is_swept_again_once_there_is_an_engine(tmp_path, en
     folder = tmp_path / "slots"
     (folder / "abc/work").mkdir(parents=True)
     (folder / "abc/work/secret.md").write_text("x")
-    without = Sandboxes(folder=folder, env={"DOCKER_HOST": f"unix://{tmp_path}/none"}, label=uuid4().hex)
+    without = Sandboxes(
+        folder=folder, env={"DOCKER_HOST": f"unix://{tmp_path}/none"}, label=uuid4().hex
+    )
 
     assert await without.sweep() == 0
     assert not (folder / "abc").exists()
@@ -67,7 +71,9 @@ async def test_what_was_left_is_swept_again_once_there_is_an_engine(tmp_path, en
     assert not with_one.has_left_something()
 
 
-async def test_a_run_that_begins_while_what_was_left_is_swept_keeps_its_container(sandboxes, monkeypatch):
+async def test_a_run_that_begins_while_what_was_left_is_swept_keeps_its_container(
+    sandboxes, monkeypatch
+):
     loop, begun = asyncio.get_running_loop(), sandboxes.prepare()
     (sandboxes._folder / "left").mkdir(parents=True)
     engine = await sandboxes._connected()
@@ -103,7 +109,9 @@ async def test_what_is_filled_in_is_seen_and_what_is_made_is_found(sandboxes, ru
     async with sandboxes.prepare() as slot:
         (slot.work / "a note.md").write_text("hello")
         (slot.home / "kept").write_text("from before")
-        async with sandboxes.open(spec_of(slot, "sh", "-c", "cat '/vault/a note.md' ~/kept; echo new > /vault/made.md")) as container:
+        async with sandboxes.open(
+            spec_of(slot, "sh", "-c", "cat '/vault/a note.md' ~/kept; echo new > /vault/made.md")
+        ) as container:
             assert await container.stdout.read() == b"hellofrom before"
             assert await container.wait() == 0
         assert (slot.work / "made.md").read_text() == "new\n"
@@ -138,8 +146,13 @@ async def test_megabytes_pass_unharmed(sandboxes):
     assert reading.result() == data
 
 
-async def test_a_kill_ends_all_that_runs_in_it_within_a_second_and_leaves_nothing(sandboxes, engine):
-    line = "trap '' TERM INT HUP; (setsid sh -c 'while :; do :; done' &) ; echo begun; while :; do sleep 1; done"
+async def test_a_kill_ends_all_that_runs_in_it_within_a_second_and_leaves_nothing(
+    sandboxes, engine
+):
+    line = (
+        "trap '' TERM INT HUP; (setsid sh -c 'while :; do :; done' &) ; echo begun; while :; "
+        "do sleep 1; done"
+    )
     async with boxed(sandboxes, "sh", "-c", line) as at_work:
         assert await at_work.container.stdout.readline() == b"begun\n"
         assert at_work.container.id[:12] in containers(engine, of=of(sandboxes))
@@ -173,7 +186,9 @@ async def test_a_run_that_is_cancelled_leaves_no_container_and_no_folder(sandbox
     assert list(sandboxes._folder.iterdir()) == []
 
 
-async def test_a_run_that_is_cancelled_while_its_container_starts_leaves_none_either(sandboxes, engine):
+async def test_a_run_that_is_cancelled_while_its_container_starts_leaves_none_either(
+    sandboxes, engine
+):
     async def work():
         async with boxed(sandboxes, "cat"):
             pass
@@ -215,12 +230,16 @@ async def test_a_box_that_is_wanted_otherwise_than_it_was_prepared_is_made_anew(
     async with sandboxes.prepare(SandboxConfig(pids_limit=99)) as slot:
         await asyncio.wait([asyncio.wrap_future(sandboxes._seats[slot.work].start)])
         line = "cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids.max 2>/dev/null"
-        async with sandboxes.open(spec_of(slot, "sh", "-c", line, config=SandboxConfig(pids_limit=33))) as container:
+        async with sandboxes.open(
+            spec_of(slot, "sh", "-c", line, config=SandboxConfig(pids_limit=33))
+        ) as container:
             assert await container.stdout.read() == b"33\n"
 
 
 async def test_a_warm_container_that_nobody_wants_is_ended(engine, sandboxes, tmp_path):
-    made = Sandboxes(folder=tmp_path / "brief", env=engine, label=f"{tmp_path.name}-brief", warm_s=0.01)
+    made = Sandboxes(
+        folder=tmp_path / "brief", env=engine, label=f"{tmp_path.name}-brief", warm_s=0.01
+    )
     await echo(made, "true")
 
     await until(lambda: made._warm is None and not list((tmp_path / "brief").iterdir()))
@@ -232,7 +251,9 @@ async def test_a_warm_container_that_nobody_wants_is_ended(engine, sandboxes, tm
 async def test_an_engine_that_was_away_is_found_again(engine, sandboxes, run):
     await run("true")
     sandboxes._engine._client.api.base_url = "http+docker://nowhere"
-    sandboxes._engine._client.api.mount("http+docker://", sandboxes._engine._client.api.get_adapter("http://"))
+    sandboxes._engine._client.api.mount(
+        "http+docker://", sandboxes._engine._client.api.get_adapter("http://")
+    )
 
     assert (await run("echo hello")).out == "hello\n"
 
@@ -250,7 +271,10 @@ async def test_no_run_finds_anything_of_the_one_before(pooled):
 
     found = await echo(pooled, "ls -A /vault ~ /tmp /dev/shm /run; cat /proc/[0-9]*/comm")
 
-    assert [line for line in found.split("\n") if line and not line.endswith(":")] == ["python3", "sh"]
+    assert [line for line in found.split("\n") if line and not line.endswith(":")] == [
+        "python3",
+        "sh",
+    ]
 
 
 async def test_no_more_work_at_a_time_than_was_said(tmp_path, engine, sandboxes):
@@ -267,7 +291,15 @@ async def test_no_more_work_at_a_time_than_was_said(tmp_path, engine, sandboxes)
 
 async def test_folders_that_are_no_slots_are_never_mounted(sandboxes, tmp_path):
     async with sandboxes.prepare() as slot, sandboxes.prepare() as other:
-        for place in ("/", "/root", "/var/run", "/etc", tmp_path, slot.work.parent, slot.work / ".."):
+        for place in (
+            "/",
+            "/root",
+            "/var/run",
+            "/etc",
+            tmp_path,
+            slot.work.parent,
+            slot.work / "..",
+        ):
             changed = spec_of(slot, "true")
             object.__setattr__(changed.box, "work", type(slot.work)(place))
             with pytest.raises(AgentUnavailableError, match="the folders of one slot"):
@@ -280,13 +312,20 @@ async def test_folders_that_are_no_slots_are_never_mounted(sandboxes, tmp_path):
                 pass
 
 
-async def test_containers_that_a_killed_daemon_left_are_swept_and_no_one_elses(tmp_path, engine, sandboxes):
+async def test_containers_that_a_killed_daemon_left_are_swept_and_no_one_elses(
+    tmp_path, engine, sandboxes
+):
     labels = [uuid4().hex, uuid4().hex]
     lost = Sandboxes(folder=tmp_path / "slots2", env=engine, label=labels[0])
     theirs = Sandboxes(folder=tmp_path / "slots3", env=engine, label=labels[1])
     leaving = [which.prepare() for which in (lost, theirs)]
     slots = [await one.__aenter__() for one in leaving]
-    await asyncio.gather(*(asyncio.wrap_future(which._seats[slot.work].start) for which, slot in zip((lost, theirs), slots, strict=True)))
+    await asyncio.gather(
+        *(
+            asyncio.wrap_future(which._seats[slot.work].start)
+            for which, slot in zip((lost, theirs), slots, strict=True)
+        )
+    )
     (slots[0].work / "left").write_text("x")
     again = Sandboxes(folder=tmp_path / "slots2", env=engine, label=labels[0])
 
@@ -301,7 +340,9 @@ async def test_containers_that_a_killed_daemon_left_are_swept_and_no_one_elses(t
 
 
 async def test_a_build_of_the_image_tells_how_it_goes(sandboxes):
-    assert [line async for line in sandboxes.build(offline=True)][-1] == "made parachute-sandbox:host"
+    assert [line async for line in sandboxes.build(offline=True)][
+        -1
+    ] == "made parachute-sandbox:host"
 
 
 def test_the_image_that_is_built_has_what_the_daemon_needs_in_it_and_no_root():
@@ -314,5 +355,7 @@ def test_the_image_that_is_built_has_what_the_daemon_needs_in_it_and_no_root():
 
 async def test_a_build_that_fails_says_why(sandboxes):
     with pytest.raises(AgentUnavailableError, match="the image was not built"):
-        async for _line in sandboxes.build(offline=False, dockerfile="FROM parachute-sandbox:host\nRUN false\n"):
+        async for _line in sandboxes.build(
+            offline=False, dockerfile="FROM parachute-sandbox:host\nRUN false\n"
+        ):
             pass

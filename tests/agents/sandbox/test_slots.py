@@ -4,7 +4,14 @@ import stat
 
 import pytest
 
-from parachuted.agents.sandbox.slots import container_user, drop_slot, drop_tree, make_slot, name_slot, too_much
+from parachuted.agents.sandbox.slots import (
+    container_user,
+    drop_slot,
+    drop_tree,
+    make_slot,
+    name_slot,
+    too_much,
+)
 
 
 @pytest.fixture
@@ -16,7 +23,9 @@ def slot(tmp_path):
 
 def test_the_folders_of_a_slot_are_nobody_elses(slot):
     assert stat.S_IMODE(slot.work.parent.stat().st_mode) == 0o700
-    assert {folder.stat().st_uid for folder in (slot.work, slot.home, slot.outside)} == {container_user()[0]}
+    assert {folder.stat().st_uid for folder in (slot.work, slot.home, slot.outside)} == {
+        container_user()[0]
+    }
     assert slot.sockets.stat().st_uid == os.getuid()
     assert (slot.sockets / ".slot").read_text() == slot.id
 

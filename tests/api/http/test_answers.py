@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 from parachuted.api.http.answers import json_answer, json_bytes, json_value, pieced_answer
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -23,9 +29,16 @@ def test_what_is_answered_says_the_same_when_it_is_read(document):
 
 
 def test_an_answer_is_json_in_utf8_with_the_status_and_the_headers_asked_for():
-    answer = json_answer({"at": datetime(2026, 2, 24, 12, tzinfo=UTC)}, status=409, headers={"ETag": '"x"'})
+    answer = json_answer(
+        {"at": datetime(2026, 2, 24, 12, tzinfo=UTC)}, status=409, headers={"ETag": '"x"'}
+    )
 
-    assert (answer.status, answer.headers["ETag"], answer.content_type, answer.charset) == (409, '"x"', "application/json", "utf-8")
+    assert (answer.status, answer.headers["ETag"], answer.content_type, answer.charset) == (
+        409,
+        '"x"',
+        "application/json",
+        "utf-8",
+    )
     assert json.loads(answer.body) == {"at": "2026-02-24T12:00:00+00:00"}
 
 
@@ -33,7 +46,10 @@ def test_a_text_that_is_no_utf8_is_told_with_escapes_and_keeps_nobody_from_the_r
     """A model may name a note so, and what it called is told to whoever looks at the run."""
     document = {"said": [("a\ud800b", {"\udcff": 1})], "at": datetime(2026, 2, 24, tzinfo=UTC)}
 
-    assert json.loads(json_bytes(document)) == {"said": [["a\\ud800b", {"\\udcff": 1}]], "at": "2026-02-24T00:00:00+00:00"}
+    assert json.loads(json_bytes(document)) == {
+        "said": [["a\\ud800b", {"\\udcff": 1}]],
+        "at": "2026-02-24T00:00:00+00:00",
+    }
 
 
 @given(st.lists(JSON, max_size=5))
@@ -43,7 +59,9 @@ def test_a_list_in_pieces_is_the_list(items):
     assert json.loads(pieced_answer("items", pieces).body) == {"items": items}
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"NaN", b"-Infinity", b"{}{}", b"\xff", b"[" * 200_000, b"1" * 5000])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"NaN", b"-Infinity", b"{}{}", b"\xff", b"[" * 200_000, b"1" * 5000]
+)
 def test_what_is_no_json_or_too_deep_is_said_to_be_wrong(data):
     with pytest.raises(ValueError, match=r".+"):
         json_value(data)

@@ -20,8 +20,15 @@ from tests.stories.life import Life, Live
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PASSED_ON = [
-    "X-Forwarded-For", "X-Forwarded-Host", "x-forwarded-proto", "X-Forwarded-Anything", "Forwarded", "Via", "X-Real-IP", "CF-Connecting-IP",
-]  # fmt: skip
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "x-forwarded-proto",
+    "X-Forwarded-Anything",
+    "Forwarded",
+    "Via",
+    "X-Real-IP",
+    "CF-Connecting-IP",
+]
 
 
 class Transport:
@@ -51,7 +58,20 @@ def test_this_machine_is_known_by_its_address(peer):
     assert is_from_here(asked(peer=peer))
 
 
-@pytest.mark.parametrize("peer", ["192.0.2.7", "10.0.0.1", "::", "::ffff:127.0.0.1", "::ffff:7f00:1", "fe80::1", "", None, "unix"])
+@pytest.mark.parametrize(
+    "peer",
+    [
+        "192.0.2.7",
+        "10.0.0.1",
+        "::",
+        "::ffff:127.0.0.1",
+        "::ffff:7f00:1",
+        "fe80::1",
+        "",
+        None,
+        "unix",
+    ],
+)
 def test_anything_else_is_elsewhere(peer):
     assert not is_from_here(asked(peer=peer))
 
@@ -74,7 +94,11 @@ async def test_this_machine_needs_no_key_and_anyone_else_does(live: Live):
 async def test_without_a_file_of_keys_nobody_from_elsewhere_gets_in(live: Live):
     async with live() as life:
         assert not KeyFile(life.daemon._home).path.exists()
-        for headers in (ELSEWHERE, {**ELSEWHERE, **wrong()}, {**ELSEWHERE, "Authorization": "Bearer x"}):
+        for headers in (
+            ELSEWHERE,
+            {**ELSEWHERE, **wrong()},
+            {**ELSEWHERE, "Authorization": "Bearer x"},
+        ):
             assert (await refused(life, "GET", "/api/watches", headers=headers))[0] == 401
 
 
@@ -82,13 +106,20 @@ async def test_a_key_may_do_what_its_scopes_say_and_no_more(live: Live):
     async with live() as life:
         reader = key_of(life, "curator:read")
         assert (await call(life, "GET", "/api/watches", headers=reader))[0] == 200
-        assert await refused(life, "POST", "/api/pause", headers=reader) == (403, "this key may not admin in curator")
+        assert await refused(life, "POST", "/api/pause", headers=reader) == (
+            403,
+            "this key may not admin in curator",
+        )
         assert (await refused(life, "GET", "/api/contexts/folders", headers=reader))[0] == 403
 
 
 async def test_a_key_limits_this_machine_too_when_it_is_shown(live: Live):
     async with live() as life:
-        assert (await refused(life, "POST", "/api/pause", headers=key_of(life, "curator:read", local=True)))[0] == 403
+        assert (
+            await refused(
+                life, "POST", "/api/pause", headers=key_of(life, "curator:read", local=True)
+            )
+        )[0] == 403
 
 
 async def test_either_header_shows_the_key_and_both_must_agree(live: Live):
@@ -102,7 +133,10 @@ async def test_either_header_shows_the_key_and_both_must_agree(live: Live):
         ):
             assert (await call(life, "GET", "/api/doctor", headers=ELSEWHERE | headers))[0] == 200
         two = {"Authorization": f"Bearer {key}", **wrong()}
-        assert await refused(life, "GET", "/api/doctor", headers=two) == (400, "two different keys were given")
+        assert await refused(life, "GET", "/api/doctor", headers=two) == (
+            400,
+            "two different keys were given",
+        )
 
 
 @pytest.mark.parametrize(
@@ -118,14 +152,19 @@ async def test_either_header_shows_the_key_and_both_must_agree(live: Live):
 )
 async def test_a_wrong_key_is_refused_though_none_is_needed(live: Live, headers):
     async with live() as life:
-        assert await refused(life, "GET", "/api/health", headers=headers) == (401, "Valid API key required")
+        assert await refused(life, "GET", "/api/health", headers=headers) == (
+            401,
+            "Valid API key required",
+        )
 
 
 async def test_a_key_in_the_address_opens_nothing(live: Live):
     async with live() as life:
         key = await key_for_all(life)
         for name in ("key", "api_key", "token", "access_token", "X-API-Key"):
-            assert (await call(life, "GET", f"/api/watches?{name}={key}", headers=ELSEWHERE))[0] == 401
+            assert (await call(life, "GET", f"/api/watches?{name}={key}", headers=ELSEWHERE))[
+                0
+            ] == 401
 
 
 async def test_a_key_opens_nothing_once_it_is_over(live: Live):
@@ -169,8 +208,12 @@ async def test_where_everyone_needs_a_key_the_command_has_its_own(live: Live, ho
         assert stat.S_IMODE(record.stat().st_mode) == 0o600
         assert (await call(life, "GET", "/api/watches"))[0] == 401
         assert (await call(life, "GET", "/api/health"))[0] == 200
-        assert (await call(life, "POST", "/api/pause", headers={"Authorization": f"Bearer {token}"}))[0] == 200
-        assert (await call(life, "POST", "/api/resume", headers=key_of(life, "curator:admin")))[0] == 200
+        assert (
+            await call(life, "POST", "/api/pause", headers={"Authorization": f"Bearer {token}"})
+        )[0] == 200
+        assert (await call(life, "POST", "/api/resume", headers=key_of(life, "curator:admin")))[
+            0
+        ] == 200
     assert token not in record.parent.joinpath("daemon.lock").read_text()
 
 
@@ -183,8 +226,14 @@ async def test_where_nobody_needs_a_key_none_is_asked_for_and_a_wrong_one_is_wro
 async def test_after_many_wrong_keys_a_peer_waits_while_a_right_one_is_let_in(live: Live):
     async with live() as life:
         key = key_of(life, "curator:read")
-        told = [(await call(life, "GET", "/api/watches", headers=wrong(number)))[0] for number in range(15)]
-        async with aiohttp.ClientSession() as session, session.get(f"{life.url}/api/watches", headers=wrong()) as answer:
+        told = [
+            (await call(life, "GET", "/api/watches", headers=wrong(number)))[0]
+            for number in range(15)
+        ]
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{life.url}/api/watches", headers=wrong()) as answer,
+        ):
             waits = int(answer.headers["Retry-After"])
         assert (await call(life, "GET", "/api/watches", headers=key))[0] == 200
         assert (await call(life, "GET", "/api/watches"))[0] == 200
@@ -223,11 +272,18 @@ def test_one_household_counts_as_one_peer(home):
     assert door.identify(asked(peer="::1")).kind == "loopback"
 
 
-@pytest.mark.parametrize("value", [b"\xff\xfe", b"\xed\xb3\xbf", b"a\x0bb", b"\xe2\x80\xa8", b"para_\xc3\xa9"])
+@pytest.mark.parametrize(
+    "value", [b"\xff\xfe", b"\xed\xb3\xbf", b"a\x0bb", b"\xe2\x80\xa8", b"para_\xc3\xa9"]
+)
 async def test_odd_bytes_where_a_key_should_be_are_a_wrong_key(live: Live, value):
     async with live() as life:
         for name in (b"X-API-Key: ", b"Authorization: Bearer "):
-            request = b"GET /api/watches HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + name + value + b"\r\n\r\n"
+            request = (
+                b"GET /api/watches HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                + name
+                + value
+                + b"\r\n\r\n"
+            )
             answer = await spoken(life, request)
             assert answer.split(b" ")[1] in {b"401", b"400"}
             assert answer.count(b"HTTP/1.") == 1
@@ -237,21 +293,29 @@ async def test_a_key_is_nowhere_but_with_its_holder(live: Live, home: Path, vaul
     caplog.set_level(logging.DEBUG)
     async with live() as life:
         key = await key_for_all(life)
-        status, made = await call(life, "POST", "/api/auth/keys", json={"label": "phone"}, headers={"X-API-Key": key})
+        status, made = await call(
+            life, "POST", "/api/auth/keys", json={"label": "phone"}, headers={"X-API-Key": key}
+        )
         assert status == 200
         for each in (key, made["key"]):
             assert (await call(life, "GET", "/api/watches", headers={"X-API-Key": each}))[0] == 200
             assert (await call(life, "GET", "/api/nowhere", headers={"X-API-Key": each}))[0] == 404
-            assert (await call(life, "GET", "/api/watches", headers={"X-API-Key": f"{each}x"}))[0] == 401
+            assert (await call(life, "GET", "/api/watches", headers={"X-API-Key": f"{each}x"}))[
+                0
+            ] == 401
 
-    written = b"".join(path.read_bytes() for root in (home, vault) for path in root.rglob("*") if path.is_file())
+    written = b"".join(
+        path.read_bytes() for root in (home, vault) for path in root.rglob("*") if path.is_file()
+    )
     for each in (key, made["key"]):
         assert each not in caplog.text
         assert each.encode() not in written
         assert each[5:].encode() not in written
 
 
-async def test_when_a_key_was_last_used_is_written_at_the_end_and_not_each_time(live: Live, home: Path):
+async def test_when_a_key_was_last_used_is_written_at_the_end_and_not_each_time(
+    live: Live, home: Path
+):
     async with live() as life:
         key = key_of(life, "curator:read")
         before = KeyFile(home).path.read_bytes()

@@ -18,7 +18,9 @@ async def test_the_description_is_made_once_and_known_again_by_its_tag(live: Liv
         async with session.get(life.url + "/api/openapi.json") as first:
             tag = first.headers["ETag"]
             document = await first.json()
-        async with session.get(life.url + "/api/openapi.json", headers={"If-None-Match": tag}) as second:
+        async with session.get(
+            life.url + "/api/openapi.json", headers={"If-None-Match": tag}
+        ) as second:
             assert (second.status, second.headers["ETag"], await second.read()) == (304, tag, b"")
 
         assert document["openapi"] == "3.1.0"
@@ -26,7 +28,11 @@ async def test_the_description_is_made_once_and_known_again_by_its_tag(live: Liv
 
 
 async def test_the_page_may_run_its_own_script_and_style_and_nothing_else(live: Live):
-    async with live() as life, aiohttp.ClientSession() as session, session.get(life.url + "/api/docs") as answer:
+    async with (
+        live() as life,
+        aiohttp.ClientSession() as session,
+        session.get(life.url + "/api/docs") as answer,
+    ):
         page, policy = await answer.text(), answer.headers["Content-Security-Policy"]
 
     assert answer.content_type == "text/html"
@@ -34,29 +40,54 @@ async def test_the_page_may_run_its_own_script_and_style_and_nothing_else(live: 
     assert "unsafe" not in policy
     for name in ("script", "style"):
         (text,) = re.findall(f"<{name}>(.*?)</{name}>", page, re.DOTALL)
-        assert f"{name}-src 'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}';" in policy
+        assert (
+            f"{name}-src "
+            f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}';"
+            in policy
+        )
 
 
 async def test_the_page_takes_nothing_from_elsewhere_and_makes_no_markup_of_texts(live: Live):
-    async with live() as life, aiohttp.ClientSession() as session, session.get(life.url + "/api/docs") as answer:
+    async with (
+        live() as life,
+        aiohttp.ClientSession() as session,
+        session.get(life.url + "/api/docs") as answer,
+    ):
         page = await answer.text()
 
-    assert not re.search(r"https?:|//\w|innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|\son\w+=|\sstyle=", page)
+    assert not re.search(
+        r"https?:|//\w|innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|\son\w+=|\sstyle=",
+        page,
+    )
 
 
 async def test_its_examples_run(live: Live, vault: Path):
-    """The page fills in what the description gives as an example, and the first of what is listed for ids and names."""
+    """The page fills in what the description gives as an example, and the first of what is listed
+    for ids and names.
+    """
     save(vault / INSIDE, "# Garden\n\n## Facts\nPeas.\n")
     async with live() as life:
         document, wrong = await get(life, "/api/openapi.json"), []
         await life.until(lambda: not life.daemon.search.is_behind)
         for path, calls in document["paths"].items():
             needed = [one for one in calls.get("get", {}).get("parameters", []) if one["required"]]
-            if "get" not in calls or path == "/api/events" or any(one["in"] == "path" and one["name"] != "path" for one in needed):
+            if (
+                "get" not in calls
+                or path == "/api/events"
+                or any(one["in"] == "path" and one["name"] != "path" for one in needed)
+            ):
                 continue
-            values = {one["name"]: one.get("example", one["schema"].get("examples", [None])[0]) for one in needed}
-            query = urlencode({one["name"]: values[one["name"]] for one in needed if one["in"] == "query"})
-            async with aiohttp.ClientSession() as session, session.get(f"{life.url}{path.format(**values)}?{query}") as answer:
+            values = {
+                one["name"]: one.get("example", one["schema"].get("examples", [None])[0])
+                for one in needed
+            }
+            query = urlencode(
+                {one["name"]: values[one["name"]] for one in needed if one["in"] == "query"}
+            )
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(f"{life.url}{path.format(**values)}?{query}") as answer,
+            ):
                 wrong += [f"{path} {values} {answer.status}"] if answer.status != 200 else []
         assert not wrong, "\n".join(wrong)
 

@@ -41,7 +41,10 @@ def answered(error: Exception) -> tuple[int, dict[str, str]]:
 def test_a_named_error_has_its_status_and_says_its_sentence(error, status):
     answer = answered(error)
 
-    assert (answer[0], {key: answer[1][key] for key in ("error", "message", "detail", "request_id")}) == (
+    assert (
+        answer[0],
+        {key: answer[1][key] for key in ("error", "message", "detail", "request_id")},
+    ) == (
         status,
         error_body(status, error.message, "abc123"),
     )
@@ -58,18 +61,30 @@ def test_what_nobody_expected_is_logged_whole_and_told_as_no_more_than_an_id(cap
 
 
 async def test_the_old_names_are_those_that_callers_know():
-    assert [error_body(status, "m", "r")["error"] for status in (401, 404)] == ["Unauthorized", "Not Found"]
+    assert [error_body(status, "m", "r")["error"] for status in (401, 404)] == [
+        "Unauthorized",
+        "Not Found",
+    ]
 
 
-@pytest.mark.parametrize("path", ["/", "/api", "/api/nothing", "/api/runs/x/y", "/docs", "/api/health/x"])
+@pytest.mark.parametrize(
+    "path", ["/", "/api", "/api/nothing", "/api/runs/x/y", "/docs", "/api/health/x"]
+)
 async def test_what_is_no_call_is_not_found(live: Live, path):
     async with live() as life:
-        assert await refused(life, "GET", path) == (404, "there is no such call; GET /api/docs, in a browser, lists them")
+        assert await refused(life, "GET", path) == (
+            404,
+            "there is no such call; GET /api/docs, in a browser, lists them",
+        )
 
 
 async def test_a_call_that_takes_another_method_says_which(live: Live):
     async with live() as life, aiohttp.ClientSession() as session:
-        for method, path, allowed in (("POST", "/api/health", "GET,HEAD"), ("GET", "/api/pause", "POST"), ("HEAD", "/api/events", "GET")):
+        for method, path, allowed in (
+            ("POST", "/api/health", "GET,HEAD"),
+            ("GET", "/api/pause", "POST"),
+            ("HEAD", "/api/events", "GET"),
+        ):
             async with session.request(method, life.url + path) as answer:
                 assert (answer.status, answer.headers["Allow"]) == (405, allowed)
 

@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from parachuted.api.http.fields import AppRequestModel, FolderParameter, Path, RequestModel, Whole, sentence_of
+from parachuted.api.http.fields import (
+    AppRequestModel,
+    FolderParameter,
+    Path,
+    RequestModel,
+    Whole,
+    sentence_of,
+)
 from parachuted.errors import PathRefusedError
 from parachuted.vault import VaultPath
 
@@ -19,7 +26,9 @@ class Apps(AppRequestModel):
 
 
 def test_names_come_in_either_case():
-    assert Ours.model_validate({"path": "a.md", "maxTokens": "3"}) == Ours.model_validate({"path": "a.md", "max_tokens": 3})
+    assert Ours.model_validate({"path": "a.md", "maxTokens": "3"}) == Ours.model_validate(
+        {"path": "a.md", "max_tokens": 3}
+    )
     assert Apps.model_validate({"sessionId": "x"}).session_id == "x"
 
 
@@ -56,4 +65,6 @@ def test_all_mistakes_are_told_in_one_sentence_without_what_was_sent():
     with pytest.raises(ValidationError) as raised:
         Ours.model_validate({"path": ["secret"], "max_tokens": "secret"})
 
-    assert sentence_of(raised.value) == "path: should be a text; max_tokens: should be a whole number"
+    assert (
+        sentence_of(raised.value) == "path: should be a text; max_tokens: should be a whole number"
+    )

@@ -22,21 +22,85 @@ def status_of(answer: bytes) -> int:
 
 
 OWN_SHAPES = (
-    "localhost", "LOCALHOST:1", "localhost.", "localhost.:80", "localhost:0", "localhost:65535", "127.0.0.1", "127.0.0.1:3333", "127.9.9.9",
-    "[::1]", "[::1]:3333", "[::1]:80",
-)  # fmt: skip
+    "localhost",
+    "LOCALHOST:1",
+    "localhost.",
+    "localhost.:80",
+    "localhost:0",
+    "localhost:65535",
+    "127.0.0.1",
+    "127.0.0.1:3333",
+    "127.9.9.9",
+    "[::1]",
+    "[::1]:3333",
+    "[::1]:80",
+)
 OTHER_SHAPES = (
-    "[::1]evil", "[::1]evil:80", "[::1%evil]", "[::1%25evil]", "[::1%lo]", "[::1]:", "[::1]:x", "[::1]:080", "[::1]:65536", "[::1]]",
+    "[::1]evil",
+    "[::1]evil:80",
+    "[::1%evil]",
+    "[::1%25evil]",
+    "[::1%lo]",
+    "[::1]:",
+    "[::1]:x",
+    "[::1]:080",
+    "[::1]:65536",
+    "[::1]]",
     "[[::1]]",
-    "[::1] ", " [::1]", "[::1", "::1]", "::1", "[]", "[]:80", "[localhost]", "[127.0.0.1]", "[0:0:0:0:0:0:0:1]", "[::0001]",
+    "[::1] ",
+    " [::1]",
+    "[::1",
+    "::1]",
+    "::1",
+    "[]",
+    "[]:80",
+    "[localhost]",
+    "[127.0.0.1]",
+    "[0:0:0:0:0:0:0:1]",
+    "[::0001]",
     "[::ffff:127.0.0.1]",
-    "[v1.x]", "[::1].evil.com", "[::1]@evil.com", "evil.com@[::1]", "", ":", ":3333", ".", "..", "localhost..", ".localhost", "localhost:",
-    "localhost:+80", "localhost: 80", "localhost:8_0", "localhost:99999", "localhost:\uff18\uff10", "localhost:evil.com", "localhost:80:80",
-    "loca\u017fhost", "localho\u017ft", "localhost\u3002", "localhost%00", "localhost\t", "localhost/x", "localhost\\@evil.com",
+    "[v1.x]",
+    "[::1].evil.com",
+    "[::1]@evil.com",
+    "evil.com@[::1]",
+    "",
+    ":",
+    ":3333",
+    ".",
+    "..",
+    "localhost..",
+    ".localhost",
+    "localhost:",
+    "localhost:+80",
+    "localhost: 80",
+    "localhost:8_0",
+    "localhost:99999",
+    "localhost:\uff18\uff10",
+    "localhost:evil.com",
+    "localhost:80:80",
+    "loca\u017fhost",
+    "localho\u017ft",
+    "localhost\u3002",
+    "localhost%00",
+    "localhost\t",
+    "localhost/x",
+    "localhost\\@evil.com",
     "localhost#",
-    "localhost?a", "localhost@evil.com", "evil.com@localhost", "localhost,evil.com", "evil.com", "localhost.evil.com", "127.0.0.1.evil.com",
-    "127.0.0.1.", "127.0.0.01", "127.1", "2130706433", "0x7f.0.0.1", "0177.0.0.1", "10.0.0.1",
-)  # fmt: skip
+    "localhost?a",
+    "localhost@evil.com",
+    "evil.com@localhost",
+    "localhost,evil.com",
+    "evil.com",
+    "localhost.evil.com",
+    "127.0.0.1.evil.com",
+    "127.0.0.1.",
+    "127.0.0.01",
+    "127.1",
+    "2130706433",
+    "0x7f.0.0.1",
+    "0177.0.0.1",
+    "10.0.0.1",
+)
 
 
 @pytest.mark.parametrize("authority", OWN_SHAPES)
@@ -60,7 +124,11 @@ OWN = [
 ]
 FOREIGN = [
     (HEALTH, "Host: evil.com:3333"),
-    *((HEALTH, f"Host: {shape}") for shape in OTHER_SHAPES if shape.isascii() and shape.isprintable() and shape.strip() == shape),
+    *(
+        (HEALTH, f"Host: {shape}")
+        for shape in OTHER_SHAPES
+        if shape.isascii() and shape.isprintable() and shape.strip() == shape
+    ),
     (HEALTH, "Host: localhost", "Origin: http://evil.com"),
     (HEALTH, "Host: localhost", "Origin: null"),
     (HEALTH, "Host: localhost", "Origin: "),
@@ -73,7 +141,13 @@ FOREIGN = [
     (HEALTH, "Host: localhost:3333", "Origin: http://127.0.0.1:3333"),
     (HEALTH, "Host: localhost", "Sec-Fetch-Site: same-site"),
     (HEALTH, "Host: localhost", "Sec-Fetch-Site: none", "Sec-Fetch-Site: cross-site"),
-    (HEALTH, "Host: localhost", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="),
+    (
+        HEALTH,
+        "Host: localhost",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+    ),
     ("GET http://evil.com/api/health HTTP/1.1", "Host: localhost"),
     ("GET http://127.0.0.1/api/health HTTP/1.1", "Host: evil.com"),
     ("GET http://localhost@evil.com/api/health HTTP/1.1", "Host: localhost"),
@@ -86,43 +160,91 @@ AMBIGUOUS = [
     (HEALTH, "Host : localhost"),
     (HEALTH, "Host: localhost", " folded: x"),
     ("POST /api/pause HTTP/1.1", "Host: localhost", "Content-Length: 0", "Content-Length: 2"),
-    ("POST /api/pause HTTP/1.1", "Host: localhost", "Content-Length: 2", "Transfer-Encoding: chunked"),
+    (
+        "POST /api/pause HTTP/1.1",
+        "Host: localhost",
+        "Content-Length: 2",
+        "Transfer-Encoding: chunked",
+    ),
     ("GET /api/hea\0lth HTTP/1.1", "Host: localhost"),
 ]
 SPELLINGS = [
-    "/api/runs/..%2fhealth", "/api/runs/%2e%2e/health", "/api/runs/../health", "/api/./health", "/api/..%2Fapi%2Fhealth",
-    "/api/health%00", "/api/runs/..%5Chealth", "/api/runs\\..\\health", "/api/health/..", "/api/health/.", "http://localhost/api/runs/../health",
-]  # fmt: skip
+    "/api/runs/..%2fhealth",
+    "/api/runs/%2e%2e/health",
+    "/api/runs/../health",
+    "/api/./health",
+    "/api/..%2Fapi%2Fhealth",
+    "/api/health%00",
+    "/api/runs/..%5Chealth",
+    "/api/runs\\..\\health",
+    "/api/health/..",
+    "/api/health/.",
+    "http://localhost/api/runs/../health",
+]
 
 
 async def test_only_this_machine_by_its_own_name_is_let_in(live: Live):
     async with live() as life:
-        answers = {request: await spoken(life, lines(*request)) for request in [*OWN, *FOREIGN, *AMBIGUOUS]}
+        answers = {
+            request: await spoken(life, lines(*request)) for request in [*OWN, *FOREIGN, *AMBIGUOUS]
+        }
 
     assert {request: status_of(answers[request]) for request in OWN} == dict.fromkeys(OWN, 200)
-    assert {request: status_of(answers[request]) for request in FOREIGN} == dict.fromkeys(FOREIGN, 403)
-    assert {request: status_of(answers[request]) for request in AMBIGUOUS if status_of(answers[request]) not in {400, 403}} == {}
-    assert [request for request in [*FOREIGN, *AMBIGUOUS] if b'"version"' in answers[request] or b"Traceback" in answers[request]] == []
+    assert {request: status_of(answers[request]) for request in FOREIGN} == dict.fromkeys(
+        FOREIGN, 403
+    )
+    assert {
+        request: status_of(answers[request])
+        for request in AMBIGUOUS
+        if status_of(answers[request]) not in {400, 403}
+    } == {}
+    assert [
+        request
+        for request in [*FOREIGN, *AMBIGUOUS]
+        if b'"version"' in answers[request] or b"Traceback" in answers[request]
+    ] == []
 
 
 async def test_a_path_has_one_spelling(live: Live):
     async with live() as life:
-        answers = {path: status_of(await spoken(life, lines(f"GET {path} HTTP/1.1", "Host: localhost"))) for path in SPELLINGS}
+        answers = {
+            path: status_of(await spoken(life, lines(f"GET {path} HTTP/1.1", "Host: localhost")))
+            for path in SPELLINGS
+        }
 
     assert answers == dict.fromkeys(SPELLINGS, 403)
 
 
 @pytest.mark.parametrize(
-    "path", ["//api/health", "/api//health", "/api%2Fhealth", "/api/notes%2FAGENTS.md", "/api/health/", "/API/health", "/api/health;x=1"]
+    "path",
+    [
+        "//api/health",
+        "/api//health",
+        "/api%2Fhealth",
+        "/api/notes%2FAGENTS.md",
+        "/api/health/",
+        "/API/health",
+        "/api/health;x=1",
+    ],
 )
 async def test_what_only_looks_like_a_call_is_none(live: Live, path):
     async with live() as life:
-        assert status_of(await spoken(life, lines(f"GET {path} HTTP/1.1", "Host: localhost"))) == 404
+        assert (
+            status_of(await spoken(life, lines(f"GET {path} HTTP/1.1", "Host: localhost"))) == 404
+        )
 
 
 async def test_nothing_changes_for_a_page_from_elsewhere(live: Live):
     async with live() as life:
-        answer = await spoken(life, lines("POST /api/pause HTTP/1.1", "Host: localhost", "Origin: http://evil.com", "Content-Length: 0"))
+        answer = await spoken(
+            life,
+            lines(
+                "POST /api/pause HTTP/1.1",
+                "Host: localhost",
+                "Origin: http://evil.com",
+                "Content-Length: 0",
+            ),
+        )
 
         assert status_of(answer) == 403
         assert not life.daemon.worker.paused
@@ -130,7 +252,9 @@ async def test_nothing_changes_for_a_page_from_elsewhere(live: Live):
 
 async def test_a_page_of_another_site_is_refused_by_what_the_browser_says_of_it(live: Live):
     async with live() as life:
-        answer = await spoken(life, lines("GET /api/health HTTP/1.1", "Host: localhost", "Sec-Fetch-Site: cross-site"))
+        answer = await spoken(
+            life, lines("GET /api/health HTTP/1.1", "Host: localhost", "Sec-Fetch-Site: cross-site")
+        )
 
         assert status_of(answer) == 403
 
@@ -139,21 +263,32 @@ async def test_every_answer_says_that_it_is_not_to_be_guessed_at_or_kept(live: L
     async with live() as life, aiohttp.ClientSession() as session:
         for path, status in (("/api/health", 200), ("/api/nothing", 404), ("/api/events", 200)):
             async with session.get(life.url + path) as answer:
-                assert (answer.status, answer.headers["X-Content-Type-Options"], answer.headers["Cache-Control"]) == (
+                assert (
+                    answer.status,
+                    answer.headers["X-Content-Type-Options"],
+                    answer.headers["Cache-Control"],
+                ) == (
                     status,
                     "nosniff",
                     "no-store",
                 )
 
 
-LISTED = {"api__cors_origins": "https://notes.example, http://localhost:8080", "api__hosts": "notes.example"}
+LISTED = {
+    "api__cors_origins": "https://notes.example, http://localhost:8080",
+    "api__hosts": "notes.example",
+}
 
 
-@pytest.mark.parametrize("path", ["/api/health", "/api/nothing", "/api/why?path=none.md", "/api/events"])
+@pytest.mark.parametrize(
+    "path", ["/api/health", "/api/nothing", "/api/why?path=none.md", "/api/events"]
+)
 async def test_a_listed_page_may_read_answers_errors_and_streams(live: Live, path):
     async with (
         live(**LISTED) as life,
-        aiohttp.ClientSession(headers={"Origin": "https://notes.example", "Sec-Fetch-Site": "cross-site"}) as session,
+        aiohttp.ClientSession(
+            headers={"Origin": "https://notes.example", "Sec-Fetch-Site": "cross-site"}
+        ) as session,
         session.get(life.url + path) as answer,
     ):
         assert answer.headers["Access-Control-Allow-Origin"] == "https://notes.example"
@@ -172,11 +307,18 @@ async def test_a_page_that_is_not_listed_is_told_nothing(live: Live):
         ):
             for method in ("GET", "OPTIONS"):
                 headers = {"Origin": origin, "Access-Control-Request-Method": "POST"}
-                async with session.request(method, life.url + "/api/health", headers=headers) as answer:
-                    assert (answer.status, "Access-Control-Allow-Origin" in answer.headers) == (403, False), (origin, method)
+                async with session.request(
+                    method, life.url + "/api/health", headers=headers
+                ) as answer:
+                    assert (answer.status, "Access-Control-Allow-Origin" in answer.headers) == (
+                        403,
+                        False,
+                    ), (origin, method)
 
 
-async def test_a_browser_that_asks_for_a_listed_page_is_told_what_it_may_do_without_a_key(live: Live):
+async def test_a_browser_that_asks_for_a_listed_page_is_told_what_it_may_do_without_a_key(
+    live: Live,
+):
     async with live(auth_mode="always", **LISTED) as life, aiohttp.ClientSession() as session:
         headers = {
             "Origin": "http://localhost:8080",
@@ -187,7 +329,9 @@ async def test_a_browser_that_asks_for_a_listed_page_is_told_what_it_may_do_with
             async with session.options(life.url + path, headers=headers) as answer:
                 assert (answer.status, await answer.read()) == (204, b"")
                 assert answer.headers["Access-Control-Allow-Origin"] == "http://localhost:8080"
-                assert {"PATCH", "DELETE"} <= set(answer.headers["Access-Control-Allow-Methods"].split(", "))
+                assert {"PATCH", "DELETE"} <= set(
+                    answer.headers["Access-Control-Allow-Methods"].split(", ")
+                )
                 assert "Authorization" in answer.headers["Access-Control-Allow-Headers"]
 
 
@@ -224,7 +368,11 @@ class Wire:
         ("0.0.0.0", "evil.example", False),  # noqa: S104
     ],
 )
-def test_beyond_this_machine_the_daemon_answers_to_the_address_it_was_reached_at(here, host, is_let_in):
-    request = make_mocked_request("GET", "/api/health", headers={"Host": host}, transport=Wire(here))
+def test_beyond_this_machine_the_daemon_answers_to_the_address_it_was_reached_at(
+    here, host, is_let_in
+):
+    request = make_mocked_request(
+        "GET", "/api/health", headers={"Host": host}, transport=Wire(here)
+    )
 
     assert (HostGuard().refusal_of(request) is None) is is_let_in

@@ -1,4 +1,6 @@
-"""Messages that two readers could cut differently: each gets one answer at most, a refusal, and nothing that hides in it is done."""
+"""Messages that two readers could cut differently: each gets one answer at most, a refusal, and
+nothing that hides in it is done.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,13 @@ def chunked(size: bytes, data: bytes, rest: bytes = b"0\r\n\r\n") -> bytes:
 
 AMBIGUOUS = {
     "both lengths": START + HOST + LONG + CHUNKED + END + b"0\r\n\r\n" + HIDDEN,
-    "both lengths, the other way round": START + HOST + CHUNKED + LONG + END + b"0\r\n\r\n" + HIDDEN,
+    "both lengths, the other way round": START
+    + HOST
+    + CHUNKED
+    + LONG
+    + END
+    + b"0\r\n\r\n"
+    + HIDDEN,
     "two lengths": START + HOST + b"Content-Length: 0\r\n" + LONG + END + HIDDEN,
     "two equal lengths": START + HOST + LONG + LONG + END + HIDDEN,
     "a list of lengths": START + HOST + b"Content-Length: 0, 5\r\n" + END + HIDDEN,
@@ -39,19 +47,30 @@ AMBIGUOUS = {
     "a length beyond all": START + HOST + b"Content-Length: " + b"9" * 40 + END + END + HIDDEN,
     "another coding": START + HOST + b"Transfer-Encoding: xchunked\r\n" + END + HIDDEN,
     "a coding of none": START + HOST + b"Transfer-Encoding: identity\r\n" + LONG + END + HIDDEN,
-    "codings one after the other": START + HOST + b"Transfer-Encoding: chunked, gzip\r\n" + END + HIDDEN,
+    "codings one after the other": START
+    + HOST
+    + b"Transfer-Encoding: chunked, gzip\r\n"
+    + END
+    + HIDDEN,
     "chunked twice": START + HOST + b"Transfer-Encoding: chunked, chunked\r\n" + END + HIDDEN,
     "two codings": START + HOST + CHUNKED + b"Transfer-Encoding: identity\r\n" + END + HIDDEN,
     "a coding behind a tab": START + HOST + b"Transfer-Encoding:\x0bchunked\r\n" + END + HIDDEN,
     "a coding in quotes": START + HOST + b'Transfer-Encoding: "chunked"\r\n' + END + HIDDEN,
-    "a space before the colon": START + HOST + b"Transfer-Encoding : chunked\r\n" + LONG + END + HIDDEN,
+    "a space before the colon": START
+    + HOST
+    + b"Transfer-Encoding : chunked\r\n"
+    + LONG
+    + END
+    + HIDDEN,
     "a header without a name": START + HOST + b": x\r\n" + LONG + END + HIDDEN,
     "a header without a colon": START + HOST + b"Content-Length\r\n" + END + HIDDEN,
     "a folded header": START + HOST + b"X: y\r\n Content-Length: 5\r\n" + END + HIDDEN,
     "a folded length": START + HOST + b"Content-Length:\r\n 5\r\n" + END + HIDDEN,
     "a header that begins with a space": START + b" X: y\r\n" + HOST + LONG + END + HIDDEN,
-    "ends of lines without returns": b"POST /api/bubble/plan HTTP/1.1\nHost: localhost\nContent-Length: 0\n\n" + HIDDEN,
-    "returns without ends of lines": b"POST /api/bubble/plan HTTP/1.1\rHost: localhost\rContent-Length: 0\r\r" + HIDDEN,
+    "ends of lines without "
+    "returns": b"POST /api/bubble/plan HTTP/1.1\nHost: localhost\nContent-Length: 0\n\n" + HIDDEN,
+    "returns without ends of "
+    "lines": b"POST /api/bubble/plan HTTP/1.1\rHost: localhost\rContent-Length: 0\r\r" + HIDDEN,
     "a return in a value": START + HOST + b"X: y\rContent-Length: 5\r\n" + END + HIDDEN,
     "a NUL in a value": START + HOST + b"X: y\0z\r\n" + END + HIDDEN,
     "a NUL in a name": START + HOST + b"Content\0-Length: 5\r\n" + END + HIDDEN,
@@ -65,7 +84,13 @@ AMBIGUOUS = {
     "a chunk beyond all": chunked(b"f" * 20, b"hello") + HIDDEN,
     "an extension with an end of line": chunked(b"5;a=\nb", b"hello") + HIDDEN,
     "chunks that end without a return": START + HOST + CHUNKED + END + b"5\nhello\n0\n\n" + HIDDEN,
-    "an old version with chunks": b"POST /api/bubble/plan HTTP/1.0\r\n" + HOST + CHUNKED + LONG + END + b"0\r\n\r\n" + HIDDEN,
+    "an old version with chunks": b"POST /api/bubble/plan HTTP/1.0\r\n"
+    + HOST
+    + CHUNKED
+    + LONG
+    + END
+    + b"0\r\n\r\n"
+    + HIDDEN,
     "a tab in the line": b"POST\t/api/bubble/plan HTTP/1.1\r\n" + HOST + END + HIDDEN,
     "a version that is none": b"POST /api/bubble/plan HTTP/1.1.1\r\n" + HOST + END + HIDDEN,
     "another protocol": b"POST /api/bubble/plan HTTPS/1.1\r\n" + HOST + END + HIDDEN,

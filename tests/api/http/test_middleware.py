@@ -18,7 +18,10 @@ REMOTE = {"X-Forwarded-For": "192.0.2.7"}
 async def test_who_shows_no_key_does_not_learn_which_calls_there_are(live: Live):
     async with live() as life:
         for path in ("/api/notes", "/api/nothing", "/", "/api/auth/keys"):
-            assert await refused(life, "GET", path, headers=REMOTE) == (401, "Valid API key required")
+            assert await refused(life, "GET", path, headers=REMOTE) == (
+                401,
+                "Valid API key required",
+            )
         assert (await call(life, "GET", "/api/health", headers=REMOTE))[0] == 200
 
 
@@ -28,8 +31,14 @@ async def test_a_key_may_what_its_scopes_say_and_no_more(live: Live, vault):
         reads = key_of(life, "vault:read")
 
         assert (await call(life, "GET", "/api/notes/a.md", headers=reads))[0] == 200
-        assert await refused(life, "DELETE", "/api/notes/a.md", headers=reads) == (403, "this key may not write in vault")
-        assert await refused(life, "POST", "/api/pause", headers=reads) == (403, "this key may not admin in curator")
+        assert await refused(life, "DELETE", "/api/notes/a.md", headers=reads) == (
+            403,
+            "this key may not write in vault",
+        )
+        assert await refused(life, "POST", "/api/pause", headers=reads) == (
+            403,
+            "this key may not admin in curator",
+        )
         assert (await refused(life, "GET", "/api/nothing", headers=reads))[0] == 404
         assert (vault / "a.md").exists()
 
@@ -48,7 +57,13 @@ async def test_each_answer_to_an_error_has_an_id_of_its_own_and_the_audit_knows_
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
 async def test_a_compressed_body_is_not_unpacked(live: Live, encoding):
     async with live() as life:
-        answer = await refused(life, "POST", "/api/bubble/plan", data=b"\x1f\x8b", headers={"Content-Encoding": encoding})
+        answer = await refused(
+            life,
+            "POST",
+            "/api/bubble/plan",
+            data=b"\x1f\x8b",
+            headers={"Content-Encoding": encoding},
+        )
 
         assert answer[0] == 415
 
@@ -67,8 +82,12 @@ async def test_a_handler_that_fails_tells_no_more_than_an_id(live: Live, vault, 
         assert (await call(life, "GET", "/api/watches"))[0] == 200
 
 
-async def exchange(life: Life, request: bytes, answers: int = 1) -> list[tuple[bytes, dict[str, str], bytes]]:
-    """Over one connection, the request so many times: status line, headers but the date, and body of each answer."""
+async def exchange(
+    life: Life, request: bytes, answers: int = 1
+) -> list[tuple[bytes, dict[str, str], bytes]]:
+    """Over one connection, the request so many times: status line, headers but the date, and body
+    of each answer.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
     found = []
     for _ in range(answers):
@@ -83,7 +102,9 @@ async def exchange(life: Life, request: bytes, answers: int = 1) -> list[tuple[b
     return found
 
 
-async def until_at_hand(life: Life, request: bytes, at_hand: list[bool]) -> list[tuple[bytes, dict[str, str], bytes]]:
+async def until_at_hand(
+    life: Life, request: bytes, at_hand: list[bool]
+) -> list[tuple[bytes, dict[str, str], bytes]]:
     """All answers until one is at hand: a note that was saved just now is read each time."""
     found = []
     at_hand.clear()
@@ -112,16 +133,30 @@ def at_hand(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return found
 
 
-async def test_an_answer_at_hand_is_the_same_and_as_well_recorded_as_the_one_that_was_waited_for(live: Live, vault, at_hand):
+async def test_an_answer_at_hand_is_the_same_and_as_well_recorded_as_the_one_that_was_waited_for(
+    live: Live, vault, at_hand
+):
     save(vault / "a b.md", note("A"))
     os.utime(vault / "a b.md", (1_700_000_000, 1_700_000_000))
     async with live() as life:
-        answers = await until_at_hand(life, asking(life, "/api/notes/a%20b.md", Accept="application/json"), at_hand)
+        answers = await until_at_hand(
+            life, asking(life, "/api/notes/a%20b.md", Accept="application/json"), at_hand
+        )
         assert life.daemon.audit.flush()
-        told = [event for event in (await get(life, "/api/audit?limit=1000"))["events"] if event.get("paths") == ["a b.md"]]
+        told = [
+            event
+            for event in (await get(life, "/api/audit?limit=1000"))["events"]
+            if event.get("paths") == ["a b.md"]
+        ]
 
     assert answers == [answers[0]] * len(answers)
-    same = [{name: event.get(name) for name in ("source_type", "source_id", "target_endpoint", "status", "success")} for event in told]
+    same = [
+        {
+            name: event.get(name)
+            for name in ("source_type", "source_id", "target_endpoint", "status", "success")
+        }
+        for event in told
+    ]
     assert len(told) == len({event["request_id"] for event in told}) == len(answers)
     assert same == [same[0]] * len(answers)
 
@@ -140,7 +175,10 @@ async def test_no_answer_is_at_hand_for_whoever_may_not_have_it(live: Live, vaul
             for request in (asking(life, path), asking(life, path), asking(life, path, **headers)):
                 writer.write(request)
                 head = await reader.readuntil(b"\r\n\r\n")
-                size = next((line for line in head.split(b"\r\n") if line.startswith(b"Content-Length: ")), b": 0")
+                size = next(
+                    (line for line in head.split(b"\r\n") if line.startswith(b"Content-Length: ")),
+                    b": 0",
+                )
                 await reader.readexactly(int(size.partition(b": ")[2]))
             writer.close()
             return head.partition(b"\r\n")[0]
@@ -160,11 +198,15 @@ async def test_no_answer_is_at_hand_for_whoever_may_not_have_it(live: Live, vaul
         assert b" 404 " in await second(refused_to)
 
 
-async def test_a_note_at_hand_that_changes_is_told_as_it_is_from_the_next_request_on(live: Live, vault, at_hand):
+async def test_a_note_at_hand_that_changes_is_told_as_it_is_from_the_next_request_on(
+    live: Live, vault, at_hand
+):
     save(vault / "a.md", note("A"))
     async with live() as life:
         request = asking(life, "/api/notes/a.md", Accept="text/markdown")
-        assert {body for _, _, body in await until_at_hand(life, request, at_hand)} == {(vault / "a.md").read_bytes()}
+        assert {body for _, _, body in await until_at_hand(life, request, at_hand)} == {
+            (vault / "a.md").read_bytes()
+        }
         for number in range(20):
             save(vault / "a.md", text := f"# {number}\n")
             assert {body for _, _, body in await exchange(life, request, 2)} == {text.encode()}
@@ -183,7 +225,9 @@ async def test_requests_sent_ahead_are_answered_in_their_order_at_hand_or_not(li
         for ahead in (one + two + one, two[:20]):
             writer.write(ahead)
         for expected in (b"a", b"b", b"a"):
-            assert (await reader.readuntil(b"\r\n\r\n" + expected)).startswith(b"HTTP/1.1 200 OK\r\n")
+            assert (await reader.readuntil(b"\r\n\r\n" + expected)).startswith(
+                b"HTTP/1.1 200 OK\r\n"
+            )
         writer.write(two[20:])
         await reader.readuntil(b"\r\n\r\nb")
         writer.close()

@@ -1,4 +1,6 @@
-"""Module calls: what modules serve, over HTTP, the same in the daemon's process and in one of their own."""
+"""Module calls: what modules serve, over HTTP, the same in the daemon's process and in one of their
+own.
+"""
 
 from __future__ import annotations
 
@@ -47,21 +49,33 @@ class FailingModule(Module):
     async def one(self, kind: str, status: int = 404):
         """Fail."""
         return Response(status=status, body=BODIES[kind])
-'''
+'''  # noqa: E501
 
 
-async def test_an_error_that_a_module_answers_has_the_shape_of_all_errors_and_what_the_module_says(live: Live, tmp_path: Path):
+async def test_an_error_that_a_module_answers_has_the_shape_of_all_errors_and_what_the_module_says(
+    live: Live, tmp_path: Path
+):
     save(tmp_path / "failing/manifest.yaml", "name: failing\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "failing/module.py", FAILING)
     async with live() as life:
         await install(life, tmp_path / "failing", "trusted")
-        told = {kind: await call(life, "GET", f"/api/failing/{kind}") for kind in ("object", "text", "list", "null")}
+        told = {
+            kind: await call(life, "GET", f"/api/failing/{kind}")
+            for kind in ("object", "text", "list", "null")
+        }
         odd = await call(life, "GET", "/api/failing/text?status=460")
 
     for status, answer in (*told.values(), odd):
         assert status in {404, 460}
-        assert all(isinstance(answer[name], str) and answer[name] for name in ("error", "message", "detail", "request_id"))
-    assert (told["object"][1]["error"], told["object"][1]["message"], told["object"][1]["bed"]) == ("no such bed", "no such bed", 3)
+        assert all(
+            isinstance(answer[name], str) and answer[name]
+            for name in ("error", "message", "detail", "request_id")
+        )
+    assert (told["object"][1]["error"], told["object"][1]["message"], told["object"][1]["bed"]) == (
+        "no such bed",
+        "no such bed",
+        3,
+    )
     assert (told["text"][1]["message"], told["list"][1]["body"]) == ("no such bed", [1])
 
 
@@ -79,10 +93,14 @@ def slow_module(tmp_path: Path) -> Path:
 
 async def events_of(answer: aiohttp.ClientResponse) -> list[object]:
     lines = [line async for line in answer.content]
-    return [json.loads(line.removeprefix(b"data: ")) for line in lines if line.startswith(b"data: ")]
+    return [
+        json.loads(line.removeprefix(b"data: ")) for line in lines if line.startswith(b"data: ")
+    ]
 
 
-async def test_the_examples_of_the_specification_work_in_both_ways(live: Live, vault: Path, trust: str):
+async def test_the_examples_of_the_specification_work_in_both_ways(
+    live: Live, vault: Path, trust: str
+):
     async with live() as life:
         for name in ("brain", "daily"):
             told = await install(life, EXAMPLES / name, trust)
@@ -90,17 +108,32 @@ async def test_the_examples_of_the_specification_work_in_both_ways(live: Live, v
         save(vault / "Brain/entities/Kevin.md", "# Kevin\n")
         await life.until(lambda: life.daemon.index.get("Brain/entities/Kevin.md") is not None)
 
-        status, made = await call(life, "POST", "/api/daily/entries", json={"content": "Met with [[Kevin]] today.", "entry_id": "monday"})
+        status, made = await call(
+            life,
+            "POST",
+            "/api/daily/entries",
+            json={"content": "Met with [[Kevin]] today.", "entry_id": "monday"},
+        )
         assert (status, made) == (201, {"id": "monday", "path": "Daily/entries/monday.md"})
         entry = vault / "Daily/entries/monday.md"
         await life.until(lambda: KEVIN in entry.read_text())
         assert (await get(life, "/api/daily/entries/monday"))["content"] == entry.read_text()
         assert (await get(life, "/api/modules/daily/entries?limit=1"))["count"] == 1
-        assert await post(life, "/api/modules/daily/tools/daily-journal", {"query": "kevin"}) == {"result": [made["path"]]}
-        async with aiohttp.ClientSession() as session, session.post(life.url + "/api/daily/query", json={"message": "kevin"}) as answer:
+        assert await post(life, "/api/modules/daily/tools/daily-journal", {"query": "kevin"}) == {
+            "result": [made["path"]]
+        }
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(life.url + "/api/daily/query", json={"message": "kevin"}) as answer,
+        ):
             assert answer.content_type == "text/event-stream"
-            assert await events_of(answer) == [{"type": "entry", "id": "monday"}, {"type": "done", "count": 1}]
-        wrote = [event.data["by"] for event in life.events if event.data.get("path") == made["path"]]
+            assert await events_of(answer) == [
+                {"type": "entry", "id": "monday"},
+                {"type": "done", "count": 1},
+            ]
+        wrote = [
+            event.data["by"] for event in life.events if event.data.get("path") == made["path"]
+        ]
         assert set(wrote) == {"module:daily"}
 
 
@@ -114,36 +147,65 @@ async def test_wrong_arguments_are_told_all_at_once(live: Live, trust: str):
         assert (await refused(life, "POST", "/api/daily/entries", data=b"{"))[0] == 400
         assert (await refused(life, "POST", "/api/daily/entries", json=[]))[0] == 400
         assert (await refused(life, "GET", "/api/daily/entries/none"))[0] == 404
-        assert (await refused(life, "DELETE", "/api/daily/entries")) == (405, "this call takes another method")
+        assert (await refused(life, "DELETE", "/api/daily/entries")) == (
+            405,
+            "this call takes another method",
+        )
         assert (await refused(life, "GET", "/api/daily/nothing"))[0] == 404
         assert (await refused(life, "POST", "/api/modules/daily/tools/none", json={}))[0] == 404
 
 
-async def test_a_key_reaches_a_module_by_a_scope_on_it_and_through_it_its_own_paths_alone(live: Live, vault: Path, trust: str):
+async def test_a_key_reaches_a_module_by_a_scope_on_it_and_through_it_its_own_paths_alone(
+    live: Live, vault: Path, trust: str
+):
     save(vault / "Daily/entries/mine.md", "mine\n")
     save(vault / "Daily/entries/other.md", "other\n")
     async with live() as life:
         await install(life, EXAMPLES / "daily", trust)
-        reads, limited = key_of(life, "daily:read"), key_of(life, "daily:read,write", paths=["Daily/entries/mine*"])
+        reads, limited = (
+            key_of(life, "daily:read"),
+            key_of(life, "daily:read,write", paths=["Daily/entries/mine*"]),
+        )
 
         assert (await call(life, "GET", "/api/daily/entries", headers=reads))[1]["count"] == 2
-        assert await refused(life, "POST", "/api/daily/entries", headers=reads, json={"content": "x"}) == (
-            403, "this key may not write in daily",
-        )  # fmt: skip
-        assert (await refused(life, "GET", "/api/daily/entries", headers=key_of(life, "vault:read")))[0] == 403
+        assert await refused(
+            life, "POST", "/api/daily/entries", headers=reads, json={"content": "x"}
+        ) == (
+            403,
+            "this key may not write in daily",
+        )
+        assert (
+            await refused(life, "GET", "/api/daily/entries", headers=key_of(life, "vault:read"))
+        )[0] == 403
         assert (await call(life, "GET", "/api/daily/entries", headers=limited))[1]["count"] == 1
-        assert (await refused(life, "GET", "/api/daily/entries/other", headers=limited))[0] in {403, 404}
-        status, _ = await call(life, "POST", "/api/daily/entries", headers=limited, json={"content": "x", "entry_id": "yours"})
+        assert (await refused(life, "GET", "/api/daily/entries/other", headers=limited))[0] in {
+            403,
+            404,
+        }
+        status, _ = await call(
+            life,
+            "POST",
+            "/api/daily/entries",
+            headers=limited,
+            json={"content": "x", "entry_id": "yours"},
+        )
         assert status == 403
         assert not (vault / "Daily/entries/yours.md").exists()
-        assert (await refused(life, "GET", "/api/daily/entries", headers={"X-Forwarded-For": "192.0.2.7"}))[0] == 401
+        assert (
+            await refused(
+                life, "GET", "/api/daily/entries", headers={"X-Forwarded-For": "192.0.2.7"}
+            )
+        )[0] == 401
 
 
 async def test_a_stream_ends_with_the_key_that_opened_it(live: Live, tmp_path: Path, trust: str):
     async with live() as life:
         assert (await install(life, slow_module(tmp_path), trust))["status"] == "running"
         headers = key_of(life, "slow:read")
-        async with aiohttp.ClientSession() as session, session.get(life.url + "/api/slow/ticks", headers=headers) as answer:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(life.url + "/api/slow/ticks", headers=headers) as answer,
+        ):
             assert await answer.content.readline() == b'data: {"tick":1}\n'
             key = next(key for key in life.daemon._door.ring.keys if key.name == "a test's")
             assert (await call(life, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
@@ -152,7 +214,9 @@ async def test_a_stream_ends_with_the_key_that_opened_it(live: Live, tmp_path: P
                     await answer.content.read()
 
 
-async def test_a_stream_that_breaks_says_so_and_a_reader_who_goes_ends_it(live: Live, tmp_path: Path, trust: str):
+async def test_a_stream_that_breaks_says_so_and_a_reader_who_goes_ends_it(
+    live: Live, tmp_path: Path, trust: str
+):
     async with live() as life:
         await install(life, slow_module(tmp_path), trust)
         async with aiohttp.ClientSession() as session:
@@ -194,7 +258,9 @@ def quiet_module(tmp_path: Path) -> Path:
 
 
 async def at_work(life: Life, number: int) -> None:
-    """Wait until so many streams of the module are at work; within two seconds, as a person would notice."""
+    """Wait until so many streams of the module are at work; within two seconds, as a person would
+    notice.
+    """
     async with asyncio.timeout(10):
         while (await get(life, "/api/quiet/"))["at_work"] != number:
             await asyncio.sleep(0.02)
@@ -207,7 +273,9 @@ async def test_a_stream_whose_reader_has_gone_ends_at_once_though_the_module_say
     async with live() as life:
         await install(life, quiet_module(tmp_path), trust)
         reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
-        writer.write(f"GET /api/quiet/quiet?says={says} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        writer.write(
+            f"GET /api/quiet/quiet?says={says} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        )
         await at_work(life, 1)
         if says == "true":
             assert b"text/event-stream" in await reader.readuntil(b"one thing")
@@ -218,7 +286,9 @@ async def test_a_stream_whose_reader_has_gone_ends_at_once_though_the_module_say
         assert time.monotonic() - went < 5
 
 
-async def test_a_quiet_stream_gives_signs_of_life(live: Live, tmp_path: Path, trust: str, monkeypatch: pytest.MonkeyPatch):
+async def test_a_quiet_stream_gives_signs_of_life(
+    live: Live, tmp_path: Path, trust: str, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("parachuted.api.http.module_dispatcher._HEARTBEAT_S", 0.1)
     async with live() as life:
         await install(life, quiet_module(tmp_path), trust)
@@ -231,12 +301,16 @@ async def test_a_quiet_stream_gives_signs_of_life(live: Live, tmp_path: Path, tr
         await at_work(life, 0)
 
 
-async def test_a_stream_ends_with_the_key_that_opened_it_before_it_has_said_anything(live: Live, tmp_path: Path, trust: str):
+async def test_a_stream_ends_with_the_key_that_opened_it_before_it_has_said_anything(
+    live: Live, tmp_path: Path, trust: str
+):
     async with live() as life:
         await install(life, quiet_module(tmp_path), trust)
         key = key_of(life, "quiet:read")
         reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
-        head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "localhost", **key}.items())
+        head = "".join(
+            f"{name}: {value}\r\n" for name, value in {"Host": "localhost", **key}.items()
+        )
         writer.write(f"GET /api/quiet/quiet?says=false HTTP/1.1\r\n{head}\r\n".encode())
         await at_work(life, 1)
         life.daemon._door.ring.file.remove(life.daemon._door.ring.keys[0].id)
@@ -249,16 +323,24 @@ async def test_a_stream_ends_with_the_key_that_opened_it_before_it_has_said_anyt
 async def test_calls_of_modules_are_in_the_audit(live: Live, trust: str):
     async with live() as life:
         await install(life, EXAMPLES / "daily", trust)
-        await call(life, "POST", "/api/daily/entries", json={"content": "secret words", "entry_id": "one"})
+        await call(
+            life, "POST", "/api/daily/entries", json={"content": "secret words", "entry_id": "one"}
+        )
         assert life.daemon.audit.flush()
         told = (await get(life, "/api/audit?module=daily"))["events"]
 
-    assert ("POST /api/daily/entries", 201) in [(event["target_endpoint"], event.get("status")) for event in told]
+    assert ("POST /api/daily/entries", 201) in [
+        (event["target_endpoint"], event.get("status")) for event in told
+    ]
     assert "secret words" not in json.dumps(told)
 
 
 async def test_no_module_may_take_a_word_of_the_core_s(live: Live):
-    words = {path.split("/")[2] for _method, path in (route.split(" ", 1) for route in ROUTES) if path.startswith("/api/")}
+    words = {
+        path.split("/")[2]
+        for _method, path in (route.split(" ", 1) for route in ROUTES)
+        if path.startswith("/api/")
+    }
 
     assert words - {word + ".json" for word in RESERVED} <= RESERVED
 
@@ -269,4 +351,8 @@ async def test_who_shows_no_key_learns_of_no_module(live: Live):
 
     async with live() as life:
         await install(life, EXAMPLES / "daily")
-        assert await seen(life, "/api/daily/entries") == await seen(life, "/api/nothing/entries") == (401, "Valid API key required")
+        assert (
+            await seen(life, "/api/daily/entries")
+            == await seen(life, "/api/nothing/entries")
+            == (401, "Valid API key required")
+        )

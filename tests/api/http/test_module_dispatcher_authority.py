@@ -1,4 +1,5 @@
-"""Module calls, on whose behalf: what a module does for a caller reaches no further than the caller, also after its answer.
+"""Module calls, on whose behalf: what a module does for a caller reaches no further than the
+caller, also after its answer.
 
 Each through a running daemon, the same for a module in the daemon's process and for one in its own.
 """
@@ -110,7 +111,7 @@ CALLS = """
             return ["refused", type(error).__name__]
         except AttributeError as error:
             return ["refused", "AttributeError"]
-"""
+"""  # noqa: E501
 MAILS = """
     @event("file.created")
     async def came(self, path: str):
@@ -154,8 +155,13 @@ def trust(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-async def begin(life: Life, tmp_path: Path, name: str, body: str, manifest: str, trust: str) -> None:
-    save(tmp_path / name / "manifest.yaml", f"name: {name}\nversion: 0.1.0\nmodule: module.py\n{manifest}")
+async def begin(
+    life: Life, tmp_path: Path, name: str, body: str, manifest: str, trust: str
+) -> None:
+    save(
+        tmp_path / name / "manifest.yaml",
+        f"name: {name}\nversion: 0.1.0\nmodule: module.py\n{manifest}",
+    )
     save(tmp_path / name / "module.py", HEAD + body)
     told = await install(life, tmp_path / name, trust)
     assert told["status"] == "running", told["problem"]
@@ -165,7 +171,9 @@ EVERYTHING = "permissions: {read: ['**'], write: ['**']}\n"
 
 
 @pytest.mark.parametrize("how", ["task", "timer", "task of a task"])
-async def test_work_after_the_answer_has_the_rights_of_the_key_that_asked(live: Live, vault: Path, tmp_path: Path, trust: str, how: str):
+async def test_work_after_the_answer_has_the_rights_of_the_key_that_asked(
+    live: Live, vault: Path, tmp_path: Path, trust: str, how: str
+):
     save(vault / "Private/diary.md", "secret\n")
     save(vault / "Daily/mine.md", "mine\n")
     async with live() as life:
@@ -173,14 +181,22 @@ async def test_work_after_the_answer_has_the_rights_of_the_key_that_asked(live: 
         narrow = key_of(life, "late:read,write", paths=["Daily/**"])
 
         async def read(path: str, headers: dict[str, str] | None) -> object:
-            assert await call(life, "POST", "/api/late/later", headers=headers, json={"how": how, "path": path}) == (200, "answered")
+            assert await call(
+                life, "POST", "/api/late/later", headers=headers, json={"how": how, "path": path}
+            ) == (200, "answered")
             return (await call(life, "POST", "/api/late/go"))[1]
 
         assert await read("Daily/mine.md", narrow) == "mine\n"
         assert await read("Private/diary.md", narrow) in REFUSED
         assert not (vault / "Private/written.md").exists()
         assert await read("Private/diary.md", None) == "secret\n"
-        await call(life, "POST", "/api/late/later", headers=narrow, json={"how": how, "path": "Daily/mine.md"})
+        await call(
+            life,
+            "POST",
+            "/api/late/later",
+            headers=narrow,
+            json={"how": how, "path": "Daily/mine.md"},
+        )
         key = next(key for key in life.daemon._door.ring.keys if key.name == "a test's")
         assert (await call(life, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
         assert (await call(life, "POST", "/api/late/go"))[1] in REFUSED
@@ -190,10 +206,18 @@ async def test_what_follows_from_one_save_keeps_its_cause_however_often_a_module
     live: Live, vault: Path, tmp_path: Path, trust: str
 ):
     async with live() as life:
-        await begin(life, tmp_path, "hops", HOPS, "permissions: {read: [Notes/], write: [Notes/]}\n", trust)
+        await begin(
+            life, tmp_path, "hops", HOPS, "permissions: {read: [Notes/], write: [Notes/]}\n", trust
+        )
         save(vault / "Notes/hop-0.md", "a person's\n")
-        await life.until(lambda: any(told["path"] == "Notes/hop-5.md" for told in life.told("file.created")))
-        causes = {tuple(told["causes"]) for told in life.told("file.") if str(told["path"]).startswith("Notes/hop-")}
+        await life.until(
+            lambda: any(told["path"] == "Notes/hop-5.md" for told in life.told("file.created"))
+        )
+        causes = {
+            tuple(told["causes"])
+            for told in life.told("file.")
+            if str(told["path"]).startswith("Notes/hop-")
+        }
 
     assert len(causes) == 1
 
@@ -205,22 +229,46 @@ async def test_a_module_calls_only_what_another_declares_and_with_no_more_than_i
     for name in ("Private/diary.md", "Daily/mine.md"):
         save(vault / name, f"{name}\n")
     async with live() as life:
-        await begin(life, tmp_path, "keeper", KEEPER, f"provides: [KeeperInterface]\n{EVERYTHING}", keeper)
+        await begin(
+            life, tmp_path, "keeper", KEEPER, f"provides: [KeeperInterface]\n{EVERYTHING}", keeper
+        )
         middle = CALLS.format(name="Middle", of="Keeper")
         await begin(
-            life, tmp_path, "middle", middle, f"provides: [MiddleInterface]\noptional_requires: [KeeperInterface]\n{EVERYTHING}", "trusted"
+            life,
+            tmp_path,
+            "middle",
+            middle,
+            f"provides: [MiddleInterface]\noptional_requires: [KeeperInterface]\n{EVERYTHING}",
+            "trusted",
         )
         await begin(
-            life, tmp_path, "thief", CALLS.format(name="Thief", of="Keeper"),
+            life,
+            tmp_path,
+            "thief",
+            CALLS.format(name="Thief", of="Keeper"),
             "provides: [ThiefInterface]\noptional_requires: [KeeperInterface, MiddleInterface]\n"
-            "permissions: {read: [Daily/], write: [Daily/]}\n", trust,
-        )  # fmt: skip
+            "permissions: {read: [Daily/], write: [Daily/]}\n",
+            trust,
+        )
 
         async def tried(method: str, path: str = "Private/diary.md", **more: str) -> list[object]:
-            return (await call(life, "POST", "/api/thief/ask", json={"method": method, "path": path, **more}))[1]
+            return (
+                await call(
+                    life, "POST", "/api/thief/ask", json={"method": method, "path": path, **more}
+                )
+            )[1]
 
         assert await tried("read_note", "Daily/mine.md") == ["answered", "Daily/mine.md\n"]
-        for method in ("secret", "wipe", "on_disable", "delete_all", "_services", "publish", "run_agent", "nothing"):
+        for method in (
+            "secret",
+            "wipe",
+            "on_disable",
+            "delete_all",
+            "_services",
+            "publish",
+            "run_agent",
+            "nothing",
+        ):
             assert (await tried(method))[0] == "refused", method
         assert await tried("read_note", of="OtherInterface") == ["refused", "ActRefusedError"]
         expected = "answered" if trust == "trusted" else "refused"
@@ -244,7 +292,7 @@ async def test_a_mail_that_a_module_passes_as_a_prompt_is_no_persons_words_nor_i
     manifest = (
         "permissions: {read: [Inbox/, Brain/], write: [Brain/]}\n"
         "agents: {helper: {paths: [Brain/], capabilities: [read, write]}}\n"
-    )  # fmt: skip
+    )
     async with live(backend) as life:
         await begin(life, tmp_path, "mails", MAILS, manifest, trust)
         assert (await call(life, "POST", "/api/mails/ask", json={"what": "mine"}))[0] == 200
@@ -256,26 +304,62 @@ async def test_a_mail_that_a_module_passes_as_a_prompt_is_no_persons_words_nor_i
     assert outcomes == ["changed", "suggested", "suggested"]
 
 
-async def test_every_frame_that_a_hostile_process_forges_is_refused_and_nothing_is_done(live: Live, vault: Path, tmp_path: Path):
+async def test_every_frame_that_a_hostile_process_forges_is_refused_and_nothing_is_done(
+    live: Live, vault: Path, tmp_path: Path
+):
     save(vault / "Notes/a.md", "a\n")
     body = {
-        "path": "Notes/new.md", "text": "x", "pattern": "**", "query": "a", "limit": 5, "base": None, "section": "S", "key": "k",
-        "value": 1, "event": "forger.x", "data": {}, "interface": "X", "method": "m", "args": [], "kwargs": {}, "agent": "a", "prompt": "p",
-        "options": {}, "action": "create", "payload": {"text": "x"}, "reasoning": "r",
-    }  # fmt: skip
+        "path": "Notes/new.md",
+        "text": "x",
+        "pattern": "**",
+        "query": "a",
+        "limit": 5,
+        "base": None,
+        "section": "S",
+        "key": "k",
+        "value": 1,
+        "event": "forger.x",
+        "data": {},
+        "interface": "X",
+        "method": "m",
+        "args": [],
+        "kwargs": {},
+        "agent": "a",
+        "prompt": "p",
+        "options": {},
+        "action": "create",
+        "payload": {"text": "x"},
+        "reasoning": "r",
+    }
     takes = {
-        "vault.list": ["pattern"], "vault.search": ["query", "limit"], "vault.write": ["path", "text", "base"],
-        "vault.create": ["path", "text"], "vault.append": ["path", "section", "text"], "vault.set_key": ["path", "key", "value"],
-        "state.get": ["key"], "state.put": ["key", "value"], "state.delete": ["key"], "state.keys": [], "publish": ["event", "data"],
-        "has_interface": ["interface"], "interface": ["interface", "method", "args", "kwargs"], "run_agent": ["agent", "prompt", "options"],
+        "vault.list": ["pattern"],
+        "vault.search": ["query", "limit"],
+        "vault.write": ["path", "text", "base"],
+        "vault.create": ["path", "text"],
+        "vault.append": ["path", "section", "text"],
+        "vault.set_key": ["path", "key", "value"],
+        "state.get": ["key"],
+        "state.put": ["key", "value"],
+        "state.delete": ["key"],
+        "state.keys": [],
+        "publish": ["event", "data"],
+        "has_interface": ["interface"],
+        "interface": ["interface", "method", "args", "kwargs"],
+        "run_agent": ["agent", "prompt", "options"],
         "suggest": ["action", "path", "payload", "reasoning", "base"],
-    }  # fmt: skip
+    }
     numbers = iter(range(50_000, 100_000))
 
     def ask(verb: str, of: object, **more: object) -> dict[str, object]:
         fields = {name: body[name] for name in takes.get(verb, ["path"])}
         named = {} if of == "missing" else {"of": of}
-        return {"kind": "ask", "id": next(numbers), "verb": verb, "body": {**fields, **more}, **named}
+        return {
+            "kind": "ask",
+            "id": next(numbers),
+            "verb": verb,
+            "body": {**fields, **more},
+            **named,
+        }
 
     async with live() as life:
         await begin(life, tmp_path, "forger", FORGES, EVERYTHING, "untrusted")
@@ -292,13 +376,28 @@ async def test_every_frame_that_a_hostile_process_forges_is_refused_and_nothing_
         for of in ("missing", None, 0, -1, 999_999):
             replies = await forge(*(ask(verb, of) for verb in VERBS))
             assert replies == [["refusal", "ActRefusedError"]] * len(VERBS), of
-        assert await forge({"kind": "ended", "id": ended}, ask("vault.read", ended, path="Notes/a.md")) == [["refusal", "ActRefusedError"]]
-        wrong = [ask(verb, "own", more=1) for verb in VERBS] + [ask("vault.read", "own", path=7), ask("daemon.stop", "own")]
+        assert await forge(
+            {"kind": "ended", "id": ended}, ask("vault.read", ended, path="Notes/a.md")
+        ) == [["refusal", "ActRefusedError"]]
+        wrong = [ask(verb, "own", more=1) for verb in VERBS] + [
+            ask("vault.read", "own", path=7),
+            ask("daemon.stop", "own"),
+        ]
         assert {kind for kind, _error in await forge(*wrong)} == {"refusal"}
-        assert await forge({"kind": "cancel", "id": 1}, ask("vault.read", "own", path="Notes/a.md")) == [["answer", None]]
+        assert await forge(
+            {"kind": "cancel", "id": 1}, ask("vault.read", "own", path="Notes/a.md")
+        ) == [["answer", None]]
 
-        for fatal in ({"kind": "answer", "id": 123_456, "value": 1}, {"kind": "ask", "id": 1, "verb": "vault.read", "body": {}, "of": "1"}):
-            status, _answer = await call(life, "POST", "/api/forger/forge", json={"frames": [fatal, ask("vault.create", "own")]})
+        for fatal in (
+            {"kind": "answer", "id": 123_456, "value": 1},
+            {"kind": "ask", "id": 1, "verb": "vault.read", "body": {}, "of": "1"},
+        ):
+            status, _answer = await call(
+                life,
+                "POST",
+                "/api/forger/forge",
+                json={"frames": [fatal, ask("vault.create", "own")]},
+            )
             assert status >= 500, fatal  # its process is ended
             await _serves_again(life)
 

@@ -64,20 +64,39 @@ async def test_routes_and_tools_of_a_module_are_described_while_it_runs(live: Li
 
     validate(document)
     assert after == before
-    entries, one = document["paths"]["/api/daily/entries"], document["paths"]["/api/daily/entries/{entry_id}"]["get"]
-    assert {(one["name"], one["in"], one["schema"]["type"]) for one in entries["get"]["parameters"]} == {
+    entries, one = (
+        document["paths"]["/api/daily/entries"],
+        document["paths"]["/api/daily/entries/{entry_id}"]["get"],
+    )
+    assert {
+        (one["name"], one["in"], one["schema"]["type"]) for one in entries["get"]["parameters"]
+    } == {
         ("date", "query", "string"),
         ("limit", "query", "integer"),
     }
-    assert [(one["name"], one["in"], one["required"]) for one in one["parameters"]] == [("entry_id", "path", True)]
+    assert [(one["name"], one["in"], one["required"]) for one in one["parameters"]] == [
+        ("entry_id", "path", True)
+    ]
     body = entries["post"]["requestBody"]
-    assert (body["required"], body["content"]["application/json"]["schema"]["required"]) == (True, ["content"])
-    assert (entries["post"]["x-module"], entries["post"]["x-capability"], entries["post"]["tags"]) == ("daily", "write", ["daily"])
-    assert "text/event-stream" in document["paths"]["/api/daily/query"]["post"]["responses"]["200"]["content"]
+    assert (body["required"], body["content"]["application/json"]["schema"]["required"]) == (
+        True,
+        ["content"],
+    )
+    assert (
+        entries["post"]["x-module"],
+        entries["post"]["x-capability"],
+        entries["post"]["tags"],
+    ) == ("daily", "write", ["daily"])
+    assert (
+        "text/event-stream"
+        in document["paths"]["/api/daily/query"]["post"]["responses"]["200"]["content"]
+    )
     assert {"400", "404", "502", "default"} <= set(entries["get"]["responses"])
 
 
-async def test_shapes_that_a_module_names_are_described_too_and_calls_as_they_say_are_answered(live: Live, tmp_path: Path):
+async def test_shapes_that_a_module_names_are_described_too_and_calls_as_they_say_are_answered(
+    live: Live, tmp_path: Path
+):
     save(tmp_path / "box/manifest.yaml", "name: box\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "box/module.py", BOXED)
     async with live() as life:
@@ -97,7 +116,9 @@ async def test_shapes_that_a_module_names_are_described_too_and_calls_as_they_sa
     assert (tool["summary"], found) == ("Find the box of a seed.", {"result": "bean"})
 
 
-async def test_what_a_module_is_declared_to_answer_is_described_as_it_is_answered(live: Live, tmp_path: Path):
+async def test_what_a_module_is_declared_to_answer_is_described_as_it_is_answered(
+    live: Live, tmp_path: Path
+):
     save(tmp_path / "box/manifest.yaml", "name: box\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "box/module.py", BOXED)
     async with live() as life:
@@ -107,13 +128,19 @@ async def test_what_a_module_is_declared_to_answer_is_described_as_it_is_answere
 
     validate(document)
     paths, schemas = document["paths"], document["components"]["schemas"]
-    listed = paths["/api/box/seeds"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    listed = paths["/api/box/seeds"]["get"]["responses"]["200"]["content"]["application/json"][
+        "schema"
+    ]
     assert (listed["type"], answered) == ("array", [{"name": "bean", "depth_cm": 1.0}])
     shape = schemas[listed["items"]["$ref"].rpartition("/")[2]]
     assert (set(shape["properties"]), set(shape["required"])) == ({"name", "depth_cm"}, {"name"})
-    weighed = paths["/api/box/weights"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]["items"]["$ref"]
+    weighed = paths["/api/box/weights"]["get"]["responses"]["200"]["content"]["application/json"][
+        "schema"
+    ]["items"]["$ref"]
     assert set(schemas[weighed.rpartition("/")[2]]["properties"]) == {"weight"}
     stream = paths["/api/box/told"]["get"]["responses"]["200"]["content"]["text/event-stream"]
     assert set(stream["x-itemSchema"]["properties"]) == {"name", "depth_cm"}
-    result = paths["/api/modules/box/tools/box-find"]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+    result = paths["/api/modules/box/tools/box-find"]["post"]["responses"]["200"]["content"][
+        "application/json"
+    ]["schema"]
     assert result["properties"]["result"] == {"type": "string"}

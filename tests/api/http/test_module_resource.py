@@ -1,4 +1,6 @@
-"""Module resource: aiohttp's router finds what comes and goes, and the core's own routes come first."""
+"""Module resource: aiohttp's router finds what comes and goes, and the core's own routes come
+first.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ async def answer(_call: ApiCall) -> web.Response:
     return web.Response()
 
 
-LITTLE = Route(method="GET", path="/api/little/{day}", module="little", capability="read", reach="paths", summary="A day.", handle=answer)
+LITTLE = Route(
+    method="GET",
+    path="/api/little/{day}",
+    module="little",
+    capability="read",
+    reach="paths",
+    summary="A day.",
+    handle=answer,
+)
 
 
 class Served:
@@ -35,7 +45,13 @@ class Served:
 async def reached(served: Served, method: str, path: str) -> web.UrlMappingMatchInfo:
     app = web.Application()
     core = Route(
-        method="GET", path="/api/core/day", module="system", capability="read", reach="paths", summary="The core's.", handle=answer
+        method="GET",
+        path="/api/core/day",
+        module="system",
+        capability="read",
+        reach="paths",
+        summary="The core's.",
+        handle=answer,
     )
     app.router.add_route("GET", core.path, core.serve)
     app.router.register_resource(ModuleResource(served))

@@ -49,22 +49,51 @@ async def nothing(_call: ApiCall) -> web.Response:
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*")
 UTC_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
-FREE = {"text", "diff", "content", "frontmatter", "steps", "runs", "chains", "lines"}  # texts of notes, and what is not described
+FREE = {
+    "text",
+    "diff",
+    "content",
+    "frontmatter",
+    "steps",
+    "runs",
+    "chains",
+    "lines",
+}  # texts of notes, and what is not described
 ROUTES_HERE = [
     Route(
-        method="GET", path="/api/find", module="vault", capability="read", reach="paths", handle=nothing, query=FindQuery, summary="Find.",
+        method="GET",
+        path="/api/find",
+        module="vault",
+        capability="read",
+        reach="paths",
+        handle=nothing,
+        query=FindQuery,
+        summary="Find.",
         answers={200: Found},
     ),
     Route(
-        method="PUT", path="/api/notes/{path:.+}", module="vault", capability="write", reach="paths", handle=nothing,
-        body=NoteBody, summary="Write.",
-        answers={200: (list[Found], MediaBody(type="text/markdown", says="As it is.")), 204: None}, names={"path": "A note."},
+        method="PUT",
+        path="/api/notes/{path:.+}",
+        module="vault",
+        capability="write",
+        reach="paths",
+        handle=nothing,
+        body=NoteBody,
+        summary="Write.",
+        answers={200: (list[Found], MediaBody(type="text/markdown", says="As it is.")), 204: None},
+        names={"path": "A note."},
     ),
     Route(
-        method="GET", path="/api/runs/{id:[0-9]{4}}", module="curator", capability=None, reach="paths", handle=nothing, summary="One.",
+        method="GET",
+        path="/api/runs/{id:[0-9]{4}}",
+        module="curator",
+        capability=None,
+        reach="paths",
+        handle=nothing,
+        summary="One.",
         answers={200: Found},
     ),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")
@@ -88,19 +117,30 @@ def test_the_fields_of_a_query_are_parameters_by_the_names_that_callers_use(docu
 
 
 def test_a_name_in_the_path_is_a_parameter_whatever_pattern_it_has(document):
-    note, run = document["paths"]["/api/notes/{path}"]["put"], document["paths"]["/api/runs/{id}"]["get"]
+    note, run = (
+        document["paths"]["/api/notes/{path}"]["put"],
+        document["paths"]["/api/runs/{id}"]["get"],
+    )
 
-    assert [(one["name"], one["in"], one["required"]) for one in note["parameters"] + run["parameters"]] == [
+    assert [
+        (one["name"], one["in"], one["required"]) for one in note["parameters"] + run["parameters"]
+    ] == [
         ("path", "path", True),
         ("id", "path", True),
     ]
-    assert note["parameters"][0]["description"] == "A note. It may hold slashes, as they are or as `%2F`."
+    assert (
+        note["parameters"][0]["description"]
+        == "A note. It may hold slashes, as they are or as `%2F`."
+    )
 
 
 def test_a_body_is_a_named_schema_that_says_whether_other_names_are_let_go(document):
     body = document["paths"]["/api/notes/{path}"]["put"]["requestBody"]
 
-    assert body == {"required": True, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/NoteBody"}}}}
+    assert body == {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/NoteBody"}}},
+    }
     schema = document["components"]["schemas"]["NoteBody"]
     assert list(schema["properties"]) == ["file_path", "parts"]
     assert schema["required"] == ["file_path"]
@@ -115,16 +155,27 @@ def test_an_answer_may_come_in_several_ways_and_one_without_a_body(document):
 
 
 def test_a_call_says_who_may_make_it(document):
-    write, one = document["paths"]["/api/notes/{path}"]["put"], document["paths"]["/api/runs/{id}"]["get"]
+    write, one = (
+        document["paths"]["/api/notes/{path}"]["put"],
+        document["paths"]["/api/runs/{id}"]["get"],
+    )
 
-    assert (write["x-module"], write["x-capability"], write["security"]) == ("vault", "write", [{"bearer": []}, {"api_key": []}])
+    assert (write["x-module"], write["x-capability"], write["security"]) == (
+        "vault",
+        "write",
+        [{"bearer": []}, {"api_key": []}],
+    )
     assert (one["x-module"], one["x-capability"], one["security"]) == ("curator", None, [])
 
 
 def test_every_error_has_the_one_shape(document):
     for said in document["components"]["responses"].values():
-        assert said["content"] == {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    assert {"400", "401", "403", "404", "413", "429", "500"} <= set(document["paths"]["/api/find"]["get"]["responses"])
+        assert said["content"] == {
+            "application/json": {"schema": {"$ref": "#/components/schemas/Error"}}
+        }
+    assert {"400", "401", "403", "404", "413", "429", "500"} <= set(
+        document["paths"]["/api/find"]["get"]["responses"]
+    )
     assert {"409", "422", "507"} <= set(document["paths"]["/api/notes/{path}"]["put"]["responses"])
 
 
@@ -133,16 +184,26 @@ async def test_the_daemons_own_is_valid_and_has_every_route(live: Live):
         document = await get(life, "/api/openapi.json")
 
     validate(document)
-    told = {f"{method.upper()} {path}" for path, calls in document["paths"].items() for method in calls}
+    told = {
+        f"{method.upper()} {path}" for path, calls in document["paths"].items() for method in calls
+    }
     assert told == ROUTES
     names = [call["operationId"] for calls in document["paths"].values() for call in calls.values()]
     assert len(names) == len(set(names))
-    assert [name for name in words(document["components"]) if name in {"ge", "le", "gt", "lt", "title"}] == []
+    assert [
+        name for name in words(document["components"]) if name in {"ge", "le", "gt", "lt", "title"}
+    ] == []
 
 
 def words(part: object) -> Iterator[str]:
     """The words of JSON Schema that are used: names of properties are none."""
-    for name, inner in part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ():
+    for name, inner in (
+        part.items()
+        if isinstance(part, dict)
+        else enumerate(part)
+        if isinstance(part, list)
+        else ()
+    ):
         if isinstance(name, str) and not isinstance(inner, dict):
             yield name
         yield from words(inner)
@@ -158,11 +219,22 @@ async def test_headers_that_are_read_and_bodies_that_are_taken_as_they_are_are_s
     assert headers("/api/notes/{path}", "patch") == {"If-Match"}
     assert headers("/api/notes/{path}", "put") == {"If-Match", "If-None-Match"}
     assert headers("/api/files/{path}", "get") == {"If-None-Match", "Range", "If-Range"}
-    assert headers("/api/files/{path}", "put") == {"If-Match", "If-None-Match", "X-Content-SHA256", "Content-Digest"}
+    assert headers("/api/files/{path}", "put") == {
+        "If-Match",
+        "If-None-Match",
+        "X-Content-SHA256",
+        "Content-Digest",
+    }
     assert headers("/api/events", "get") == {"Last-Event-ID"}
     upload = paths["/api/files/{path}"]["put"]["requestBody"]
-    assert upload == {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
-    assert set(paths["/api/notes/{path}"]["put"]["requestBody"]["content"]) == {"application/json", "text/markdown"}
+    assert upload == {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+    assert set(paths["/api/notes/{path}"]["put"]["requestBody"]["content"]) == {
+        "application/json",
+        "text/markdown",
+    }
     assert {"200", "201", "409"} <= set(paths["/api/files/{path}"]["put"]["responses"])
     assert {"206", "416"} <= set(paths["/api/files/{path}"]["get"]["responses"])
     assert "ETag" in paths["/api/notes/{path}"]["get"]["responses"]["200"]["headers"]
@@ -175,14 +247,36 @@ async def test_every_time_is_spelled_in_one_way_and_said_to_be_a_time(live: Live
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
         await life.settled()
         key_of(life, "vault:read")
-        await call(life, "PATCH", "/api/notes/AGENTS.md", json={"section": "Current Focus", "content": "- weed"})
-        await call(life, "PUT", "/api/contexts/session/one", json={"folder_paths": ["Projects/garden"]})
+        await call(
+            life,
+            "PATCH",
+            "/api/notes/AGENTS.md",
+            json={"section": "Current Focus", "content": "- weed"},
+        )
+        await call(
+            life, "PUT", "/api/contexts/session/one", json={"folder_paths": ["Projects/garden"]}
+        )
         document, wrong = await get(life, "/api/openapi.json"), []
         run = (await get(life, "/api/runs"))["runs"][0]["id"]
         await post(life, f"/api/runs/{run}/undo")
         for target in (
-            *("/api/notes", "/api/notes/AGENTS.md", "/api/notes/AGENTS.md/versions", "/api/read?path=AGENTS.md", "/api/ls", "/api/watches"),
-            *("/api/runs", f"/api/runs/{run}", "/api/tasks", "/api/history?path=AGENTS.md", "/api/doctor", "/api/usage", "/api/models"),
+            *(
+                "/api/notes",
+                "/api/notes/AGENTS.md",
+                "/api/notes/AGENTS.md/versions",
+                "/api/read?path=AGENTS.md",
+                "/api/ls",
+                "/api/watches",
+            ),
+            *(
+                "/api/runs",
+                f"/api/runs/{run}",
+                "/api/tasks",
+                "/api/history?path=AGENTS.md",
+                "/api/doctor",
+                "/api/usage",
+                "/api/models",
+            ),
             *(
                 "/api/search?q=garden",
                 "/api/auth/keys",
@@ -192,9 +286,19 @@ async def test_every_time_is_spelled_in_one_way_and_said_to_be_a_time(live: Live
                 "/api/why?path=AGENTS.md",
             ),
         ):
-            name = target.partition("?")[0].replace(f"/{run}", "/{id}").replace("/one", "/{id}").replace("notes/AGENTS.md", "notes/{path}")
-            answer = document["paths"][name]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
-            wrong += [f"{target} {one}" for one in misspelled(document, answer, await get(life, target), "")]
+            name = (
+                target.partition("?")[0]
+                .replace(f"/{run}", "/{id}")
+                .replace("/one", "/{id}")
+                .replace("notes/AGENTS.md", "notes/{path}")
+            )
+            answer = document["paths"][name]["get"]["responses"]["200"]["content"][
+                "application/json"
+            ]["schema"]
+            wrong += [
+                f"{target} {one}"
+                for one in misspelled(document, answer, await get(life, target), "")
+            ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -205,11 +309,18 @@ def misspelled(whole: dict, schema: dict, value: object, where: str) -> Iterator
     schema = followed(whole, ways[0]) if ways else {}
     if isinstance(value, dict):
         for name, one in value.items():
-            yield from misspelled(whole, schema.get("properties", {}).get(name, {}), one, f"{where}.{name}")
+            yield from misspelled(
+                whole, schema.get("properties", {}).get(name, {}), one, f"{where}.{name}"
+            )
     elif isinstance(value, list):
         for one in value:
             yield from misspelled(whole, schema.get("items", {}), one, where)
     elif isinstance(value, str) and TIME.fullmatch(value) and not UTC_TIME.fullmatch(value):
         yield f"{where}: {value}"
-    elif isinstance(value, str) and TIME.fullmatch(value) and schema.get("format") != "date-time" and not FREE & set(where.split(".")):
+    elif (
+        isinstance(value, str)
+        and TIME.fullmatch(value)
+        and schema.get("format") != "date-time"
+        and not FREE & set(where.split("."))
+    ):
         yield f"{where} is not said to be a time"

@@ -1,4 +1,6 @@
-"""Schemathesis holds the API to its own description: what may be sent is answered as is said, and nothing that is sent breaks it."""
+"""Schemathesis holds the API to its own description: what may be sent is answered as is said, and
+nothing that is sent breaks it.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,21 @@ from tests.stories.life import Live, note, save
 
 PROGRAM = Path(sys.executable).with_name("schemathesis")
 LEFT_OUT = (
-    "ignored_auth",  # this machine needs no key, and many wrong ones get 429: test_app_scopes.py tries every call without
-    "positive_data_acceptance",  # a text may still be no path of the vault, which a schema cannot say
-    "allow_header_conformance",  # `notes/a/backlinks` may be a call on the note `a`, and one on a note of that name
+    # this machine needs no key, and many wrong ones get 429: test_app_scopes.py tries every call
+    # without
+    "ignored_auth",
+    # a text may still be no path of the vault, which a schema cannot say
+    "positive_data_acceptance",
+    # `notes/a/backlinks` may be a call on the note `a`, and one on a note of that name
+    "allow_header_conformance",
 )
 # The first has no end, the second changes who needs a key, the others end the daemon.
-NOT_CALLED = ("/api/events", "/api/auth/settings", "/supervisor/server/stop", "/supervisor/server/restart")
+NOT_CALLED = (
+    "/api/events",
+    "/api/auth/settings",
+    "/supervisor/server/stop",
+    "/supervisor/server/restart",
+)
 
 
 ODD_NAMES = (
@@ -48,21 +59,36 @@ ODD_HEADERS: tuple[dict[str, str], ...] = (
 )
 
 
-async def test_odd_names_and_conditions_are_answered_as_the_description_says(live: Live, vault: Path):
+async def test_odd_names_and_conditions_are_answered_as_the_description_says(
+    live: Live, vault: Path
+):
     save(vault / "AGENTS.md", note("All"))
     wrong = []
     async with live() as life, aiohttp.ClientSession() as session:
         document = await get(life, "/api/openapi.json")
-        calls = [(method, path) for path, calls in document["paths"].items() for method in calls if "{" in path]
+        calls = [
+            (method, path)
+            for path, calls in document["paths"].items()
+            for method in calls
+            if "{" in path
+        ]
         for method, path in calls:
             for name in (*ODD_NAMES, "AGENTS.md"):
                 url = URL(life.url + re.sub(r"\{\w+\}", name, path), encoded=True)
                 for headers in ODD_HEADERS:
-                    async with session.request(method, url, headers=headers, allow_redirects=False) as answer:
+                    async with session.request(
+                        method, url, headers=headers, allow_redirects=False
+                    ) as answer:
                         problem = undescribed(
-                            document, document["paths"][path][method], answer.status, answer.content_type, await answer.read()
+                            document,
+                            document["paths"][path][method],
+                            answer.status,
+                            answer.content_type,
+                            await answer.read(),
                         )
-                    wrong += [f"{method} {url} {headers}: {answer.status}: {problem}"] if problem else []
+                    wrong += (
+                        [f"{method} {url} {headers}: {answer.status}: {problem}"] if problem else []
+                    )
 
     assert not wrong, "\n".join(wrong)
 
@@ -79,11 +105,22 @@ def undescribed(document: dict, call: dict, status: int, kind: str, body: bytes)
     if kind not in said.get("content", {}):
         return "JSON is not described"
     schema = {**said["content"][kind]["schema"], "components": document["components"]}
-    return next((f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(json.loads(body))), None)
+    return next(
+        (
+            f"{error.json_path}: {error.message}"
+            for error in Draft202012Validator(schema).iter_errors(json.loads(body))
+        ),
+        None,
+    )
 
 
 @pytest.mark.timeout(120, func_only=True)
-async def test_the_api_keeps_to_its_own_description(live: Live, vault: Path, tmp_path: Path, torture: bool):  # noqa: FBT001
+async def test_the_api_keeps_to_its_own_description(
+    live: Live,
+    vault: Path,
+    tmp_path: Path,
+    torture: bool,  # noqa: FBT001
+):
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     save(vault / "AGENTS.md", note("All", watch=["Projects/*"]))
     options = (
@@ -92,7 +129,13 @@ async def test_the_api_keeps_to_its_own_description(live: Live, vault: Path, tmp
             f"--exclude-checks={','.join(LEFT_OUT)}",
             *(f"--exclude-path={path}" for path in NOT_CALLED),
         ),
-        *(f"--max-examples={200 if torture else 2}", "--seed=1", "--no-shrink", "--continue-on-failure", "--request-timeout=20"),
+        *(
+            f"--max-examples={200 if torture else 2}",
+            "--seed=1",
+            "--no-shrink",
+            "--continue-on-failure",
+            "--request-timeout=20",
+        ),
         *("--warnings=off", "--no-color"),
     )
     save(tmp_path / "box/manifest.yaml", "name: box\nversion: 0.1.0\nmodule: module.py\n")
@@ -101,9 +144,14 @@ async def test_the_api_keeps_to_its_own_description(live: Live, vault: Path, tmp
         await install(life, EXAMPLES / "daily")
         await install(life, tmp_path / "box")
         process = await asyncio.create_subprocess_exec(
-            PROGRAM, "run", f"{life.url}/api/openapi.json", *options, cwd=tmp_path,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
+            PROGRAM,
+            "run",
+            f"{life.url}/api/openapi.json",
+            *options,
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
         told = (await process.communicate())[0].decode()
 
     assert process.returncode == 0, told

@@ -46,16 +46,36 @@ class Generated:
 
     async def call(self, operation: str, *values: object, **more: object) -> Any:
         """The answer of a call of the vault: its status and its parsed body."""
-        return await self.part(f"api.vault.{operation}").asyncio_detailed(*values, client=self.client, **more)
+        return await self.part(f"api.vault.{operation}").asyncio_detailed(
+            *values, client=self.client, **more
+        )
 
 
 async def generated(life: Life, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Generated:
-    """Made of what the daemon says of itself. What the generator does not understand it warns of: nothing."""
+    """Made of what the daemon says of itself.
+
+    What the generator does not understand it warns of: nothing.
+    """
     save(folder / "openapi.json", json.dumps(await get(life, "/api/openapi.json")))
     save(folder / "config.yaml", json.dumps(CONFIG))
-    options = ("--path", "openapi.json", "--config", "config.yaml", "--output-path", NAME, "--meta", "none", "--fail-on-warning")
+    options = (
+        "--path",
+        "openapi.json",
+        "--config",
+        "config.yaml",
+        "--output-path",
+        NAME,
+        "--meta",
+        "none",
+        "--fail-on-warning",
+    )
     process = await asyncio.create_subprocess_exec(
-        *PROGRAM, "generate", *options, cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        *PROGRAM,
+        "generate",
+        *options,
+        cwd=folder,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
     )
     told = (await process.communicate())[0].decode()
     assert process.returncode == 0, told
@@ -69,44 +89,75 @@ async def test_a_generated_client_reads_patches_with_a_conflict_uploads_and_foll
     save(vault / NOTE, "# Garden\n\n## Facts\nBeans.\n")
     async with live() as life, await generated(life, tmp_path / "made", monkeypatch) as api:
         read = await api.call("get_notes_by_path", NOTE)
-        assert (read.status_code, read.parsed.title, read.parsed.sections[1].content) == (200, "Garden", "Beans.\n")
+        assert (read.status_code, read.parsed.title, read.parsed.sections[1].content) == (
+            200,
+            "Garden",
+            "Beans.\n",
+        )
         assert isinstance(read.parsed.modified, datetime)
 
         events = await follow(api)
         patch = api.model("Patch")(section="Facts", content="Peas.")
-        first = await api.call("patch_notes_by_path", NOTE, body=patch, if_match=f'"{read.parsed.hash_}"')
+        first = await api.call(
+            "patch_notes_by_path", NOTE, body=patch, if_match=f'"{read.parsed.hash_}"'
+        )
         assert (first.status_code, first.parsed.changed) == (200, True)
         patch = api.model("Patch")(section="Facts", content="Lettuce.")
-        second = await api.call("patch_notes_by_path", NOTE, body=patch, if_match=f'"{read.parsed.hash_}"')
+        second = await api.call(
+            "patch_notes_by_path", NOTE, body=patch, if_match=f'"{read.parsed.hash_}"'
+        )
         assert (second.status_code, type(second.parsed).__name__) == (409, "Error")
         assert (second.parsed.conflict.base, second.parsed.conflict.theirs) == (
             "# Garden\n\n## Facts\nBeans.\n",
             (vault / NOTE).read_text(),
         )
-        again = await api.call("patch_notes_by_path", NOTE, body=patch, if_match=f'"{second.parsed.conflict.hash_}"')
-        assert (again.status_code, (vault / NOTE).read_text()) == (200, "# Garden\n\n## Facts\nLettuce.\n")
+        again = await api.call(
+            "patch_notes_by_path", NOTE, body=patch, if_match=f'"{second.parsed.conflict.hash_}"'
+        )
+        assert (again.status_code, (vault / NOTE).read_text()) == (
+            200,
+            "# Garden\n\n## Facts\nLettuce.\n",
+        )
 
         gone = await api.call(
-            "put_notes_by_path", "none.md", body=api.model("WriteNoteRequest")(content="x"), if_match=f'"{read.parsed.hash_}"'
+            "put_notes_by_path",
+            "none.md",
+            body=api.model("WriteNoteRequest")(content="x"),
+            if_match=f'"{read.parsed.hash_}"',
         )
-        assert (gone.status_code, gone.parsed.conflict.theirs, gone.parsed.conflict.hash_) == (409, "", None)
+        assert (gone.status_code, gone.parsed.conflict.theirs, gone.parsed.conflict.hash_) == (
+            409,
+            "",
+            None,
+        )
 
         data = bytes(range(256)) * 64
         file = api.part("types").File(payload=io.BytesIO(data).getvalue())
-        more = {"body": file, "if_none_match": "*", "x_content_sha256": hashlib.sha256(data).hexdigest()}
-        assert [(await api.call("put_files_by_path", "Photos/a b.png", **more)).status_code for _ in range(2)] == [201, 409]
+        more = {
+            "body": file,
+            "if_none_match": "*",
+            "x_content_sha256": hashlib.sha256(data).hexdigest(),
+        }
+        assert [
+            (await api.call("put_files_by_path", "Photos/a b.png", **more)).status_code
+            for _ in range(2)
+        ] == [201, 409]
         assert (vault / "Photos/a b.png").read_bytes() == data
         got = await api.call("get_files_by_path", "Photos/a b.png", range_="bytes=0-3")
         assert (got.status_code, got.parsed.payload.read()) == (206, data[:4])
 
         heard = await asyncio.wait_for(events, 15)
-        assert [(one.event, one.module) for one in heard] == [("file.modified", "core")] * 2 + [("file.created", "core")]
+        assert [(one.event, one.module) for one in heard] == [("file.modified", "core")] * 2 + [
+            ("file.created", "core")
+        ]
         assert all(isinstance(one.timestamp, datetime) for one in heard)
         assert heard[-1].data["path"] == "Photos/a b.png"
 
 
 async def follow(api: Generated) -> asyncio.Task[list[Any]]:
-    """The first three events of files, as the client's own model; it is connected when this returns."""
+    """The first three events of files, as the client's own model; it is connected when this
+    returns.
+    """
     connected = asyncio.Event()
 
     async def listen() -> list[Any]:
@@ -116,7 +167,9 @@ async def follow(api: Generated) -> asyncio.Task[list[Any]]:
             async for line in answer.aiter_lines():
                 connected.set()
                 if line.startswith("data: "):
-                    event = api.model("EventMessage").from_dict(json.loads(line.removeprefix("data: ")))
+                    event = api.model("EventMessage").from_dict(
+                        json.loads(line.removeprefix("data: "))
+                    )
                     heard += [event] if event.event.startswith("file.") else []
                 if len(heard) == 3:
                     break

@@ -23,27 +23,40 @@ async def test_another_text_than_was_meant_is_a_conflict(live: Live, vault, way)
         status, _ = await call(life, method, path, headers={"If-Match": OTHER}, **sent)
         assert status == 409
         for wrong in ('"x"', OTHER + ", " + OTHER, ""):
-            assert (await refused(life, method, path, headers={"If-Match": wrong}, **sent))[0] == 400, wrong
+            assert (await refused(life, method, path, headers={"If-Match": wrong}, **sent))[
+                0
+            ] == 400, wrong
     assert (vault / "a.md").read_text() == "# A\n"
 
 
 @pytest.mark.parametrize("way", ["note", "file"])
-async def test_what_is_there_already_is_a_conflict_for_who_would_make_it_and_what_is_made_is_201(live: Live, vault, way):
+async def test_what_is_there_already_is_a_conflict_for_who_would_make_it_and_what_is_made_is_201(
+    live: Live, vault, way
+):
     method, path, sent = WAYS[way]
     async with live() as life:
         made = await call(life, method, path, headers={"If-None-Match": "*"}, **sent)
         again = await call(life, method, path, headers={"If-None-Match": "*"}, **sent)
         replaced = await call(life, method, path, **sent)
         assert [made[0], again[0], replaced[0]] == [201, 409, 200]
-        assert (await refused(life, method, path, headers={"If-None-Match": OTHER}, **sent))[0] == 400
+        assert (await refused(life, method, path, headers={"If-None-Match": OTHER}, **sent))[
+            0
+        ] == 400
 
 
 async def test_a_multipart_body_is_refused_and_never_stored_as_an_envelope(live: Live, vault):
-    envelope = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\n# A\r\n--x--\r\n'
+    envelope = (
+        b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\n# '
+        b"A\r\n--x--\r\n"
+    )
     async with live() as life:
         for path in ("/api/notes/a.md", "/api/files/a.md", "/api/write"):
             status, message = await refused(
-                life, "PUT", path, data=envelope, headers={"Content-Type": "multipart/form-data; boundary=x"}
-            )  # fmt: skip
+                life,
+                "PUT",
+                path,
+                data=envelope,
+                headers={"Content-Type": "multipart/form-data; boundary=x"},
+            )
             assert (status, "multipart" in message) == (415, True)
     assert not (vault / "a.md").exists()

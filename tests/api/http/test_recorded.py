@@ -47,7 +47,16 @@ def test_who_asked_is_told_by_key_before_by_what_a_program_calls_itself(identity
 def test_what_became_of_it_is_told_in_a_sentence(error, status, told):
     request = make_mocked_request("GET", "/api/nothing?secret=1")
 
-    event = event_of(request, None, caller_of(request, LOOPBACK, "abc"), None, at=NOON, took_ms=1.5, status=status, error=error)
+    event = event_of(
+        request,
+        None,
+        caller_of(request, LOOPBACK, "abc"),
+        None,
+        at=NOON,
+        took_ms=1.5,
+        status=status,
+        error=error,
+    )
 
     assert (event.error, event.status, event.success) == (told, status, told is None)
     assert event.target_endpoint == "GET (no such call)"

@@ -27,8 +27,29 @@ NO_OBJECT = [
     b"NaN",
     b"1" * 5000,
 ]
-NO_PATH = [{}, {"path": None}, {"path": 1}, {"path": ["a"]}, {"path": {"a": 1}}, {"Path": "a"}, {"path": True}]
-REFUSED_PATHS = ["", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a\0b", "a\nb", "~/x", "\ud800", "x" * 256, "a/" * 3000 + "b"]
+NO_PATH = [
+    {},
+    {"path": None},
+    {"path": 1},
+    {"path": ["a"]},
+    {"path": {"a": 1}},
+    {"Path": "a"},
+    {"path": True},
+]
+REFUSED_PATHS = [
+    "",
+    "/etc/passwd",
+    "../x",
+    "a/../../x",
+    "a//b",
+    "./a",
+    "a\0b",
+    "a\nb",
+    "~/x",
+    "\ud800",
+    "x" * 256,
+    "a/" * 3000 + "b",
+]
 NUMBERS = ["0", "-1", "1.5", "x", "", " 1", "1 ", "٣", "9" * 5000, "501", "1e2", "0x1", "null"]
 
 
@@ -42,31 +63,51 @@ async def test_a_body_without_a_path_is_refused_and_so_is_what_is_no_path_in_the
     async with live() as life:
         for body in [*NO_PATH, *({"path": path} for path in REFUSED_PATHS)]:
             for call_path in ("/api/bubble/plan", "/api/bubble/run"):
-                assert (await refused(life, "POST", call_path, data=json.dumps(body)))[0] == 400, body
+                assert (await refused(life, "POST", call_path, data=json.dumps(body)))[0] == 400, (
+                    body
+                )
 
 
 @pytest.mark.parametrize(
-    "kind", ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=nonsense", "a/b; charset=utf-16"]
+    "kind",
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "application/json; charset=nonsense",
+        "a/b; charset=utf-16",
+    ],
 )
 async def test_a_body_is_json_whatever_its_kind_is_said_to_be(live: Live, vault, kind):
     (vault / "a.md").write_text("# A\n")
     async with live() as life:
-        status, _ = await call(life, "POST", "/api/bubble/plan", data=b'{"path": "a.md"}', headers={"Content-Type": kind})
+        status, _ = await call(
+            life,
+            "POST",
+            "/api/bubble/plan",
+            data=b'{"path": "a.md"}',
+            headers={"Content-Type": kind},
+        )
         assert status == 200
 
 
 async def test_a_number_out_of_its_bounds_is_refused(live: Live):
     async with live() as life:
         for number in NUMBERS:
-            assert (await refused(life, "GET", "/api/runs", params={"limit": number}))[0] == 400, number
+            assert (await refused(life, "GET", "/api/runs", params={"limit": number}))[0] == 400, (
+                number
+            )
             if number != "501":
-                assert (await refused(life, "GET", "/api/contexts/chain", params={"max_tokens": number}))[0] == 400, number
+                assert (
+                    await refused(life, "GET", "/api/contexts/chain", params={"max_tokens": number})
+                )[0] == 400, number
         assert (await get(life, "/api/runs?limit=500"))["runs"] == []
 
 
 async def test_a_body_too_large_is_refused(live: Live):
     async with live() as life:
-        assert (await refused(life, "POST", "/api/bubble/plan", data=BytesIO(b"x" * ((1 << 20) + 1))))[0] == 413
+        assert (
+            await refused(life, "POST", "/api/bubble/plan", data=BytesIO(b"x" * ((1 << 20) + 1)))
+        )[0] == 413
         assert (await refused(life, "POST", "/api/bubble/plan", data=floods()))[0] == 413
         await get(life, "/api/health")
 
@@ -76,11 +117,15 @@ async def floods() -> AsyncIterator[bytes]:
         yield b"x" * (1 << 15)
 
 
-@pytest.mark.parametrize("target", ["POST /api/scan", "POST /api/bubble/plan", "POST /api/pause", "GET /api/health"])
+@pytest.mark.parametrize(
+    "target", ["POST /api/scan", "POST /api/bubble/plan", "POST /api/pause", "GET /api/health"]
+)
 async def test_a_body_that_is_announced_too_large_is_not_waited_for(live: Live, target):
     async with live() as life:
         reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
-        writer.write(f"{target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n".encode())
+        writer.write(
+            f"{target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n".encode()
+        )
         assert b" 413 " in await asyncio.wait_for(reader.readline(), 5)
         writer.close()
 
@@ -92,11 +137,23 @@ async def test_a_slash_that_a_client_encodes_is_part_of_the_value(live: Live, va
     async with live() as life:
         for target in ("/api/notes/{}", "/api/notes/{}/backlinks", "/api/notes/{}/versions"):
             plain = await get(life, target.format("A/tea.md"))
-            assert await get(life, target.format("A%2Ftea.md")) == await get(life, target.format("A%2ftea.md")) == plain
-        status, written = await call(life, "PATCH", "/api/notes/A%2Ftea.md", json={"section": "Facts", "content": "Black."})
+            assert (
+                await get(life, target.format("A%2Ftea.md"))
+                == await get(life, target.format("A%2ftea.md"))
+                == plain
+            )
+        status, written = await call(
+            life, "PATCH", "/api/notes/A%2Ftea.md", json={"section": "Facts", "content": "Black."}
+        )
         assert (status, written["path"]) == (200, "A/tea.md")
-        assert (await call(life, "PUT", "/api/files/B%2F100%25.bin", data=b"x"))[1]["path"] == "B/100%.bin"
-        assert (await call(life, "POST", "/api/notes/A%2Ftea.md/move", json={"to": "B/tea.md"}))[1]["path"] == "B/tea.md"
+        assert (await call(life, "PUT", "/api/files/B%2F100%25.bin", data=b"x"))[1][
+            "path"
+        ] == "B/100%.bin"
+        assert (await call(life, "POST", "/api/notes/A%2Ftea.md/move", json={"to": "B/tea.md"}))[1][
+            "path"
+        ] == "B/tea.md"
         assert (await refused(life, "GET", "/api/notes/A%2F..%2FB%2Ftea.md"))[0] == 403
-        assert (await refused(life, "GET", "/api/notes/B%2Ftea.md%2Fversions"))[0] == 404  # of that value, and not a call on the note
+        assert (await refused(life, "GET", "/api/notes/B%2Ftea.md%2Fversions"))[
+            0
+        ] == 404  # of that value, and not a call on the note
     assert (vault / "B/tea.md").read_text() == "# Tea\n\n## Facts\nBlack.\n"

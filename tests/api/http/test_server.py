@@ -41,7 +41,14 @@ async def hang(request: web.Request) -> web.StreamResponse:
 @contextlib.asynccontextmanager
 async def serving(limits: ServerLimits = QUICK) -> AsyncIterator[tuple[HttpServer, int]]:
     app = web.Application(client_max_size=1 << 24)
-    app.add_routes([web.get("/x", answer), web.post("/x", answer), web.get("/flood", flood), web.get("/hang", hang)])
+    app.add_routes(
+        [
+            web.get("/x", answer),
+            web.post("/x", answer),
+            web.get("/flood", flood),
+            web.get("/hang", hang),
+        ]
+    )
     server = HttpServer(app, limits)
     port = await server.open("127.0.0.1", 0)
     try:
@@ -106,7 +113,11 @@ async def test_a_head_that_comes_a_byte_at_a_time_has_no_longer():
 @pytest.mark.parametrize(
     "head",
     [
-        *(b"".join(b"X-%d: %s\r\n" % (number, b"y" * 4_000) for number in range(20)), b"X: y\r\n" * 100_000, b"X: " + b"y" * 100_000),
+        *(
+            b"".join(b"X-%d: %s\r\n" % (number, b"y" * 4_000) for number in range(20)),
+            b"X: y\r\n" * 100_000,
+            b"X: " + b"y" * 100_000,
+        ),
         b"X: " + b"y" * 40_000_000,
     ],
     ids=["many long", "countless", "long", "endless"],
@@ -136,7 +147,10 @@ async def test_a_body_that_does_not_come_ends_the_connection():
 
 async def test_a_body_that_comes_slowly_but_comes_is_waited_for():
     async with serving(ServerLimits(body_s=0.5, head_s=0.2)) as (_, port):
-        parts = [b"POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 200000\r\n\r\n", *[b"x" * 10_000] * 20]
+        parts = [
+            b"POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 200000\r\n\r\n",
+            *[b"x" * 10_000] * 20,
+        ]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for part in parts:
             writer.write(part)
@@ -168,9 +182,13 @@ async def test_there_is_room_for_so_many_answers_at_once_and_others_are_told_so(
         assert b" 200 " in await said(port, HEAD + b"Connection: close\r\n\r\n")
 
 
-@pytest.mark.parametrize("held_with", [b"", b"GET /x HTTP/1.1\r\nHost: x\r\n"], ids=["nothing sent", "half a head sent"])
+@pytest.mark.parametrize(
+    "held_with", [b"", b"GET /x HTTP/1.1\r\nHost: x\r\n"], ids=["nothing sent", "half a head sent"]
+)
 async def test_five_hundred_and_twenty_idle_connections_keep_nobody_out(held_with):
-    """Also while they are made again as they are cut, and from this very machine, whose programs all have one address."""
+    """Also while they are made again as they are cut, and from this very machine, whose programs
+    all have one address.
+    """
     async with serving(ServerLimits()) as (server, port):
         held: list[asyncio.StreamWriter] = []
 
@@ -188,7 +206,10 @@ async def test_five_hundred_and_twenty_idle_connections_keep_nobody_out(held_wit
             spans.append(time.monotonic() - began)
             await hold(10)
         assert len(server._connections) <= server.most
-        figures = f"{server.most} of {len(held)} idle connections held, 20 good requests took {max(spans) * 1e3:.1f} ms at most"
+        figures = (
+            f"{server.most} of {len(held)} idle connections held, 20 good requests took "
+            f"{max(spans) * 1e3:.1f} ms at most"
+        )
         print(figures)  # noqa: T201  a figure to see with -s
         for writer in held:
             writer.close()
@@ -197,7 +218,9 @@ async def test_five_hundred_and_twenty_idle_connections_keep_nobody_out(held_wit
 async def test_an_answer_that_is_under_way_is_not_cut_to_make_room():
     async with serving() as (_, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 4\r\n\r\nab")
+        writer.write(
+            b"POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 4\r\n\r\nab"
+        )
         await asyncio.sleep(0.05)
         idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
         writer.write(b"cd")
@@ -219,7 +242,9 @@ class Connection:
 def test_one_peer_cannot_take_all_the_room_but_this_machine_may():
     server = HttpServer(web.Application(), ServerLimits(connections=100, per_peer=3))
 
-    assert [server.takes(Connection("10.0.0.9"), "10.0.0.9") for _ in range(5)] == [True] * 3 + [False] * 2
+    assert [server.takes(Connection("10.0.0.9"), "10.0.0.9") for _ in range(5)] == [True] * 3 + [
+        False
+    ] * 2
     assert server.takes(Connection("10.0.0.8"), "10.0.0.8")
     assert all(server.takes(Connection("here"), "here") for _ in range(50))
 
@@ -248,7 +273,9 @@ def test_what_is_counted_of_peers_goes_with_them():
 
 async def test_who_asks_far_ahead_of_being_answered_is_cut():
     async with serving() as (server, port):
-        assert (await said(port, b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n", *[HEAD + b"\r\n"] * 30_000)).count(b"HTTP/1.1") <= 1
+        assert (
+            await said(port, b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n", *[HEAD + b"\r\n"] * 30_000)
+        ).count(b"HTTP/1.1") <= 1
         await gone(server)
 
 
@@ -256,7 +283,12 @@ async def test_what_is_no_http_gets_one_answer_in_the_one_shape_and_no_line_in_t
     caplog.set_level(logging.INFO)
     async with serving() as (_, port):
         odd = b"GET /secret HTTP/1.1\r\nA\x00: b\r\n\r\n"
-        for bytes_ in (b"\x16\x03\x01\x02\x00\x01\x00", b"SSH-2.0-x\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", odd):
+        for bytes_ in (
+            b"\x16\x03\x01\x02\x00\x01\x00",
+            b"SSH-2.0-x\r\n\r\n",
+            b"GET / HTTP/9.9\r\n\r\n",
+            odd,
+        ):
             answered = await said(port, bytes_)
             document = document_of(answered)
             assert set(document) == {"error", "message", "detail", "request_id"}
@@ -267,12 +299,20 @@ async def test_what_is_no_http_gets_one_answer_in_the_one_shape_and_no_line_in_t
 async def test_the_daemon_takes_no_compressed_body_however_it_is_said(live: Live):
     async with live() as life:
         for kind in ("gzip", "deflate", "br", "zstd", "GZIP", "identity, gzip", "x"):
-            status, _ = await call(life, "POST", "/api/bubble/plan", data=b'{"path": "a.md"}', headers={"Content-Encoding": kind})
+            status, _ = await call(
+                life,
+                "POST",
+                "/api/bubble/plan",
+                data=b'{"path": "a.md"}',
+                headers={"Content-Encoding": kind},
+            )
             assert status == 415, kind
         await get(life, "/api/health")
 
 
-async def test_a_body_that_breaks_off_or_is_no_chunks_is_no_fault_of_the_daemons(live: Live, caplog):
+async def test_a_body_that_breaks_off_or_is_no_chunks_is_no_fault_of_the_daemons(
+    live: Live, caplog
+):
     async with live() as life:
         head = b"POST /api/bubble/plan HTTP/1.1\r\nHost: localhost\r\n"
         answered = await spoken(life, head + b"Transfer-Encoding: chunked\r\n\r\nnonsense\r\n\r\n")

@@ -34,14 +34,18 @@ SHORT = StreamLimits(heartbeat_s=0.05)
 class Served:
     """A server that has nothing but the stream."""
 
-    def __init__(self, bus: Bus, streams: EventStreams, session: aiohttp.ClientSession, port: int) -> None:
+    def __init__(
+        self, bus: Bus, streams: EventStreams, session: aiohttp.ClientSession, port: int
+    ) -> None:
         self.bus, self.streams, self._session, self.port = bus, streams, session, port
 
     @contextlib.asynccontextmanager
     async def read(self, last: str | None = None):
         """A reader's messages, from the moment on when it is listened for."""
         headers = {} if last is None else {"Last-Event-ID": last}
-        async with self._session.get(f"http://127.0.0.1:{self.port}/api/events", headers=headers) as answer:
+        async with self._session.get(
+            f"http://127.0.0.1:{self.port}/api/events", headers=headers
+        ) as answer:
             assert answer.status == 200
             assert answer.headers["Content-Type"] == "text/event-stream"
             stream = messages(answer)
@@ -60,11 +64,18 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def serving(tmp_path, patience: StreamLimits | None = None, bus: Bus | None = None, started: datetime = START):
+async def serving(
+    tmp_path,
+    patience: StreamLimits | None = None,
+    bus: Bus | None = None,
+    started: datetime = START,
+):
     bus = bus or Bus(lambda: START)
     door = KeyAuthenticator(KeyRing(KeyFile(tmp_path), lambda: START), "remote", "t", lambda: START)
     streams = EventStreams(bus, tmp_path, started, door.holds, patience)
-    front = ApiMiddleware(HostGuard(), door, VaultRoot(tmp_path), NullAuditRecorder(), lambda: START)
+    front = ApiMiddleware(
+        HostGuard(), door, VaultRoot(tmp_path), NullAuditRecorder(), lambda: START
+    )
     app = web.Application(middlewares=[front.answer])
     serve(app, streams.routes())
     app.on_shutdown.append(lambda _app: streams.close())
@@ -73,7 +84,9 @@ async def serving(tmp_path, patience: StreamLimits | None = None, bus: Bus | Non
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None)) as session:
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=aiohttp.ClientTimeout(total=None)
+    ) as session:
         try:
             yield Served(bus, streams, session, runner.addresses[0][1])
         finally:
@@ -85,7 +98,11 @@ async def take(stream, count: int) -> list[Message]:
 
 
 async def test_a_change_of_a_file_is_told_in_the_shape_that_all_share(live: Live, vault):
-    async with live() as life, aiohttp.ClientSession() as session, session.get(f"{life.url}/api/events") as answer:
+    async with (
+        live() as life,
+        aiohttp.ClientSession() as session,
+        session.get(f"{life.url}/api/events") as answer,
+    ):
         stream = messages(answer)
         await anext(stream)
         save(vault / "a.md", note("A"))
@@ -108,7 +125,9 @@ async def test_messages_come_in_order_each_with_its_id(tmp_path):
         served.publish(500)
         got = await take(stream, 500)
 
-    assert [message.data["data"]["subject"] for message in got] == [f"s{number}" for number in range(500)]
+    assert [message.data["data"]["subject"] for message in got] == [
+        f"s{number}" for number in range(500)
+    ]
     assert len({message.id for message in got}) == 500
 
 
@@ -133,11 +152,16 @@ async def test_a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice(tm
             served.publish(1)
             rest += await take(stream, 1)
 
-    assert [message.data["data"]["subject"] for message in seen + rest] == [*(f"s{number}" for number in range(10)), "s0"]
+    assert [message.data["data"]["subject"] for message in seen + rest] == [
+        *(f"s{number}" for number in range(10)),
+        "s0",
+    ]
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_a_reader_whose_connection_is_cut_anywhere_and_that_comes_back_has_each_message_once_in_order(tmp_path, seed, torture):
+async def test_a_reader_whose_connection_is_cut_anywhere_and_that_comes_back_has_each_message_once_in_order(  # noqa: E501
+    tmp_path, seed, torture
+):
     chance, count = random.Random(seed), 5_000 if torture else 300  # noqa: S311  the same at each run
     async with serving(tmp_path) as served:
         first = served.bus.publish("vault.problem", subject="first", problem="")
@@ -146,10 +170,18 @@ async def test_a_reader_whose_connection_is_cut_anywhere_and_that_comes_back_has
         while len(got) < count:
             reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             connections += 1
-            writer.write(b"GET /api/events HTTP/1.0\r\nHost: 127.0.0.1\r\nLast-Event-ID: " + last + b"\r\n\r\n")
+            writer.write(
+                b"GET /api/events HTTP/1.0\r\nHost: 127.0.0.1\r\nLast-Event-ID: "
+                + last
+                + b"\r\n\r\n"
+            )
             await reader.readuntil(b"\r\n\r\n")
-            for number in range(published, published := min(count, published + chance.randrange(40))):
-                served.bus.publish("vault.problem", subject=str(number), problem="ä\n" * chance.randrange(200))
+            for number in range(
+                published, published := min(count, published + chance.randrange(40))
+            ):
+                served.bus.publish(
+                    "vault.problem", subject=str(number), problem="ä\n" * chance.randrange(200)
+                )
             whole = await some_bytes(reader, chance.randrange(20_000))
             writer.transport.abort()
             for frame in whole.split(b"\n\n")[:-1]:  # what was cut off does not count
@@ -197,7 +229,22 @@ async def test_the_last_thousand_are_replayed_and_more_is_a_reset(tmp_path, miss
 
 
 @pytest.mark.parametrize(
-    "forged", ["0", "5", "-1", "x", "x-1", "9" * 4000, "%s-", "%s-x", "%s-99", "%s--1", "%s-" + "9" * 4000, "%s-٣", "%s-1.0"]
+    "forged",
+    [
+        "0",
+        "5",
+        "-1",
+        "x",
+        "x-1",
+        "9" * 4000,
+        "%s-",
+        "%s-x",
+        "%s-99",
+        "%s--1",
+        "%s-" + "9" * 4000,
+        "%s-٣",
+        "%s-1.0",
+    ],
 )
 async def test_an_id_that_was_never_given_is_a_reset(tmp_path, forged):
     async with serving(tmp_path) as served:
@@ -294,7 +341,10 @@ async def test_the_daemon_ends_at_once_though_streams_are_open(live: Live):
     async with contextlib.AsyncExitStack() as stack:
         async with live() as life:
             session = await stack.enter_async_context(aiohttp.ClientSession())
-            answers = [await stack.enter_async_context(session.get(f"{life.url}/api/events")) for _ in range(20)]
+            answers = [
+                await stack.enter_async_context(session.get(f"{life.url}/api/events"))
+                for _ in range(20)
+            ]
             stack.enter_context(deaf(life.daemon.port))
             for number in range(3000):
                 life.daemon.bus.publish("vault.problem", subject=str(number), problem="x" * 2000)
@@ -308,7 +358,9 @@ async def test_the_daemon_ends_at_once_though_streams_are_open(live: Live):
 def test_a_frame_is_an_id_a_name_and_a_document(tmp_path):
     bus = Bus(lambda: START)
     event = bus.publish("watch.removed", watcher="A.md")
-    lines = EventStreams(bus, tmp_path, START, lambda _identity: True).frame(event).decode().split("\n")
+    lines = (
+        EventStreams(bus, tmp_path, START, lambda _identity: True).frame(event).decode().split("\n")
+    )
 
     assert [line.partition(": ")[0] for line in lines] == ["id", "event", "data", "", ""]
     assert json.loads(lines[2][6:]) == {

@@ -20,7 +20,10 @@ SOON = 1.0  # the seconds within which a stream ends with its key
 
 @contextlib.asynccontextmanager
 async def reading(life: Life, headers: dict[str, str]):
-    async with aiohttp.ClientSession() as session, session.get(f"{life.url}/api/events", headers=headers) as answer:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{life.url}/api/events", headers=headers) as answer,
+    ):
         assert answer.status == 200, await answer.text()
         stream = messages(answer)
         assert (await anext(stream)).comment == "parachuted"
@@ -49,7 +52,10 @@ async def ended(stream) -> float:
 
 
 async def test_a_key_is_told_of_its_paths_and_never_of_others(live: Live, vault):
-    async with live() as life, reading(life, key_of(life, "*:read", paths=["Projects/**"])) as stream:
+    async with (
+        live() as life,
+        reading(life, key_of(life, "*:read", paths=["Projects/**"])) as stream,
+    ):
         save(vault / "Private/diary.md", note("Secret", watch=["Projects/*"]))
         save(vault / "Projects/a/AGENTS.md", note("A", watch=["../../Private/*.md"]))
         await life.settled()
@@ -62,10 +68,16 @@ async def test_a_key_is_told_of_its_paths_and_never_of_others(live: Live, vault)
         everything = [event.event for event in life.events]
 
     assert "file.moved" in everything
-    kinds = [(message.event, message.data["data"].get("path")) for message in got if message.event.startswith("file.")]
+    kinds = [
+        (message.event, message.data["data"].get("path"))
+        for message in got
+        if message.event.startswith("file.")
+    ]
     assert ("file.created", "Projects/moved.md") in kinds
     assert ("file.deleted", "Projects/moved.md") in kinds
-    assert not [message for message in got if "diary" in str(message.data) or "back.md" in str(message.data)]
+    assert not [
+        message for message in got if "diary" in str(message.data) or "back.md" in str(message.data)
+    ]
     assert len({message.id for message in got}) == len(got)
 
 
@@ -94,13 +106,21 @@ async def test_who_may_not_read_the_vault_has_no_stream(live: Live, scope):
 
 
 async def test_a_stream_has_no_head(live: Live):
-    async with live() as life, aiohttp.ClientSession() as session, session.head(f"{life.url}/api/events") as answer:
+    async with (
+        live() as life,
+        aiohttp.ClientSession() as session,
+        session.head(f"{life.url}/api/events") as answer,
+    ):
         assert answer.status == 405
 
 
 async def test_a_stream_ends_with_its_key(live: Live):
     async with live() as life:
-        file, gone, stays = KeyFile(life.daemon._home), key_of(life, "*:read"), key_of(life, "vault:read")
+        file, gone, stays = (
+            KeyFile(life.daemon._home),
+            key_of(life, "*:read"),
+            key_of(life, "vault:read"),
+        )
         async with reading(life, gone) as stream, reading(life, stays) as other:
             file.remove(file.load().keys[0].id)
             assert await ended(stream) < SOON
@@ -122,8 +142,19 @@ async def test_nothing_that_happens_after_a_key_was_changed_is_told_to_its_strea
     async with live() as life:
         file = KeyFile(life.daemon._home).path
         async with reading(life, key_of(life, "vault:read")) as stream:
-            file.write_text(file.read_text().replace("    - read\n", "    - read\n    paths:\n    - Projects/**\n"))
-            life.daemon.bus.publish("file.created", path="Private/diary.md", by="person", run=None, causes=[], digest=None)
+            file.write_text(
+                file.read_text().replace(
+                    "    - read\n", "    - read\n    paths:\n    - Projects/**\n"
+                )
+            )
+            life.daemon.bus.publish(
+                "file.created",
+                path="Private/diary.md",
+                by="person",
+                run=None,
+                causes=[],
+                digest=None,
+            )
             assert [message async for message in stream] == []
 
 
@@ -155,7 +186,10 @@ async def test_a_stream_ends_when_others_may_read_the_keys(live: Live):
 
 async def test_a_stream_ends_when_its_key_is_over(live: Live):
     times = [NOW]
-    async with live(clock=lambda: times[0]) as life, reading(life, key_of(life, "vault:read", expires=NOW + timedelta(hours=1))) as stream:
+    async with (
+        live(clock=lambda: times[0]) as life,
+        reading(life, key_of(life, "vault:read", expires=NOW + timedelta(hours=1))) as stream,
+    ):
         times[0] = NOW + timedelta(hours=1)
         assert await ended(stream) < SOON
 
@@ -164,7 +198,11 @@ async def test_a_stream_without_a_key_ends_when_everyone_needs_one(live: Live):
     async with live() as life:
         key = key_of(life, "*:read,write,admin")
         async with reading(life, {}) as stream, reading(life, key) as other:
-            assert (await call(life, "PUT", "/api/auth/settings", json={"auth_mode": "always"}, headers=key))[0] == 200
+            assert (
+                await call(
+                    life, "PUT", "/api/auth/settings", json={"auth_mode": "always"}, headers=key
+                )
+            )[0] == 200
             assert await ended(stream) < SOON
             save(life.vault / "a.md", "a")
             assert await told_until(other, "a.md")
@@ -182,7 +220,11 @@ async def test_using_a_key_and_noting_it_ends_no_stream(live: Live):
 
 async def test_listeners_with_keys_and_without_are_told_the_same_of_what_all_may_see(live: Live):
     async with live() as life, contextlib.AsyncExitStack() as stack:
-        keys = [key_of(life, "vault:read", paths=["Projects/**"]) for _ in range(3)] + [key_of(life, "*:read,write,admin"), {}, {}]
+        keys = [key_of(life, "vault:read", paths=["Projects/**"]) for _ in range(3)] + [
+            key_of(life, "*:read,write,admin"),
+            {},
+            {},
+        ]
         streams = [await stack.enter_async_context(reading(life, key)) for key in keys]
         save(life.vault / "Projects/a.md", "a")
         told = [(await told_until(stream, "Projects/a.md"))[-1] for stream in streams]

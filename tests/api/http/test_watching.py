@@ -1,4 +1,6 @@
-"""What a limited key may have notes watch, over a running daemon and by every way in which a note can be written."""
+"""What a limited key may have notes watch, over a running daemon and by every way in which a note
+can be written.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,19 @@ import pytest
 from tests.api.calls import call, key_of
 from tests.stories.life import Live, note, save
 
-WIDE = ["Hidden", "Hidden/*.md", "**", "**/*.md", "*", "../Hidden", "../*", "Open*/x.md", "Ope?/**", "Hidden/x.md#Facts", "./../Hidden/"]
+WIDE = [
+    "Hidden",
+    "Hidden/*.md",
+    "**",
+    "**/*.md",
+    "*",
+    "../Hidden",
+    "../*",
+    "Open*/x.md",
+    "Ope?/**",
+    "Hidden/x.md#Facts",
+    "./../Hidden/",
+]
 NARROW = ["Open/a", "./*.md", "Open/**", "Open/x.md@status", "!Hidden", "./"]
 
 
@@ -19,18 +33,32 @@ def text(*patterns: str) -> bytes:
 
 
 async def ways(life, key, path, data):
-    """The status of each way to write that text; nothing of the vault is left but what was there before."""
+    """The status of each way to write that text; nothing of the vault is left but what was there
+    before.
+    """
     told = {}
     for name, method, where, options in (
-        ("put", "PUT", f"/api/notes/{path}", {"data": data, "headers": {**key, "Content-Type": "text/markdown"}}),
+        (
+            "put",
+            "PUT",
+            f"/api/notes/{path}",
+            {"data": data, "headers": {**key, "Content-Type": "text/markdown"}},
+        ),
         ("files", "PUT", f"/api/files/{path}", {"data": data, "headers": key}),
-        ("write", "PUT", "/api/write", {"json": {"path": path, "content": data.decode()}, "headers": key}),
+        (
+            "write",
+            "PUT",
+            "/api/write",
+            {"json": {"path": path, "content": data.decode()}, "headers": key},
+        ),
     ):
         told[name], _ = await call(life, method, where, **options)
     for binary in (False, True):
         content = base64.b64encode(data).decode() if binary else data.decode()
         file = {"path": path.removeprefix("Open/"), "content": content, "is_binary": binary}
-        _, answer = await call(life, "POST", "/api/sync/push", json={"root": "Open", "files": [file]}, headers=key)
+        _, answer = await call(
+            life, "POST", "/api/sync/push", json={"root": "Open", "files": [file]}, headers=key
+        )
         told[f"push {binary}"] = 422 if answer["errors"] else 200
     return told
 
@@ -54,18 +82,36 @@ async def test_what_a_key_may_read_its_notes_may_watch(live: Live, vault):
         assert set(statuses.values()) <= {200, 201}, statuses
 
 
-async def test_one_key_of_the_frontmatter_is_no_way_round_it_and_neither_is_a_move(live: Live, vault):
+async def test_one_key_of_the_frontmatter_is_no_way_round_it_and_neither_is_a_move(
+    live: Live, vault
+):
     save(vault / "Open/a/b/spy.md", note("Spy", watch=["../../*.md", "../x.md"]))
     async with live() as life:
         key = key_of(life, "vault:read,write", paths=["Open/**"])
-        set_key = await call(life, "PATCH", "/api/notes/Open/a/b/spy.md", json={"key": "watch", "value": ["Hidden"]}, headers=key)
-        moved = await call(life, "POST", "/api/notes/Open/a/b/spy.md/move", json={"to": "Open/spy.md"}, headers=key)
-        near = await call(life, "POST", "/api/notes/Open/a/b/spy.md/move", json={"to": "Open/a/c/spy.md"}, headers=key)
+        set_key = await call(
+            life,
+            "PATCH",
+            "/api/notes/Open/a/b/spy.md",
+            json={"key": "watch", "value": ["Hidden"]},
+            headers=key,
+        )
+        moved = await call(
+            life, "POST", "/api/notes/Open/a/b/spy.md/move", json={"to": "Open/spy.md"}, headers=key
+        )
+        near = await call(
+            life,
+            "POST",
+            "/api/notes/Open/a/b/spy.md/move",
+            json={"to": "Open/a/c/spy.md"},
+            headers=key,
+        )
 
         assert [set_key[0], moved[0], near[0]] == [422, 422, 200]
 
 
-async def test_a_list_that_its_owner_made_wide_may_be_carried_along_but_leaves_out_no_less(live: Live, vault):
+async def test_a_list_that_its_owner_made_wide_may_be_carried_along_but_leaves_out_no_less(
+    live: Live, vault
+):
     save(vault / "Open/spy.md", note("Spy", watch=["**", "!Hidden"]))
     async with live() as life:
         key = key_of(life, "vault:read,write", paths=["Open/**"])
@@ -78,10 +124,14 @@ async def test_a_list_that_its_owner_made_wide_may_be_carried_along_but_leaves_o
 async def test_who_reads_all_may_watch_all(live: Live, vault):
     async with live() as life:
         for key in ({}, key_of(life, "vault:read,write"), key_of(life, "*:read,write,admin")):
-            assert (await call(life, "PUT", "/api/notes/Open/spy.md", data=text("**"), headers=key))[0] in {200, 201}, json.dumps(key)
+            assert (
+                await call(life, "PUT", "/api/notes/Open/spy.md", data=text("**"), headers=key)
+            )[0] in {200, 201}, json.dumps(key)
 
 
-async def test_neither_a_restore_nor_an_undo_brings_back_what_a_key_may_not_have_watched(live: Live, vault):
+async def test_neither_a_restore_nor_an_undo_brings_back_what_a_key_may_not_have_watched(
+    live: Live, vault
+):
     save(vault / "Hidden/x.md", note("Hidden"))
     save(vault / "Open/spy.md", note("Spy", watch=["Hidden/*.md"]))
     async with live() as life:
@@ -93,8 +143,12 @@ async def test_neither_a_restore_nor_an_undo_brings_back_what_a_key_may_not_have
         status, _ = await call(life, "POST", "/api/history/restore", json=restore, headers=key)
         assert (status, "Hidden" in (vault / "Open/spy.md").read_text()) == (422, False)
 
-        assert (await call(life, "POST", "/api/history/restore", json=restore))[0] == 200  # whoever reads all may
-        _, done = await call(life, "POST", "/api/history/restore", json={**restore, "version": narrow})
+        assert (await call(life, "POST", "/api/history/restore", json=restore))[
+            0
+        ] == 200  # whoever reads all may
+        _, done = await call(
+            life, "POST", "/api/history/restore", json={**restore, "version": narrow}
+        )
         status, undone = await call(life, "POST", f"/api/runs/{done['run']}/undo", headers=key)
         assert (status, undone["paths"], list(undone["kept"])) == (200, [], ["Open/spy.md"])
         assert "Hidden" not in (vault / "Open/spy.md").read_text()

@@ -8,13 +8,21 @@ from tests.api.calls import call, key_of, post, refused
 from tests.stories.life import Live, note, save
 
 
-async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like_any(live: Live, vault):
+async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like_any(
+    live: Live, vault
+):
     save(vault / "Daily/today.md", "# Today\n\n- broken\n")
-    backend = ScriptedBackend([
-        say("Let me see."), use("list_system_files"), use("read_note", path="Daily/today.md"),
-        use("write_note", path="Daily/today.md", text="# Today\n\n- mended\n"),
-        use("write_note", path="Projects/x.md", text="beyond"), say("It is mended."),
-    ], cost_usd=0.01)  # fmt: skip
+    backend = ScriptedBackend(
+        [
+            say("Let me see."),
+            use("list_system_files"),
+            use("read_note", path="Daily/today.md"),
+            use("write_note", path="Daily/today.md", text="# Today\n\n- mended\n"),
+            use("write_note", path="Projects/x.md", text="beyond"),
+            say("It is mended."),
+        ],
+        cost_usd=0.01,
+    )
     async with live(backend) as life:
         await life.settled()
         async with asyncio.TaskGroup() as group:
@@ -25,8 +33,18 @@ async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like
             life.daemon.permissions.answer(str(question["id"]), "never")
         ran = asked.result()
 
-        assert (ran["words"], ran["outcome"], ran["wrote"], ran["cost_usd"]) == ("It is mended.", "changed", ["Daily/today.md"], 0.01)
-        assert [step["error"] for step in ran["steps"] if step["called"]] == [False, False, False, True]
+        assert (ran["words"], ran["outcome"], ran["wrote"], ran["cost_usd"]) == (
+            "It is mended.",
+            "changed",
+            ["Daily/today.md"],
+            0.01,
+        )
+        assert [step["error"] for step in ran["steps"] if step["called"]] == [
+            False,
+            False,
+            False,
+            True,
+        ]
         assert backend.jobs[0].agent == "maintenance"
         assert not (vault / "Projects").exists()
         assert "out of its reach, since there is no container: a shell" in ran["warning"]
@@ -38,16 +56,23 @@ async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like
 async def test_an_agent_that_nobody_knows_or_a_wrong_order_is_answered_so(live: Live):
     async with live(ScriptedBackend([say("x")])) as life:
         assert await refused(life, "POST", "/api/agents/nobody/run", json={"prompt": "x"}) == (
-            404, "there is no agent 'nobody'; `parachute agents list` shows those that there are",
-        )  # fmt: skip
-        assert (await refused(life, "POST", "/api/agents/bot/responder/run", json={"prompt": "x"}))[0] == 404
+            404,
+            "there is no agent 'nobody'; `parachute agents list` shows those that there are",
+        )
+        assert (await refused(life, "POST", "/api/agents/bot/responder/run", json={"prompt": "x"}))[
+            0
+        ] == 404
         assert (await refused(life, "POST", "/api/maintenance", json={"prompt": ""}))[0] == 400
         headers = key_of(life, "*:read,write")
-        status, _ = await call(life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers)
+        status, _ = await call(
+            life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers
+        )
         assert status == 403
 
 
-async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when_resumed(live: Live, vault):
+async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when_resumed(
+    live: Live, vault
+):
     hung: list[Job] = []
     is_stuck = True
 
@@ -55,7 +80,11 @@ async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when
         hung.append(job)
         if is_stuck:
             await asyncio.Event().wait()
-        return [use("update_context", file_path="W.md", section="Facts", content="- seen")] if job.agent == "curator" else [say("ok")]
+        return (
+            [use("update_context", file_path="W.md", section="Facts", content="- seen")]
+            if job.agent == "curator"
+            else [say("ok")]
+        )
 
     save(vault / "W.md", note("W", watch=["a.md"]))
     save(vault / "a.md", "# A\n")
@@ -72,7 +101,9 @@ async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when
         assert (len(stopped["stopped"]), stopped["paused"]) == (2, True)
         assert await asked == (502, "a person stopped all agents")
         assert life.daemon.at_work.all() == []
-        assert (await refused(life, "POST", "/api/maintenance", json={"prompt": "x"}))[1].endswith("`parachute resume` lets them go on")
+        assert (await refused(life, "POST", "/api/maintenance", json={"prompt": "x"}))[1].endswith(
+            "`parachute resume` lets them go on"
+        )
         await life.until(lambda: life.daemon.queue.all() and not life.daemon.worker.busy)
         is_stuck = False
         for task in life.daemon.queue.all():
@@ -91,7 +122,9 @@ async def test_a_key_that_is_revoked_ends_what_was_begun_with_it(live: Live):
 
     async with live(ScriptedBackend(endless)) as life, asyncio.TaskGroup() as group:
         headers = key_of(life, "*:read,write,admin")
-        asked = group.create_task(refused(life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers))
+        asked = group.create_task(
+            refused(life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers)
+        )
         await begun.wait()
         (key,) = life.daemon._door.ring.keys
         assert (await call(life, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
@@ -117,17 +150,29 @@ async def test_a_key_that_may_not_write_notes_has_no_agent_write_them(live: Live
     backend = ScriptedBackend([say("ok")])
     async with live(backend) as life:
         headers = key_of(life, "curator:read,write,admin", "vault:read", "system:admin")
-        status, says = await refused(life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers)
+        status, says = await refused(
+            life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers
+        )
         assert (status, "does not reach all of the vault" in says, backend.jobs) == (403, True, [])
         allowed = key_of(life, "curator:read,write,admin", "vault:read,write", "system:admin")
-        assert (await call(life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=allowed))[0] == 200
+        assert (
+            await call(life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=allowed)
+        )[0] == 200
 
 
 async def test_a_key_for_some_paths_begins_nothing_that_holds_what_is_beyond_them(live: Live):
     backend = ScriptedBackend([use("list_system_files"), say("ok")])
     async with live(backend) as life:
         headers = key_of(life, "*:read,write,admin", paths=["Daily/**"])
-        status, says = await refused(life, "POST", "/api/maintenance", json={"prompt": "What do the logs say?"}, headers=headers)
+        status, says = await refused(
+            life,
+            "POST",
+            "/api/maintenance",
+            json={"prompt": "What do the logs say?"},
+            headers=headers,
+        )
         assert (status, "reaches beyond notes" in says) == (403, True)
-        status, _ = await refused(life, "POST", "/api/agents/maintenance/run", json={"prompt": "x"}, headers=headers)
+        status, _ = await refused(
+            life, "POST", "/api/agents/maintenance/run", json={"prompt": "x"}, headers=headers
+        )
         assert (status, backend.jobs) == (403, [])

@@ -1,4 +1,6 @@
-"""Agents over HTTP: what each may do, which are exposed, what one could see, and trusting a note."""
+"""Agents over HTTP: what each may do, which are exposed, what one could see, and trusting a
+note.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ permissions:
 agents:
   tidy: {description: Tidies., paths: ["Work/**", "Inbox/**"], capabilities: [read, write], system_prompt: You tidy.}
   sender: {paths: ["Work/**", "Inbox/**"], capabilities: [read, Bash], network: [example.org], lane: ["Work/log.md"]}
-"""
+"""  # noqa: E501
 MODULE = "from parachuted.modules import Module\n\n\nclass Keeper(Module):\n    pass\n"
 
 
@@ -46,7 +48,12 @@ async def test_every_agent_is_told_with_the_fields_that_the_app_reads(live: Live
 
         assert list(agents) == ["curator", "maintenance", "keeper/tidy", "keeper/sender"]
         tidy = agents["keeper/tidy"]
-        assert (tidy["description"], tidy["type"], tidy["source"], tidy["path"]) == ("Tidies.", "agent", "keeper", "Modules/keeper")
+        assert (tidy["description"], tidy["type"], tidy["source"], tidy["path"]) == (
+            "Tidies.",
+            "agent",
+            "keeper",
+            "Modules/keeper",
+        )
         assert tidy["permissions"]["read"] == [["Work/**", "Inbox/**"]]
         assert tidy["system_prompt_preview"].startswith("You tidy.")
         assert tidy["system_prompt"] is None
@@ -69,8 +76,10 @@ async def test_the_audit_names_who_has_all_three_at_once(live: Live, vault, modu
         assert (audit["exposed"], audit["agents"][0]["agent"]) == (1, "keeper/sender")
         assert audit["agents"][0]["outward"] == "the network (example.org)"
         assert {one["agent"]: one["exposed"] for one in audit["agents"][1:]} == {
-            "curator": False, "keeper/tidy": False, "maintenance": False,
-        }  # fmt: skip
+            "curator": False,
+            "keeper/tidy": False,
+            "maintenance": False,
+        }
 
 
 async def test_what_an_agent_could_see_and_do_is_told_to_the_last_option(live: Live, vault, module):
@@ -83,10 +92,20 @@ async def test_what_an_agent_could_see_and_do_is_told_to_the_last_option(live: L
         told = await get(life, "/api/sandbox/explain?agent=keeper/sender")
 
         files = told["files"]
-        assert (files["reads"], files["writes"], files["strangers"], len(files["first"])) == (26, 0, 1, 20)
+        assert (files["reads"], files["writes"], files["strangers"], len(files["first"])) == (
+            26,
+            0,
+            1,
+            20,
+        )
         assert "Private/diary.md" not in files["first"]
         box = told["container"]
-        assert (box["NetworkMode"], box["CapDrop"], box["ReadonlyRootfs"], box["User"]) == ("none", ["ALL"], True, "1000:1000")
+        assert (box["NetworkMode"], box["CapDrop"], box["ReadonlyRootfs"], box["User"]) == (
+            "none",
+            ["ALL"],
+            True,
+            "1000:1000",
+        )
         assert any("/vault" in mount and mount.endswith("read only") for mount in box["Mounts"])
         assert told["runs_here"] == (told["problem"] is None)
         assert any(".parachute/" in one for one in told["always_refused"])
@@ -101,18 +120,29 @@ async def test_a_person_trusts_a_strangers_text_until_it_is_another(live: Live, 
     async with live() as life:
         await life.settled()
 
-        assert await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}) == {"path": "Inbox/mail.md", "before": "imported"}
+        assert await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}) == {
+            "path": "Inbox/mail.md",
+            "before": "imported",
+        }
         assert (await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}))["before"] == "you"
         save(vault / "Inbox/mail.md", "# Another\n")
-        assert (await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}))["before"] == "imported"
-        assert (await refused(life, "POST", "/api/agents/trust", json={"path": "Inbox/none.md"}))[0] == 404
+        assert (await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}))[
+            "before"
+        ] == "imported"
+        assert (await refused(life, "POST", "/api/agents/trust", json={"path": "Inbox/none.md"}))[
+            0
+        ] == 404
 
 
-async def test_a_key_that_sees_some_paths_is_told_no_others_and_one_that_reads_audits_nothing(live: Live, vault, module):
+async def test_a_key_that_sees_some_paths_is_told_no_others_and_one_that_reads_audits_nothing(
+    live: Live, vault, module
+):
     save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
     async with live() as life:
         await begun(life, module)
-        _, told = await call(life, "GET", "/api/agents", headers=key_of(life, "*:read", paths=("Daily/**",)))
+        _, told = await call(
+            life, "GET", "/api/agents", headers=key_of(life, "*:read", paths=("Daily/**",))
+        )
 
         assert "Work" not in str([one["permissions"] for one in told["agents"]])
         assert {one["system_prompt_preview"] for one in told["agents"]} == {None}
@@ -121,15 +151,25 @@ async def test_a_key_that_sees_some_paths_is_told_no_others_and_one_that_reads_a
             assert status == 403
 
 
-async def test_an_administrator_of_some_paths_trusts_and_is_told_no_other(live: Live, vault, module):
+async def test_an_administrator_of_some_paths_trusts_and_is_told_no_other(
+    live: Live, vault, module
+):
     save(vault / "Inbox/mail.md", "# Mail\n")
     save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
     async with live() as life:
         await begun(life, module)
         key = {"headers": key_of(life, "*:read,write,admin", paths=("Daily/**",))}
         for path in ("Inbox/mail.md", "Inbox/none.md"):
-            assert (await refused(life, "POST", "/api/agents/trust", json={"path": path}, **key))[0] == 404
-        for path in ("/api/agents/audit", "/api/sandbox/explain?agent=curator", "/api/sandbox/explain?agent=keeper/sender"):
+            assert (await refused(life, "POST", "/api/agents/trust", json={"path": path}, **key))[
+                0
+            ] == 404
+        for path in (
+            "/api/agents/audit",
+            "/api/sandbox/explain?agent=curator",
+            "/api/sandbox/explain?agent=keeper/sender",
+        ):
             status, says = await refused(life, "GET", path, **key)
             assert (status, "Work" in says) == (403, False)
-        assert (await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}))["before"] == "imported"
+        assert (await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}))[
+            "before"
+        ] == "imported"

@@ -12,10 +12,13 @@ from tests.api.calls import ELSEWHERE, call, get, key_of, post, refused, spoken
 from tests.stories.life import Life, Live, note, save
 
 CANARIES = (
-    "para_CanaryCanaryCanaryCanaryCanary12", "sk-ant-api03-canarycanarycanary", "canary-of-a-query", "canary-of-a-body",
+    "para_CanaryCanaryCanaryCanaryCanary12",
+    "sk-ant-api03-canarycanarycanary",
+    "canary-of-a-query",
+    "canary-of-a-body",
     "canary-of-a-header",
     "canary-of-a-cookie",
-)  # fmt: skip
+)
 
 
 async def audited(life: Life, **wanted: object) -> list[dict]:
@@ -40,11 +43,20 @@ async def test_a_call_is_a_line_with_its_route_and_what_became_of_it(live: Live,
 
         runs, notes, health = await audited(life, type="api_call")
 
-    assert (health["target_endpoint"], health["target_module"], health["source_type"]) == ("GET /api/health", "system", "local")
+    assert (health["target_endpoint"], health["target_module"], health["source_type"]) == (
+        "GET /api/health",
+        "system",
+        "local",
+    )
     assert (health["success"], health["status"], health["error"]) == (True, 200, None)
     assert health["duration_ms"] > 0
     assert (notes["target_endpoint"], notes["paths"]) == ("GET /api/notes/{path}", ["a.md"])
-    assert (runs["source_type"], runs["success"], runs["status"], runs["names"]) == ("flutter_app", False, 404, ["id=r-none"])
+    assert (runs["source_type"], runs["success"], runs["status"], runs["names"]) == (
+        "flutter_app",
+        False,
+        404,
+        ["id=r-none"],
+    )
     assert runs["error"].startswith("there is no run r-none")
 
 
@@ -58,18 +70,34 @@ async def test_calls_that_are_refused_are_lines_too(live: Live):
         await refused(life, "GET", "/api/watches", headers={"Origin": "http://evil.example"})
         origin, unknown, scope, wrong, nobody = await audited(life, success="false")
 
-    assert (nobody["status"], nobody["target_endpoint"], nobody["source_id"]) == (401, "GET /api/watches", "nobody")
+    assert (nobody["status"], nobody["target_endpoint"], nobody["source_id"]) == (
+        401,
+        "GET /api/watches",
+        "nobody",
+    )
     assert nobody["request_id"] == answer["request_id"]
     assert nobody["names"] == ["peer=127.0.0.1"]
     assert (wrong["status"], wrong["source_id"]) == (401, "nobody")
-    assert (scope["status"], scope["source_type"], scope["source_id"], scope["target_endpoint"]) == (
+    assert (
+        scope["status"],
+        scope["source_type"],
+        scope["source_id"],
+        scope["target_endpoint"],
+    ) == (
         403,
         "api_key",
         "a test's",
         "POST /api/pause",
     )
-    assert (unknown["status"], unknown["target_endpoint"], unknown["target_module"]) == (404, "GET (no such call)", "")
-    assert (origin["status"], origin["error"].partition(";")[0]) == (403, "requests from web pages of other origins are refused")
+    assert (unknown["status"], unknown["target_endpoint"], unknown["target_module"]) == (
+        404,
+        "GET (no such call)",
+        "",
+    )
+    assert (origin["status"], origin["error"].partition(";")[0]) == (
+        403,
+        "requests from web pages of other origins are refused",
+    )
 
 
 async def test_a_run_is_told_whole_with_its_calls_and_its_writes(live: Live, vault):
@@ -90,7 +118,10 @@ async def test_a_run_is_told_whole_with_its_calls_and_its_writes(live: Live, vau
         (run,) = {data["run"] for data in life.told("run.finished")}
         events = [event for event in (await audited(life, limit=500))[::-1] if event["run"] == run]
 
-    told = [(event["event_type"], event["target_endpoint"], event["success"], event["paths"]) for event in events]
+    told = [
+        (event["event_type"], event["target_endpoint"], event["success"], event["paths"])
+        for event in events
+    ]
     assert told[0] == ("agent_start", "agents.scripted", True, ["AGENTS.md"])
     assert told[-1] == ("agent_end", "agents.scripted: changed", True, ["AGENTS.md"])
     assert sorted(told[1:-1]) == [
@@ -100,7 +131,9 @@ async def test_a_run_is_told_whole_with_its_calls_and_its_writes(live: Live, vau
         ("mcp_call", "curator.update_context", True, ["AGENTS.md"]),
         ("write", "vault.ReplaceSection", True, ["AGENTS.md"]),
     ]
-    assert {(event["source_type"], event["source_id"]) for event in events} == {("agent", "curator")}
+    assert {(event["source_type"], event["source_id"]) for event in events} == {
+        ("agent", "curator")
+    }
     causes = {tuple(event["causes"]) for event in events}
     assert len(causes) == 1
 
@@ -120,38 +153,77 @@ async def test_what_a_person_saves_is_a_line_and_leads_to_the_run_by_its_cause(l
     assert set(person["causes"]) <= set(begun["causes"])
 
 
-async def test_a_write_over_the_api_is_one_line_that_names_who_asked_and_in_which_request(live: Live, vault):
+async def test_a_write_over_the_api_is_one_line_that_names_who_asked_and_in_which_request(
+    live: Live, vault
+):
     async with live() as life:
         key = key_of(life, "vault:read,write")
-        status, _answer = await call(life, "PUT", "/api/notes/new.md", data=b"# New\n", headers={**key, "Content-Type": "text/markdown"})
+        status, _answer = await call(
+            life,
+            "PUT",
+            "/api/notes/new.md",
+            data=b"# New\n",
+            headers={**key, "Content-Type": "text/markdown"},
+        )
         assert status in {200, 201}
         await life.settled()
         (write,) = await audited(life, type="write")
         (asked,) = await audited(life, type="api_call", source="a test's")
 
-    assert (write["source_type"], write["source_id"], write["paths"]) == ("api_key", "a test's", ["new.md"])
+    assert (write["source_type"], write["source_id"], write["paths"]) == (
+        "api_key",
+        "a test's",
+        ["new.md"],
+    )
     assert write["request_id"] == asked["request_id"]
 
 
 async def test_no_secret_that_was_sent_is_in_any_file_of_the_audit(live: Live, vault):
     key, model, query, body, header, cookie = CANARIES
     async with live() as life:
-        await call(life, "GET", f"/api/watches?token={query}&q={key}", headers={"Authorization": f"Bearer {key}", "X-Odd": header})
-        await call(life, "POST", "/api/bubble/plan", json={"path": "a.md", "password": body}, headers={"Cookie": f"session={cookie}"})
+        await call(
+            life,
+            "GET",
+            f"/api/watches?token={query}&q={key}",
+            headers={"Authorization": f"Bearer {key}", "X-Odd": header},
+        )
+        await call(
+            life,
+            "POST",
+            "/api/bubble/plan",
+            json={"path": "a.md", "password": body},
+            headers={"Cookie": f"session={cookie}"},
+        )
         await call(life, "GET", f"/api/runs/{key}")
         await call(life, "GET", f"/api/notes/{model}.md")
         await call(life, "GET", f"/api/{query}")
-        await spoken(life, f"GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {header}\r\nConnection: close\r\n\r\n".encode())
+        await spoken(
+            life,
+            "GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: "
+            f"{header}\r\nConnection: close\r\n\r\n".encode(),
+        )
         shown = key_of(life, "vault:read")["Authorization"].removeprefix("Bearer ")
-        await call(life, "GET", f"/api/notes/{shown}.md", headers={"Authorization": f"Bearer {shown}"})
+        await call(
+            life, "GET", f"/api/notes/{shown}.md", headers={"Authorization": f"Bearer {shown}"}
+        )
 
     kept = b"".join(path.read_bytes() for path in (vault / ".parachute/audit").iterdir())
     assert kept
     assert [secret for secret in (*CANARIES, shown) if secret.encode() in kept] == []
 
 
-async def test_nothing_that_a_caller_names_adds_a_line_or_a_character_that_moves_a_cursor(live: Live, vault):
-    names = ["%0d%0a%7B%22seq%22:1%7D", "%E2%80%A8", "%1b%5b2J", "%C2%85", "%ff%fe", "%ed%a0%80", "a" * 6000]
+async def test_nothing_that_a_caller_names_adds_a_line_or_a_character_that_moves_a_cursor(
+    live: Live, vault
+):
+    names = [
+        "%0d%0a%7B%22seq%22:1%7D",
+        "%E2%80%A8",
+        "%1b%5b2J",
+        "%C2%85",
+        "%ff%fe",
+        "%ed%a0%80",
+        "a" * 6000,
+    ]
     async with live() as life:
         for name in names:
             await call(life, "GET", f"/api/runs/{name}")
@@ -175,7 +247,15 @@ async def test_pages_and_filters(live: Live):
         assert [event["seq"] for event in first["events"]] == [5, 4, 3]
         assert [event["seq"] for event in second["events"]] == [2, 1]
         assert none == {"events": [], "count": 0, "cursor": None}
-        for query in ("since=yesterday", "limit=0", "limit=1001", "cursor=x", "success=maybe", "path=../x", "what=1"):
+        for query in (
+            "since=yesterday",
+            "limit=0",
+            "limit=1001",
+            "cursor=x",
+            "success=maybe",
+            "path=../x",
+            "what=1",
+        ):
             assert (await refused(life, "GET", f"/api/audit?{query}"))[0] == 400
 
 
@@ -197,7 +277,11 @@ async def test_a_call_that_there_is_not_is_told_in_a_sentence(live: Live):
 
 async def test_only_who_administers_the_system_reads_it(live: Live):
     async with live() as life:
-        for scopes, status in ((("*:read,write",), 403), (("vault:admin",), 403), (("system:admin",), 200)):
+        for scopes, status in (
+            (("*:read,write",), 403),
+            (("vault:admin",), 403),
+            (("system:admin",), 200),
+        ):
             headers = key_of(life, *scopes)
             for path in ("/api/audit", "/api/audit/verify"):
                 assert (await call(life, "GET", path, headers=headers))[0] == status
@@ -217,7 +301,9 @@ async def test_it_says_whether_it_holds(live: Live, vault):
     assert verdict["findings"] == [f"{day.name}:1 (seq 1) is not as it was written"]
 
 
-async def test_an_audit_that_was_cut_while_nothing_ran_is_a_problem_that_the_doctor_tells(live: Live, vault):
+async def test_an_audit_that_was_cut_while_nothing_ran_is_a_problem_that_the_doctor_tells(
+    live: Live, vault
+):
     async with live() as life:
         await get(life, "/api/watches")
         await get(life, "/api/watches")
@@ -239,7 +325,12 @@ async def test_neither_notes_nor_files_nor_sync_reach_the_audit(live: Live, vaul
         (day,) = (vault / ".parachute/audit").glob("*.jsonl")
         name = f".parachute/audit/{day.name}"
         for method in ("GET", "PUT", "PATCH", "DELETE"):
-            assert (await call(life, method, f"/api/notes/{name}", json={}))[0] in {400, 403, 404, 422}
+            assert (await call(life, method, f"/api/notes/{name}", json={}))[0] in {
+                400,
+                403,
+                404,
+                422,
+            }
         for path in (f"/api/read?path={name}", "/api/ls?path=.parachute/audit"):
             assert (await call(life, "GET", path))[0] in {400, 403, 404}
         await life.settled()
@@ -249,7 +340,9 @@ async def test_neither_notes_nor_files_nor_sync_reach_the_audit(live: Live, vaul
         assert (await get(life, "/api/audit/verify"))["holds"]
 
 
-async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(live: Live, vault, tmp_path):
+async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(
+    live: Live, vault, tmp_path
+):
     (tmp_path / "elsewhere").mkdir()
     (vault / ".parachute").symlink_to(tmp_path / "elsewhere")
     async with live() as life:
@@ -268,21 +361,36 @@ async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(l
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-async def test_while_the_disk_is_full_nothing_is_changed_and_reading_and_stopping_go_on(live: Live, monkeypatch):
+async def test_while_the_disk_is_full_nothing_is_changed_and_reading_and_stopping_go_on(
+    live: Live, monkeypatch
+):
     async with live() as life:
         append = life.daemon.audit.folder.append
         monkeypatch.setattr(life.daemon.audit.folder, "append", _refuse)
         await get(life, "/api/health")
         await life.until(lambda: life.daemon.audit.refusal)
-        status, message = await refused(life, "PUT", "/api/notes/a.md", data=b"# A\n", headers={"Content-Type": "text/markdown"})
-        assert (status, message) == (507, "the vault is read-only, since the audit cannot be written: No space left on device")
+        status, message = await refused(
+            life, "PUT", "/api/notes/a.md", data=b"# A\n", headers={"Content-Type": "text/markdown"}
+        )
+        assert (status, message) == (
+            507,
+            "the vault is read-only, since the audit cannot be written: No space left on device",
+        )
         await get(life, "/api/watches")
         await post(life, "/api/pause")
         await post(life, "/api/resume")
 
         monkeypatch.setattr(life.daemon.audit.folder, "append", append)
         await life.until(lambda: not life.daemon.audit.refusal)
-        assert (await call(life, "PUT", "/api/notes/a.md", data=b"# A\n", headers={"Content-Type": "text/markdown"}))[0] in {200, 201}
+        assert (
+            await call(
+                life,
+                "PUT",
+                "/api/notes/a.md",
+                data=b"# A\n",
+                headers={"Content-Type": "text/markdown"},
+            )
+        )[0] in {200, 201}
         assert {event["status"] for event in await audited(life)} >= {200, 507}
 
 

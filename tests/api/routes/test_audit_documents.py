@@ -15,5 +15,10 @@ async def test_the_audits_answers_hold_to_the_letter(live: Live, vault):
         page = await answer_of(life, "GET", "/api/audit?limit=500")
         verdict = await answer_of(life, "GET", "/api/audit/verify")
 
-    assert {event["event_type"] for event in page["events"]} >= {"agent_start", "agent_end", "mcp_call", "write"}
+    assert {event["event_type"] for event in page["events"]} >= {
+        "agent_start",
+        "agent_end",
+        "mcp_call",
+        "write",
+    }
     assert verdict["holds"]

@@ -1,4 +1,6 @@
-"""Context documents: what is told of contexts and prompts has the shapes that the app and the OpenAPI document promise."""
+"""Context documents: what is told of contexts and prompts has the shapes that the app and the
+OpenAPI document promise.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +25,43 @@ async def test_rows_23_to_26_hold_to_the_letter(live: Live, tree: Path):
     session = "/api/contexts/session/{id}"
     async with live() as life:
         folders = await answer_of(life, "GET", "/api/contexts/folders")
-        chain = await answer_of(life, "GET", "/api/contexts/chain?folders=Projects/garden,Nowhere&max_tokens=10")
-        put = await answer_of(life, "PUT", "/api/contexts/session/s%201", name=session, json={"folder_paths": ["Projects/garden"]})
-        got = await answer_of(life, "GET", "/api/contexts/session/s%201", name=session)
-        added = await answer_of(life, "POST", "/api/contexts/session/s%201/add", name=f"{session}/add", json={"folder_path": ""})
-        gone = await answer_of(
-            life, "POST", "/api/contexts/session/s%201/remove", name=f"{session}/remove", json={"folderPath": "Projects/garden"}
+        chain = await answer_of(
+            life, "GET", "/api/contexts/chain?folders=Projects/garden,Nowhere&max_tokens=10"
         )
-        preview = await answer_of(life, "GET", "/api/prompt/preview?contexts=.,Projects/garden&workingDirectory=Projects/garden")
+        put = await answer_of(
+            life,
+            "PUT",
+            "/api/contexts/session/s%201",
+            name=session,
+            json={"folder_paths": ["Projects/garden"]},
+        )
+        got = await answer_of(life, "GET", "/api/contexts/session/s%201", name=session)
+        added = await answer_of(
+            life,
+            "POST",
+            "/api/contexts/session/s%201/add",
+            name=f"{session}/add",
+            json={"folder_path": ""},
+        )
+        gone = await answer_of(
+            life,
+            "POST",
+            "/api/contexts/session/s%201/remove",
+            name=f"{session}/remove",
+            json={"folderPath": "Projects/garden"},
+        )
+        preview = await answer_of(
+            life,
+            "GET",
+            "/api/prompt/preview?contexts=.,Projects/garden&workingDirectory=Projects/garden",
+        )
 
     assert (folders["count"], chain["truncated"], put, got["session_id"]) == (2, True, got, "s 1")
-    assert (got["folder_paths"], added["folder_paths"], gone["folder_paths"]) == (["Projects/garden"], ["Projects/garden", ""], [""])
+    assert (got["folder_paths"], added["folder_paths"], gone["folder_paths"]) == (
+        ["Projects/garden"],
+        ["Projects/garden", ""],
+        [""],
+    )
     assert preview["contextFiles"] == ["AGENTS.md", "Projects/garden/CLAUDE.md"]
 
 
@@ -46,7 +74,9 @@ async def test_the_migration_s_plan_and_its_outcome_hold_too(live: Live, tree: P
     assert plan["count"] == 1
 
 
-@pytest.mark.parametrize("data", [b"{}", b'{"folders": [], "count": "0"}', b'{"folders": [], "count": 0, "more": 1}'])
+@pytest.mark.parametrize(
+    "data", [b"{}", b'{"folders": [], "count": "0"}', b'{"folders": [], "count": 0, "more": 1}']
+)
 def test_the_measure_itself_is_strict(data: bytes):
     with pytest.raises((AssertionError, ValueError)):
         strict(told.ContextFoldersResponse, data)

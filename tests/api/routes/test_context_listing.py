@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from parachuted.api.routes.context_listing import ContextListing
 from parachuted.vault import IndexEntry, VaultIndex
 
-PATHS = [f"{folder}{name}" for folder in ("", "a/", "a/b/", "c/") for name in ("AGENTS.md", "CLAUDE.md", "note.md")]
+PATHS = [
+    f"{folder}{name}"
+    for folder in ("", "a/", "a/b/", "c/")
+    for name in ("AGENTS.md", "CLAUDE.md", "note.md")
+]
 
 
 def entry(size: int) -> IndexEntry:
@@ -26,7 +30,9 @@ def test_at_any_moment_it_tells_what_one_made_now_would_tell(changes):
         index.set(path, None if size is None else entry(size))
         assert listing.body() == ContextListing(index).body()
         assert listing.seen(lambda _path: True) == json.loads(listing.body())
-        assert listing.seen(lambda path: path.startswith("a/")) == ContextListing(index).seen(lambda path: path.startswith("a/"))
+        assert listing.seen(lambda path: path.startswith("a/")) == ContextListing(index).seen(
+            lambda path: path.startswith("a/")
+        )
 
 
 def test_only_the_folder_that_changed_is_made_anew():

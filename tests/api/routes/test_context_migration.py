@@ -32,8 +32,10 @@ async def test_the_plan_is_told_and_then_done_and_undone(live: Live, vault: Path
         assert (vault / "Projects/garden/AGENTS.md").read_text() == "# Garden\n"
         run = await get(life, f"/api/runs/{done['run']}")
         assert {wrote["path"] for wrote in run["wrote"]} == {
-            "Projects/garden/AGENTS.md", "Chat/contexts/garden-context.md", "Chat/contexts/migrated/garden-context.md"
-        }  # fmt: skip
+            "Projects/garden/AGENTS.md",
+            "Chat/contexts/garden-context.md",
+            "Chat/contexts/migrated/garden-context.md",
+        }
         why = await get(life, "/api/why?path=Projects/garden/AGENTS.md&line=1")
         assert why["lines"][0]["by"] == "migration"
         await post(life, f"/api/runs/{done['run']}/undo")
@@ -48,15 +50,25 @@ async def test_where_there_is_nothing_old_there_is_nothing_to_do(live: Live):
         assert (await get(life, "/api/runs"))["runs"] == []
 
 
-async def test_it_takes_an_admin_and_touches_nothing_beyond_the_paths_of_the_key(live: Live, vault: Path):
+async def test_it_takes_an_admin_and_touches_nothing_beyond_the_paths_of_the_key(
+    live: Live, vault: Path
+):
     save(vault / "Chat/contexts/garden.md", "# Garden\n")
     save(vault / "Chat/contexts/general.md", "# Me\n")
     async with live() as life:
         for method in ("GET", "POST"):
-            assert (await call(life, method, MIGRATION, headers=key_of(life, "vault:read,write")))[0] == 403
+            assert (await call(life, method, MIGRATION, headers=key_of(life, "vault:read,write")))[
+                0
+            ] == 403
         headers = key_of(life, "vault:admin", paths=("Projects/**", "Chat/**"))
         status, plan = await call(life, "GET", MIGRATION, headers=headers)
-        assert (status, [move["file"] for move in plan["moves"]]) == (200, ["Chat/contexts/garden.md"])
+        assert (status, [move["file"] for move in plan["moves"]]) == (
+            200,
+            ["Chat/contexts/garden.md"],
+        )
         status, done = await call(life, "POST", MIGRATION, headers=headers)
-        assert (status, [move["file"] for move in done["moves"]]) == (200, ["Chat/contexts/garden.md"])
+        assert (status, [move["file"] for move in done["moves"]]) == (
+            200,
+            ["Chat/contexts/garden.md"],
+        )
     assert (vault / "Chat/contexts/general.md").exists()

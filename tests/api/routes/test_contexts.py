@@ -38,19 +38,34 @@ async def test_a_vault_without_context_files_has_no_folders(live: Live):
         assert await get(life, "/api/contexts/folders") == {"folders": [], "count": 0}
 
 
-async def test_a_chain_is_what_is_chosen_and_watched_and_lists_parents_without_them(live: Live, tree):
+async def test_a_chain_is_what_is_chosen_and_watched_and_lists_parents_without_them(
+    live: Live, tree
+):
     async with live() as life:
         answer = await get(life, "/api/contexts/chain?folders=Projects")
         below = await get(life, "/api/contexts/chain?folders=Projects/garden")
 
-    assert set(answer["files"][0]) == {"path", "folder_path", "level", "tokens", "exists", "included", "reason"}
-    assert [(file["path"], file["folder_path"], file["level"], file["included"]) for file in answer["files"]] == [
+    assert set(answer["files"][0]) == {
+        "path",
+        "folder_path",
+        "level",
+        "tokens",
+        "exists",
+        "included",
+        "reason",
+    }
+    assert [
+        (file["path"], file["folder_path"], file["level"], file["included"])
+        for file in answer["files"]
+    ] == [
         ("AGENTS.md", "", "root", False),
         ("Areas/home/CLAUDE.md", "Areas/home", "watched", True),
         ("Projects/AGENTS.md", "Projects", "direct", True),
     ]
     assert all(file["exists"] is True and type(file["tokens"]) is int for file in answer["files"])
-    assert answer["total_tokens"] == sum(file["tokens"] for file in answer["files"] if file["included"])
+    assert answer["total_tokens"] == sum(
+        file["tokens"] for file in answer["files"] if file["included"]
+    )
     assert answer["truncated"] is False
     assert [(file["path"], file["level"]) for file in below["files"] if not file["included"]] == [
         ("AGENTS.md", "root"),
@@ -60,10 +75,16 @@ async def test_a_chain_is_what_is_chosen_and_watched_and_lists_parents_without_t
 
 async def test_several_folders_the_vault_itself_and_one_that_is_not_there(live: Live, tree):
     async with live() as life:
-        answer = await get(life, "/api/contexts/chain?folders=Areas/home,%20Projects/garden,.,Nowhere")
+        answer = await get(
+            life, "/api/contexts/chain?folders=Areas/home,%20Projects/garden,.,Nowhere"
+        )
         whole = await get(life, "/api/contexts/chain?folders=")
 
-    assert [(file["path"], file["exists"]) for file in answer["files"] if file["level"] in {"direct", "root"}] == [
+    assert [
+        (file["path"], file["exists"])
+        for file in answer["files"]
+        if file["level"] in {"direct", "root"}
+    ] == [
         ("AGENTS.md", True),
         ("Nowhere/AGENTS.md", False),
         ("Areas/home/CLAUDE.md", True),
@@ -75,14 +96,18 @@ async def test_several_folders_the_vault_itself_and_one_that_is_not_there(live: 
 async def test_over_the_budget_what_is_farthest_is_cut_and_that_is_said(live: Live, tree):
     async with live() as life:
         whole = await get(life, "/api/contexts/chain?folders=Projects")
-        answer = await get(life, f"/api/contexts/chain?folders=Projects&max_tokens={whole['total_tokens'] - 1}")
+        answer = await get(
+            life, f"/api/contexts/chain?folders=Projects&max_tokens={whole['total_tokens'] - 1}"
+        )
 
     assert answer["truncated"] is True
     assert answer["total_tokens"] < whole["total_tokens"]
     assert [file["path"] for file in answer["files"] if file["included"]] == ["Projects/AGENTS.md"]
 
 
-@pytest.mark.parametrize("folders", ["/etc", "../x", "Projects/..%2f..", "a//b", "a%00b", "~/x", "Projects,/etc"])
+@pytest.mark.parametrize(
+    "folders", ["/etc", "../x", "Projects/..%2f..", "a//b", "a%00b", "~/x", "Projects,/etc"]
+)
 async def test_a_folder_outside_is_refused(live: Live, folders):
     async with live() as life:
         assert (await refused(life, "GET", f"/api/contexts/chain?folders={folders}"))[0] == 400
@@ -92,7 +117,9 @@ async def test_names_that_are_no_utf8_do_not_break_the_answer(live: Live, vault)
     save(vault / "b\udcff/AGENTS.md", note("Odd"))
     async with live() as life:
         assert (await get(life, "/api/contexts/folders"))["folders"][0]["path"] == "b\\xff"
-        assert (await get(life, "/api/contexts/chain?folders=b%FF"))["files"][0]["path"] == "b\\xff/AGENTS.md"
+        assert (await get(life, "/api/contexts/chain?folders=b%FF"))["files"][0][
+            "path"
+        ] == "b\\xff/AGENTS.md"
 
 
 async def test_the_listing_follows_the_disk(live: Live, tree):
@@ -106,14 +133,23 @@ async def test_the_listing_follows_the_disk(live: Live, tree):
         await life.settled()
         after = await get(life, "/api/contexts/folders")
 
-    assert [folder["path"] for folder in after["folders"]] == ["", "Areas/home", "Daily", "Projects", "Projects/garden"]
+    assert [folder["path"] for folder in after["folders"]] == [
+        "",
+        "Areas/home",
+        "Daily",
+        "Projects",
+        "Projects/garden",
+    ]
     assert after["folders"][0]["tokens"] == 1000
 
 
 async def test_old_files_may_be_named_like_folders(live: Live, tree):
     save(tree / "Chat/contexts/general-context.md", "# Me\n")
     async with live() as life:
-        answer = await get(life, "/api/contexts/chain?folders=Chat/contexts/general-context.md,Projects/garden/AGENTS.md")
+        answer = await get(
+            life,
+            "/api/contexts/chain?folders=Chat/contexts/general-context.md,Projects/garden/AGENTS.md",
+        )
 
     assert [(file["path"], file["level"]) for file in answer["files"] if file["included"]] == [
         ("Chat/contexts/general-context.md", "direct"),
@@ -135,17 +171,36 @@ async def test_a_session_keeps_what_was_chosen_for_it_through_a_restart(live: Li
     session = "/api/contexts/session/0b8b0c62-55e4-4b70-9b6a-7b4c5a3a9a10"
     async with live() as life:
         assert (await get(life, session))["folder_paths"] == []
-        await call(life, "PUT", session, json={"folder_paths": ["Projects/garden", "", "Projects/garden/"], "unknown": 1})
+        await call(
+            life,
+            "PUT",
+            session,
+            json={"folder_paths": ["Projects/garden", "", "Projects/garden/"], "unknown": 1},
+        )
         await post(life, f"{session}/add", {"folderPaths": ["Areas/home", "Projects/garden"]})
         await post(life, f"{session}/add", {"folder_path": "Chat/contexts/old.md"})
     async with live() as life:
-        assert (await get(life, session))["folder_paths"] == ["Projects/garden", "", "Areas/home", "Chat/contexts/old.md"]
+        assert (await get(life, session))["folder_paths"] == [
+            "Projects/garden",
+            "",
+            "Areas/home",
+            "Chat/contexts/old.md",
+        ]
         assert (await get(life, session))["missing"] == ["Chat/contexts/old.md"]
-        status, chosen = await call(life, "PUT", session.replace("0b8b", "1111"), json={"folder_paths": ["Projects/garden", "Nope"]})
-        assert (status, chosen["folder_paths"], chosen["missing"]) == (200, ["Projects/garden", "Nope"], ["Nope"])
-        assert (await post(life, f"{session}/remove", {"folder_paths": ["", "Nowhere"]}))["folder_paths"] == [
-            "Projects/garden", "Areas/home", "Chat/contexts/old.md"
-        ]  # fmt: skip
+        status, chosen = await call(
+            life,
+            "PUT",
+            session.replace("0b8b", "1111"),
+            json={"folder_paths": ["Projects/garden", "Nope"]},
+        )
+        assert (status, chosen["folder_paths"], chosen["missing"]) == (
+            200,
+            ["Projects/garden", "Nope"],
+            ["Nope"],
+        )
+        assert (await post(life, f"{session}/remove", {"folder_paths": ["", "Nowhere"]}))[
+            "folder_paths"
+        ] == ["Projects/garden", "Areas/home", "Chat/contexts/old.md"]
         status, cleared = await call(life, "PUT", session, json={"folder_paths": []})
         assert (status, cleared["folder_paths"]) == (200, [])
 
@@ -173,8 +228,15 @@ async def test_what_is_no_list_of_folders_is_refused_and_changes_nothing(live: L
 
 async def test_more_than_a_hundred_are_refused_however_they_come(live: Live, tree):
     async with live() as life:
-        await call(life, "PUT", "/api/contexts/session/s", json={"folder_paths": [str(number) for number in range(100)]})
-        assert (await refused(life, "POST", "/api/contexts/session/s/add", json={"folder_path": "more"}))[0] == 400
+        await call(
+            life,
+            "PUT",
+            "/api/contexts/session/s",
+            json={"folder_paths": [str(number) for number in range(100)]},
+        )
+        assert (
+            await refused(life, "POST", "/api/contexts/session/s/add", json={"folder_path": "more"})
+        )[0] == 400
         names = ",".join(str(number) for number in range(101))
         assert (await refused(life, "GET", f"/api/contexts/chain?folders={names}"))[0] == 400
 
@@ -183,7 +245,9 @@ async def test_more_than_a_hundred_are_refused_however_they_come(live: Live, tre
 async def test_what_is_no_id_of_a_session_is_refused(live: Live, session):
     async with live() as life:
         for method in ("GET", "PUT"):
-            status, _ = await call(life, method, f"/api/contexts/session/{session}", json={"folder_paths": []})
+            status, _ = await call(
+                life, method, f"/api/contexts/session/{session}", json={"folder_paths": []}
+            )
             assert status in {400, 403}
 
 
@@ -193,14 +257,22 @@ async def test_a_key_for_some_paths_is_told_of_and_chooses_those_alone(live: Liv
         await call(life, "PUT", session, json={"folder_paths": ["Areas/home", "Projects/garden"]})
         headers = key_of(life, "vault:read,write", paths=("Projects/**",))
         status, folders = await call(life, "GET", "/api/contexts/folders", headers=headers)
-        assert (status, [one["path"] for one in folders["folders"]], folders["count"]) == (200, ["Projects", "Projects/garden"], 2)
-        _, chain = await call(life, "GET", "/api/contexts/chain?folders=Projects,Areas/home,.", headers=headers)
+        assert (status, [one["path"] for one in folders["folders"]], folders["count"]) == (
+            200,
+            ["Projects", "Projects/garden"],
+            2,
+        )
+        _, chain = await call(
+            life, "GET", "/api/contexts/chain?folders=Projects,Areas/home,.", headers=headers
+        )
         assert [file["path"] for file in chain["files"]] == ["Projects/AGENTS.md"]
         assert chain["total_tokens"] == chain["files"][0]["tokens"]
         _, seen = await call(life, "GET", session, headers=headers)
         assert seen["folder_paths"] == ["Projects/garden"]
         for hidden in ("Areas/home", "Areas/none", "", ".parachute", "Projects/.git"):
-            status, message = await refused(life, "PUT", session, json={"folder_paths": [hidden]}, headers=headers)
+            status, message = await refused(
+                life, "PUT", session, json={"folder_paths": [hidden]}, headers=headers
+            )
             assert (status, message) == (404, f"{hidden} is not in the vault")
         await call(life, "PUT", session, json={"folder_paths": ["Projects"]}, headers=headers)
         assert (await get(life, session))["folder_paths"] == ["Areas/home", "Projects"]

@@ -1,4 +1,6 @@
-"""The shapes of the loop's answers, held against what a daemon that has something to tell answers."""
+"""The shapes of the loop's answers, held against what a daemon that has something to tell
+answers.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,16 @@ async def test_what_the_loop_answers_has_the_shape_it_declares(live: Live, woken
             documents.WatchesResponse: await get(life, "/api/watches"),
             documents.TasksResponse: await get(life, "/api/tasks"),
             documents.RunsResponse: await get(life, "/api/runs"),
-            documents.PlanResponse: await post(life, "/api/bubble/plan", {"path": "Projects/garden/AGENTS.md"}),
+            documents.PlanResponse: await post(
+                life, "/api/bubble/plan", {"path": "Projects/garden/AGENTS.md"}
+            ),
             documents.WhyResponse: await get(life, "/api/why?path=AGENTS.md"),
             documents.DoctorResponse: await get(life, "/api/doctor"),
             documents.ScanResponse: await post(life, "/api/scan"),
             documents.UndoResponse: await post(life, f"/api/runs/{run}/undo"),
-            documents.BubbleResponse: await post(life, "/api/bubble/run", {"path": "Projects/garden/AGENTS.md"}),
+            documents.BubbleResponse: await post(
+                life, "/api/bubble/run", {"path": "Projects/garden/AGENTS.md"}
+            ),
             documents.PausedResponse: await post(life, "/api/pause"),
         }
 
@@ -42,4 +48,6 @@ async def test_what_the_loop_answers_has_the_shape_it_declares(live: Live, woken
             key for base in shape.__orig_bases__ for key in getattr(base, "__annotations__", ())
         }
     assert answers[documents.RunsResponse]["count"] == 1
-    assert answers[documents.WatchesResponse]["watches"][0]["watched"] == ["Projects/garden/AGENTS.md"]
+    assert answers[documents.WatchesResponse]["watches"][0]["watched"] == [
+        "Projects/garden/AGENTS.md"
+    ]

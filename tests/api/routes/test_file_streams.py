@@ -24,11 +24,18 @@ def left_behind(life: Life) -> list[str]:
     """Whatever an upload could leave in the vault or beside the objects."""
     unfinished = life.daemon._objects._folder / "unfinished"
     beside = [file.name for file in unfinished.iterdir()] if unfinished.exists() else []
-    return [name for _, _, names in os.walk(life.vault) for name in names if ".parachute-" in name] + beside
+    return [
+        name for _, _, names in os.walk(life.vault) for name in names if ".parachute-" in name
+    ] + beside
 
 
-async def answered(life: Life, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
-    async with aiohttp.ClientSession() as session, session.request(method, f"{life.url}/api/files/{path}", headers=headers) as answer:
+async def answered(
+    life: Life, path: str, method: str = "GET", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, f"{life.url}/api/files/{path}", headers=headers) as answer,
+    ):
         return answer.status, answer.headers, await answer.read()
 
 
@@ -46,7 +53,11 @@ async def test_a_file_is_streamed_with_its_digest_as_its_tag(live: Live, vault):
         same = await answered(life, "clip.wav", **{"If-None-Match": headers["ETag"]})
 
     assert (status, body) == (200, data)
-    assert (headers["ETag"], headers["Content-Length"], headers["Content-Type"]) == (f'"{digest(data)}"', "700000", "audio/wav")
+    assert (headers["ETag"], headers["Content-Length"], headers["Content-Type"]) == (
+        f'"{digest(data)}"',
+        "700000",
+        "audio/wav",
+    )
     assert (head[0], head[1]["Content-Length"], head[2]) == (200, "700000", b"")
     assert (same[0], same[2]) == (304, b"")
 
@@ -77,7 +88,11 @@ async def test_ranges_that_cannot_be_and_those_of_another_version(live: Live, va
         odd = await answered(life, "ten.bin", Range="lines=1-2")
         older = await answered(life, "ten.bin", Range="bytes=0-1", **{"If-Range": '"older"'})
 
-    assert (beyond[0], beyond[1]["Content-Range"]) == (last_none[0], last_none[1]["Content-Range"]) == (416, "bytes */10")
+    assert (
+        (beyond[0], beyond[1]["Content-Range"])
+        == (last_none[0], last_none[1]["Content-Range"])
+        == (416, "bytes */10")
+    )
     assert (odd[0], odd[2]) == (200, b"0123456789")
     assert (older[0], older[2]) == (200, b"0123456789")
 
@@ -85,7 +100,11 @@ async def test_ranges_that_cannot_be_and_those_of_another_version(live: Live, va
 async def test_a_file_that_changes_while_it_is_sent_is_cut_off_not_mixed(live: Live, vault):
     with (vault / "log.bin").open("wb") as file:
         file.truncate(64 << 20)
-    async with live() as life, aiohttp.ClientSession() as session, session.get(f"{life.url}/api/files/log.bin") as answer:
+    async with (
+        live() as life,
+        aiohttp.ClientSession() as session,
+        session.get(f"{life.url}/api/files/log.bin") as answer,
+    ):
         await answer.content.readexactly(1000)
         with (vault / "log.bin").open("r+b") as file:
             file.write(b"another version")
@@ -95,7 +114,11 @@ async def test_a_file_that_changes_while_it_is_sent_is_cut_off_not_mixed(live: L
 
 async def test_a_file_that_is_replaced_while_it_is_sent_is_sent_as_it_was(live: Live, vault):
     (vault / "log.bin").write_bytes(b"x" * (16 << 20))
-    async with live() as life, aiohttp.ClientSession() as session, session.get(f"{life.url}/api/files/log.bin") as answer:
+    async with (
+        live() as life,
+        aiohttp.ClientSession() as session,
+        session.get(f"{life.url}/api/files/log.bin") as answer,
+    ):
         await answer.content.readexactly(1000)
         await call(life, "PUT", "/api/files/log.bin", data=b"another version")
         rest = await answer.content.read()
@@ -104,7 +127,9 @@ async def test_a_file_that_is_replaced_while_it_is_sent_is_sent_as_it_was(live: 
     assert (vault / "log.bin").read_bytes() == b"another version"
 
 
-@pytest.mark.parametrize("name", ["page.html", "drawing.svg", "script.js", "page.xhtml", "feed.xml", "noname", "x.HTM"])
+@pytest.mark.parametrize(
+    "name", ["page.html", "drawing.svg", "script.js", "page.xhtml", "feed.xml", "noname", "x.HTM"]
+)
 async def test_what_a_browser_could_run_is_handed_over_to_be_saved(live: Live, vault, name):
     (vault / name).write_text("<script>alert(1)</script>")
     async with live() as life:
@@ -120,37 +145,72 @@ async def test_an_upload_makes_and_replaces_a_file_and_history_has_the_old_one(l
     first, second = os.urandom(6 << 20), os.urandom(5 << 20)
     async with live() as life:
         made = await call(life, "PUT", "/api/files/new/clip.wav", data=io.BytesIO(first))
-        again = await call(life, "PUT", "/api/files/new/clip.wav", data=io.BytesIO(second), headers={"X-Content-SHA256": digest(second)})
+        again = await call(
+            life,
+            "PUT",
+            "/api/files/new/clip.wav",
+            data=io.BytesIO(second),
+            headers={"X-Content-SHA256": digest(second)},
+        )
         same = await call(life, "PUT", "/api/files/new/clip.wav", data=io.BytesIO(second))
         kept, left = life.daemon._objects.get(digest(first)), left_behind(life)
         twice = digest(second) in life.daemon._objects
         writes = life.daemon.history.writes_of("new/clip.wav")
         told = [event["by"] for event in life.told("file.")]
 
-    assert made == (201, {"path": "new/clip.wav", "size": 6 << 20, "hash": digest(first), "created": True, "replaced": None})
-    assert again == (200, {"path": "new/clip.wav", "size": 5 << 20, "hash": digest(second), "created": False, "replaced": digest(first)})
+    assert made == (
+        201,
+        {
+            "path": "new/clip.wav",
+            "size": 6 << 20,
+            "hash": digest(first),
+            "created": True,
+            "replaced": None,
+        },
+    )
+    assert again == (
+        200,
+        {
+            "path": "new/clip.wav",
+            "size": 5 << 20,
+            "hash": digest(second),
+            "created": False,
+            "replaced": digest(first),
+        },
+    )
     assert same[1]["replaced"] is None
     assert (vault / "new/clip.wav").read_bytes() == second
     assert kept == first
     assert not twice  # the vault has it; it is kept once it is replaced
     assert [(write.before, write.after, write.state) for write in writes] == [
-        (None, digest(first), "done"), (digest(first), digest(second), "done"),
-    ]  # fmt: skip
+        (None, digest(first), "done"),
+        (digest(first), digest(second), "done"),
+    ]
     assert told == ["person", "person"]
     assert left == []
 
 
 @pytest.mark.parametrize("header", ["X-Content-SHA256", "Content-Digest"])
-async def test_an_upload_that_is_not_what_it_was_said_to_be_is_not_written(live: Live, vault, header):
+async def test_an_upload_that_is_not_what_it_was_said_to_be_is_not_written(
+    live: Live, vault, header
+):
     (vault / "a.bin").write_bytes(b"old")
     right, wrong = hashlib.sha256(b"new").digest(), hashlib.sha256(b"other").digest()
 
     def said(raw: bytes) -> dict[str, str]:
-        return {header: raw.hex() if header.startswith("X") else f"md5=:AAAA:, sha-256=:{base64.b64encode(raw).decode()}:"}
+        return {
+            header: raw.hex()
+            if header.startswith("X")
+            else f"md5=:AAAA:, sha-256=:{base64.b64encode(raw).decode()}:"
+        }
 
     async with live() as life:
-        status, message = await refused(life, "PUT", "/api/files/a.bin", data=b"new", headers=said(wrong))
-        unreadable = await refused(life, "PUT", "/api/files/a.bin", data=b"new", headers={header: "sha-256=:x:"})
+        status, message = await refused(
+            life, "PUT", "/api/files/a.bin", data=b"new", headers=said(wrong)
+        )
+        unreadable = await refused(
+            life, "PUT", "/api/files/a.bin", data=b"new", headers={header: "sha-256=:x:"}
+        )
         left, text = left_behind(life), (vault / "a.bin").read_bytes()
         done = await call(life, "PUT", "/api/files/a.bin", data=b"new", headers=said(right))
 
@@ -180,7 +240,12 @@ async def test_an_upload_that_is_cut_short_leaves_nothing(live: Live, vault):
     async with live() as life:
         for head in (b"Content-Length: 1000000", b"Transfer-Encoding: chunked"):
             _, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
-            writer.write(b"PUT /api/files/cut.bin HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n\r\n10000\r\n" + b"x" * 60_000)
+            writer.write(
+                b"PUT /api/files/cut.bin HTTP/1.1\r\nHost: localhost\r\n"
+                + head
+                + b"\r\n\r\n10000\r\n"
+                + b"x" * 60_000
+            )
             await writer.drain()
             await life.until(lambda: left_behind(life))
             writer.transport.abort()
@@ -189,14 +254,22 @@ async def test_an_upload_that_is_cut_short_leaves_nothing(live: Live, vault):
     assert not (vault / "cut.bin").exists()
 
 
-@pytest.mark.parametrize("path", [".parachute/x", ".claude/settings.json", "a/.env", "passwd", "secrets/x"])
+@pytest.mark.parametrize(
+    "path", [".parachute/x", ".claude/settings.json", "a/.env", "passwd", "secrets/x"]
+)
 async def test_what_is_hidden_or_outside_does_not_exist(live: Live, vault, path):
     save(vault / ".claude/settings.json", "{}")
     (vault / "passwd").symlink_to("/etc/passwd")
     (vault / "secrets").symlink_to(".claude")
     async with live() as life:
-        assert await refused(life, "GET", f"/api/files/{path}") == (404, f"{path} is not in the vault")
-        assert await refused(life, "PUT", f"/api/files/{path}", data=b"x") == (404, f"{path} is not in the vault")
+        assert await refused(life, "GET", f"/api/files/{path}") == (
+            404,
+            f"{path} is not in the vault",
+        )
+        assert await refused(life, "PUT", f"/api/files/{path}", data=b"x") == (
+            404,
+            f"{path} is not in the vault",
+        )
 
 
 async def test_a_folder_is_no_file(live: Live, vault):
@@ -204,7 +277,11 @@ async def test_a_folder_is_no_file(live: Live, vault):
     async with live() as life:
         assert (await refused(life, "GET", "/api/files/folder"))[0] == 400
         assert (await refused(life, "PUT", "/api/files/folder", data=b"x"))[0] == 400
-        assert (await refused(life, "PUT", "/api/files/folder/note.md/deeper", data=b"x"))[0] in {400, 404, 409}
+        assert (await refused(life, "PUT", "/api/files/folder/note.md/deeper", data=b"x"))[0] in {
+            400,
+            404,
+            409,
+        }
         assert left_behind(life) == []
 
 
@@ -221,7 +298,9 @@ async def test_large_files_go_in_and_out_in_constant_memory(live: Live, vault: P
                 yield part
 
         for _ in range(2):  # made, then replaced
-            async with session.put(f"{life.url}/api/files/large.bin", data=watched(pieces(size, piece))) as answer:
+            async with session.put(
+                f"{life.url}/api/files/large.bin", data=watched(pieces(size, piece))
+            ) as answer:
                 assert answer.status in {200, 201}
             piece = piece[::-1]
             most = max(most, process.memory_info().rss)

@@ -12,14 +12,43 @@ from tests.api.calls import call, get, refused
 from tests.stories.life import Live, note, save
 
 ENTRY = {
-    "name": str, "type": str, "path": str, "relativePath": str, "isDirectory": bool, "isSymlink": bool, "symlinkTarget": (str, type(None)),
-    "hasAgentsMd": bool, "hasClaudeMd": bool, "isGitRepo": bool, "lastModified": (str, type(None)), "size": (int, type(None)),
-}  # fmt: skip
+    "name": str,
+    "type": str,
+    "path": str,
+    "relativePath": str,
+    "isDirectory": bool,
+    "isSymlink": bool,
+    "symlinkTarget": (str, type(None)),
+    "hasAgentsMd": bool,
+    "hasClaudeMd": bool,
+    "isGitRepo": bool,
+    "lastModified": (str, type(None)),
+    "size": (int, type(None)),
+}
 OUTSIDE = (
-    "../secret.md", "a/../../secret.md", "/etc/passwd", "~/secret.md", "./../secret.md", "a//b", "a/./b", "..", "a/..", "a\0b.md", "",
-    "\x1b[2J", "~",
-)  # fmt: skip
-HIDDEN = (".parachute/audit/x.jsonl", ".claude/settings.json", ".env", ".git/config", "a/.secret/note.md", ".obsidian/app.json", "..md/x")
+    "../secret.md",
+    "a/../../secret.md",
+    "/etc/passwd",
+    "~/secret.md",
+    "./../secret.md",
+    "a//b",
+    "a/./b",
+    "..",
+    "a/..",
+    "a\0b.md",
+    "",
+    "\x1b[2J",
+    "~",
+)
+HIDDEN = (
+    ".parachute/audit/x.jsonl",
+    ".claude/settings.json",
+    ".env",
+    ".git/config",
+    "a/.secret/note.md",
+    ".obsidian/app.json",
+    "..md/x",
+)
 
 
 def digest(text: str) -> str:
@@ -57,11 +86,20 @@ async def test_a_folder_is_listed_as_the_app_reads_it(live: Live, tree):
     found = {entry["path"]: entry for entry in root["entries"]}
     assert list(found) == ["Projects", "shed", "AGENTS.md", "alias.md"]
     assert (found["shed"]["type"], found["shed"]["symlinkTarget"]) == ("symlink", "Projects/garden")
-    assert (found["alias.md"]["type"], found["alias.md"]["isSymlink"], found["alias.md"]["isDirectory"]) == ("symlink", True, False)
+    assert (
+        found["alias.md"]["type"],
+        found["alias.md"]["isSymlink"],
+        found["alias.md"]["isDirectory"],
+    ) == ("symlink", True, False)
     inside = {entry["path"]: entry for entry in shown["entries"]}
     assert list(inside) == ["Projects/garden", "Projects/plan.md"]
     garden = inside["Projects/garden"]
-    assert (garden["type"], garden["hasClaudeMd"], garden["hasAgentsMd"], garden["isGitRepo"]) == ("directory", True, False, True)
+    assert (garden["type"], garden["hasClaudeMd"], garden["hasAgentsMd"], garden["isGitRepo"]) == (
+        "directory",
+        True,
+        False,
+        True,
+    )
     assert (inside["Projects/plan.md"]["size"], garden["size"]) == (7, None)
 
 
@@ -71,16 +109,31 @@ async def test_times_are_real_utc(live: Live, tree):
         listed = await get(life, "/api/ls")
         read = await get(life, "/api/read?path=AGENTS.md")
 
-    assert {entry["lastModified"] for entry in listed["entries"] if entry["name"] == "AGENTS.md"} == {"2023-11-14T22:13:20Z"}
+    assert {
+        entry["lastModified"] for entry in listed["entries"] if entry["name"] == "AGENTS.md"
+    } == {"2023-11-14T22:13:20Z"}
     assert read["lastModified"] == "2023-11-14T22:13:20Z"
 
 
 async def test_what_is_not_there_for_the_caller_is_not_there_in_one_way(live: Live, tree):
     async with live() as life:
         for path in ("nowhere-at-all.md", *HIDDEN, "passwd", "secrets/settings.json", "nowhere"):
-            assert await refused(life, "GET", f"/api/read?path={path}") == (404, f"{path} is not in the vault")
-        for path in (".claude", ".parachute/audit", "secrets", "Projects/.hidden.md", "not-there", "AGENTS.md"):
-            assert await refused(life, "GET", f"/api/ls?path={path}") == (404, f"{path} is not in the vault")
+            assert await refused(life, "GET", f"/api/read?path={path}") == (
+                404,
+                f"{path} is not in the vault",
+            )
+        for path in (
+            ".claude",
+            ".parachute/audit",
+            "secrets",
+            "Projects/.hidden.md",
+            "not-there",
+            "AGENTS.md",
+        ):
+            assert await refused(life, "GET", f"/api/ls?path={path}") == (
+                404,
+                f"{path} is not in the vault",
+            )
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
@@ -90,16 +143,24 @@ async def test_no_path_leads_out_of_the_vault(live: Live, tree, path):
         async with aiohttp.ClientSession() as session:
             for route in ("/api/read", "/api/ls"):
                 async with session.get(life.url + route, params={"path": path}) as answer:
-                    assert answer.status == (200 if (route, path) == ("/api/ls", "") else 400), route
+                    assert answer.status == (200 if (route, path) == ("/api/ls", "") else 400), (
+                        route
+                    )
                     assert "SECRET" not in await answer.text()
-        status, message = await refused(life, "PUT", "/api/write", json={"path": path, "content": "x"})
+        status, message = await refused(
+            life, "PUT", "/api/write", json={"path": path, "content": "x"}
+        )
     assert status == 400
     assert str(tree.parent) not in message
     assert (tree.parent / "secret.md").read_text() == "SECRET"
 
 
 async def test_a_text_is_read_with_its_digest(live: Live, tree):
-    async with live() as life, aiohttp.ClientSession() as session, session.get(f"{life.url}/api/read?path=Projects/plan.md") as answer:
+    async with (
+        live() as life,
+        aiohttp.ClientSession() as session,
+        session.get(f"{life.url}/api/read?path=Projects/plan.md") as answer,
+    ):
         told = await answer.json()
         etag = answer.headers["ETag"]
 
@@ -124,14 +185,25 @@ async def test_what_is_no_text_or_too_large_is_pointed_to_the_stream(live: Live,
 
 async def test_a_write_makes_and_replaces_and_says_what_it_replaced(live: Live, tree):
     async with live() as life:
-        made = await call(life, "PUT", "/api/write", json={"path": "new/deep/one.md", "content": "one\n"})
-        again = await call(life, "PUT", "/api/write", json={"path": "new/deep/one.md", "content": "two\n"})
-        same = await call(life, "PUT", "/api/write", json={"path": "new/deep/one.md", "content": "two\n"})
+        made = await call(
+            life, "PUT", "/api/write", json={"path": "new/deep/one.md", "content": "one\n"}
+        )
+        again = await call(
+            life, "PUT", "/api/write", json={"path": "new/deep/one.md", "content": "two\n"}
+        )
+        same = await call(
+            life, "PUT", "/api/write", json={"path": "new/deep/one.md", "content": "two\n"}
+        )
         kept = life.daemon._objects.get(digest("one\n"))
         indexed = life.daemon.index.get("new/deep/one.md")
 
     assert [status for status, _ in (made, again, same)] == [200, 200, 200]
-    assert (made[1]["success"], made[1]["path"], made[1]["size"], made[1]["replaced"]) == (True, "new/deep/one.md", 4, None)
+    assert (made[1]["success"], made[1]["path"], made[1]["size"], made[1]["replaced"]) == (
+        True,
+        "new/deep/one.md",
+        4,
+        None,
+    )
     assert datetime.fromisoformat(made[1]["lastModified"]).utcoffset() == timedelta(0)
     assert (again[1]["replaced"], again[1]["hash"]) == (digest("one\n"), digest("two\n"))
     assert same[1]["replaced"] is None
@@ -142,10 +214,17 @@ async def test_a_write_makes_and_replaces_and_says_what_it_replaced(live: Live, 
 
 async def test_a_write_is_a_person_s(live: Live, tree):
     async with live() as life:
-        await call(life, "PUT", "/api/write", json={"path": "Projects/plan.md", "content": "another\n"})
+        await call(
+            life, "PUT", "/api/write", json={"path": "Projects/plan.md", "content": "another\n"}
+        )
         (told,) = life.told("file.modified")
 
-    assert (told["path"], told["by"], told["run"], len(told["causes"])) == ("Projects/plan.md", "person", None, 1)
+    assert (told["path"], told["by"], told["run"], len(told["causes"])) == (
+        "Projects/plan.md",
+        "person",
+        None,
+        1,
+    )
 
 
 async def test_a_write_with_a_base_is_merged_with_what_changed_since(live: Live, tree):
@@ -156,7 +235,9 @@ async def test_a_write_with_a_base_is_merged_with_what_changed_since(live: Live,
         await life.until(lambda: base in life.daemon._objects)
         save(tree / "plan.md", text.replace("line 1\n", "line 1, theirs\n"))
         ours = text.replace("line 7\n", "line 7, ours\n")
-        status, told = await call(life, "PUT", "/api/write", json={"path": "plan.md", "content": ours, "base_hash": base})
+        status, told = await call(
+            life, "PUT", "/api/write", json={"path": "plan.md", "content": ours, "base_hash": base}
+        )
 
     assert (status, told["merged"], told["replaced"]) == (200, True, None)
     merged = text.replace("line 1\n", "line 1, theirs\n").replace("line 7\n", "line 7, ours\n")
@@ -171,18 +252,38 @@ async def test_a_write_that_clashes_is_refused_with_both_texts(live: Live, tree,
         await life.until(lambda: base in life.daemon._objects)
         save(tree / "Projects/plan.md", "their plan\n")
         body = {"path": "Projects/plan.md", "content": "our plan\n"}
-        given = {"json": body | {"base_hash": base}} if how == "body" else {"json": body, "headers": {"If-Match": f'"{base}"'}}
+        given = (
+            {"json": body | {"base_hash": base}}
+            if how == "body"
+            else {"json": body, "headers": {"If-Match": f'"{base}"'}}
+        )
         status, told = await call(life, "PUT", "/api/write", **given)
 
     assert status == 409
-    assert told["conflict"] == {"base": "a plan\n", "ours": "our plan\n", "theirs": "their plan\n", "hash": told["conflict"]["hash"]}
+    assert told["conflict"] == {
+        "base": "a plan\n",
+        "ours": "our plan\n",
+        "theirs": "their plan\n",
+        "hash": told["conflict"]["hash"],
+    }
     assert (tree / "Projects/plan.md").read_text() == "their plan\n"
 
 
 async def test_a_base_that_nobody_knows_is_a_clash_not_an_overwrite(live: Live, tree):
     async with live() as life:
-        status, told = await call(life, "PUT", "/api/write", json={"path": "AGENTS.md", "content": "x", "base_hash": "0" * 64})
-        odd = await refused(life, "PUT", "/api/write", json={"path": "AGENTS.md", "content": "x"}, headers={"If-Match": "yes"})
+        status, told = await call(
+            life,
+            "PUT",
+            "/api/write",
+            json={"path": "AGENTS.md", "content": "x", "base_hash": "0" * 64},
+        )
+        odd = await refused(
+            life,
+            "PUT",
+            "/api/write",
+            json={"path": "AGENTS.md", "content": "x"},
+            headers={"If-Match": "yes"},
+        )
 
     assert (status, told["conflict"]["ours"]) == (409, "x")
     assert odd[0] == 400
@@ -191,8 +292,12 @@ async def test_a_base_that_nobody_knows_is_a_clash_not_an_overwrite(live: Live, 
 async def test_programs_and_secrets_are_not_written(live: Live, tree):
     async with live() as life:
         for path in (*HIDDEN, "secrets/settings.json", "passwd"):
-            assert (await refused(life, "PUT", "/api/write", json={"path": path, "content": "x"}))[0] == 404, path
-        by_admin, _ = await call(life, "PUT", "/api/write", json={"path": "Modules/m/module.py", "content": "x"})
+            assert (await refused(life, "PUT", "/api/write", json={"path": path, "content": "x"}))[
+                0
+            ] == 404, path
+        by_admin, _ = await call(
+            life, "PUT", "/api/write", json={"path": "Modules/m/module.py", "content": "x"}
+        )
 
     assert by_admin == 200
     assert (tree / ".claude/settings.json").read_text() == "{}\n"
@@ -200,7 +305,9 @@ async def test_programs_and_secrets_are_not_written(live: Live, tree):
 
 async def test_a_link_is_written_where_it_leads(live: Live, tree):
     async with live() as life:
-        status, _ = await call(life, "PUT", "/api/write", json={"path": "alias.md", "content": "through\n"})
+        status, _ = await call(
+            life, "PUT", "/api/write", json={"path": "alias.md", "content": "through\n"}
+        )
 
     assert status == 200
     assert (tree / "alias.md").is_symlink()
@@ -210,7 +317,15 @@ async def test_a_link_is_written_where_it_leads(live: Live, tree):
 async def test_many_writers_at_once_lose_nothing(live: Live, tree):
     async with live() as life:
         await asyncio.gather(
-            *(call(life, "PUT", "/api/write", json={"path": "busy.md", "content": f"text {number}\n"}) for number in range(12))
+            *(
+                call(
+                    life,
+                    "PUT",
+                    "/api/write",
+                    json={"path": "busy.md", "content": f"text {number}\n"},
+                )
+                for number in range(12)
+            )
         )
         kept = [life.daemon._objects.get(digest(f"text {number}\n")) for number in range(12)]
 

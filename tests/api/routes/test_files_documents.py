@@ -1,4 +1,6 @@
-"""Files documents: rows 28 to 30, and streams, have the shapes that the app and the OpenAPI document promise."""
+"""Files documents: rows 28 to 30, and streams, have the shapes that the app and the OpenAPI
+document promise.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,15 @@ async def test_rows_28_to_30_hold_to_the_letter(live: Live, vault):
     async with live() as life:
         listed = await answer_of(life, "GET", "/api/ls")
         read = await answer_of(life, "GET", "/api/read?path=Projects/plan.md")
-        written = await answer_of(life, "PUT", "/api/write", json={"path": "Projects/plan.md", "content": "b", "encoding": "utf-8"})
-        placed = await answer_of(life, "PUT", "/api/files/a.bin", name="/api/files/{path}", status=201, data=b"x")
+        written = await answer_of(
+            life,
+            "PUT",
+            "/api/write",
+            json={"path": "Projects/plan.md", "content": "b", "encoding": "utf-8"},
+        )
+        placed = await answer_of(
+            life, "PUT", "/api/files/a.bin", name="/api/files/{path}", status=201, data=b"x"
+        )
 
     assert len(listed["entries"]) == 2
     assert written["replaced"] == read["hash"]

@@ -15,8 +15,13 @@ ALL = AccessGrant(alternatives=None)
 
 
 def names(vault, folder: str = "", *globs: str) -> list[str]:
-    grant = AccessGrant(alternatives=((tuple(PathGlob(glob) for glob in globs),),)) if globs else ALL
-    return [entry["path"] for entry in list_folder(VaultPath(folder), AccessFilter(VaultRoot(vault), grant))]
+    grant = (
+        AccessGrant(alternatives=((tuple(PathGlob(glob) for glob in globs),),)) if globs else ALL
+    )
+    return [
+        entry["path"]
+        for entry in list_folder(VaultPath(folder), AccessFilter(VaultRoot(vault), grant))
+    ]
 
 
 def test_folders_come_first_then_files_by_name(vault):
@@ -47,7 +52,12 @@ def test_links_into_what_the_caller_may_not_see_are_not_there(vault):
     (vault / "Projects/etc").symlink_to("/etc")
 
     assert names(vault, "Projects", "Projects/**") == ["Projects/in.md", "Projects/plan.md"]
-    assert names(vault, "Projects") == ["Projects/door", "Projects/in.md", "Projects/out.md", "Projects/plan.md"]
+    assert names(vault, "Projects") == [
+        "Projects/door",
+        "Projects/in.md",
+        "Projects/out.md",
+        "Projects/plan.md",
+    ]
     with pytest.raises(NotFoundError):
         names(vault, "Projects/door", "Projects/**")
     assert names(vault, "Projects/door") == ["Projects/door/a.md"]
@@ -72,4 +82,7 @@ def test_what_is_no_folder_is_not_listed(vault):
 
 
 def test_a_moment_is_told_in_utc():
-    assert (moment(0), moment(1_700_000_000.5)) == ("1970-01-01T00:00:00Z", "2023-11-14T22:13:20.500000Z")
+    assert (moment(0), moment(1_700_000_000.5)) == (
+        "1970-01-01T00:00:00Z",
+        "2023-11-14T22:13:20.500000Z",
+    )

@@ -17,19 +17,39 @@ async def test_it_says_that_all_is_well_and_no_more(live: Live):
     assert abs(health["timestamp"] / 1000 - time.time()) < 60
 
 
-async def test_asked_for_details_it_tells_what_is_watched_what_waits_and_what_was_spent(live: Live, vault):
+async def test_asked_for_details_it_tells_what_is_watched_what_waits_and_what_was_spent(
+    live: Live, vault
+):
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     async with live() as life:
         health = await get(life, "/api/health?detailed=true")
 
     assert set(health) == {
-        *("status", "version", "timestamp", "pid", "uptime", "vault", "agent", "tasks", "waiting", "freshness", "budget", "problems"),
+        *(
+            "status",
+            "version",
+            "timestamp",
+            "pid",
+            "uptime",
+            "vault",
+            "agent",
+            "tasks",
+            "waiting",
+            "freshness",
+            "budget",
+            "problems",
+        ),
         *("docker", "modules", "bots", "history"),
     }
     assert health["pid"] == os.getpid()
     assert isinstance(health["uptime"], float)
-    assert health["vault"] == {"path": str(vault), "files": 2, "watchers": 1, "watched_by": health["vault"]["watched_by"]}
+    assert health["vault"] == {
+        "path": str(vault),
+        "files": 2,
+        "watchers": 1,
+        "watched_by": health["vault"]["watched_by"],
+    }
     assert health["vault"]["watched_by"] in {"events", "polling"}
     assert health["agent"] == {"backend": "offline", "reason": "for a test", "paused": False}
     assert health["tasks"] == {"queued": 0, "running": 0}
@@ -69,12 +89,18 @@ async def test_names_that_no_terminal_or_json_takes_are_told_as_escapes(live: Li
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
         await life.until(lambda: life.told("task.queued"))
 
-        assert (await get(life, "/api/health?detailed=true"))["freshness"] == {"behind": ["b\\xff.md"]}
-        assert [one["watcher"] for one in (await get(life, "/api/watches"))["watches"]] == ["b\\xff.md"]
+        assert (await get(life, "/api/health?detailed=true"))["freshness"] == {
+            "behind": ["b\\xff.md"]
+        }
+        assert [one["watcher"] for one in (await get(life, "/api/watches"))["watches"]] == [
+            "b\\xff.md"
+        ]
         assert [one["watcher"] for one in (await get(life, "/api/tasks"))["tasks"]] == ["b\\xff.md"]
 
 
-async def test_details_are_for_this_machine_and_for_keys_which_hear_only_of_notes_they_may_read(live: Live, vault):
+async def test_details_are_for_this_machine_and_for_keys_which_hear_only_of_notes_they_may_read(
+    live: Live, vault
+):
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "Areas/AGENTS.md", note("Areas", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
@@ -94,11 +120,22 @@ async def test_details_are_for_this_machine_and_for_keys_which_hear_only_of_note
 
     assert set(nobody) == {"status", "version", "timestamp"}
     assert {name: health["freshness"]["behind"] for name, health in told.items()} == {
-        "all": ["AGENTS.md", "Areas/AGENTS.md"], "some": ["Areas/AGENTS.md"], "none": []
-    }  # fmt: skip
-    assert {name: list(health["problems"]) for name, health in told.items()} == {"all": ["AGENTS.md"], "some": [], "none": []}
-    assert {name: health["vault"]["path"] is None for name, health in told.items()} == {"all": False, "some": True, "none": True}
+        "all": ["AGENTS.md", "Areas/AGENTS.md"],
+        "some": ["Areas/AGENTS.md"],
+        "none": [],
+    }
+    assert {name: list(health["problems"]) for name, health in told.items()} == {
+        "all": ["AGENTS.md"],
+        "some": [],
+        "none": [],
+    }
+    assert {name: health["vault"]["path"] is None for name, health in told.items()} == {
+        "all": False,
+        "some": True,
+        "none": True,
+    }
     assert {name: health["tasks"] for name, health in told.items()} == {
-        name: {"queued": number, "running": 0} for name, number in (("all", 2), ("some", 1), ("none", 0))
+        name: {"queued": number, "running": 0}
+        for name, number in (("all", 2), ("some", 1), ("none", 0))
     }
     assert {health["status"] for health in told.values()} == {"degraded"}

@@ -1,4 +1,6 @@
-"""The history over HTTP: versions, diffs, and files brought back; who sees a part sees that part."""
+"""The history over HTTP: versions, diffs, and files brought back; who sees a part sees that
+part.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,20 @@ async def test_the_versions_of_a_file_are_told_newest_first(live: Live, pair):
 
         newest, between, first = answer["versions"]
         assert (answer["path"], answer["count"], answer["since"]) == (ROOT, 3, None)
-        assert (newest["by"], newest["run"], newest["kind"], newest["kept"]) == ("curator", run["id"], "changed", True)
+        assert (newest["by"], newest["run"], newest["kind"], newest["kept"]) == (
+            "curator",
+            run["id"],
+            "changed",
+            True,
+        )
         assert between["run"] == run["id"]
         assert newest["added"] > 0
-        assert (first["by"], first["run"], first["at"], first["kept"]) == ("person", None, None, True)
+        assert (first["by"], first["run"], first["at"], first["kept"]) == (
+            "person",
+            None,
+            None,
+            True,
+        )
         assert len((await get(life, f"/api/history?path={ROOT}&limit=1"))["versions"]) == 1
 
 
@@ -36,9 +48,13 @@ async def test_a_persons_save_and_move_are_versions_with_their_time(live: Live, 
         await life.settled()
         versions = (await get(life, "/api/history?path=Projects/plot.md"))["versions"]
 
-        assert [(one["kind"], one["path"], one["source"], one["by"], one["at"] is not None) for one in versions[:2]] == [
-            ("moved", "Projects/plot.md", GARDEN, "person", True), ("changed", GARDEN, None, "person", True),
-        ]  # fmt: skip
+        assert [
+            (one["kind"], one["path"], one["source"], one["by"], one["at"] is not None)
+            for one in versions[:2]
+        ] == [
+            ("moved", "Projects/plot.md", GARDEN, "person", True),
+            ("changed", GARDEN, None, "person", True),
+        ]
 
 
 async def test_a_run_and_what_followed_are_told_file_by_file(live: Live, pair):
@@ -62,13 +78,17 @@ async def test_a_file_is_brought_back_and_wakes_nobody_and_that_is_undone(live: 
         done = await post(life, "/api/history/restore", {"path": ROOT, "run": run["id"]})
         assert (pair / ROOT).read_bytes() == before
         assert (done["path"], done["merged"]) == (ROOT, False)
-        again = await post(life, "/api/history/restore", {"path": ROOT, "version": done["before"][:12]})
+        again = await post(
+            life, "/api/history/restore", {"path": ROOT, "version": done["before"][:12]}
+        )
         assert (pair / ROOT).read_bytes() == after
         await post(life, f"/api/runs/{again['run']}/undo")
         assert (pair / ROOT).read_bytes() == before
         await life.settled()
         assert len(life.told("run.finished")) == 1
-        assert [one["agent"] for one in (await get(life, "/api/runs"))["runs"]].count("restore") == 2
+        assert [one["agent"] for one in (await get(life, "/api/runs"))["runs"]].count(
+            "restore"
+        ) == 2
 
 
 async def test_a_deleted_file_comes_back(live: Live, pair):
@@ -112,7 +132,12 @@ async def test_what_was_changed_in_the_same_place_since_is_shown_and_kept(live: 
         text = (pair / ROOT).read_text()
         save(pair / ROOT, "".join(f"{line} mine\n" for line in text.splitlines()))
         await life.settled()
-        status, answer = await call(life, "POST", "/api/history/restore", json={"path": ROOT, "run": run["id"], "base": base})
+        status, answer = await call(
+            life,
+            "POST",
+            "/api/history/restore",
+            json={"path": ROOT, "run": run["id"], "base": base},
+        )
 
         assert status == 409
         assert "mine" in str(answer)
@@ -120,11 +145,23 @@ async def test_what_was_changed_in_the_same_place_since_is_shown_and_kept(live: 
 
 
 async def sees_nothing_of_the_root(life: Life, run: str) -> None:
-    projects = {"headers": key_of(life, "curator:read", "curator:write", "vault:read,write", paths=["Projects/**"], local=True)}
+    projects = {
+        "headers": key_of(
+            life,
+            "curator:read",
+            "curator:write",
+            "vault:read,write",
+            paths=["Projects/**"],
+            local=True,
+        )
+    }
     assert (await call(life, "GET", f"/api/history?path={ROOT}", **projects))[0] == 404
     assert (await call(life, "GET", f"/api/runs/{run}/diff", **projects))[0] == 404
     body = {"path": ROOT, "run": run}
-    assert (await call(life, "POST", "/api/history/restore", json=body, **projects))[0] in {403, 404}
+    assert (await call(life, "POST", "/api/history/restore", json=body, **projects))[0] in {
+        403,
+        404,
+    }
 
 
 async def test_who_sees_a_part_is_told_of_that_part(live: Live, pair):
@@ -144,23 +181,33 @@ async def test_of_a_run_that_wrote_here_and_elsewhere_the_files_here_are_told(li
         run = await run_once(life)
         by = Author(by="curator", run=run["id"])
         life.daemon.store.create(VaultPath("Projects/new.md"), b"new\n", by)
-        projects = {"headers": key_of(life, "curator:read", "vault:read", paths=["Projects/**"], local=True)}
+        projects = {
+            "headers": key_of(life, "curator:read", "vault:read", paths=["Projects/**"], local=True)
+        }
         _status, answer = await call(life, "GET", f"/api/runs/{run['id']}/diff", **projects)
 
         assert [one["path"] for one in answer["files"]] == ["Projects/new.md"]
         assert ROOT not in str(answer)
 
 
-async def test_what_a_file_said_where_the_caller_does_not_see_it_is_neither_counted_nor_brought_back(live: Live, vault):
+async def test_what_a_file_said_where_the_caller_does_not_see_it_is_neither_counted_nor_brought_back(  # noqa: E501
+    live: Live, vault
+):
     save(vault / "Private/x.md", "secret\n")
     async with live() as life:
         await life.settled()
-        assert (await call(life, "PUT", "/api/write", json={"path": "Private/x.md", "content": "public\n"}))[0] == 200
+        assert (
+            await call(
+                life, "PUT", "/api/write", json={"path": "Private/x.md", "content": "public\n"}
+            )
+        )[0] == 200
         hidden = (await get(life, "/api/history?path=Private/x.md"))["versions"][1]["version"]
         (vault / "Projects").mkdir()
         (vault / "Private/x.md").rename(vault / "Projects/x.md")
         await life.settled()
-        theirs = {"headers": key_of(life, "curator:read", "vault:read,write", paths=["Projects/**"])}
+        theirs = {
+            "headers": key_of(life, "curator:read", "vault:read,write", paths=["Projects/**"])
+        }
         _status, told = await call(life, "GET", "/api/history?path=Projects/x.md&limit=1", **theirs)
         assert (told["count"], [one["kind"] for one in told["versions"]]) == (1, ["moved"])
         body = {"path": "Projects/x.md", "version": hidden}
@@ -175,17 +222,25 @@ async def test_who_wrote_a_line_where_the_caller_does_not_see_it_is_not_told(liv
     async with live() as life:
         await run_once(life)
         await life.settled()
-        (run,) = [one["id"] for one in (await get(life, "/api/runs"))["runs"] if one["watcher"] == "Private/w.md"]
+        (run,) = [
+            one["id"]
+            for one in (await get(life, "/api/runs"))["runs"]
+            if one["watcher"] == "Private/w.md"
+        ]
         await post(life, "/api/notes/Private/w.md/move", {"to": "Projects/w.md"})
         theirs = {"headers": key_of(life, "curator:read", "vault:read", paths=["Projects/**"])}
         _status, told = await call(life, "GET", "/api/why?path=Projects/w.md", **theirs)
         all_told = await get(life, "/api/why?path=Projects/w.md")
 
-    assert {(one["by"], one["at"], one["run"]) for one in told["lines"]} == {("earlier", None, None)}
+    assert {(one["by"], one["at"], one["run"]) for one in told["lines"]} == {
+        ("earlier", None, None)
+    }
     assert (told["runs"], list(all_told["runs"])) == ({}, [run])
 
 
-async def test_a_run_that_the_caller_does_not_see_is_not_told_by_what_followed_from_it(live: Live, pair):
+async def test_a_run_that_the_caller_does_not_see_is_not_told_by_what_followed_from_it(
+    live: Live, pair
+):
     save(pair / "Private/w.md", note("W", watch=["Projects/garden"]))
     save(pair / "Open/v.md", note("V", watch=["Private/w.md"]))
     async with live() as life:
@@ -193,6 +248,9 @@ async def test_a_run_that_the_caller_does_not_see_is_not_told_by_what_followed_f
         await life.settled()
         runs = {one["watcher"]: one["id"] for one in (await get(life, "/api/runs"))["runs"]}
         theirs = {"headers": key_of(life, "curator:read", "vault:read", paths=["Open/**"])}
-        told = [(await call(life, "GET", f"/api/runs/{runs[path]}/diff", **theirs))[0] for path in ("Private/w.md", "Open/v.md")]
+        told = [
+            (await call(life, "GET", f"/api/runs/{runs[path]}/diff", **theirs))[0]
+            for path in ("Private/w.md", "Open/v.md")
+        ]
 
     assert told == [404, 200]

@@ -1,4 +1,6 @@
-"""Hooks over HTTP: seen by those who may read, tried, replayed and approved by those who may administer."""
+"""Hooks over HTTP: seen by those who may read, tried, replayed and approved by those who may
+administer.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ FAILS = "#!/bin/sh\necho broken >&2\nexit 1\n"
 
 
 async def call(served, method, path, body=None):
-    async with aiohttp.ClientSession() as session, session.request(method, served.url + path, json=body) as answer:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, served.url + path, json=body) as answer,
+    ):
         return answer.status, await answer.json()
 
 
@@ -24,7 +29,9 @@ async def test_the_hooks_are_listed_with_what_apps_read(home, vault):
         status, answer = await call(served, "GET", "/api/hooks")
 
     assert status == 200
-    assert [(one["name"], one["events"], one["blocking"], one["description"]) for one in answer["hooks"]] == [
+    assert [
+        (one["name"], one["events"], one["blocking"], one["description"]) for one in answer["hooks"]
+    ] == [
         ("on-session-start.sh", ["session.start"], False, "Says hello"),
         ("on-write-before.sh", ["write.before"], True, None),
     ]
@@ -51,12 +58,25 @@ async def test_failures_are_told_under_all_four_names_the_newest_first(home, vau
 async def test_a_trial_tells_what_went_in_what_came_out_and_what_it_would_decide(home, vault):
     drop(home, "on-write-before.sh", OBJECTS)
     async with serving(home, vault) as served:
-        status, answer = await call(served, "POST", "/api/hooks/test", {"event": "write.before", "data": {"path": "Sunday.md"}})
+        status, answer = await call(
+            served,
+            "POST",
+            "/api/hooks/test",
+            {"event": "write.before", "data": {"path": "Sunday.md"}},
+        )
 
     assert status == 200
-    assert (answer["event"], answer["allowed"], answer["passed_over"]) == ("write.before", False, [])
+    assert (answer["event"], answer["allowed"], answer["passed_over"]) == (
+        "write.before",
+        False,
+        [],
+    )
     (run,) = answer["runs"]
-    assert (run["exit_code"], run["decision"], run["stderr"]) == (2, "blocked: not on Sundays", "not on Sundays\n")
+    assert (run["exit_code"], run["decision"], run["stderr"]) == (
+        2,
+        "blocked: not on Sundays",
+        "not on Sundays\n",
+    )
     assert '"path": "Sunday.md"' in run["stdin"]
     assert run["took_ms"] > 0
 
@@ -75,7 +95,11 @@ async def test_a_script_that_was_dropped_a_moment_ago_is_tried_as_well(home, vau
         ({}, 400, "event"),
         ({"event": "nonsense"}, 400, "there is no event 'nonsense'"),
         ({"event": "TaskCreated"}, 400, "has no counterpart here"),
-        ({"event": "session.start", "hook": "on-nothing.sh"}, 404, "there is no hook 'on-nothing.sh' for session.start"),
+        (
+            {"event": "session.start", "hook": "on-nothing.sh"},
+            404,
+            "there is no hook 'on-nothing.sh' for session.start",
+        ),
         ({"event": "session.start", "data": {"data": {}, "cwd": []}}, 400, "cwd should be a text"),
         ({"event": "session.start", "commands": "x"}, 400, "commands"),
     ],
@@ -90,7 +114,12 @@ async def test_what_cannot_be_tried_says_why(home, vault, body, status, says):
 async def test_runs_are_listed_shown_whole_and_replayed(home, vault):
     drop(home, "on-session-start.sh", HELLO)
     async with serving(home, vault) as served:
-        _, tried = await call(served, "POST", "/api/hooks/test", {"event": "session.start", "data": {"session_id": "mine"}})
+        _, tried = await call(
+            served,
+            "POST",
+            "/api/hooks/test",
+            {"event": "session.start", "data": {"session_id": "mine"}},
+        )
         _, listed = await call(served, "GET", "/api/hooks/runs?limit=5")
         (run,) = listed["runs"]
         whole = await call(served, "GET", f"/api/hooks/runs/{run['id']}")
@@ -111,7 +140,9 @@ async def test_a_run_that_is_not_there_is_not_found(home, vault):
     async with serving(home, vault) as served:
         assert (await call(served, "GET", "/api/hooks/runs/h99999999"))[0] == 404
         assert (await call(served, "POST", "/api/hooks/runs/h99999999/replay"))[0] == 404
-        assert (await call(served, "POST", "/api/hooks/approve", {"names": ["on-nothing.sh"]}))[0] == 404
+        assert (await call(served, "POST", "/api/hooks/approve", {"names": ["on-nothing.sh"]}))[
+            0
+        ] == 404
         assert (await call(served, "GET", "/api/hooks/runs?limit=0"))[0] == 400
 
 
@@ -123,10 +154,13 @@ async def test_a_reader_sees_that_there_are_hooks_and_not_what_they_run_or_read(
         others = [
             await call(served, method, path, {} if method == "POST" else None)
             for method, path in [
-                ("POST", "/api/hooks/test"), ("GET", "/api/hooks/runs"), ("GET", "/api/hooks/runs/h1"),
-                ("POST", "/api/hooks/runs/h1/replay"), ("POST", "/api/hooks/approve"),
+                ("POST", "/api/hooks/test"),
+                ("GET", "/api/hooks/runs"),
+                ("GET", "/api/hooks/runs/h1"),
+                ("POST", "/api/hooks/runs/h1/replay"),
+                ("POST", "/api/hooks/approve"),
             ]
-        ]  # fmt: skip
+        ]
 
     assert status == 200
     (one,) = answer["hooks"]

@@ -31,7 +31,12 @@ async def test_a_key_is_made_shown_once_and_works_at_once(live: Live):
     async with live() as life:
         phone = await made(life)
         assert re.fullmatch(r"para_[A-Za-z0-9]{32}", phone["key"])
-        assert (phone["label"], phone["name"], phone["last_used_at"], phone["expires_at"]) == ("phone", "phone", None, None)
+        assert (phone["label"], phone["name"], phone["last_used_at"], phone["expires_at"]) == (
+            "phone",
+            "phone",
+            None,
+            None,
+        )
         assert phone["scopes"] == [{"module": "*", "capabilities": ["read", "write"]}]
         assert (await call(life, "GET", "/api/watches", headers=shown(phone)))[0] == 200
         assert (await refused(life, "GET", "/api/auth/keys", headers=shown(phone)))[0] == 403
@@ -42,7 +47,11 @@ async def test_a_key_is_made_shown_once_and_works_at_once(live: Live):
     (one,) = listed["keys"]
     assert "key" not in one
     assert "key_hash" not in one
-    assert (one["id"], one["label"], one["created_at"]) == (phone["id"], "phone", phone["created_at"])
+    assert (one["id"], one["label"], one["created_at"]) == (
+        phone["id"],
+        "phone",
+        phone["created_at"],
+    )
     assert datetime.fromisoformat(one["last_used_at"]).tzinfo is not None
 
 
@@ -87,7 +96,10 @@ async def test_what_makes_no_sense_makes_no_key(live: Live, body):
 async def test_a_revoked_key_opens_nothing_any_more(live: Live):
     async with live() as life:
         phone, tablet = await made(life), await made(life, label="tablet")
-        assert await call(life, "DELETE", f"/api/auth/keys/{phone['id']}") == (200, {"status": "revoked", "id": phone["id"]})
+        assert await call(life, "DELETE", f"/api/auth/keys/{phone['id']}") == (
+            200,
+            {"status": "revoked", "id": phone["id"]},
+        )
         assert (await call(life, "GET", "/api/watches", headers=shown(phone)))[0] == 401
         assert (await call(life, "GET", "/api/watches", headers=shown(tablet)))[0] == 200
         for name in (phone["id"], "phone", "tablet", "%2e%2e", "x" * 3000):
@@ -97,12 +109,19 @@ async def test_a_revoked_key_opens_nothing_any_more(live: Live):
 
 async def test_only_who_administers_the_system_comes_near_keys(live: Live):
     async with live() as life:
-        for headers in (key_of(life, "*:read,write"), key_of(life, "vault:admin", "curator:admin"), ELSEWHERE):
+        for headers in (
+            key_of(life, "*:read,write"),
+            key_of(life, "vault:admin", "curator:admin"),
+            ELSEWHERE,
+        ):
             expected = 401 if headers is ELSEWHERE else 403
             for method, path in (
-                ("GET", "/api/auth/keys"), ("POST", "/api/auth/keys"), ("DELETE", "/api/auth/keys/k_1"),
-                ("GET", "/api/auth/settings"), ("PUT", "/api/auth/settings"),
-            ):  # fmt: skip
+                ("GET", "/api/auth/keys"),
+                ("POST", "/api/auth/keys"),
+                ("DELETE", "/api/auth/keys/k_1"),
+                ("GET", "/api/auth/settings"),
+                ("PUT", "/api/auth/settings"),
+            ):
                 assert (await refused(life, method, path, headers=headers))[0] == expected
 
 
@@ -121,21 +140,37 @@ async def test_only_who_administers_the_system_comes_near_keys(live: Live):
 async def test_a_key_makes_no_key_that_may_do_more(live: Live, scope):
     async with live() as life:
         admin = key_of(life, "vault:read", "system:admin", paths=["Projects/**"])
-        status, message = await refused(life, "POST", "/api/auth/keys", json={"label": "x", "scopes": [scope]}, headers=admin)
+        status, message = await refused(
+            life, "POST", "/api/auth/keys", json={"label": "x", "scopes": [scope]}, headers=admin
+        )
 
     assert (status, "no more than itself" in message) == (403, True)
 
 
 async def test_a_key_makes_keys_that_may_do_less_and_are_over_no_later(live: Live):
     async with live(clock=lambda: NOW) as life:
-        admin = key_of(life, "vault:read,write", "system:admin", paths=["Projects/**"], expires=NOW + timedelta(days=10))
+        admin = key_of(
+            life,
+            "vault:read,write",
+            "system:admin",
+            paths=["Projects/**"],
+            expires=NOW + timedelta(days=10),
+        )
         narrow = {"module": "vault", "capabilities": ["read"], "paths": ["Projects/garden/**"]}
-        _, less = await call(life, "POST", "/api/auth/keys", json={"label": "x", "scopes": [narrow]}, headers=admin)
-        _, usual = await call(life, "POST", "/api/auth/keys", json={"label": "y", "expires": "2d"}, headers=admin)
-        longer = await refused(life, "POST", "/api/auth/keys", json={"label": "z", "expires": "11d"}, headers=admin)
+        _, less = await call(
+            life, "POST", "/api/auth/keys", json={"label": "x", "scopes": [narrow]}, headers=admin
+        )
+        _, usual = await call(
+            life, "POST", "/api/auth/keys", json={"label": "y", "expires": "2d"}, headers=admin
+        )
+        longer = await refused(
+            life, "POST", "/api/auth/keys", json={"label": "z", "expires": "11d"}, headers=admin
+        )
 
     assert (less["scopes"], less["expires_at"]) == ([narrow], "2026-03-11T12:00:00Z")
-    assert usual["scopes"] == [{"module": "vault", "capabilities": ["read", "write"], "paths": ["Projects/**"]}]
+    assert usual["scopes"] == [
+        {"module": "vault", "capabilities": ["read", "write"], "paths": ["Projects/**"]}
+    ]
     assert usual["expires_at"] == "2026-03-03T12:00:00Z"
     assert longer[0] == 403
 
@@ -144,12 +179,18 @@ async def test_a_key_has_no_power_over_keys_that_may_do_more_and_is_not_told_of_
     async with live() as life:
         secret = await made(life, label="other", scopes=[{**READ, "paths": ["Private/diary/**"]}])
         admin = key_of(life, "vault:read", "system:admin", paths=["Projects/**"])
-        less = (await call(life, "POST", "/api/auth/keys", json={"label": "less"}, headers=admin))[1]
+        less = (await call(life, "POST", "/api/auth/keys", json={"label": "less"}, headers=admin))[
+            1
+        ]
         listed = (await call(life, "GET", "/api/auth/keys", headers=admin))[1]
         assert [one["label"] for one in listed["keys"]] == ["a test's 1", "less"]
-        assert (await refused(life, "DELETE", f"/api/auth/keys/{secret['id']}", headers=admin))[0] == 404
+        assert (await refused(life, "DELETE", f"/api/auth/keys/{secret['id']}", headers=admin))[
+            0
+        ] == 404
         assert (await call(life, "DELETE", f"/api/auth/keys/{less['id']}", headers=admin))[0] == 200
-        assert (await call(life, "DELETE", f"/api/auth/keys/{listed['keys'][0]['id']}", headers=admin))[0] == 200
+        assert (
+            await call(life, "DELETE", f"/api/auth/keys/{listed['keys'][0]['id']}", headers=admin)
+        )[0] == 200
         assert (await call(life, "GET", "/api/auth/keys", headers=admin))[0] == 401
 
 
@@ -161,7 +202,10 @@ async def test_a_name_that_another_key_has_is_refused_also_when_both_come_at_onc
         statuses = [status for status, _answer in await asyncio.gather(*asked)]
         listed = (await get(life, "/api/auth/keys"))["keys"]
 
-    assert again == (409, "there is a key 'phone' already; revoke that one first, or take another name")
+    assert again == (
+        409,
+        "there is a key 'phone' already; revoke that one first, or take another name",
+    )
     assert sorted(statuses) == [200, 409, 409, 409, 409]
     assert [one["label"] for one in listed] == ["phone", "tablet"]
 
@@ -187,7 +231,11 @@ async def test_a_file_of_keys_that_is_broken_is_told_and_not_written_over(live: 
 
 async def test_who_needs_a_key_is_told_in_both_words(live: Live):
     async with live() as life:
-        assert await get(life, "/api/auth/settings") == {"require_auth": "remote", "auth_mode": "remote", "key_count": 0}
+        assert await get(life, "/api/auth/settings") == {
+            "require_auth": "remote",
+            "auth_mode": "remote",
+            "key_count": 0,
+        }
         await made(life)
         assert (await get(life, "/api/auth/settings"))["key_count"] == 1
 
@@ -195,16 +243,29 @@ async def test_who_needs_a_key_is_told_in_both_words(live: Live):
 async def test_who_needs_a_key_changes_at_once_and_is_kept(live: Live, home):
     async with live() as life:
         admin = key_of(life, "*:read,write,admin")
-        status, answer = await call(life, "PUT", "/api/auth/settings", json={"auth_mode": "always"}, headers=admin)
+        status, answer = await call(
+            life, "PUT", "/api/auth/settings", json={"auth_mode": "always"}, headers=admin
+        )
         assert (status, answer["require_auth"]) == (200, "always")
         assert (await call(life, "GET", "/api/watches"))[0] == 401
         assert load_settings(home, {}, {}).auth_mode == "always"
-        assert (await call(life, "PUT", "/api/auth/settings", json={"requireAuth": "remote"}, headers=admin))[0] == 200
+        assert (
+            await call(
+                life, "PUT", "/api/auth/settings", json={"requireAuth": "remote"}, headers=admin
+            )
+        )[0] == 200
         assert (await call(life, "GET", "/api/watches"))[0] == 200
 
 
 @pytest.mark.parametrize(
-    "body", [{}, {"auth_mode": "never"}, {"auth_mode": None}, {"auth_mode": "always", "require_auth": "remote"}, {"x": 1}]
+    "body",
+    [
+        {},
+        {"auth_mode": "never"},
+        {"auth_mode": None},
+        {"auth_mode": "always", "require_auth": "remote"},
+        {"x": 1},
+    ],
 )
 async def test_who_needs_a_key_is_nothing_else(live: Live, home, body):
     async with live() as life:
@@ -214,13 +275,22 @@ async def test_who_needs_a_key_is_nothing_else(live: Live, home, body):
 
 async def test_a_key_that_may_not_do_everything_does_not_say_who_needs_one(live: Live):
     async with live() as life:
-        for admin in (key_of(life, "system:admin"), key_of(life, "*:read,write,admin", paths=["**"])):
-            assert (await refused(life, "PUT", "/api/auth/settings", json={"auth_mode": "disabled"}, headers=admin))[0] == 403
+        for admin in (
+            key_of(life, "system:admin"),
+            key_of(life, "*:read,write,admin", paths=["**"]),
+        ):
+            assert (
+                await refused(
+                    life, "PUT", "/api/auth/settings", json={"auth_mode": "disabled"}, headers=admin
+                )
+            )[0] == 403
 
 
 async def test_where_others_may_connect_keys_are_not_given_up(live: Live, home):
     async with live(host="0.0.0.0") as life:  # noqa: S104  the point of it
-        status, message = await refused(life, "PUT", "/api/auth/settings", json={"auth_mode": "disabled"})
+        status, message = await refused(
+            life, "PUT", "/api/auth/settings", json={"auth_mode": "disabled"}
+        )
         assert (status, "may not be disabled" in message) == (409, True)
         assert (await get(life, "/api/auth/settings"))["auth_mode"] == "remote"
         assert not (home / "config.yaml").exists()

@@ -63,8 +63,23 @@ async def test_a_task_is_listed_with_what_it_is_to_review(live: Live, pair):
         answer = await get(life, "/api/tasks")
         (task,) = answer["tasks"]
         assert (answer["count"], answer["paused"]) == (1, True)
-        assert set(task) == {"id", "watcher", "state", "causes", "paths", "due", "run", "attempts", "reason"}
-        assert (task["watcher"], task["state"], task["paths"], task["run"]) == ("AGENTS.md", "queued", [GARDEN], None)
+        assert set(task) == {
+            "id",
+            "watcher",
+            "state",
+            "causes",
+            "paths",
+            "due",
+            "run",
+            "attempts",
+            "reason",
+        }
+        assert (task["watcher"], task["state"], task["paths"], task["run"]) == (
+            "AGENTS.md",
+            "queued",
+            [GARDEN],
+            None,
+        )
 
         assert await post(life, "/api/resume") == {"paused": False}
         await life.until(lambda: life.told("run.finished"))
@@ -76,10 +91,28 @@ async def test_a_run_is_listed_and_told_whole(live: Live, pair):
         whole = await get(life, f"/api/runs/{listed['id']}")
 
     assert set(listed) == {
-        "id", "task", "watcher", "agent", "backend", "outcome", "reason", "started", "ended", "cost_usd", "undone", "wrote"
-    }  # fmt: skip
-    assert (listed["watcher"], listed["outcome"], listed["wrote"], listed["undone"]) == ("AGENTS.md", "changed", ["AGENTS.md"], None)
-    assert {key: whole[key] for key in listed if key != "wrote"} == {key: listed[key] for key in listed if key != "wrote"}
+        "id",
+        "task",
+        "watcher",
+        "agent",
+        "backend",
+        "outcome",
+        "reason",
+        "started",
+        "ended",
+        "cost_usd",
+        "undone",
+        "wrote",
+    }
+    assert (listed["watcher"], listed["outcome"], listed["wrote"], listed["undone"]) == (
+        "AGENTS.md",
+        "changed",
+        ["AGENTS.md"],
+        None,
+    )
+    assert {key: whole[key] for key in listed if key != "wrote"} == {
+        key: listed[key] for key in listed if key != "wrote"
+    }
     assert [wrote["path"] for wrote in whole["wrote"]] == ["AGENTS.md"]
     assert "sow the beans" in whole["wrote"][0]["diff"]
     assert [(note["path"], note["kind"]) for note in whole["reviewed"]] == [(GARDEN, "modified")]
@@ -113,7 +146,12 @@ async def test_an_undone_run_is_taken_back_and_says_so(live: Live, pair):
         run = await run_once(life)
         assert (pair / "AGENTS.md").read_bytes() != before
         undone = await post(life, f"/api/runs/{run['id']}/undo")
-        assert undone == {"runs": [run["id"]], "paths": ["AGENTS.md"], "kept": {}, "undo": undone["undo"]}
+        assert undone == {
+            "runs": [run["id"]],
+            "paths": ["AGENTS.md"],
+            "kept": {},
+            "undo": undone["undo"],
+        }
         assert (pair / "AGENTS.md").read_bytes() == before
         undo, taken_back = (await get(life, "/api/runs"))["runs"]
         assert (undo["id"], undo["agent"], undo["undone"]) == (undone["undo"], "undo", None)
@@ -125,18 +163,26 @@ async def test_a_plan_says_who_would_wake_in_which_order_and_does_nothing(live: 
         plan = await post(life, "/api/bubble/plan", {"path": GARDEN})
 
         assert set(plan) == {"path", "most_runs", "most_cost_usd", "runs", "loops"}
-        assert (plan["path"], plan["most_runs"], plan["most_cost_usd"]) == (GARDEN, len(plan["runs"]), 0.0)
+        assert (plan["path"], plan["most_runs"], plan["most_cost_usd"]) == (
+            GARDEN,
+            len(plan["runs"]),
+            0.0,
+        )
         assert all(set(run) == {"watcher", "depth", "because", "patterns"} for run in plan["runs"])
         assert {"AGENTS.md", "Projects/house/AGENTS.md"} <= {run["watcher"] for run in plan["runs"]}
         assert [set(ring) for ring in plan["loops"]] == [{GARDEN, "Projects/house/AGENTS.md"}]
         assert (await get(life, "/api/tasks"))["tasks"] == []
 
 
-async def test_a_plan_may_be_asked_for_a_file_that_is_to_come_but_not_for_a_misspelled_one(live: Live, vault):
+async def test_a_plan_may_be_asked_for_a_file_that_is_to_come_but_not_for_a_misspelled_one(
+    live: Live, vault
+):
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "lone.md", note("Lone"))
     async with live() as life:
-        assert (await post(life, "/api/bubble/plan", {"path": "Projects/new/AGENTS.md"}))["most_runs"] == 1
+        assert (await post(life, "/api/bubble/plan", {"path": "Projects/new/AGENTS.md"}))[
+            "most_runs"
+        ] == 1
         assert (await post(life, "/api/bubble/plan", {"path": "lone.md"}))["most_runs"] == 0
         status, message = await refused(life, "POST", "/api/bubble/plan", json={"path": "lome.md"})
         assert (status, message) == (404, "lome.md is not in the vault")
@@ -171,10 +217,14 @@ async def test_why_tells_each_line_s_origin(live: Live, pair):
         assert answer["chains"] == {run["id"]: []}
         assert [line["text"] for line in answer["lines"]] == text
         assert set(one["lines"][0]) == {"number", "text", "by", "at", "run"}
-        assert [(line["number"], line["by"], line["run"]) for line in one["lines"]] == [(number, "curator", run["id"])]
+        assert [(line["number"], line["by"], line["run"]) for line in one["lines"]] == [
+            (number, "curator", run["id"])
+        ]
         assert list(one["runs"]) == [run["id"]]
         assert [(line["by"], line["run"]) for line in odd["lines"]] == [("person", None)]
-        assert (await refused(life, "GET", f"/api/why?path=AGENTS.md&line={len(text) + 1}"))[0] == 404
+        assert (await refused(life, "GET", f"/api/why?path=AGENTS.md&line={len(text) + 1}"))[
+            0
+        ] == 404
         assert (await refused(life, "GET", "/api/why?path=none.md"))[0] == 404
         assert (await refused(life, "GET", "/api/why"))[0] == 400
 
@@ -190,7 +240,9 @@ async def test_a_scan_finds_what_no_event_told(live: Live, vault):
     async with live() as life:
         save(vault / "a.md", note("A"))
         for wrong in (1, "yes", None, []):
-            assert (await refused(life, "POST", "/api/scan", json={"accept_missing": wrong}))[0] == 400
+            assert (await refused(life, "POST", "/api/scan", json={"accept_missing": wrong}))[
+                0
+            ] == 400
         assert set(await post(life, "/api/scan")) == {"files"}
         await life.until(lambda: life.daemon.index.get("a.md"))
         assert await post(life, "/api/scan", {"accept_missing": True}) == {"files": 1}
@@ -206,22 +258,35 @@ async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(live: Live
 
     assert set(answer) == {"problems", "notes", "search", "history"}
     assert {note["path"] for note in answer["notes"]} == {"broken.md", "latin.md", "watch.md"}
-    assert all(set(note) == {"path", "code", "message"} and note["message"] for note in answer["notes"])
+    assert all(
+        set(note) == {"path", "code", "message"} and note["message"] for note in answer["notes"]
+    )
 
 
 async def test_a_plan_for_a_path_that_is_neither_there_nor_watched_is_refused(live: Live, vault):
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*.md"]))
     async with live() as life:
         for path in ("Nope.md", "Nope/x.md"):
-            assert await refused(life, "POST", "/api/bubble/plan", json={"path": path}) == (404, f"{path} is not in the vault")
-        assert (await post(life, "/api/bubble/plan", {"path": "Projects/soon.md"}))["most_runs"] == 1
+            assert await refused(life, "POST", "/api/bubble/plan", json={"path": path}) == (
+                404,
+                f"{path} is not in the vault",
+            )
+        assert (await post(life, "/api/bubble/plan", {"path": "Projects/soon.md"}))[
+            "most_runs"
+        ] == 1
 
 
-async def test_a_key_without_the_vault_is_told_where_lines_come_from_but_not_what_they_say(live: Live, vault):
+async def test_a_key_without_the_vault_is_told_where_lines_come_from_but_not_what_they_say(
+    live: Live, vault
+):
     save(vault / "a.md", note("Secret"))
     async with live() as life:
-        _, told = await call(life, "GET", "/api/why?path=a.md", headers=key_of(life, "curator:read"))
-        _, read = await call(life, "GET", "/api/why?path=a.md", headers=key_of(life, "curator:read", "vault:read"))
+        _, told = await call(
+            life, "GET", "/api/why?path=a.md", headers=key_of(life, "curator:read")
+        )
+        _, read = await call(
+            life, "GET", "/api/why?path=a.md", headers=key_of(life, "curator:read", "vault:read")
+        )
 
     assert {line["text"] for line in told["lines"]} == {""}
     assert len(told["lines"]) == len(read["lines"])

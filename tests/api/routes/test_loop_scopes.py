@@ -1,4 +1,6 @@
-"""The loop as a key sees it whose paths are limited: nothing elsewhere is named, though a note that is seen watches it."""
+"""The loop as a key sees it whose paths are limited: nothing elsewhere is named, though a note that
+is seen watches it.
+"""
 
 from __future__ import annotations
 
@@ -19,4 +21,8 @@ async def test_what_a_note_watches_beyond_its_reader_s_paths_is_not_named(live: 
         (watch,) = (await call(life, "GET", "/api/watches", headers=key))[1]["watches"]
         (task,) = (await call(life, "GET", "/api/tasks", headers=key))[1]["tasks"]
 
-    assert (watch["watched"], watch["unseen"], task["paths"]) == (["Projects/b.md"], ["Projects/b.md"], ["Projects/b.md"])
+    assert (watch["watched"], watch["unseen"], task["paths"]) == (
+        ["Projects/b.md"],
+        ["Projects/b.md"],
+        ["Projects/b.md"],
+    )

@@ -30,10 +30,15 @@ def test_the_latest_of_each_family_is_marked_and_the_one_that_is_set_is_there():
     models = models_of("my-model")
 
     assert [model.id for model in models if model.is_latest] == [
-        "claude-opus-4-5-20251101", "claude-haiku-4-5-20251001", "claude-sonnet-4-5-20250929", "my-model"
-    ]  # fmt: skip
+        "claude-opus-4-5-20251101",
+        "claude-haiku-4-5-20251001",
+        "claude-sonnet-4-5-20250929",
+        "my-model",
+    ]
     assert len(models) == len(KNOWN) + 1
-    assert [model.created_at for model in models] == sorted((model.created_at for model in models), reverse=True)
+    assert [model.created_at for model in models] == sorted(
+        (model.created_at for model in models), reverse=True
+    )
 
 
 async def test_the_latest_are_told_and_with_show_all_the_older_ones_too(live: Live):
@@ -42,5 +47,7 @@ async def test_the_latest_are_told_and_with_show_all_the_older_ones_too(live: Li
         everything = await get(life, "/supervisor/models?show_all=true")
 
     assert few["current"] == "claude-3-5-haiku-20241022"
-    assert {model["id"] for model in few["models"] if not model["is_latest"]} == {"claude-3-5-haiku-20241022"}
+    assert {model["id"] for model in few["models"] if not model["is_latest"]} == {
+        "claude-3-5-haiku-20241022"
+    }
     assert {model["id"] for model in everything["models"]} == set(KNOWN)

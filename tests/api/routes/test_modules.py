@@ -1,4 +1,6 @@
-"""Modules over HTTP: installed, shown, approved by what was shown, switched and removed, with a real daemon and real modules."""
+"""Modules over HTTP: installed, shown, approved by what was shown, switched and removed, with a
+real daemon and real modules.
+"""
 
 from __future__ import annotations
 
@@ -25,30 +27,58 @@ def daily(tmp_path: Path) -> Path:
 async def install(life: Life, folder: Path, trust: str = "trusted", **more: object) -> dict:
     """Install a module and approve what was shown."""
     shown = await post(life, "/api/modules/install", {"source": str(folder), **more})
-    return await post(life, f"/api/modules/{shown['module']['name']}/approve", {"hash": shown["hash"], "trust": trust})
+    return await post(
+        life,
+        f"/api/modules/{shown['module']['name']}/approve",
+        {"hash": shown["hash"], "trust": trust},
+    )
 
 
-async def test_an_installed_module_does_not_run_before_what_was_shown_is_approved(live: Live, daily: Path):
+async def test_an_installed_module_does_not_run_before_what_was_shown_is_approved(
+    live: Live, daily: Path
+):
     async with live() as life:
         shown = await post(life, "/api/modules/install", {"source": str(daily)})
         before = await get(life, "/api/modules/daily")
         status, _ = await call(life, "GET", "/api/daily/entries")
 
-        assert (before["status"], before["serving"], before["state"], status) == ("unapproved", False, "new", 404)
+        assert (before["status"], before["serving"], before["state"], status) == (
+            "unapproved",
+            False,
+            "new",
+            404,
+        )
         assert "Daily/**" in shown["consent"]["text"]
-        assert (await refused(life, "POST", "/api/modules/daily/approve", json={"hash": "sha256:" + "0" * 64}))[0] == 409
+        assert (
+            await refused(
+                life, "POST", "/api/modules/daily/approve", json={"hash": "sha256:" + "0" * 64}
+            )
+        )[0] == 409
 
-        told = await post(life, "/api/modules/daily/approve", {"hash": shown["hash"], "trust": "trusted"})
-        assert (told["status"], told["where"], told["trust_level"], told["hash"] is not None) == ("running", "in process", "trusted", True)
+        told = await post(
+            life, "/api/modules/daily/approve", {"hash": shown["hash"], "trust": "trusted"}
+        )
+        assert (told["status"], told["where"], told["trust_level"], told["hash"] is not None) == (
+            "running",
+            "in process",
+            "trusted",
+            True,
+        )
         assert (await get(life, "/api/modules"))["modules"] == [told]
         assert await get(life, "/api/daily/entries") == {"entries": [], "count": 0}
 
 
-async def test_what_was_approved_goes_on_until_the_change_is_approved_too(live: Live, daily: Path, vault: Path):
+async def test_what_was_approved_goes_on_until_the_change_is_approved_too(
+    live: Live, daily: Path, vault: Path
+):
     async with live() as life:
         await install(life, daily)
         code = vault / "Modules/daily/module.py"
-        code.write_text(code.read_text().replace('"count": len(found)}', '"count": len(found), "changed": True}'))
+        code.write_text(
+            code.read_text().replace(
+                '"count": len(found)}', '"count": len(found), "changed": True}'
+            )
+        )
         await life.until(lambda: life.told("module.changed"))
 
         assert (await get(life, "/api/modules/daily"))["state"] == "changed"
@@ -59,7 +89,9 @@ async def test_what_was_approved_goes_on_until_the_change_is_approved_too(live: 
         assert (await get(life, "/api/daily/entries"))["changed"] is True
 
 
-async def test_a_module_is_switched_off_and_on_restarted_and_removed(live: Live, daily: Path, vault: Path):
+async def test_a_module_is_switched_off_and_on_restarted_and_removed(
+    live: Live, daily: Path, vault: Path
+):
     async with live() as life:
         await install(life, daily)
 
@@ -69,7 +101,10 @@ async def test_a_module_is_switched_off_and_on_restarted_and_removed(live: Live,
         assert (await post(life, "/api/modules/daily/enable"))["status"] == "running"
         assert (await post(life, "/api/modules/daily/restart"))["status"] == "running"
         status, removed = await call(life, "DELETE", "/api/modules/daily")
-        assert (status, removed) == (200, {"name": "daily", "removed": True, "folder_removed": True})
+        assert (status, removed) == (
+            200,
+            {"name": "daily", "removed": True, "folder_removed": True},
+        )
         assert not (vault / "Modules/daily").exists()
         assert (await get(life, "/api/modules"))["modules"] == []
 
@@ -78,7 +113,9 @@ async def test_a_module_comes_back_with_the_next_daemon(live: Live, daily: Path)
     async with live() as life:
         await install(life, daily)
     async with live() as life:
-        assert (await get(life, "/api/daily/entries"))["count"] == 0, "a request waits until the modules have begun"
+        assert (await get(life, "/api/daily/entries"))["count"] == 0, (
+            "a request waits until the modules have begun"
+        )
         assert (await call(life, "GET", "/api/daily/none"))[0] == 404
 
 
@@ -91,22 +128,35 @@ async def test_a_module_that_was_just_made_is_listed_at_once(live: Live, vault: 
             assert (await get(life, f"/api/modules/{name}"))["status"] == "unapproved"
 
 
-async def test_a_module_that_cannot_be_loaded_is_told_of_and_the_daemon_goes_on(live: Live, daily: Path):
+async def test_a_module_that_cannot_be_loaded_is_told_of_and_the_daemon_goes_on(
+    live: Live, daily: Path
+):
     (daily / "module.py").write_text("import nothing_of_that_name\n")
     async with live() as life:
         told = await install(life, daily)
         assert (told["status"], told["serving"]) == ("failed", False)
         assert "nothing_of_that_name" in told["problem"]
-        assert any("nothing_of_that_name" in str(problem) for problem in life.daemon.problems.all().values())
+        assert any(
+            "nothing_of_that_name" in str(problem)
+            for problem in life.daemon.problems.all().values()
+        )
         assert (await call(life, "GET", "/api/notes"))[0] == 200
 
 
 async def test_modules_are_an_administrator_s(live: Live, daily: Path):
     async with live() as life:
         headers = key_of(life, "*:read,write")
-        asked = [("POST", "install"), ("POST", "daily/approve"), ("POST", "daily/enable"), ("DELETE", "daily"), ("GET", "daily/diff")]
+        asked = [
+            ("POST", "install"),
+            ("POST", "daily/approve"),
+            ("POST", "daily/enable"),
+            ("DELETE", "daily"),
+            ("GET", "daily/diff"),
+        ]
         for method, path in [*asked, ("GET", "daily/prompt"), ("PUT", "daily/prompt")]:
-            assert (await refused(life, method, f"/api/modules/{path}", headers=headers, json={}))[0] == 403
+            assert (await refused(life, method, f"/api/modules/{path}", headers=headers, json={}))[
+                0
+            ] == 403
         assert (await call(life, "GET", "/api/modules", headers=headers))[0] == 200
 
 
@@ -114,11 +164,19 @@ async def test_a_person_s_own_prompt_is_kept_shown_and_reset(live: Live):
     async with live() as life:
         await install(life, EXAMPLES / "brain")
         usual = await get(life, "/api/modules/brain/prompt")
-        assert (usual["content"], usual["exists"], bool(usual["defaultPrompt"])) == (None, False, True)
-        status, kept = await call(life, "PUT", "/api/modules/brain/prompt", json={"content": "Be brief."})
+        assert (usual["content"], usual["exists"], bool(usual["defaultPrompt"])) == (
+            None,
+            False,
+            True,
+        )
+        status, kept = await call(
+            life, "PUT", "/api/modules/brain/prompt", json={"content": "Be brief."}
+        )
         assert (status, kept) == (200, {**usual, "content": "Be brief.", "exists": True})
         assert (await get(life, "/api/modules/brain/prompt")) == kept
-        assert (await call(life, "PUT", "/api/modules/brain/prompt", json={"reset": True}))[1] == usual
+        assert (await call(life, "PUT", "/api/modules/brain/prompt", json={"reset": True}))[
+            1
+        ] == usual
         assert (await refused(life, "PUT", "/api/modules/brain/prompt", json={}))[0] == 400
         assert (await refused(life, "GET", "/api/modules/nothing/prompt"))[0] == 404
 
@@ -126,22 +184,35 @@ async def test_a_person_s_own_prompt_is_kept_shown_and_reset(live: Live):
 async def test_a_source_that_is_no_module_says_so(live: Live, tmp_path: Path):
     (tmp_path / "empty").mkdir()
     async with live() as life:
-        status, message = await refused(life, "POST", "/api/modules/install", json={"source": str(tmp_path / "empty")})
+        status, message = await refused(
+            life, "POST", "/api/modules/install", json={"source": str(tmp_path / "empty")}
+        )
         assert (400 <= status < 500, "manifest.yaml" in message) == (True, True)
 
 
-async def test_a_key_for_some_paths_puts_no_code_into_the_daemon_whatever_it_may_do_there(live: Live, daily: Path, home: Path, vault: Path):
+async def test_a_key_for_some_paths_puts_no_code_into_the_daemon_whatever_it_may_do_there(
+    live: Live, daily: Path, home: Path, vault: Path
+):
     async with live() as life:
         limited = {"headers": key_of(life, "*:read,write,admin", paths=["Shop/**", "Modules/**"])}
-        status, says = await refused(life, "POST", "/api/modules/install", json={"source": str(daily)}, **limited)
+        status, says = await refused(
+            life, "POST", "/api/modules/install", json={"source": str(daily)}, **limited
+        )
         assert (status, "for some paths of the vault" in says) == (403, True)
         assert not (vault / "Modules").exists()
         shown = await post(life, "/api/modules/install", {"source": str(daily)})
         body = {"hash": shown["hash"], "trust": "trusted"}
-        assert (await refused(life, "POST", "/api/modules/daily/approve", json=body, **limited))[0] == 403
+        assert (await refused(life, "POST", "/api/modules/daily/approve", json=body, **limited))[
+            0
+        ] == 403
         assert (await get(life, "/api/modules/daily"))["state"] == "new"
-        status, _ = await call(life, "PUT", "/api/files/Modules/daily/module.py", data=b"raise SystemExit", **limited)
-        assert (status, (vault / "Modules/daily/module.py").read_bytes()) == (403, (daily / "module.py").read_bytes())
+        status, _ = await call(
+            life, "PUT", "/api/files/Modules/daily/module.py", data=b"raise SystemExit", **limited
+        )
+        assert (status, (vault / "Modules/daily/module.py").read_bytes()) == (
+            403,
+            (daily / "module.py").read_bytes(),
+        )
 
 
 SLOW = """
@@ -156,12 +227,17 @@ class SlowModule(Module):
 """
 
 
-async def test_a_module_that_has_not_begun_yet_is_starting_and_has_not_failed(live: Live, tmp_path: Path):
+async def test_a_module_that_has_not_begun_yet_is_starting_and_has_not_failed(
+    live: Live, tmp_path: Path
+):
     save(tmp_path / "slow/manifest.yaml", "name: slow\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "slow/module.py", SLOW.format(str(tmp_path / "go")))
     async with live() as life:
         beginning = asyncio.get_running_loop().create_task(install(life, tmp_path / "slow"))
-        while (await call(life, "GET", "/api/modules/slow"))[1].get("status") in {None, "unapproved"}:
+        while (await call(life, "GET", "/api/modules/slow"))[1].get("status") in {
+            None,
+            "unapproved",
+        }:
             await asyncio.sleep(0.01)
         told = await get(life, "/api/modules/slow")
         health = await get(life, "/api/health?detailed=true")
@@ -177,7 +253,10 @@ async def test_a_module_that_has_not_begun_yet_is_starting_and_has_not_failed(li
 async def test_an_event_says_which_module_it_is_of(live: Live, daily: Path):
     async with live() as life:
         await install(life, daily)
-        async with aiohttp.ClientSession() as session, session.get(life.url + "/api/events") as stream:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(life.url + "/api/events") as stream,
+        ):
             answers = messages(stream)
             await anext(answers)
             await call(life, "POST", "/api/daily/entries", json={"content": "x"})
@@ -190,7 +269,15 @@ async def test_an_event_says_which_module_it_is_of(live: Live, daily: Path):
     assert heard["file.created"] == "core"
 
 
-async def test_what_lies_in_the_vault_already_is_not_made_by_installing_it(live: Live, daily: Path, vault: Path):
+async def test_what_lies_in_the_vault_already_is_not_made_by_installing_it(
+    live: Live, daily: Path, vault: Path
+):
     async with live() as life:
-        assert (await call(life, "POST", "/api/modules/install", json={"source": str(daily)}))[0] == 201
-        assert (await call(life, "POST", "/api/modules/install", json={"source": str(vault / "Modules/daily")}))[0] == 200
+        assert (await call(life, "POST", "/api/modules/install", json={"source": str(daily)}))[
+            0
+        ] == 201
+        assert (
+            await call(
+                life, "POST", "/api/modules/install", json={"source": str(vault / "Modules/daily")}
+            )
+        )[0] == 200

@@ -18,12 +18,28 @@ def digest(text: str | bytes) -> str:
 
 
 async def changed(
-    life: Life, method: str, path: str, *, match: str | None = None, new: bool = False, **options: object
+    life: Life,
+    method: str,
+    path: str,
+    *,
+    match: str | None = None,
+    new: bool = False,
+    **options: object,
 ) -> tuple[int, dict]:
-    headers = {**({"If-Match": f'"{match}"' if match != "*" else "*"} if match else {}), **({"If-None-Match": "*"} if new else {})}
-    async with aiohttp.ClientSession() as session, session.request(method, life.url + path, headers=headers, **options) as answer:
+    headers = {
+        **({"If-Match": f'"{match}"' if match != "*" else "*"} if match else {}),
+        **({"If-None-Match": "*"} if new else {}),
+    }
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, life.url + path, headers=headers, **options) as answer,
+    ):
         told = await answer.json()
-        assert answer.status != 200 or method == "DELETE" or answer.headers["ETag"] == f'"{told["hash"]}"'
+        assert (
+            answer.status != 200
+            or method == "DELETE"
+            or answer.headers["ETag"] == f'"{told["hash"]}"'
+        )
         return answer.status, told
 
 
@@ -36,20 +52,35 @@ async def test_a_section_is_replaced_appended_to_and_made(live: Live, vault):
             {"section": "New", "content": "- x", "create": True},
         ):
             assert (await changed(life, "PATCH", "/api/notes/a.md", json=body))[0] == 200
-        status, message = await refused(life, "PATCH", "/api/notes/a.md", json={"section": "None", "content": "x"})
+        status, message = await refused(
+            life, "PATCH", "/api/notes/a.md", json={"section": "None", "content": "x"}
+        )
 
-    assert (status, message) == (404, "there is no section 'None'; there are 'Garden', 'Facts', 'Focus', 'New'")
-    assert (vault / "a.md").read_text() == TEXT.replace("- beans\n", "- beans\n- peas\n").replace("- dig", "- rest") + "\n## New\n\n- x\n"
+    assert (status, message) == (
+        404,
+        "there is no section 'None'; there are 'Garden', 'Facts', 'Focus', 'New'",
+    )
+    assert (vault / "a.md").read_text() == TEXT.replace("- beans\n", "- beans\n- peas\n").replace(
+        "- dig", "- rest"
+    ) + "\n## New\n\n- x\n"
 
 
-async def test_a_section_that_ends_with_code_in_a_list_is_replaced_and_the_next_one_stays(live: Live, vault):
+async def test_a_section_that_ends_with_code_in_a_list_is_replaced_and_the_next_one_stays(
+    live: Live, vault
+):
     save(vault / "a.md", "## A\n\n1. Run:\n\n\t```bash\n   x\n   ```\n\n## B\n\nkeep\n")
     save(vault / "open.md", "## A\n\n```bash\nx\n\n## B\n\nkeep\n")
     save(vault / "broken.md", "---\nstatus: open\n# my tags\n- a\n- b\n---\n")
     async with live() as life:
-        assert (await changed(life, "PATCH", "/api/notes/a.md", json={"section": "A", "content": "new"}))[0] == 200
-        status, message = await refused(life, "PATCH", "/api/notes/open.md", json={"section": "A", "content": "new"})
-        broken = await refused(life, "PATCH", "/api/notes/broken.md", json={"key": "status", "value": "done"})
+        assert (
+            await changed(life, "PATCH", "/api/notes/a.md", json={"section": "A", "content": "new"})
+        )[0] == 200
+        status, message = await refused(
+            life, "PATCH", "/api/notes/open.md", json={"section": "A", "content": "new"}
+        )
+        broken = await refused(
+            life, "PATCH", "/api/notes/broken.md", json={"key": "status", "value": "done"}
+        )
 
     assert (vault / "a.md").read_text() == "## A\n\nnew\n\n## B\n\nkeep\n"
     assert (status, "the code fence at line 3 is never closed" in message) == (422, True)
@@ -60,16 +91,27 @@ async def test_a_section_that_ends_with_code_in_a_list_is_replaced_and_the_next_
 
 async def test_a_heading_that_only_some_parsers_see_is_not_removed(live: Live, vault):
     texts = {
-        "lazy.md": '## A\n- [a]: /u "t"\nx\n---\n\n## B\n',  # markdown-it: the list ends with the definition, so x is a heading
+        # markdown-it: the list ends with the definition, so x is a heading
+        "lazy.md": '## A\n- [a]: /u "t"\nx\n---\n\n## B\n',
         "rule.md": "## A\n[a]: /u\n---\n=\n\n## B\n",  # cmark: the dashes are text, and underlined
     }
     for path, text in texts.items():
         save(vault / path, text)
     async with live() as life:
         for path, text in texts.items():
-            status, message = await refused(life, "PATCH", f"/api/notes/{path}", json={"section": "A", "content": "new"})
-            assert (status, "put a blank line above it" in message, (vault / path).read_text()) == (422, True, text)
-            assert (await changed(life, "PATCH", f"/api/notes/{path}", json={"section": "B", "content": "new"}))[0] == 200
+            status, message = await refused(
+                life, "PATCH", f"/api/notes/{path}", json={"section": "A", "content": "new"}
+            )
+            assert (status, "put a blank line above it" in message, (vault / path).read_text()) == (
+                422,
+                True,
+                text,
+            )
+            assert (
+                await changed(
+                    life, "PATCH", f"/api/notes/{path}", json={"section": "B", "content": "new"}
+                )
+            )[0] == 200
 
 
 async def test_a_refused_edit_says_what_to_do(live: Live, vault):
@@ -79,10 +121,18 @@ async def test_a_refused_edit_says_what_to_do(live: Live, vault):
     save(vault / "many.md", "# A\n" * 50_001)
     async with live() as life:
         for path, edit, way in (
-            ("open.md", {"section": "New", "content": "x", "create": True}, "line 3 is never closed.*close it with a line ```"),
+            (
+                "open.md",
+                {"section": "New", "content": "x", "create": True},
+                "line 3 is never closed.*close it with a line ```",
+            ),
             ("cr.md", {"key": "b", "value": "x"}, "lone CR.*LF first"),
             ("text.md", {"key": "b", "value": "x"}, "put that right first"),
-            ("many.md", {"section": "A", "content": "x"}, "only its keys, or the whole of it, can be changed"),
+            (
+                "many.md",
+                {"section": "A", "content": "x"},
+                "only its keys, or the whole of it, can be changed",
+            ),
         ):
             status, message = await refused(life, "PATCH", f"/api/notes/{path}", json=edit)
             assert (status, bool(re.search(way, message))) == (422, True), message
@@ -100,7 +150,9 @@ async def test_a_key_is_set_and_taken_out_and_every_other_byte_stays(live: Live,
         ):
             assert (await changed(life, "PATCH", "/api/notes/a.md", json=body))[0] == 200
         for key in ("tags", "n", "ok"):
-            assert (await changed(life, "PATCH", "/api/notes/a.md", json={"key": key, "delete": True}))[0] == 200
+            assert (
+                await changed(life, "PATCH", "/api/notes/a.md", json={"key": key, "delete": True})
+            )[0] == 200
 
     assert (vault / "a.md").read_bytes() == data.replace(b"open", b"done")
 
@@ -128,45 +180,80 @@ async def test_a_body_that_says_nothing_or_two_things_is_refused(live: Live, vau
     assert (vault / "a.md").read_text() == TEXT
 
 
-async def test_what_was_decided_on_an_older_text_is_merged_with_what_others_wrote(live: Live, vault):
+async def test_what_was_decided_on_an_older_text_is_merged_with_what_others_wrote(
+    live: Live, vault
+):
     save(vault / "a.md", TEXT)
     async with live() as life:
         seen = (await get(life, "/api/notes/a.md"))["hash"]
         save(vault / "a.md", TEXT.replace("dig", "dig deep"))
-        status, told = await changed(life, "PATCH", "/api/notes/a.md", match=seen, json={"section": "Facts", "content": "- peas"})
+        status, told = await changed(
+            life,
+            "PATCH",
+            "/api/notes/a.md",
+            match=seen,
+            json={"section": "Facts", "content": "- peas"},
+        )
 
     assert (status, told["merged"], told["changed"]) == (200, True, True)
     assert (vault / "a.md").read_text() == TEXT.replace("dig", "dig deep").replace("beans", "peas")
 
 
-async def test_a_clash_carries_both_texts_and_the_one_they_began_with_and_writes_nothing(live: Live, vault):
+async def test_a_clash_carries_both_texts_and_the_one_they_began_with_and_writes_nothing(
+    live: Live, vault
+):
     save(vault / "a.md", TEXT)
     async with live() as life:
         seen = (await get(life, "/api/notes/a.md"))["hash"]
         theirs = TEXT.replace("beans", "leeks")
         save(vault / "a.md", theirs)
         for method, options, ours in (
-            ("PATCH", {"json": {"section": "Facts", "content": "- peas"}}, TEXT.replace("beans", "peas")),
-            ("PUT", {"data": TEXT.replace("beans", "kale").encode()}, TEXT.replace("beans", "kale")),
+            (
+                "PATCH",
+                {"json": {"section": "Facts", "content": "- peas"}},
+                TEXT.replace("beans", "peas"),
+            ),
+            (
+                "PUT",
+                {"data": TEXT.replace("beans", "kale").encode()},
+                TEXT.replace("beans", "kale"),
+            ),
         ):
             status, told = await changed(life, method, "/api/notes/a.md", match=seen, **options)
             assert status == 409
-            assert told["conflict"] == {"base": TEXT, "ours": ours, "theirs": theirs, "hash": digest(theirs)}
+            assert told["conflict"] == {
+                "base": TEXT,
+                "ours": ours,
+                "theirs": theirs,
+                "hash": digest(theirs),
+            }
 
     assert (vault / "a.md").read_text() == theirs
 
 
-async def test_a_note_that_was_emptied_since_is_a_conflict_with_a_hash_and_one_that_is_gone_with_none(live: Live, vault):
+async def test_a_note_that_was_emptied_since_is_a_conflict_with_a_hash_and_one_that_is_gone_with_none(  # noqa: E501
+    live: Live, vault
+):
     save(vault / "a.md", TEXT)
     ours = TEXT.replace("beans", "kale")
     async with live() as life:
         seen = (await get(life, "/api/notes/a.md"))["hash"]
         save(vault / "a.md", "")
-        status, told = await changed(life, "PUT", "/api/notes/a.md", match=seen, json={"content": ours})
-        assert (status, told["conflict"]) == (409, {"base": TEXT, "ours": ours, "theirs": "", "hash": digest("")})
+        status, told = await changed(
+            life, "PUT", "/api/notes/a.md", match=seen, json={"content": ours}
+        )
+        assert (status, told["conflict"]) == (
+            409,
+            {"base": TEXT, "ours": ours, "theirs": "", "hash": digest("")},
+        )
         (vault / "a.md").unlink()
-        status, told = await changed(life, "PUT", "/api/notes/a.md", match=seen, json={"content": ours})
-        assert (status, told["conflict"]) == (409, {"base": "", "ours": ours, "theirs": "", "hash": None})
+        status, told = await changed(
+            life, "PUT", "/api/notes/a.md", match=seen, json={"content": ours}
+        )
+        assert (status, told["conflict"]) == (
+            409,
+            {"base": "", "ours": ours, "theirs": "", "hash": None},
+        )
 
 
 async def test_a_base_that_nobody_kept_is_a_conflict_with_the_present_text(live: Live, vault):
@@ -175,11 +262,18 @@ async def test_a_base_that_nobody_kept_is_a_conflict_with_the_present_text(live:
         body = {"section": "Facts", "content": "- peas", "mode": "append"}
         status, told = await changed(life, "PATCH", "/api/notes/a.md", match="0" * 64, json=body)
         ours = TEXT.replace("- beans\n", "- beans\n- peas\n")
-        assert (status, told["conflict"]) == (409, {"base": "", "ours": ours, "theirs": TEXT, "hash": digest(TEXT)})
+        assert (status, told["conflict"]) == (
+            409,
+            {"base": "", "ours": ours, "theirs": TEXT, "hash": digest(TEXT)},
+        )
         assert (await changed(life, "PUT", "/api/notes/a.md", match="0" * 64, data=b"x"))[0] == 409
         assert (await changed(life, "DELETE", "/api/notes/a.md", match="0" * 64))[0] == 409
         for wrong in ("x", "0" * 63, '"a", "b"'):
-            assert (await refused(life, "PATCH", "/api/notes/a.md", json=body, headers={"If-Match": wrong}))[0] == 400
+            assert (
+                await refused(
+                    life, "PATCH", "/api/notes/a.md", json=body, headers={"If-Match": wrong}
+                )
+            )[0] == 400
 
     assert (vault / "a.md").read_text() == TEXT
 
@@ -189,15 +283,29 @@ async def test_conditions_hold_for_the_whole_of_a_note_too(live: Live, vault):
         new = await changed(life, "PUT", "/api/notes/New/a.md", new=True, data=b"one\r\n\xff")
         assert (new[0], new[1]["before"], new[1]["hash"]) == (201, None, digest(b"one\r\n\xff"))
         assert (await changed(life, "PUT", "/api/notes/New/a.md", new=True, data=b"two"))[0] == 409
-        assert (await changed(life, "PUT", "/api/notes/New/a.md", match=new[1]["hash"], data=b"two"))[1]["changed"]
-        assert (await changed(life, "PUT", "/api/notes/New/a.md", match="*", json={"content": "three\n"}))[0] == 200
-        assert not (await changed(life, "PUT", "/api/notes/New/a.md", data=b"three\n"))[1]["changed"]
+        assert (
+            await changed(life, "PUT", "/api/notes/New/a.md", match=new[1]["hash"], data=b"two")
+        )[1]["changed"]
+        assert (
+            await changed(
+                life, "PUT", "/api/notes/New/a.md", match="*", json={"content": "three\n"}
+            )
+        )[0] == 200
+        assert not (await changed(life, "PUT", "/api/notes/New/a.md", data=b"three\n"))[1][
+            "changed"
+        ]
         assert (vault / "New/a.md").read_bytes() == b"three\n"
         status, told = await changed(life, "PUT", "/api/notes/none.md", match="*", data=b"x")
         assert (status, told["message"]) == (409, "none.md is not there; nothing was written")
         assert told["conflict"] == {"base": "", "ours": "x", "theirs": "", "hash": None}
-        assert (await changed(life, "PUT", "/api/notes/none.md", match=digest("x"), data=b"x"))[0] == 409
-        assert (await changed(life, "PATCH", "/api/notes/none.md", match="*", json={"key": "a", "value": 1}))[0] == 404
+        assert (await changed(life, "PUT", "/api/notes/none.md", match=digest("x"), data=b"x"))[
+            0
+        ] == 409
+        assert (
+            await changed(
+                life, "PATCH", "/api/notes/none.md", match="*", json={"key": "a", "value": 1}
+            )
+        )[0] == 404
         assert not (vault / "none.md").exists()
 
 
@@ -207,7 +315,9 @@ async def test_json_that_curl_gives_no_type_of_its_own_is_json_and_text_is_text(
     async with live() as life, aiohttp.ClientSession(skip_auto_headers=["Content-Type"]) as session:
 
         async def put(data: bytes, headers: dict[str, str]) -> bytes:
-            async with session.put(life.url + "/api/notes/lit.md", data=data, headers=headers) as answer:
+            async with session.put(
+                life.url + "/api/notes/lit.md", data=data, headers=headers
+            ) as answer:
                 assert answer.status in {200, 201}, await answer.text()
             return (vault / "lit.md").read_bytes()
 
@@ -215,27 +325,65 @@ async def test_json_that_curl_gives_no_type_of_its_own_is_json_and_text_is_text(
             assert await put(body, headers) == b"# lit\n"
             assert await put(b"# other\n", {"Content-Type": "text/markdown"}) == b"# other\n"
         assert await put(body, {"Content-Type": "text/markdown"}) == body
-        for text in (b"# lit\n", b'{"content": "x", "more": 1}', b'{"content": 1}', b'{"content": ', b'["content"]', b"{" * 5_000):
+        for text in (
+            b"# lit\n",
+            b'{"content": "x", "more": 1}',
+            b'{"content": 1}',
+            b'{"content": ',
+            b'["content"]',
+            b"{" * 5_000,
+        ):
             assert await put(text, form) == text
-        assert (await refused(life, "PUT", "/api/notes/lit.md", data=b'{"content": "\\ud800"}', headers=form))[0] == 400
+        assert (
+            await refused(
+                life, "PUT", "/api/notes/lit.md", data=b'{"content": "\\ud800"}', headers=form
+            )
+        )[0] == 400
 
 
-TWO = "# Tea\n\n## Facts\n- green\n\n# Coffee\n\n## Facts\n- black\n\n## Facts\n- hot\n\n# Rare\n## Rare\n"
+TWO = (
+    "# Tea\n\n## Facts\n- green\n\n# Coffee\n\n## Facts\n- black\n\n## Facts\n- hot\n\n# "
+    "Rare\n## Rare\n"
+)
 
 
-async def test_a_name_that_several_sections_have_is_refused_and_says_how_to_name_one(live: Live, vault):
+async def test_a_name_that_several_sections_have_is_refused_and_says_how_to_name_one(
+    live: Live, vault
+):
     save(vault / "a.md", TWO)
     async with live() as life:
         body = {"section": "Facts", "content": "- x"}
-        for more in ({}, {"create": True}, {"mode": "append"}, {"section": ["facts"]}, {"section": "Coffee > Facts"}):
+        for more in (
+            {},
+            {"create": True},
+            {"mode": "append"},
+            {"section": ["facts"]},
+            {"section": "Coffee > Facts"},
+        ):
             status, message = await refused(life, "PATCH", "/api/notes/a.md", json={**body, **more})
             assert (status, '"occurrence": ' in message) == (422, True)
-            assert ('"section": ["Coffee", "Facts"]' in message) == ("Coffee" not in str(more)), message
-        assert (await refused(life, "PATCH", "/api/notes/a.md", json={**body, "occurrence": 4}))[0] == 404
-        for wrong in ({"occurrence": 0}, {"occurrence": "1"}, {"occurrence": 1, "create": True}, {"section": []}, {"section": [1]}):
-            assert (await refused(life, "PATCH", "/api/notes/a.md", json={**body, **wrong}))[0] == 400
+            assert ('"section": ["Coffee", "Facts"]' in message) == ("Coffee" not in str(more)), (
+                message
+            )
+        assert (await refused(life, "PATCH", "/api/notes/a.md", json={**body, "occurrence": 4}))[
+            0
+        ] == 404
+        for wrong in (
+            {"occurrence": 0},
+            {"occurrence": "1"},
+            {"occurrence": 1, "create": True},
+            {"section": []},
+            {"section": [1]},
+        ):
+            assert (await refused(life, "PATCH", "/api/notes/a.md", json={**body, **wrong}))[
+                0
+            ] == 400
         assert (vault / "a.md").read_text() == TWO
-        for named in ({"section": ["Tea", "Facts"]}, {"section": "Coffee > Facts", "occurrence": 2}, {"section": "Rare"}):
+        for named in (
+            {"section": ["Tea", "Facts"]},
+            {"section": "Coffee > Facts", "occurrence": 2},
+            {"section": "Rare"},
+        ):
             assert (await call(life, "PATCH", "/api/notes/a.md", json={**body, **named}))[0] == 200
 
     wanted = TWO.replace("green", "x").replace("hot", "x") + "\n- x\n"
@@ -246,8 +394,14 @@ async def test_what_a_field_takes_is_said_in_one_sentence(live: Live, vault):
     save(vault / "a.md", TEXT)
     async with live() as life:
         bodies = {
-            "value: should be a text, a number, true or false, or a list of texts": {"key": "n", "value": {"a": 1}},
-            "section: should be a title, or a list of the titles on the way to it": {"section": 5, "content": "x"},
+            "value: should be a text, a number, true or false, or a list of texts": {
+                "key": "n",
+                "value": {"a": 1},
+            },
+            "section: should be a title, or a list of the titles on the way to it": {
+                "section": 5,
+                "content": "x",
+            },
         }
         for sentence, body in bodies.items():
             assert await refused(life, "PATCH", "/api/notes/a.md", json=body) == (400, sentence)
@@ -262,7 +416,10 @@ async def test_a_deleted_note_can_be_had_back_as_the_answer_says(live: Live, vau
         status, told = await changed(life, "DELETE", "/api/notes/a.md", match=digest(TEXT))
         assert (status, told["hash"], (vault / "a.md").exists()) == (200, digest(TEXT), False)
         assert (await refused(life, "DELETE", "/api/notes/a.md"))[0] == 404
-        async with aiohttp.ClientSession() as session, session.get(life.url + told["restore"].split()[1]) as answer:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(life.url + told["restore"].split()[1]) as answer,
+        ):
             text = await answer.read()
         await changed(life, "PUT", "/api/notes/a.md", new=True, data=text)
 
@@ -273,11 +430,15 @@ async def test_a_change_over_the_api_is_a_persons_and_wakes_who_watches(live: Li
     save(vault / "AGENTS.md", note("Everything", watch=["A/*.md"]))
     save(vault / "A/a.md", TEXT)
     async with live() as life:
-        await changed(life, "PATCH", "/api/notes/A/a.md", json={"section": "Facts", "content": "- peas"})
+        await changed(
+            life, "PATCH", "/api/notes/A/a.md", json={"section": "Facts", "content": "- peas"}
+        )
         told = life.told("file.modified")
         await life.until(lambda: life.told("run.finished"))
 
-    assert [(one["path"], one["by"]) for one in told] == [("A/a.md", "person")]  # told of before the answer went out
+    assert [(one["path"], one["by"]) for one in told] == [
+        ("A/a.md", "person")
+    ]  # told of before the answer went out
 
 
 async def test_who_may_not_read_is_not_told_what_others_wrote(live: Live, vault):
@@ -286,7 +447,13 @@ async def test_who_may_not_read_is_not_told_what_others_wrote(live: Live, vault)
         seen = (await get(life, "/api/notes/a.md"))["hash"]
         save(vault / "a.md", TEXT.replace("beans", "leeks"))
         headers = {"If-Match": seen, **key_of(life, "vault:write")}
-        status, message = await refused(life, "PATCH", "/api/notes/a.md", json={"section": "Facts", "content": "x"}, headers=headers)
+        status, message = await refused(
+            life,
+            "PATCH",
+            "/api/notes/a.md",
+            json={"section": "Facts", "content": "x"},
+            headers=headers,
+        )
 
     assert (status, "leeks" in message) == (409, False)
 
@@ -296,12 +463,23 @@ async def test_beyond_the_keys_paths_nothing_is_written_and_nothing_told(live: L
     save(vault / "Hers/b.md", TEXT)
     (vault / "Mine/hers.md").symlink_to("../Hers/b.md")
     async with live() as life:
-        key, reader = key_of(life, "vault:read,write", paths=["Mine/**"]), key_of(life, "vault:read")
+        key, reader = (
+            key_of(life, "vault:read,write", paths=["Mine/**"]),
+            key_of(life, "vault:read"),
+        )
         body = {"section": "Facts", "content": "x"}
         for path in ("Hers/b.md", "Hers/new.md", "Mine/hers.md", "Mine/.b.md", ".parachute/a.md"):
-            for method, options in (("PATCH", {"json": body}), ("PUT", {"data": b"x"}), ("DELETE", {})):
-                assert await refused(life, method, f"/api/notes/{path}", headers=key, **options) == (404, f"{path} is not in the vault")
-        assert (await refused(life, "PATCH", "/api/notes/Mine/a.md", json=body, headers=reader))[0] == 403
+            for method, options in (
+                ("PATCH", {"json": body}),
+                ("PUT", {"data": b"x"}),
+                ("DELETE", {}),
+            ):
+                assert await refused(
+                    life, method, f"/api/notes/{path}", headers=key, **options
+                ) == (404, f"{path} is not in the vault")
+        assert (await refused(life, "PATCH", "/api/notes/Mine/a.md", json=body, headers=reader))[
+            0
+        ] == 403
         assert (await call(life, "PATCH", "/api/notes/Mine/a.md", json=body, headers=key))[0] == 200
 
     assert (vault / "Hers/b.md").read_text() == TEXT
@@ -311,8 +489,12 @@ async def test_a_module_is_not_written_as_a_note_is(live: Live, vault):
     save(vault / "Modules/x/README.md", TEXT)
     async with live() as life:
         key = key_of(life, "vault:read,write")
-        assert (await refused(life, "PUT", "/api/notes/Modules/x/README.md", data=b"x", headers=key))[0] == 403
-        assert (await refused(life, "DELETE", "/api/notes/Modules/x/README.md", headers=key))[0] == 403
+        assert (
+            await refused(life, "PUT", "/api/notes/Modules/x/README.md", data=b"x", headers=key)
+        )[0] == 403
+        assert (await refused(life, "DELETE", "/api/notes/Modules/x/README.md", headers=key))[
+            0
+        ] == 403
 
     assert (vault / "Modules/x/README.md").read_text() == TEXT
 
@@ -326,7 +508,11 @@ async def test_writers_to_one_note_and_to_many_lose_no_line(live: Live, vault):
         async def write(writer: int) -> None:
             for number in range(4):
                 for name in (names[0], names[writer]):
-                    body = {"section": "Facts", "content": f"- {writer} {number} {name}", "mode": "append"}
+                    body = {
+                        "section": "Facts",
+                        "content": f"- {writer} {number} {name}",
+                        "mode": "append",
+                    }
                     async with session.patch(f"{life.url}/api/notes/{name}", json=body) as answer:
                         assert answer.status == 200, await answer.text()
 
@@ -347,14 +533,24 @@ async def test_writers_to_one_note_and_to_many_lose_no_line(live: Live, vault):
         ({"section": "Nope", "content": "x", "mode": "append"}, 404),
     ],
 )
-async def test_who_may_write_and_not_read_a_note_learns_no_heading_of_it(live: Live, vault, edit, status):
-    save(vault / "Private/diary.md", "# Diary\n\n## Kim leaves\n\n## Plan\n\none\n\n# Other\n\n## Plan\n")
+async def test_who_may_write_and_not_read_a_note_learns_no_heading_of_it(
+    live: Live, vault, edit, status
+):
+    save(
+        vault / "Private/diary.md",
+        "# Diary\n\n## Kim leaves\n\n## Plan\n\none\n\n# Other\n\n## Plan\n",
+    )
     async with live() as life:
         path = "/api/notes/Private/diary.md"
         writer, other = key_of(life, "vault:write"), key_of(life, "vault:read,write")
-        told, withheld = [await call(life, "PATCH", path, headers=headers, json=edit) for headers in (other, writer)]
+        told, withheld = [
+            await call(life, "PATCH", path, headers=headers, json=edit)
+            for headers in (other, writer)
+        ]
 
         assert (told[0], withheld[0]) == (status, status)
         assert not any(word in str(withheld[1]) for word in ("Kim", "Diary", "Other", "there are"))
-        done, _ = await call(life, "PATCH", path, headers=writer, json={"section": "Kim leaves", "content": "soon"})
+        done, _ = await call(
+            life, "PATCH", path, headers=writer, json={"section": "Kim leaves", "content": "soon"}
+        )
         assert done == 200

@@ -8,7 +8,10 @@ from tests.stories.life import Life, Live, save
 
 @pytest.fixture
 def shelf(vault):
-    save(vault / "A/one.md", "---\nstatus: open\nn: 5\ntags: [x/y]\n---\n# One\n[[two]] [[nowhere]]\n")
+    save(
+        vault / "A/one.md",
+        "---\nstatus: open\nn: 5\ntags: [x/y]\n---\n# One\n[[two]] [[nowhere]]\n",
+    )
     save(vault / "A/two.md", "---\nstatus: done\nn: 10\na:eq: odd\n---\n# Two\n[[nothing]]\n")
     save(vault / "B/three.md", "# Three\n[[two]]\n")
     save(vault / ".hidden/four.md", "# Four\n[[two]]\n")
@@ -56,7 +59,9 @@ async def test_pages_follow_each_other_without_a_gap(live: Live, shelf):
         await indexed(life)
         found, cursor = [], ""
         while cursor is not None:
-            page = await get(life, f"/api/notes?limit=1&sort=-title{cursor and f'&cursor={cursor}'}")
+            page = await get(
+                life, f"/api/notes?limit=1&sort=-title{cursor and f'&cursor={cursor}'}"
+            )
             found += [one["path"] for one in page["notes"]]
             cursor = page["next"]
 
@@ -66,11 +71,21 @@ async def test_pages_follow_each_other_without_a_gap(live: Live, shelf):
 @pytest.mark.parametrize(
     "query",
     [
-        "where=status", "where=status:is:open", "where=:eq:open", "where=a:exists:maybe",
-        "limit=0", "limit=1001", "cursor=x", "folder=../x",
-        "no=1", "sort=path&sort=title", "sort=modifed", "sort=-nobody", "&".join(["where=a:eq:b"] * 21),
+        "where=status",
+        "where=status:is:open",
+        "where=:eq:open",
+        "where=a:exists:maybe",
+        "limit=0",
+        "limit=1001",
+        "cursor=x",
+        "folder=../x",
+        "no=1",
+        "sort=path&sort=title",
+        "sort=modifed",
+        "sort=-nobody",
+        "&".join(["where=a:eq:b"] * 21),
     ],
-)  # fmt: skip
+)
 async def test_a_query_that_means_nothing_is_refused(live: Live, shelf, query: str):
     async with live() as life:
         await life.until(lambda: not life.daemon.search.is_behind)
@@ -85,9 +100,15 @@ async def test_a_key_lists_its_paths_alone(live: Live, shelf):
         assert [one["path"] for one in told["notes"]] == ["A/one.md", "A/two.md"]
         _, told = await call(life, "GET", "/api/notes/A/two.md/backlinks", headers=key)
         assert ([one["source"] for one in told["backlinks"]], told["count"]) == (["A/one.md"], 1)
-        assert (await refused(life, "GET", "/api/notes/B/three.md/backlinks", headers=key))[0] == 404
-        _, told = await call(life, "GET", "/api/links/unresolved", headers=key_of(life, "vault:read", paths=["B/**"]))
-        assert [one["source"] for one in told["links"]] == ["B/three.md"]  # what it leads to does not exist for that key
+        assert (await refused(life, "GET", "/api/notes/B/three.md/backlinks", headers=key))[
+            0
+        ] == 404
+        _, told = await call(
+            life, "GET", "/api/links/unresolved", headers=key_of(life, "vault:read", paths=["B/**"])
+        )
+        assert [one["source"] for one in told["links"]] == [
+            "B/three.md"
+        ]  # what it leads to does not exist for that key
 
 
 async def test_links_to_a_note_and_to_nothing_are_told(live: Live, shelf):

@@ -13,7 +13,9 @@ def digest(text: str) -> str:
 
 
 async def indexed(life: Life, notes: int) -> None:
-    await life.until(lambda: life.daemon.search.count() == notes and not life.daemon.search.is_behind)
+    await life.until(
+        lambda: life.daemon.search.count() == notes and not life.daemon.search.is_behind
+    )
 
 
 async def test_a_note_moves_and_its_links_follow(live: Live, vault):
@@ -26,13 +28,20 @@ async def test_a_note_moves_and_its_links_follow(live: Live, vault):
         assert [one["path"] for one in told["rewritten"]] == ["A/other.md"]
         assert (told["path"], told["source"], told["left"]) == ("B/New one.md", "A/Old.md", 0)
         assert (await get(life, "/api/notes/B/New%20one.md"))["hash"] == told["hash"]
-        causes = [one["causes"] for kind in ("file.moved", "file.modified") for one in life.told(kind)]
+        causes = [
+            one["causes"] for kind in ("file.moved", "file.modified") for one in life.told(kind)
+        ]
         assert {tuple(one) for one in causes} == {tuple(causes[0])}
         await life.until(lambda: not life.daemon.search.is_behind)
         links = await get(life, "/api/notes/B/New%20one.md/backlinks")
-        assert [(one["source"], one["line"]) for one in links["backlinks"]] == [("A/other.md", 1), ("A/other.md", 2)]
+        assert [(one["source"], one["line"]) for one in links["backlinks"]] == [
+            ("A/other.md", 1),
+            ("A/other.md", 2),
+        ]
 
-    assert (vault / "A/other.md").read_bytes() == b"see [[New one|that]]\r\n[t](../B/New%20one.md#x 'y')\r\n"
+    assert (
+        vault / "A/other.md"
+    ).read_bytes() == b"see [[New one|that]]\r\n[t](../B/New%20one.md#x 'y')\r\n"
     assert (vault / "B/New one.md").read_text() == "# Old\n[[other]] [o](../A/other.md)\n"
 
 
@@ -42,7 +51,13 @@ async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(live
     async with live() as life:
         status, told = await call(life, "POST", "/api/notes/a.md/move", json={"to": "b.md"})
         assert (status, told["conflict"]["theirs"]) == (409, "two")
-        status, _ = await call(life, "POST", "/api/notes/a.md/move", json={"to": "c.md"}, headers={"If-Match": digest("two")})
+        status, _ = await call(
+            life,
+            "POST",
+            "/api/notes/a.md/move",
+            json={"to": "c.md"},
+            headers={"If-Match": digest("two")},
+        )
         assert status == 409
         for body, expected in (
             ({}, 400),
@@ -51,9 +66,21 @@ async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(live
             ({"to": ".c.md"}, 404),
             ({"to": ".git/c.md"}, 404),
         ):
-            assert (await refused(life, "POST", "/api/notes/a.md/move", json=body))[0] == expected, body
-        assert (await refused(life, "POST", "/api/notes/none.md/move", json={"to": "c.md"}))[0] == 404
-        assert (await call(life, "POST", "/api/notes/a.md/move", json={"to": "c.md"}, headers={"If-Match": digest("one")}))[0] == 200
+            assert (await refused(life, "POST", "/api/notes/a.md/move", json=body))[
+                0
+            ] == expected, body
+        assert (await refused(life, "POST", "/api/notes/none.md/move", json={"to": "c.md"}))[
+            0
+        ] == 404
+        assert (
+            await call(
+                life,
+                "POST",
+                "/api/notes/a.md/move",
+                json={"to": "c.md"},
+                headers={"If-Match": digest("one")},
+            )
+        )[0] == 200
 
     assert sorted(path.name for path in vault.glob("*.md")) == ["b.md", "c.md"]
 
@@ -65,12 +92,24 @@ async def test_a_key_moves_within_its_paths_and_learns_nothing_of_the_others(liv
     async with live() as life:
         await indexed(life, 3)
         key = key_of(life, "vault:read,write", paths=["Mine/**"])
-        for source, target in (("Mine/a.md", "Hers/a.md"), ("Hers/c.md", "Mine/c.md"), ("Mine/a.md", "Hers/c.md")):
+        for source, target in (
+            ("Mine/a.md", "Hers/a.md"),
+            ("Hers/c.md", "Mine/c.md"),
+            ("Mine/a.md", "Hers/c.md"),
+        ):
             path = target if source.startswith("Mine") else source
-            said = await refused(life, "POST", f"/api/notes/{source}/move", json={"to": target}, headers=key)
+            said = await refused(
+                life, "POST", f"/api/notes/{source}/move", json={"to": target}, headers=key
+            )
             assert said == (404, f"{path} is not in the vault")
-        status, told = await call(life, "POST", "/api/notes/Mine/a.md/move", json={"to": "Mine/z.md"}, headers=key)
-        assert (status, [one["path"] for one in told["rewritten"]], told["left"]) == (200, ["Mine/b.md"], 0)
+        status, told = await call(
+            life, "POST", "/api/notes/Mine/a.md/move", json={"to": "Mine/z.md"}, headers=key
+        )
+        assert (status, [one["path"] for one in told["rewritten"]], told["left"]) == (
+            200,
+            ["Mine/b.md"],
+            0,
+        )
         await life.until(lambda: not life.daemon.search.is_behind)
         left = await get(life, "/api/links/unresolved")
         assert [one["source"] for one in left["links"]] == ["Hers/c.md", "Hers/c.md"]
@@ -89,10 +128,15 @@ async def test_links_in_suggestions_modules_and_settings_are_left_as_they_are(li
         told = await post(life, "/api/notes/a.md/move", {"to": "c/new.md"})
 
     assert [one["path"] for one in told["rewritten"]] == ["b.md"]
-    assert {(vault / name).read_text() for name in kept} == {"- [ ] approve [[a]] and [it](../a.md)\n"}
+    assert {(vault / name).read_text() for name in kept} == {
+        "- [ ] approve [[a]] and [it](../a.md)\n"
+    }
 
 
-@pytest.mark.parametrize("hidden", [{}, {"b.md": "# B\n", "Private/deep/new.md": "# New\n", "Private/b.md": "[[b]] [[new]]\n"}])
+@pytest.mark.parametrize(
+    "hidden",
+    [{}, {"b.md": "# B\n", "Private/deep/new.md": "# New\n", "Private/b.md": "[[b]] [[new]]\n"}],
+)
 async def test_what_a_key_does_not_see_decides_nothing_of_its_links(live: Live, vault, hidden):
     theirs = {"Mine/sub/b.md": "# B\n", "Mine/sub/a.md": "[[b]] [[new]] [[sub/b]]\n"}
     for path, text in (theirs | hidden).items():
@@ -101,7 +145,9 @@ async def test_what_a_key_does_not_see_decides_nothing_of_its_links(live: Live, 
         await indexed(life, len(theirs | hidden))
         key = {"headers": key_of(life, "vault:read,write", paths=["Mine/**"])}
         _status, linked = await call(life, "GET", "/api/notes/Mine/sub/b.md/backlinks", **key)
-        _status, moved = await call(life, "POST", "/api/notes/Mine/sub/b.md/move", json={"to": "Mine/sub/new.md"}, **key)
+        _status, moved = await call(
+            life, "POST", "/api/notes/Mine/sub/b.md/move", json={"to": "Mine/sub/new.md"}, **key
+        )
 
     assert [one["text"] for one in linked["backlinks"]] == ["b", "sub/b"]
     assert ([one["path"] for one in moved["rewritten"]], moved["left"]) == (["Mine/sub/a.md"], 0)

@@ -12,7 +12,16 @@ from parachuted.api.routes import note_reading
 from parachuted.api.routes.note_reading import NoteReading, is_note
 from parachuted.errors import NotFoundError
 from parachuted.keys import AccessGrant
-from parachuted.vault import History, IndexEntry, KnownBases, ObjectStore, VaultIndex, VaultPath, VaultRoot, digest_of
+from parachuted.vault import (
+    History,
+    IndexEntry,
+    KnownBases,
+    ObjectStore,
+    VaultIndex,
+    VaultPath,
+    VaultRoot,
+    digest_of,
+)
 
 PATH = VaultPath("a.md")
 
@@ -22,7 +31,11 @@ class Desk:
 
     def __init__(self, vault: Path, home: Path) -> None:
         self.file = vault / PATH
-        self.root, self.index, self.objects = VaultRoot(vault), VaultIndex(), ObjectStore(home / "objects")
+        self.root, self.index, self.objects = (
+            VaultRoot(vault),
+            VaultIndex(),
+            ObjectStore(home / "objects"),
+        )
         self.history = History(home / "history.db")
         self.reading = NoteReading(self.root, self.index, KnownBases(self.objects, self.history))
         self.sight = AccessFilter(self.root, AccessGrant(alternatives=None))
@@ -87,7 +100,9 @@ def test_not_when_it_is_gone_or_no_longer_in_the_index(desk: Desk):
     assert desk.reading.fresh(PATH, "json") is None
 
 
-def test_a_file_that_was_saved_a_moment_ago_may_change_again_within_the_same_tick(desk: Desk, monkeypatch):
+def test_a_file_that_was_saved_a_moment_ago_may_change_again_within_the_same_tick(
+    desk: Desk, monkeypatch
+):
     monkeypatch.setattr(note_reading, "_YOUNG_NS", 10**18)
 
     assert not desk.served()

@@ -13,7 +13,24 @@ from parachuted.vault import digest_of, parse_note
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.sampled_from([b"# A", b"## B\r", b"", b"---", b"k: v", b"[[x\xff]]", b"text \xff", b"```", b"\xef\xbb\xbf", b"B\n==="])))
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                b"# A",
+                b"## B\r",
+                b"",
+                b"---",
+                b"k: v",
+                b"[[x\xff]]",
+                b"text \xff",
+                b"```",
+                b"\xef\xbb\xbf",
+                b"B\n===",
+            ]
+        )
+    )
+)
 def test_any_note_is_told_as_it_is_declared_and_no_text_is_missing(lines: list[bytes]):
     data = b"\n".join(lines)
     note = parse_note(data)

@@ -13,11 +13,17 @@ from tests.api.shapes import answer_of
 from tests.stories.life import Life, Live, save
 
 ONE = hashlib.sha256(b"one\n").hexdigest()
-TEXT = "---\nstatus: open\n---\n# Garden\n\nWhat grows.\n\n## Facts\n- beans, see [[Seeds|these]]\n\n### More\n![p](<a b.png>)\n"
+TEXT = (
+    "---\nstatus: open\n---\n# Garden\n\nWhat grows.\n\n## Facts\n- beans, see "
+    "[[Seeds|these]]\n\n### More\n![p](<a b.png>)\n"
+)
 
 
 async def answered(life: Life, path: str, **headers: str) -> tuple[int, Mapping[str, str], bytes]:
-    async with aiohttp.ClientSession() as session, session.get(life.url + path, headers=headers) as answer:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(life.url + path, headers=headers) as answer,
+    ):
         return answer.status, answer.headers, await answer.read()
 
 
@@ -26,26 +32,40 @@ async def test_a_note_comes_as_json_with_its_sections_and_links(live: Live, vaul
     async with live() as life:
         told = await get(life, "/api/notes/A/garden.md")
 
-    assert (told["path"], told["title"], told["size"], told["problems"]) == ("A/garden.md", "Garden", len(TEXT), [])
+    assert (told["path"], told["title"], told["size"], told["problems"]) == (
+        "A/garden.md",
+        "Garden",
+        len(TEXT),
+        [],
+    )
     assert told["frontmatter"] == {"status": "open"}
     assert [(one["level"], one["path"], one["content"]) for one in told["sections"]] == [
         (1, ["Garden"], "\nWhat grows.\n\n"),
         (2, ["Garden", "Facts"], "- beans, see [[Seeds|these]]\n\n"),
         (3, ["Garden", "Facts", "More"], "![p](<a b.png>)\n"),
     ]
-    assert [(one["kind"], one["target"], one["line"]) for one in told["links"]] == [("wiki", "Seeds", 9), ("embed", "a b.png", 12)]
+    assert [(one["kind"], one["target"], one["line"]) for one in told["links"]] == [
+        ("wiki", "Seeds", 9),
+        ("embed", "a b.png", 12),
+    ]
 
 
 async def test_a_note_comes_raw_byte_for_byte_when_asked_either_way(live: Live, vault):
     data = b"\xef\xbb\xbf---\r\na: b\r\n---\r\n# T\xff\r\n"
     (vault / "odd.md").write_bytes(data)
     async with live() as life:
-        for path, headers in (("?as=raw", {}), ("", {"Accept": "text/markdown"}), ("", {"Accept": "text/plain, */*"})):
+        for path, headers in (
+            ("?as=raw", {}),
+            ("", {"Accept": "text/markdown"}),
+            ("", {"Accept": "text/plain, */*"}),
+        ):
             status, told, body = await answered(life, f"/api/notes/odd.md{path}", **headers)
             assert (status, body) == (200, data)
             assert told["Content-Type"] == "text/markdown; charset=utf-8"
         for accept in ("*/*", "application/json", "text/html, application/json"):
-            assert (await answered(life, "/api/notes/odd.md", Accept=accept))[1]["Content-Type"] == "application/json; charset=utf-8"
+            assert (await answered(life, "/api/notes/odd.md", Accept=accept))[1][
+                "Content-Type"
+            ] == "application/json; charset=utf-8"
 
 
 async def test_a_map_says_where_things_are_and_nothing_of_what_they_say(live: Live, vault):
@@ -56,7 +76,9 @@ async def test_a_map_says_where_things_are_and_nothing_of_what_they_say(live: Li
     facts = told["headings"][1]
     assert TEXT[facts["start"] : facts["stop"]].startswith("## Facts\n- beans")
     assert (facts["first_line"], facts["last_line"]) == (8, 12)
-    assert told["keys"] == [{"name": "status", "start": 4, "stop": 17, "first_line": 2, "last_line": 2}]
+    assert told["keys"] == [
+        {"name": "status", "start": 4, "stop": 17, "first_line": 2, "last_line": 2}
+    ]
     assert "beans" not in str(told)
 
 
@@ -67,9 +89,15 @@ async def test_who_has_it_already_is_told_so(live: Live, vault):
         tag = headers["ETag"]
         assert (status, tag) == (200, f'"{ONE}"')
         for known in (tag, f"W/{tag}", f'"x", {tag}', "*", tag.strip('"')):
-            assert (await answered(life, "/api/notes/a.md", **{"If-None-Match": known}))[0::2] == (304, b"")
+            assert (await answered(life, "/api/notes/a.md", **{"If-None-Match": known}))[0::2] == (
+                304,
+                b"",
+            )
         assert (await answered(life, "/api/notes/a.md", **{"If-None-Match": '"x"'}))[0] == 200
-        assert {(await answered(life, f"/api/notes/a.md?as={shape}"))[1]["ETag"] for shape in ("raw", "json", "map")} == {tag}
+        assert {
+            (await answered(life, f"/api/notes/a.md?as={shape}"))[1]["ETag"]
+            for shape in ("raw", "json", "map")
+        } == {tag}
 
 
 async def test_a_just_saved_note_is_never_told_as_it_was(live: Live, vault):
@@ -77,7 +105,9 @@ async def test_a_just_saved_note_is_never_told_as_it_was(live: Live, vault):
     os.utime(vault / "a.md", (1, 1))
     async with live() as life:
         for number in range(1, 30):
-            (vault / "a.md").write_text(f"# {number % 10}\n")  # in place: the same size, and often the same tick of the clock
+            (vault / "a.md").write_text(
+                f"# {number % 10}\n"
+            )  # in place: the same size, and often the same tick of the clock
             assert (await get(life, "/api/notes/a.md"))["title"] == str(number % 10)
         await life.settled()
         for number in range(60, 75):
@@ -85,7 +115,19 @@ async def test_a_just_saved_note_is_never_told_as_it_was(live: Live, vault):
             assert (await get(life, "/api/notes/a.md"))["title"] == str(number)
 
 
-@pytest.mark.parametrize("name", ["sp ace & plus+.md", "ü/é.md", "100%.md", "q?a#b.md", "a'b\"c.md", "日本.md", "a:b.markdown", "%41.md"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sp ace & plus+.md",
+        "ü/é.md",
+        "100%.md",
+        "q?a#b.md",
+        "a'b\"c.md",
+        "日本.md",
+        "a:b.markdown",
+        "%41.md",
+    ],
+)
 async def test_names_may_hold_anything(live: Live, vault, name: str):
     save(vault / name, "# x\n")
     async with live() as life:
@@ -102,7 +144,9 @@ async def test_a_name_that_is_not_utf8_is_reached_by_its_bytes(live: Live, vault
     (vault / os.fsdecode(b"caf\xe9.md")).write_bytes(b"# x\n")
     async with live() as life:
         said = await spoken(
-            life, f"GET /api/notes/caf%E9.md HTTP/1.1\r\nHost: 127.0.0.1:{life.daemon.port}\r\nConnection: close\r\n\r\n".encode()
+            life,
+            "GET /api/notes/caf%E9.md HTTP/1.1\r\nHost: "
+            f"127.0.0.1:{life.daemon.port}\r\nConnection: close\r\n\r\n".encode(),
         )
 
     assert b"200 OK" in said
@@ -117,8 +161,19 @@ async def test_what_is_hidden_missing_or_outside_is_the_same_nothing(live: Live,
     (vault / "in.md").symlink_to(".secret.md")
     (vault / "folder.md").mkdir()
     async with live() as life:
-        for path in (".secret.md", ".obsidian/a.md", "none.md", "out.md", "in.md", "none/none.md", ".x"):
-            assert await refused(life, "GET", f"/api/notes/{path}") == (404, f"{path} is not in the vault")
+        for path in (
+            ".secret.md",
+            ".obsidian/a.md",
+            "none.md",
+            "out.md",
+            "in.md",
+            "none/none.md",
+            ".x",
+        ):
+            assert await refused(life, "GET", f"/api/notes/{path}") == (
+                404,
+                f"{path} is not in the vault",
+            )
         assert (await refused(life, "GET", "/api/notes/a.txt"))[0] == 404
         assert (await refused(life, "GET", "/api/notes/folder.md"))[0] in {400, 404}
         for path in ("a//b.md", "~/a.md", "a/%01.md", "/etc/passwd.md"):
@@ -142,7 +197,10 @@ async def test_an_earlier_version_is_had_back_by_its_digest_but_no_other_text(li
     save(vault / "b.md", "two\n")
     async with live() as life:
         one, two = [(await get(life, f"/api/notes/{name}.md"))["hash"] for name in "ab"]
-        async with aiohttp.ClientSession() as session, session.put(life.url + "/api/notes/a.md", data=b"new\n") as answer:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.put(life.url + "/api/notes/a.md", data=b"new\n") as answer,
+        ):
             assert answer.status == 200
         assert (await answered(life, f"/api/notes/a.md?version={one}"))[2] == b"one\n"
         assert (await refused(life, "GET", f"/api/notes/a.md?version={two}"))[0] == 404
@@ -150,35 +208,54 @@ async def test_an_earlier_version_is_had_back_by_its_digest_but_no_other_text(li
         assert (await refused(life, "GET", "/api/notes/a.md?version=x"))[0] == 400
 
 
-async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_that_is_asked_for(live: Live, vault):
+async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_that_is_asked_for(
+    live: Live, vault
+):
     save(vault / "A/garden.md", "one\n")
     async with live() as life, aiohttp.ClientSession() as session:
         for text in (b"two\n", b"# Three\n"):
             async with session.put(life.url + "/api/notes/A/garden.md", data=text) as answer:
                 assert answer.status == 200
-        told = await answer_of(life, "GET", "/api/notes/A/garden.md/versions", name="/api/notes/{path}/versions")
+        told = await answer_of(
+            life, "GET", "/api/notes/A/garden.md/versions", name="/api/notes/{path}/versions"
+        )
         who = [(one["by"], one["operation"], one["run"]) for one in told["versions"]]
         assert who == [("person", "ReplaceAll", None), (None, None, None)]
-        assert [one["hash"] for one in told["versions"]] == [hashlib.sha256(b"two\n").hexdigest(), ONE]
+        assert [one["hash"] for one in told["versions"]] == [
+            hashlib.sha256(b"two\n").hexdigest(),
+            ONE,
+        ]
         assert told["versions"][0]["at"].endswith("Z")
-        assert told["versions"][1:] == (await get(life, "/api/notes/A/garden.md/versions?limit=2"))["versions"][1:]
+        assert (
+            told["versions"][1:]
+            == (await get(life, "/api/notes/A/garden.md/versions?limit=2"))["versions"][1:]
+        )
         assert len((await get(life, "/api/notes/A/garden.md/versions?limit=1"))["versions"]) == 1
         old = await get(life, f"/api/notes/A/garden.md?version={ONE}&as=json")
-        assert (old["title"], old["hash"], old["preamble"], old["size"]) == ("garden", ONE, "one\n", 4)
+        assert (old["title"], old["hash"], old["preamble"], old["size"]) == (
+            "garden",
+            ONE,
+            "one\n",
+            4,
+        )
         assert (await get(life, "/api/notes/A/garden.md?as=json"))["title"] == "Three"
         async with session.delete(life.url + "/api/notes/A/garden.md") as answer:
             assert answer.status == 200
         assert len((await get(life, "/api/notes/A/garden.md/versions"))["versions"]) == 3
         assert (await refused(life, "GET", "/api/notes/A/none.md/versions"))[0] == 404
         key = key_of(life, "vault:read", paths=["B/**"])
-        assert (await refused(life, "GET", "/api/notes/A/garden.md/versions", headers=key))[0] == 404
+        assert (await refused(life, "GET", "/api/notes/A/garden.md/versions", headers=key))[
+            0
+        ] == 404
 
 
 async def test_a_note_without_a_heading_has_the_title_that_lists_give_it(live: Live, vault):
     save(vault / "Tea.md", "green\n")
     save(vault / "b.md", "---\ntitle: ' Said '\n---\n# B\n")
     async with live() as life:
-        await life.until(lambda: life.daemon.search.count() == 2 and not life.daemon.search.is_behind)
+        await life.until(
+            lambda: life.daemon.search.count() == 2 and not life.daemon.search.is_behind
+        )
         listed = {one["path"]: one["title"] for one in (await get(life, "/api/notes"))["notes"]}
         assert listed == {"Tea.md": "Tea", "b.md": "Said"}
         assert {path: (await get(life, f"/api/notes/{path}"))["title"] for path in listed} == listed
@@ -197,4 +274,7 @@ async def test_a_key_sees_its_paths_alone_whatever_others_just_read(live: Live, 
             assert (await get(life, "/api/notes/Hers/b.md"))["title"] == "hers"
             assert (await call(life, "GET", "/api/notes/Mine/a.md", headers=key))[0] == 200
             for path in ("Hers/b.md", "Mine/hers.md", "Hers/none.md"):
-                assert (await refused(life, "GET", f"/api/notes/{path}", headers=key)) == (404, f"{path} is not in the vault")
+                assert (await refused(life, "GET", f"/api/notes/{path}", headers=key)) == (
+                    404,
+                    f"{path} is not in the vault",
+                )

@@ -1,4 +1,6 @@
-"""Permissions over HTTP: what an agent asks for is listed, answered by those who may, and shows in the run."""
+"""Permissions over HTTP: what an agent asks for is listed, answered by those who may, and shows in
+the run.
+"""
 
 from __future__ import annotations
 
@@ -12,42 +14,75 @@ from tests.stories.life import Live, save
 
 
 @pytest.mark.parametrize(
-    ("answer", "read", "asked"), [("once", [False, False], 2), ("session", [False, False], 1), ("never", [True, True], 1)]
+    ("answer", "read", "asked"),
+    [("once", [False, False], 2), ("session", [False, False], 1), ("never", [True, True], 1)],
 )
-async def test_a_question_of_an_agent_is_answered_and_its_run_goes_on(live: Live, vault, answer, read, asked):
+async def test_a_question_of_an_agent_is_answered_and_its_run_goes_on(
+    live: Live, vault, answer, read, asked
+):
     save(vault / "Projects/garden.md", "# Garden\n\nbeans\n")
-    steps = [use("read_note", path="Projects/garden.md"), use("read_note", path="Projects/garden.md"), say("So.")]
+    steps = [
+        use("read_note", path="Projects/garden.md"),
+        use("read_note", path="Projects/garden.md"),
+        say("So."),
+    ]
     async with live(ScriptedBackend(steps)) as life:
         async with asyncio.TaskGroup() as group:
-            ran = group.create_task(post(life, "/api/maintenance", {"prompt": "What is in the garden?"}))
+            ran = group.create_task(
+                post(life, "/api/maintenance", {"prompt": "What is in the garden?"})
+            )
             for number in range(asked):
-                await life.until(lambda number=number: len(life.told("permission.requested")) > number)
+                await life.until(
+                    lambda number=number: len(life.told("permission.requested")) > number
+                )
                 (question,) = (await get(life, "/api/permissions"))["permissions"]
-                assert (question["agent"], question["kind"], question["what"]) == ("maintenance", "read", "Projects/garden.md")
-                assert (await post(life, f"/api/permissions/{question['id']}", {"answer": answer}))["id"] == question["id"]
+                assert (question["agent"], question["kind"], question["what"]) == (
+                    "maintenance",
+                    "read",
+                    "Projects/garden.md",
+                )
+                assert (await post(life, f"/api/permissions/{question['id']}", {"answer": answer}))[
+                    "id"
+                ] == question["id"]
         steps_told = [step for step in ran.result()["steps"] if step["called"]]
         assert [step["error"] for step in steps_told] == read
         assert len(life.told("permission.requested")) == asked
         assert [one["answer"] for one in life.told("permission.answered")] == [answer] * asked
         left = await get(life, "/api/permissions")
-        assert left == {"permissions": [], "never": ["maintenance read Projects/garden.md"] if answer == "never" else []}
+        assert left == {
+            "permissions": [],
+            "never": ["maintenance read Projects/garden.md"] if answer == "never" else [],
+        }
         forgotten = await post(life, "/api/permissions/forget", {"agent": "maintenance"})
         assert forgotten == {"forgotten": len(left["never"])}
 
 
 async def test_only_who_may_administer_sees_and_answers(live: Live):
     async with live() as life:
-        assert (await refused(life, "POST", "/api/permissions/p-1", json={"answer": "once"}))[0] == 404
-        assert (await refused(life, "POST", "/api/permissions/p-1", json={"answer": "perhaps"}))[0] == 400
-        for method, path, more in (("GET", "/api/permissions", {}), ("POST", "/api/permissions/p-1", {"json": {"answer": "session"}})):
+        assert (await refused(life, "POST", "/api/permissions/p-1", json={"answer": "once"}))[
+            0
+        ] == 404
+        assert (await refused(life, "POST", "/api/permissions/p-1", json={"answer": "perhaps"}))[
+            0
+        ] == 400
+        for method, path, more in (
+            ("GET", "/api/permissions", {}),
+            ("POST", "/api/permissions/p-1", {"json": {"answer": "session"}}),
+        ):
             status, _ = await call(life, method, path, headers=key_of(life, "*:read,write"), **more)
             assert status == 403
 
 
-async def test_a_key_for_some_paths_hears_of_these_alone_and_answers_for_them_alone(live: Live, vault):
+async def test_a_key_for_some_paths_hears_of_these_alone_and_answers_for_them_alone(
+    live: Live, vault
+):
     save(vault / "Projects/garden.md", "# Garden\n\nbeans\n")
     save(vault / "Private/diary.md", "# Diary\n")
-    steps = [use("read_note", path="Projects/garden.md"), use("read_note", path="Private/diary.md"), say("So.")]
+    steps = [
+        use("read_note", path="Projects/garden.md"),
+        use("read_note", path="Private/diary.md"),
+        say("So."),
+    ]
     async with live(ScriptedBackend(steps)) as life, asyncio.TaskGroup() as group:
         key = {"headers": key_of(life, "curator:read,admin", "vault:read", paths=["Projects/**"])}
         ran = group.create_task(post(life, "/api/maintenance", {"prompt": "What is there?"}))
@@ -55,14 +90,30 @@ async def test_a_key_for_some_paths_hears_of_these_alone_and_answers_for_them_al
         _, told = await call(life, "GET", "/api/permissions", **key)
         (question,) = told["permissions"]
         assert question["what"] == "Projects/garden.md"
-        status, _ = await call(life, "POST", f"/api/permissions/{question['id']}", json={"answer": "once"}, **key)
+        status, _ = await call(
+            life, "POST", f"/api/permissions/{question['id']}", json={"answer": "once"}, **key
+        )
         assert status == 200
         await life.until(lambda: len(life.told("permission.requested")) == 2)
         (hidden,) = life.daemon.permissions.pending()
-        assert (await call(life, "GET", "/api/permissions", **key))[1] == {"permissions": [], "never": []}
-        unseen = await refused(life, "POST", f"/api/permissions/{hidden.id}", json={"answer": "once"}, **key)
-        unknown = await refused(life, "POST", "/api/permissions/p-00000000", json={"answer": "once"}, **key)
-        assert (unseen[0], unseen[1].replace(hidden.id, "")) == (404, unknown[1].replace("p-00000000", ""))
-        assert (await refused(life, "POST", "/api/permissions/forget", json={"agent": "maintenance"}, **key))[0] == 403
+        assert (await call(life, "GET", "/api/permissions", **key))[1] == {
+            "permissions": [],
+            "never": [],
+        }
+        unseen = await refused(
+            life, "POST", f"/api/permissions/{hidden.id}", json={"answer": "once"}, **key
+        )
+        unknown = await refused(
+            life, "POST", "/api/permissions/p-00000000", json={"answer": "once"}, **key
+        )
+        assert (unseen[0], unseen[1].replace(hidden.id, "")) == (
+            404,
+            unknown[1].replace("p-00000000", ""),
+        )
+        assert (
+            await refused(
+                life, "POST", "/api/permissions/forget", json={"agent": "maintenance"}, **key
+            )
+        )[0] == 403
         await post(life, f"/api/permissions/{hidden.id}", {"answer": "never"})
         assert [step["error"] for step in (await ran)["steps"] if step["called"]] == [False, True]

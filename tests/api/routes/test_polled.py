@@ -1,4 +1,6 @@
-"""Polled: what apps ask for again and again is told as it is, also where there is nothing to tell."""
+"""Polled: what apps ask for again and again is told as it is, also where there is nothing to
+tell.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,27 @@ from parachuted.testing import ScriptedBackend, say
 from tests.api.calls import call, get, key_of, post, refused
 from tests.stories.life import Live, note, save
 
-ADMIN = ["GET /supervisor/status", "GET /api/migration/scan", "POST /api/migration/all", "POST /api/scheduler/reload"]
+ADMIN = [
+    "GET /supervisor/status",
+    "GET /api/migration/scan",
+    "POST /api/migration/all",
+    "POST /api/scheduler/reload",
+]
 
 
 async def test_the_schedule_is_that_of_the_settings(live: Live):
     async with live(scan__full_every_s=300) as life:
         schedule = await get(life, "/api/scheduler")
         assert [(job["name"], job["every_s"]) for job in schedule["jobs"]] == [("full_scan", 300.0)]
-        assert await post(life, "/api/scheduler/reload") == {"status": "ok", "count": schedule["count"]}
+        assert await post(life, "/api/scheduler/reload") == {
+            "status": "ok",
+            "count": schedule["count"],
+        }
 
 
-async def test_usage_counts_what_runs_took_since_midnight_and_knows_nothing_of_the_account(live: Live, vault: Path):
+async def test_usage_counts_what_runs_took_since_midnight_and_knows_nothing_of_the_account(
+    live: Live, vault: Path
+):
     now = [datetime(2026, 11, 22, 23, 59, tzinfo=UTC)]
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
@@ -37,9 +49,23 @@ async def test_usage_counts_what_runs_took_since_midnight_and_knows_nothing_of_t
     now[0] += timedelta(seconds=10)
     async with live(clock=lambda: now[0]) as life:
         usage = await get(life, "/api/usage")
-        assert usage["today"] == {"date": "2026-11-22", "runs": 1, "cost_usd": 0.125, "input_tokens": 0, "output_tokens": 0}
+        assert usage["today"] == {
+            "date": "2026-11-22",
+            "runs": 1,
+            "cost_usd": 0.125,
+            "input_tokens": 0,
+            "output_tokens": 0,
+        }
         assert usage["budget"]["runs_last_day"] == 1
-        unknown = {"five_hour", "seven_day", "seven_day_sonnet", "seven_day_opus", "extra_usage", "subscription_type", "rate_limit_tier"}
+        unknown = {
+            "five_hour",
+            "seven_day",
+            "seven_day_sonnet",
+            "seven_day_opus",
+            "extra_usage",
+            "subscription_type",
+            "rate_limit_tier",
+        }
         assert {usage[name] for name in (*unknown, "error")} == {None}
     now[0] += timedelta(minutes=2)
     async with live(clock=lambda: now[0]) as life:
@@ -53,7 +79,11 @@ async def test_the_supervisor_s_page_tells_of_the_same_daemon(live: Live):
         ill = await get(life, "/supervisor/status")
 
     assert status["main_server_port"] == life.daemon.port
-    assert (status["main_server_version"], status["main_server_status"], status["config_loaded"]) == (__version__, "running", True)
+    assert (
+        status["main_server_version"],
+        status["main_server_status"],
+        status["config_loaded"],
+    ) == (__version__, "running", True)
     assert (status["main_server_healthy"], ill["main_server_healthy"]) == (True, False)
     assert 0 <= status["supervisor_uptime_seconds"] < 60
 

@@ -28,7 +28,9 @@ async def test_rows_7_54_and_68_to_72_hold_to_the_letter(live: Live):
         await answer_of(life, "POST", "/api/scheduler/reload")
         await answer_of(life, "POST", "/api/migration/all", json={"copyTranscripts": True})
         one = "/api/migration/session/{id}"
-        await answer_of(life, "POST", "/api/migration/session/s-1", name=one, json={"copyTranscript": False})
+        await answer_of(
+            life, "POST", "/api/migration/session/s-1", name=one, json={"copyTranscript": False}
+        )
 
 
 async def test_times_can_be_parsed_and_have_a_zone(live: Live):
@@ -42,7 +44,13 @@ async def test_times_can_be_parsed_and_have_a_zone(live: Live):
 @pytest.mark.parametrize(
     ("shape", "data"),
     [
-        (told.SessionScanResponse, b'{"currentVaultRoot": "", "needsMigration": [], "alreadyCurrent": 0.0, "noVaultRoot": 0, "total": 0}'),
+        (
+            told.SessionScanResponse,
+            (
+                b'{"currentVaultRoot": "", "needsMigration": [], "alreadyCurrent": 0.0, '
+                b'"noVaultRoot": 0, "total": 0}'
+            ),
+        ),
     ],
 )
 def test_what_the_app_would_choke_on_is_no_answer(shape: type, data: bytes):

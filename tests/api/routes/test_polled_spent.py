@@ -1,4 +1,6 @@
-"""What the model cost, as the API tells it; and a run of the real CLI, whose credential nobody sees and whose cost everybody agrees on."""
+"""What the model cost, as the API tells it; and a run of the real CLI, whose credential nobody sees
+and whose cost everybody agrees on.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,19 @@ def paid(vault: Path, home: Path) -> Paid:
 
     @asynccontextmanager
     async def start(api: ScriptedMessages, **flags: object) -> AsyncIterator[Life]:
-        given = {"vault": str(vault), "port": 0, "bubble.quiet_s": 0.05, "agent.base_url": api.url, "agent.backend": "claude", **flags}
+        given = {
+            "vault": str(vault),
+            "port": 0,
+            "bubble.quiet_s": 0.05,
+            "agent.base_url": api.url,
+            "agent.backend": "claude",
+            **flags,
+        }
         settings = load_settings(home, {}, given)
         env = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": CANARY}
-        daemon = Daemon(settings, home, choose_agent(settings, state_folder(home, vault), env, home))
+        daemon = Daemon(
+            settings, home, choose_agent(settings, state_folder(home, vault), env, home)
+        )
         life = Life(daemon=daemon, vault=vault)
         daemon.bus.listen(life.events.append)
         ready = asyncio.Event()
@@ -53,10 +64,27 @@ def paid(vault: Path, home: Path) -> Paid:
 @pytest.mark.parametrize(
     ("refusal", "says"),
     [
-        (ApiRefusal(status=401, kind="authentication_error", message="wrong key"), "refused the login (401: wrong key)"),
-        (ApiRefusal(status=402, kind="billing_error", message="pay"), "has no credit left (402: pay)"),
-        (ApiRefusal(status=404, kind="not_found_error", message="model: x"), "does not know the model"),
-        (ApiRefusal(status=429, kind="rate_limit_error", message="slow", headers={"x-should-retry": "false"}), "limits how often"),
+        (
+            ApiRefusal(status=401, kind="authentication_error", message="wrong key"),
+            "refused the login (401: wrong key)",
+        ),
+        (
+            ApiRefusal(status=402, kind="billing_error", message="pay"),
+            "has no credit left (402: pay)",
+        ),
+        (
+            ApiRefusal(status=404, kind="not_found_error", message="model: x"),
+            "does not know the model",
+        ),
+        (
+            ApiRefusal(
+                status=429,
+                kind="rate_limit_error",
+                message="slow",
+                headers={"x-should-retry": "false"},
+            ),
+            "limits how often",
+        ),
     ],
 )
 async def test_doctor_says_why_the_model_does_not_answer_and_the_run_goes_on_when_it_does(
@@ -69,7 +97,12 @@ async def test_doctor_says_why_the_model_does_not_answer_and_the_run_goes_on_whe
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     edit = use("update_context", file_path="AGENTS.md", section="Current Focus", content="- sow")
     answers = iter([[edit], [say("done")]])
-    async with ScriptedMessages([lambda _: next(answers) if is_put_right.is_set() else refusal] * 50) as api, paid(api) as life:
+    async with (
+        ScriptedMessages(
+            [lambda _: next(answers) if is_put_right.is_set() else refusal] * 50
+        ) as api,
+        paid(api) as life,
+    ):
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- plant"))
         await life.until(lambda: life.told("vault.problem"), 30)
         problems = (await get(life, "/api/doctor"))["problems"]
@@ -81,7 +114,9 @@ async def test_doctor_says_why_the_model_does_not_answer_and_the_run_goes_on_whe
         assert (await get(life, "/api/doctor"))["problems"] == {}
 
 
-async def test_the_cost_of_a_run_is_told_alike_everywhere_and_its_credential_nowhere(paid: Paid, vault: Path, home: Path):
+async def test_the_cost_of_a_run_is_told_alike_everywhere_and_its_credential_nowhere(
+    paid: Paid, vault: Path, home: Path
+):
     await load_heavy("claude")
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
@@ -90,7 +125,12 @@ async def test_the_cost_of_a_run_is_told_alike_everywhere_and_its_credential_now
 
         def look(_request: object) -> Reply:
             environments.extend(_environments(home))
-            edit = use("update_context", file_path="AGENTS.md", section="Current Focus", content=f"- sow {CANARY[:6]}")
+            edit = use(
+                "update_context",
+                file_path="AGENTS.md",
+                section="Current Focus",
+                content=f"- sow {CANARY[:6]}",
+            )
             return Reply(blocks=(edit,), usage={"input_tokens": 10_000})
 
         api.add(look, [say("done")])
@@ -106,11 +146,22 @@ async def test_the_cost_of_a_run_is_told_alike_everywhere_and_its_credential_now
     assert environments
     assert not any(CANARY.encode() in environment for environment in environments)
     assert run["outcome"] == "changed"
-    assert run["cost_usd"] == pytest.approx(usage["spent"]["total"]["usd"]) == pytest.approx((10_100 + 40 * 5) / 1e6)
+    assert (
+        run["cost_usd"]
+        == pytest.approx(usage["spent"]["total"]["usd"])
+        == pytest.approx((10_100 + 40 * 5) / 1e6)
+    )
     assert [one["run"] for one in usage["spent"]["runs"]] == [run["id"]]
-    assert [one["cause"] for one in usage["spent"]["causes"]] == [cause["id"] for cause in run["causes"]]
+    assert [one["cause"] for one in usage["spent"]["causes"]] == [
+        cause["id"] for cause in run["causes"]
+    ]
     assert told == []
-    assert [path for folder in (vault, home) for path in folder.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()] == []
+    assert [
+        path
+        for folder in (vault, home)
+        for path in folder.rglob("*")
+        if path.is_file() and CANARY.encode() in path.read_bytes()
+    ] == []
 
 
 def _environments(home: Path) -> list[bytes]:
@@ -129,17 +180,32 @@ async def test_what_was_spent_is_for_keys_of_the_whole_vault(paid: Paid):
     async with ScriptedMessages([[say("x")]]) as api, paid(api) as life:
         gateway = life.daemon.gateway
         await gateway.ask(
-            RunToken(run="r", agent="a", causes=("c",), session="s", max_cost_usd=1, models=("a-local-one",)), {"model": "a-local-one"}
+            RunToken(
+                run="r",
+                agent="a",
+                causes=("c",),
+                session="s",
+                max_cost_usd=1,
+                models=("a-local-one",),
+            ),
+            {"model": "a-local-one"},
         )
         deadline = time.monotonic() + 5
         while not gateway.ledger.spent().requests:
             assert time.monotonic() < deadline
             await asyncio.sleep(0.005)
         whole = (await get(life, "/api/usage?days=3"))["spent"]
-        narrow, _ = await call(life, "GET", "/api/usage?days=3", headers=key_of(life, "system:read", paths=["Projects/**"]))
+        narrow, _ = await call(
+            life,
+            "GET",
+            "/api/usage?days=3",
+            headers=key_of(life, "system:read", paths=["Projects/**"]),
+        )
         refused = await call(life, "GET", "/api/usage?days=0")
 
     assert refused[0] == 400
     assert narrow == 403
-    assert [whole[name][0]["requests"] for name in ("agents", "models", "causes", "sessions", "runs")] == [1] * 5
+    assert [
+        whole[name][0]["requests"] for name in ("agents", "models", "causes", "sessions", "runs")
+    ] == [1] * 5
     assert "a-local-one" in whole["notes"][0]

@@ -1,4 +1,6 @@
-"""Power, over real daemons of their own: one that ends as asked, and one that is back under the same process id."""
+"""Power, over real daemons of their own: one that ends as asked, and one that is back under the
+same process id.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,21 @@ from tests.stories.life import Live
 
 @contextlib.contextmanager
 def daemon(vault: Path, home: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "parachuted", "start", "--foreground", "--quiet", "--vault", str(vault), "--port", "0"]
-    process = subprocess.Popen(command, env={**os.environ, "PARACHUTE_HOME": str(home)}, stdout=subprocess.DEVNULL)
+    command = [
+        sys.executable,
+        "-m",
+        "parachuted",
+        "start",
+        "--foreground",
+        "--quiet",
+        "--vault",
+        str(vault),
+        "--port",
+        "0",
+    ]
+    process = subprocess.Popen(
+        command, env={**os.environ, "PARACHUTE_HOME": str(home)}, stdout=subprocess.DEVNULL
+    )
     try:
         yield process
     finally:
@@ -42,12 +57,16 @@ def announced(home: Path, *, but: object = None) -> dict[str, object]:
 
 
 def asked(record: dict[str, object], act: str) -> object:
-    request = urllib.request.Request(f"http://127.0.0.1:{record['port']}/supervisor/server/{act}", method="POST")
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{record['port']}/supervisor/server/{act}", method="POST"
+    )
     with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310
         return json.load(answer)
 
 
-def test_a_daemon_that_is_asked_to_begins_again_as_the_same_process_and_ends_when_asked(vault, home):
+def test_a_daemon_that_is_asked_to_begins_again_as_the_same_process_and_ends_when_asked(
+    vault, home
+):
     with daemon(vault, home) as process:
         first = announced(home)
         assert asked(first, "start") == {"status": "running"}
@@ -63,7 +82,14 @@ def test_a_daemon_that_is_asked_to_begins_again_as_the_same_process_and_ends_whe
 @pytest.mark.parametrize("act", ["start", "stop", "restart"])
 async def test_no_key_below_admin_may_ask_for_it(live: Live, act):
     async with live() as life:
-        assert (await call(life, "POST", f"/supervisor/server/{act}", headers=key_of(life, "system:read,write", "vault:admin")))[0] == 403
+        assert (
+            await call(
+                life,
+                "POST",
+                f"/supervisor/server/{act}",
+                headers=key_of(life, "system:read,write", "vault:admin"),
+            )
+        )[0] == 403
         assert (await call(life, "GET", "/api/health"))[0] == 200
 
 
@@ -72,7 +98,20 @@ async def test_an_app_finds_the_supervisor_on_a_port_of_its_own_and_nothing_else
         port = taken.getsockname()[1]
         async with live(api__supervisor_port=port) as life:
             assert "api.supervisor_port" in life.daemon.problems.all()["supervisor"]
-    async with live(api__supervisor_port=port) as life, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as app:
-        found = {path: (await app.get(path)).status for path in ("/supervisor/status", "/supervisor/models", "/api/health", "/api/notes")}
-        assert found == {"/supervisor/status": 200, "/supervisor/models": 200, "/api/health": 404, "/api/notes": 404}
-        assert (await (await app.get("/supervisor/status")).json())["main_server_port"] == life.daemon.port
+    async with (
+        live(api__supervisor_port=port) as life,
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as app,
+    ):
+        found = {
+            path: (await app.get(path)).status
+            for path in ("/supervisor/status", "/supervisor/models", "/api/health", "/api/notes")
+        }
+        assert found == {
+            "/supervisor/status": 200,
+            "/supervisor/models": 200,
+            "/api/health": 404,
+            "/api/notes": 404,
+        }
+        assert (await (await app.get("/supervisor/status")).json())[
+            "main_server_port"
+        ] == life.daemon.port

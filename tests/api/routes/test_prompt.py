@@ -22,22 +22,44 @@ def tree(vault: Path) -> Path:
 
 async def test_the_preview_is_the_prompt_and_what_it_is_made_of(live: Live, tree: Path):
     async with live() as life:
-        preview = await get(life, "/api/prompt/preview?contexts=.,Projects/garden,Chat/contexts/old.md&workingDirectory=Projects/garden")
+        preview = await get(
+            life,
+            "/api/prompt/preview?contexts=.,Projects/garden,Chat/contexts/old.md&workingDirectory=Projects/garden",
+        )
 
-    assert preview["contextFiles"] == ["AGENTS.md", "Chat/contexts/old.md", "Projects/garden/AGENTS.md"]
+    assert preview["contextFiles"] == [
+        "AGENTS.md",
+        "Chat/contexts/old.md",
+        "Projects/garden/AGENTS.md",
+    ]
     assert preview["workingDirectoryClaudeMd"] == "Projects/garden/CLAUDE.md"
-    assert preview["contextTokens"] == sum(file["tokens"] for file in preview["files"] if file["included"])
+    assert preview["contextTokens"] == sum(
+        file["tokens"] for file in preview["files"] if file["included"]
+    )
     assert preview["totalPromptTokens"] == -(-len(preview["prompt"].encode()) // 4)
-    assert (preview["promptSource"], preview["promptSourcePath"], preview["agentName"]) == ("default", None, None)
-    assert (preview["contextTruncated"], preview["trustMode"], preview["brain_context_loaded"]) == (False, False, False)
+    assert (preview["promptSource"], preview["promptSourcePath"], preview["agentName"]) == (
+        "default",
+        None,
+        None,
+    )
+    assert (preview["contextTruncated"], preview["trustMode"], preview["brain_context_loaded"]) == (
+        False,
+        False,
+        False,
+    )
 
 
 async def test_an_agent_is_a_note_of_the_vault(live: Live, tree: Path):
     async with live() as life:
         preview = await get(life, "/api/prompt/preview?agentPath=Agents/helper.md")
         assert (preview["prompt"], preview["agentName"]) == ("You help.\n", "Helper")
-        assert (preview["promptSource"], preview["promptSourcePath"]) == ("agent", "Agents/helper.md")
-        assert (await refused(life, "GET", "/api/prompt/preview?agentPath=Agents/none.md"))[0] == 404
+        assert (preview["promptSource"], preview["promptSourcePath"]) == (
+            "agent",
+            "Agents/helper.md",
+        )
+        assert (await refused(life, "GET", "/api/prompt/preview?agentPath=Agents/none.md"))[
+            0
+        ] == 404
         assert (await refused(life, "GET", "/api/prompt/preview?agentPath=Agents"))[0] in {400, 404}
 
 
@@ -47,7 +69,9 @@ async def test_the_working_folder_may_be_named_as_the_disk_has_it(live: Live, tr
             preview = await get(life, f"/api/prompt/preview?workingDirectory={name}")
             assert preview["workingDirectoryClaudeMd"] == "Projects/garden/CLAUDE.md"
         for name in (str(tree), ".", "", "Nowhere"):
-            assert (await get(life, f"/api/prompt/preview?workingDirectory={name}"))["workingDirectoryClaudeMd"] is None
+            assert (await get(life, f"/api/prompt/preview?workingDirectory={name}"))[
+                "workingDirectoryClaudeMd"
+            ] is None
 
 
 async def test_outside_of_the_vault_there_is_no_working_folder(live: Live, tree: Path):
@@ -55,12 +79,25 @@ async def test_outside_of_the_vault_there_is_no_working_folder(live: Live, tree:
     (tree.parent / "secret/CLAUDE.md").write_text("secret")
     (tree / "link").symlink_to(tree.parent / "secret")
     async with live() as life:
-        for name in (f"{tree}/../secret", f"{tree.parent}/secret", f"{tree}2", "/etc", "../secret", "~"):
-            assert (await refused(life, "GET", f"/api/prompt/preview?workingDirectory={name}"))[0] == 400
+        for name in (
+            f"{tree}/../secret",
+            f"{tree.parent}/secret",
+            f"{tree}2",
+            "/etc",
+            "../secret",
+            "~",
+        ):
+            assert (await refused(life, "GET", f"/api/prompt/preview?workingDirectory={name}"))[
+                0
+            ] == 400
         preview = await get(life, "/api/prompt/preview?workingDirectory=link&contexts=link")
         assert (preview["workingDirectoryClaudeMd"], preview["contextFiles"]) == (None, [])
-        assert (await refused(life, "GET", "/api/prompt/preview?agentPath=link/CLAUDE.md"))[0] == 404
-        assert (await refused(life, "GET", "/api/prompt/preview?agentPath=.parachute/x.md"))[0] == 404
+        assert (await refused(life, "GET", "/api/prompt/preview?agentPath=link/CLAUDE.md"))[
+            0
+        ] == 404
+        assert (await refused(life, "GET", "/api/prompt/preview?agentPath=.parachute/x.md"))[
+            0
+        ] == 404
 
 
 async def test_the_budget_is_fifty_thousand_tokens_unless_said_otherwise(live: Live, tree: Path):
@@ -78,9 +115,16 @@ async def test_a_key_for_some_paths_reads_no_other_note_through_it(live: Live, t
     (tree / "Projects/link.md").symlink_to(tree / "Agents/helper.md")
     async with live() as life:
         headers = key_of(life, "vault:read", paths=("Projects/**",))
-        status, preview = await call(life, "GET", "/api/prompt/preview?contexts=.,Projects/garden&workingDirectory=.", headers=headers)
+        status, preview = await call(
+            life,
+            "GET",
+            "/api/prompt/preview?contexts=.,Projects/garden&workingDirectory=.",
+            headers=headers,
+        )
         assert (status, preview["contextFiles"]) == (200, ["Projects/garden/AGENTS.md"])
         assert [file["path"] for file in preview["files"]] == ["Projects/garden/AGENTS.md"]
         for agent in ("Agents/helper.md", "Agents/none.md", "Projects/link.md"):
-            status, message = await refused(life, "GET", f"/api/prompt/preview?agentPath={agent}", headers=headers)
+            status, message = await refused(
+                life, "GET", f"/api/prompt/preview?agentPath={agent}", headers=headers
+            )
             assert (status, message) == (404, f"{agent} is not in the vault")

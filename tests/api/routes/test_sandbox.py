@@ -14,7 +14,9 @@ class Living:
 
     def __init__(self, vault, home, sandboxes):
         settings = load_settings(home, {}, {"vault": str(vault), "port": 0})
-        chosen = BackendChoice(backend=OfflineBackend(), reason="for a test", model=None, sandboxes=sandboxes)
+        chosen = BackendChoice(
+            backend=OfflineBackend(), reason="for a test", model=None, sandboxes=sandboxes
+        )
         self.daemon = Daemon(settings, home, chosen)
         self.life = Life(daemon=self.daemon, vault=vault)
         self.group = asyncio.TaskGroup()
@@ -32,7 +34,10 @@ class Living:
 
 
 async def build(life, body, **options):
-    async with aiohttp.ClientSession() as session, session.post(f"{life.url}/api/sandbox/build", json=body, **options) as answer:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{life.url}/api/sandbox/build", json=body, **options) as answer,
+    ):
         return answer.status, answer.content_type, await answer.text()
 
 
@@ -40,7 +45,10 @@ async def test_without_sandboxes_it_says_so_and_a_build_fails_in_its_stream(live
     async with live() as life:
         told = await get(life, "/api/sandbox")
         assert (told["available"], told["image"]) == (False, None)
-        assert (await get(life, "/api/health?detailed=true"))["docker"] == {"available": False, "image_exists": False}
+        assert (await get(life, "/api/health?detailed=true"))["docker"] == {
+            "available": False,
+            "image_exists": False,
+        }
 
         status, kind, text = await build(life, {})
 
@@ -61,11 +69,18 @@ async def test_with_an_engine_the_image_is_built_and_seen(vault, home, sandboxes
             "engine": (await sandboxes.status()).engine,
             "image": "host",
         }
-        assert (await get(life, "/api/health?detailed=true"))["docker"] == {"available": True, "image_exists": True}
+        assert (await get(life, "/api/health?detailed=true"))["docker"] == {
+            "available": True,
+            "image_exists": True,
+        }
 
 
 async def test_only_who_may_administer_has_it_built(live):
     async with live() as life:
-        assert (await refused(life, "POST", "/api/sandbox/build", json={}, headers=key_of(life, "system:read")))[0] == 403
+        assert (
+            await refused(
+                life, "POST", "/api/sandbox/build", json={}, headers=key_of(life, "system:read")
+            )
+        )[0] == 403
         status, _ = await call(life, "GET", "/api/sandbox", headers=key_of(life, "system:read"))
         assert status == 200

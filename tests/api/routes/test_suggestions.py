@@ -1,4 +1,6 @@
-"""Suggestions over HTTP: seen by who sees the file, decided on by who could write it, and the same act as a tick."""
+"""Suggestions over HTTP: seen by who sees the file, decided on by who could write it, and the same
+act as a tick.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,47 @@ from tests.api.calls import call, get, key_of, post, refused
 from tests.stories.life import Life, Live, save
 
 FIELDS = {
-    *("id", "source_agent", "source_session", "timestamp", "action", "target_module", "target_id", "payload", "reasoning", "status"),
-    *("resolved_by", "resolved_at", "modifications", "path", "base", "run", "causes", "origin", "applied_run", "outcome", "title", "file"),
+    *(
+        "id",
+        "source_agent",
+        "source_session",
+        "timestamp",
+        "action",
+        "target_module",
+        "target_id",
+        "payload",
+        "reasoning",
+        "status",
+    ),
+    *(
+        "resolved_by",
+        "resolved_at",
+        "modifications",
+        "path",
+        "base",
+        "run",
+        "causes",
+        "origin",
+        "applied_run",
+        "outcome",
+        "title",
+        "file",
+    ),
 }
 
 
-async def propose(life: Life, path: str, payload: dict[str, object], action: str = "update", **more: object):
+async def propose(
+    life: Life, path: str, payload: dict[str, object], action: str = "update", **more: object
+):
     given = {"source_agent": "reflector", "reasoning": "it follows", **more}
-    return await life.daemon.suggestions.propose(Proposal(path=path, payload=payload, action=action, **given))
+    return await life.daemon.suggestions.propose(
+        Proposal(path=path, payload=payload, action=action, **given)
+    )
 
 
-async def test_what_waits_is_listed_with_all_fields_and_shown_with_its_difference(live: Live, vault):
+async def test_what_waits_is_listed_with_all_fields_and_shown_with_its_difference(
+    live: Live, vault
+):
     save(vault / "Brain/Kevin.md", "# Kevin\n")
     async with live() as life:
         made = await propose(life, "Brain/Kevin.md", {"text": "# Kevin B\n"})
@@ -37,7 +69,11 @@ async def test_an_approval_does_it_once_and_an_undo_takes_it_back(live: Live, va
     async with live() as life:
         made = await propose(life, "a.md", {"text": "two\n"})
         done = await post(life, f"/api/suggestions/{made.id}/approve")
-        assert (done["status"], done["resolved_by"], (vault / "a.md").read_text()) == ("approved", "user", "two\n")
+        assert (done["status"], done["resolved_by"], (vault / "a.md").read_text()) == (
+            "approved",
+            "user",
+            "two\n",
+        )
         status, says = await refused(life, "POST", f"/api/suggestions/{made.id}/approve")
         assert (status, "was approved already" in says) == (422, True)
         await post(life, f"/api/runs/{done['applied_run']}/undo")
@@ -61,30 +97,71 @@ async def test_a_tick_that_is_saved_in_an_editor_is_the_same_act(live: Live, vau
 async def test_it_can_be_rejected_with_a_reason_or_done_otherwise(live: Live, vault):
     save(vault / "a.md", "one\n")
     async with live() as life:
-        first, second = await propose(life, "a.md", {"text": "two\n"}), await propose(life, "a.md", {"text": "three\n"})
+        first, second = (
+            await propose(life, "a.md", {"text": "two\n"}),
+            await propose(life, "a.md", {"text": "three\n"}),
+        )
         done = await post(life, f"/api/suggestions/{first.id}/reject", {"reason": "no"})
-        changed = await post(life, f"/api/suggestions/{second.id}/modify", {"payload": {"text": "four\n"}})
-        status, _ = await refused(life, "POST", f"/api/suggestions/{second.id}/modify", json={"payload": {"text": "five\n"}})
+        changed = await post(
+            life, f"/api/suggestions/{second.id}/modify", {"payload": {"text": "four\n"}}
+        )
+        status, _ = await refused(
+            life,
+            "POST",
+            f"/api/suggestions/{second.id}/modify",
+            json={"payload": {"text": "five\n"}},
+        )
         acceptance = (await get(life, "/api/suggestions"))["acceptance"]
     assert (done["status"], done["outcome"]) == ("rejected", "no")
-    assert (changed["status"], changed["modifications"], (vault / "a.md").read_text()) == ("modified", {"text": "four\n"}, "four\n")
+    assert (changed["status"], changed["modifications"], (vault / "a.md").read_text()) == (
+        "modified",
+        {"text": "four\n"},
+        "four\n",
+    )
     assert status == 422
-    assert acceptance == [{"agent": "reflector", "action": "update", "approved": 0, "modified": 1, "rejected": 1, "rate": 0.25}]
+    assert acceptance == [
+        {
+            "agent": "reflector",
+            "action": "update",
+            "approved": 0,
+            "modified": 1,
+            "rejected": 1,
+            "rate": 0.25,
+        }
+    ]
 
 
 async def test_a_key_whose_paths_do_not_reach_the_file_sees_nothing_of_it(live: Live, vault):
     save(vault / "Daily/a.md", "one\n")
     save(vault / "Projects/a.md", "one\n")
     async with live() as life:
-        seen, hidden = await propose(life, "Projects/a.md", {"text": "two\n"}), await propose(life, "Daily/a.md", {"text": "two\n"})
+        seen, hidden = (
+            await propose(life, "Projects/a.md", {"text": "two\n"}),
+            await propose(life, "Daily/a.md", {"text": "two\n"}),
+        )
         key = key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])
         _, answer = await call(life, "GET", "/api/suggestions", headers=key)
-        assert ([one["id"] for one in answer["suggestions"]], answer["acceptance"]) == ([seen.id], [])
-        for method, path in (("GET", ""), ("POST", "/approve"), ("POST", "/reject"), ("POST", "/modify")):
+        assert ([one["id"] for one in answer["suggestions"]], answer["acceptance"]) == (
+            [seen.id],
+            [],
+        )
+        for method, path in (
+            ("GET", ""),
+            ("POST", "/approve"),
+            ("POST", "/reject"),
+            ("POST", "/modify"),
+        ):
             body = {"json": {"payload": {"text": "x"}}} if path == "/modify" else {}
-            unseen = await refused(life, method, f"/api/suggestions/{hidden.id}{path}", headers=key, **body)
-            unknown = await refused(life, method, f"/api/suggestions/s0000000000{path}", headers=key, **body)
-            assert (unseen[0], unseen[1].replace(hidden.id, "")) == (404, unknown[1].replace("s0000000000", ""))
+            unseen = await refused(
+                life, method, f"/api/suggestions/{hidden.id}{path}", headers=key, **body
+            )
+            unknown = await refused(
+                life, method, f"/api/suggestions/s0000000000{path}", headers=key, **body
+            )
+            assert (unseen[0], unseen[1].replace(hidden.id, "")) == (
+                404,
+                unknown[1].replace("s0000000000", ""),
+            )
         _, all_done = await call(life, "POST", "/api/suggestions/approve-all", headers=key)
     assert [one["id"] for one in all_done["resolved"]] == [seen.id]
     assert (vault / "Daily/a.md").read_text() == "one\n"
@@ -95,7 +172,9 @@ async def test_who_may_not_write_the_file_cannot_have_it_written_by_an_approval(
     async with live() as life:
         made = await propose(life, "a.md", {"text": "two\n"})
         key = key_of(life, "curator:read,write", "vault:read")
-        assert (await refused(life, "POST", f"/api/suggestions/{made.id}/approve", headers=key))[0] == 403
+        assert (await refused(life, "POST", f"/api/suggestions/{made.id}/approve", headers=key))[
+            0
+        ] == 403
         _, answer = await call(life, "POST", "/api/suggestions/approve-all", headers=key)
         assert list(answer["failed"]) == [made.id]
         status, _ = await call(life, "POST", f"/api/suggestions/{made.id}/reject", headers=key)
@@ -107,7 +186,9 @@ async def test_a_limited_key_cannot_have_a_note_watch_what_it_may_not_read(live:
     async with live() as life:
         made = await propose(life, "Projects/a.md", {"key": "watch", "value": ["Daily/**"]})
         key = key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])
-        status, says = await refused(life, "POST", f"/api/suggestions/{made.id}/approve", headers=key)
+        status, says = await refused(
+            life, "POST", f"/api/suggestions/{made.id}/approve", headers=key
+        )
     assert status == 422
     assert "may not watch" in says
 
@@ -118,7 +199,10 @@ async def test_a_key_cannot_tick_by_writing_the_file_and_an_admin_of_all_can(liv
         made = await propose(life, "a.md", {"text": "two\n"})
         path = life.daemon.suggestions.record(made.id).paper
         ticked = (vault / path).read_text().replace("- [ ] approve", "- [x] approve")
-        for key in (key_of(life, "vault:read,write"), key_of(life, "vault:read,write,admin", paths=["Suggestions/**"])):
+        for key in (
+            key_of(life, "vault:read,write"),
+            key_of(life, "vault:read,write,admin", paths=["Suggestions/**"]),
+        ):
             for method, place, body in (
                 ("PUT", "/api/write", {"json": {"path": path, "content": ticked}}),
                 ("PUT", f"/api/files/{path}", {"data": ticked.encode()}),
@@ -126,11 +210,18 @@ async def test_a_key_cannot_tick_by_writing_the_file_and_an_admin_of_all_can(liv
                 ("PATCH", f"/api/notes/{path}", {"json": {"section": "x", "content": "y"}}),
                 ("DELETE", f"/api/notes/{path}", {}),
             ):
-                assert (await refused(life, method, place, headers=key, **body))[0] in {403, 422}, (method, place)
+                assert (await refused(life, method, place, headers=key, **body))[0] in {403, 422}, (
+                    method,
+                    place,
+                )
         assert life.daemon.suggestions.get(made.id).is_pending
         status, _ = await call(
-            life, "PUT", "/api/write", json={"path": path, "content": ticked}, headers=key_of(life, "vault:read,write,admin")
-        )  # fmt: skip
+            life,
+            "PUT",
+            "/api/write",
+            json={"path": path, "content": ticked},
+            headers=key_of(life, "vault:read,write,admin"),
+        )
         await life.until(lambda: not life.daemon.suggestions.get(made.id).is_pending)
         await life.daemon._ears.quiet()
     assert (status, (vault / "a.md").read_text()) == (200, "two\n")
@@ -148,35 +239,63 @@ async def test_what_was_ticked_while_the_daemon_was_off_is_done_at_its_start(liv
     assert (vault / "a.md").read_text() == "two\n"
 
 
-async def test_who_sees_some_paths_or_reads_no_note_is_shown_what_is_theirs_alone(live: Live, vault):
+async def test_who_sees_some_paths_or_reads_no_note_is_shown_what_is_theirs_alone(
+    live: Live, vault
+):
     save(vault / "Projects/a.md", "beans\n")
     async with live() as life:
-        made = await propose(life, "Projects/a.md", {"text": "peas\n"}, reasoning="it has read Private/diary.md")
-        some = {"headers": key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])}
+        made = await propose(
+            life, "Projects/a.md", {"text": "peas\n"}, reasoning="it has read Private/diary.md"
+        )
+        some = {
+            "headers": key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])
+        }
         none = {"headers": key_of(life, "curator:read,write")}
-        listed = [(await call(life, "GET", "/api/suggestions", **key))[1]["suggestions"][0] for key in (some, none)]
-        whole = [(await call(life, "GET", f"/api/suggestions/{made.id}", **key))[1] for key in (some, none)]
+        listed = [
+            (await call(life, "GET", "/api/suggestions", **key))[1]["suggestions"][0]
+            for key in (some, none)
+        ]
+        whole = [
+            (await call(life, "GET", f"/api/suggestions/{made.id}", **key))[1]
+            for key in (some, none)
+        ]
         assert [(one["payload"], one["reasoning"], one["file"] != "") for one in listed] == [
-            ({"text": "peas\n"}, "", False), ({}, "", True),
-        ]  # fmt: skip
+            ({"text": "peas\n"}, "", False),
+            ({}, "", True),
+        ]
         assert ["+peas" in one["diff"] for one in whole] == [True, False]
         assert "beans" not in str(whole[1])
-        assert (await post(life, f"/api/suggestions/{made.id}/reject", {"reason": "see Private/diary.md"}))["outcome"]
-        assert "Private" not in str((await call(life, "GET", f"/api/suggestions/{made.id}", **some))[1])
+        assert (
+            await post(
+                life, f"/api/suggestions/{made.id}/reject", {"reason": "see Private/diary.md"}
+            )
+        )["outcome"]
+        assert "Private" not in str(
+            (await call(life, "GET", f"/api/suggestions/{made.id}", **some))[1]
+        )
 
 
-async def test_what_a_key_for_some_paths_approves_counts_in_no_rate_that_holds_everywhere(live: Live, vault):
+async def test_what_a_key_for_some_paths_approves_counts_in_no_rate_that_holds_everywhere(
+    live: Live, vault
+):
     save(vault / "Projects/a.md", "beans\n")
     async with live() as life:
         made = await propose(life, "Projects/a.md", {"text": "peas\n"})
-        key = {"headers": key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])}
+        key = {
+            "headers": key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])
+        }
         _, done = await call(life, "POST", f"/api/suggestions/{made.id}/approve", **key)
         assert (done["status"], done["resolved_by"]) == ("approved", "key:a test's")
         assert life.daemon.suggestions.acceptance() == []
 
 
-@pytest.mark.parametrize(("quotes", "is_theirs"), [(["Projects/a.md"], True), (["Projects/a.md", "Private/b.md"], False), (None, False)])
-async def test_what_an_agent_would_write_is_read_and_approved_by_who_sees_all_that_it_was_shown(live: Live, vault, quotes, is_theirs):
+@pytest.mark.parametrize(
+    ("quotes", "is_theirs"),
+    [(["Projects/a.md"], True), (["Projects/a.md", "Private/b.md"], False), (None, False)],
+)
+async def test_what_an_agent_would_write_is_read_and_approved_by_who_sees_all_that_it_was_shown(
+    live: Live, vault, quotes, is_theirs
+):
     save(vault / "Projects/a.md", "beans\n")
     async with live() as life:
         act = new_act("reflector", life.daemon.clock(), watcher="Projects/a.md", reason="")
@@ -184,9 +303,17 @@ async def test_what_an_agent_would_write_is_read_and_approved_by_who_sees_all_th
         document = act.end(life.daemon.history, life.daemon._objects, life.daemon.clock(), "")
         save_account(life.daemon.history, {**document, "quotes": quotes})
         made = await propose(life, "Projects/a.md", {"text": "it knows of the peas\n"}, run=act.run)
-        key = {"headers": key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])}
-        told = [(await call(life, "GET", f"/api/suggestions{one}", **key))[1] for one in ("", f"/{made.id}")]
+        key = {
+            "headers": key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])
+        }
+        told = [
+            (await call(life, "GET", f"/api/suggestions{one}", **key))[1]
+            for one in ("", f"/{made.id}")
+        ]
         status, _ = await call(life, "POST", f"/api/suggestions/{made.id}/approve", **key)
 
     assert ["peas" in str(one) for one in told] == [is_theirs] * 2
-    assert (status, "peas" in (vault / "Projects/a.md").read_text()) == (200 if is_theirs else 403, is_theirs)
+    assert (status, "peas" in (vault / "Projects/a.md").read_text()) == (
+        200 if is_theirs else 403,
+        is_theirs,
+    )

@@ -34,7 +34,9 @@ def tree(vault):
 
 async def delete(life, root: str, paths: list[str], **more: str) -> dict:
     status, answer = await call(
-        life, "DELETE", f"/api/sync/files?{urlencode([('root', root), *(('paths', path) for path in paths), *more.items()])}"
+        life,
+        "DELETE",
+        f"/api/sync/files?{urlencode([('root', root), *(('paths', path) for path in paths), *more.items()])}",  # noqa: E501
     )
     assert status == 200, answer
     assert type(answer["deleted"]) is int
@@ -51,7 +53,11 @@ async def push(life, *files: dict, root: str = "Daily") -> dict:
 async def pull(life, *paths: str, root: str = "Daily") -> dict[str, dict]:
     answer = await post(life, "/api/sync/pull", {"root": root, "paths": list(paths)})
     for file in answer["files"]:
-        assert (type(file["path"]), type(file["content"]), type(file["is_binary"])) == (str, str, bool)
+        assert (type(file["path"]), type(file["content"]), type(file["is_binary"])) == (
+            str,
+            str,
+            bool,
+        )
     return {file["path"]: file for file in answer["files"]}
 
 
@@ -61,8 +67,11 @@ async def test_the_manifest_is_as_the_app_reads_it(live: Live, tree):
 
     files = {file["path"]: file for file in answer["files"]}
     assert set(files) == {
-        ".agents/morning.md", "journals/2026-11-21.md", "journals/2026-11-22.md", "plan.sync-conflict-20261121-120000-PHONE.md",
-    }  # fmt: skip
+        ".agents/morning.md",
+        "journals/2026-11-21.md",
+        "journals/2026-11-22.md",
+        "plan.sync-conflict-20261121-120000-PHONE.md",
+    }
     for path, file in files.items():
         data = (tree / "Daily" / path).read_bytes()
         assert (file["hash"], file["size"]) == (digest(data), len(data))
@@ -74,37 +83,65 @@ async def test_the_manifest_takes_a_pattern_binaries_a_date_and_the_quick_form(l
     async with live() as life:
 
         async def paths(query: str) -> list[str]:
-            return sorted(file["path"] for file in (await get(life, f"/api/sync/manifest?root=Daily&{query}"))["files"])
+            return sorted(
+                file["path"]
+                for file in (await get(life, f"/api/sync/manifest?root=Daily&{query}"))["files"]
+            )
 
-        assert await paths("pattern=2026-11-2[12].md") == ["journals/2026-11-21.md", "journals/2026-11-22.md"]
+        assert await paths("pattern=2026-11-2[12].md") == [
+            "journals/2026-11-21.md",
+            "journals/2026-11-22.md",
+        ]
         assert await paths("pattern=*.md&date=2026-11-22") == ["journals/2026-11-22.md"]
-        assert await paths("pattern=*.md&date=2026-11-22&include_binary=true") == ["assets/2026-11-22_a.png", "journals/2026-11-22.md"]
+        assert await paths("pattern=*.md&date=2026-11-22&include_binary=true") == [
+            "assets/2026-11-22_a.png",
+            "journals/2026-11-22.md",
+        ]
         assert len(await paths("pattern=*")) == 5
         assert await paths("pattern=%5B") == []
-        binary = (await get(life, "/api/sync/manifest?root=Daily&include_binary=true&pattern=none"))["files"]
-        quick = (await get(life, "/api/sync/manifest?root=Daily&include_binary=true&pattern=none&quick=true"))["files"]
+        binary = (
+            await get(life, "/api/sync/manifest?root=Daily&include_binary=true&pattern=none")
+        )["files"]
+        quick = (
+            await get(
+                life, "/api/sync/manifest?root=Daily&include_binary=true&pattern=none&quick=true"
+            )
+        )["files"]
         whole = (await get(life, "/api/sync/manifest"))["files"]
         nowhere = (await get(life, "/api/sync/manifest?root=Not/There"))["files"]
 
-    assert [(file["path"], file["hash"], file["size"]) for file in binary] == [("assets/2026-11-22_a.png", digest(PNG), len(PNG))]
+    assert [(file["path"], file["hash"], file["size"]) for file in binary] == [
+        ("assets/2026-11-22_a.png", digest(PNG), len(PNG))
+    ]
     assert quick[0]["hash"] != ""
     assert "Elsewhere.md" in {file["path"] for file in whole}
     assert nowhere == []
 
 
 @pytest.mark.parametrize("listing", ["manifest", "changes"])
-async def test_without_a_pattern_every_file_is_listed_and_binary_kinds_come_beside_what_a_pattern_matches(live: Live, vault, listing):
+async def test_without_a_pattern_every_file_is_listed_and_binary_kinds_come_beside_what_a_pattern_matches(  # noqa: E501
+    live: Live, vault, listing
+):
     save(vault / "Media/clip.WAV", "RIFF")
     async with live() as life:
 
         async def paths(query: str = "") -> set[str]:
-            return {file["path"] for file in (await get(life, f"/api/sync/{listing}?root=Media{query}"))["files"]}
+            return {
+                file["path"]
+                for file in (await get(life, f"/api/sync/{listing}?root=Media{query}"))["files"]
+            }
 
         alone = [await paths(), await paths("&include_binary=true"), await paths("&pattern=*.md")]
         for name in ("note.md", "table.csv", ".hidden"):
             save(vault / "Media" / name, "x\n")
-        await life.until(lambda: {"Media/note.md", "Media/table.csv"} <= set(life.daemon.index.paths()))
-        every = [await paths(), await paths("&include_binary=true"), await paths("&include_binary=false")]
+        await life.until(
+            lambda: {"Media/note.md", "Media/table.csv"} <= set(life.daemon.index.paths())
+        )
+        every = [
+            await paths(),
+            await paths("&include_binary=true"),
+            await paths("&include_binary=false"),
+        ]
         asked_by_the_app = await paths("&pattern=*.md&include_binary=true")
         table = await paths("&pattern=*.csv&include_binary=false")
 
@@ -123,7 +160,9 @@ async def test_the_openapi_document_tells_what_the_questions_of_sync_mean(live: 
         ("/api/sync/changes", "get", {"pattern", "include_binary", "since"}),
         ("/api/sync/files", "delete", {"paths"}),
     ):
-        told = {one["name"]: one.get("description", "") for one in paths[path][method]["parameters"]}
+        told = {
+            one["name"]: one.get("description", "") for one in paths[path][method]["parameters"]
+        }
         assert all(told[name] for name in names), told
 
 
@@ -135,10 +174,16 @@ async def test_the_manifest_follows_the_disk(live: Live, tree):
         (tree / "Daily/assets/2026-11-22_a.png").write_bytes(PNG + b"more")
         (tree / "Daily/journals/2026-11-21.md").unlink()
         await life.daemon.noticer.rescan(accept_missing=True)
-        await life.until(lambda: life.daemon.index.get("Daily/assets/2026-11-22_a.png").size == len(PNG) + 4)
+        await life.until(
+            lambda: life.daemon.index.get("Daily/assets/2026-11-22_a.png").size == len(PNG) + 4
+        )
         after = {file["path"]: file["hash"] for file in (await get(life, query))["files"]}
 
-    assert after["journals/2026-11-22.md"] == digest("today, later\n") != before["journals/2026-11-22.md"]
+    assert (
+        after["journals/2026-11-22.md"]
+        == digest("today, later\n")
+        != before["journals/2026-11-22.md"]
+    )
     assert after["assets/2026-11-22_a.png"] == digest(PNG + b"more")
     assert set(before) - set(after) == {"journals/2026-11-21.md"}
 
@@ -148,8 +193,13 @@ async def test_changes_since_a_moment(live: Live, tree):
         everything = (await get(life, "/api/sync/changes?root=Daily&since=0&pattern=*.md"))["files"]
         later = time.time() + 1
         nothing = (await get(life, f"/api/sync/changes?root=Daily&since={later}"))["files"]
-        binary = (await get(life, "/api/sync/changes?root=Daily&since=0&pattern=*.md&include_binary=true"))["files"]
-        odd = [(await refused(life, "GET", f"/api/sync/changes?root=Daily&since={since}"))[0] for since in ("x", "-1", "nan", "1e99")]
+        binary = (
+            await get(life, "/api/sync/changes?root=Daily&since=0&pattern=*.md&include_binary=true")
+        )["files"]
+        odd = [
+            (await refused(life, "GET", f"/api/sync/changes?root=Daily&since={since}"))[0]
+            for since in ("x", "-1", "nan", "1e99")
+        ]
 
     assert len(everything) == 4
     assert {"path", "size", "modified"} == set(everything[0])
@@ -183,12 +233,25 @@ async def test_a_push_makes_replaces_and_names_what_it_replaced(live: Live, tree
         told = {(event["path"], event["by"]) for event in life.told("file.")}
 
     assert (answer["pushed"], answer["errors"], answer["conflicts"]) == (4, [], [])
-    assert [result["status"] for result in answer["results"]] == ["created", "written", "unchanged", "created"]
-    assert [result["replaced"] for result in answer["results"]] == [None, digest("today\n"), None, None]
+    assert [result["status"] for result in answer["results"]] == [
+        "created",
+        "written",
+        "unchanged",
+        "created",
+    ]
+    assert [result["replaced"] for result in answer["results"]] == [
+        None,
+        digest("today\n"),
+        None,
+        None,
+    ]
     assert kept == b"today\n"
     assert (tree / "Daily/assets/b.png").read_bytes() == PNG
     assert (tree / "Daily/journals/2026-11-22.md").read_text() == "today, from the phone\n"
-    assert told == {(f"Daily/{path}", "person") for path in ("journals/2026-11-23.md", "journals/2026-11-22.md", "assets/b.png")}
+    assert told == {
+        (f"Daily/{path}", "person")
+        for path in ("journals/2026-11-23.md", "journals/2026-11-22.md", "assets/b.png")
+    }
 
 
 async def test_one_wrong_file_does_not_hold_up_the_others(live: Live, tree):
@@ -206,7 +269,9 @@ async def test_one_wrong_file_does_not_hold_up_the_others(live: Live, tree):
 
     assert answer["pushed"] == 1
     assert len(answer["errors"]) == len(bad)
-    assert [result["status"] for result in answer["results"]] == ["refused"] * len(bad) + ["created"]
+    assert [result["status"] for result in answer["results"]] == ["refused"] * len(bad) + [
+        "created"
+    ]
     assert not (tree.parent / "out.md").exists()
     assert str(tree.parent) not in str(answer)
 
@@ -224,7 +289,9 @@ async def test_a_push_touches_no_program(live: Live, tree):
     ]
     async with live() as life:
         answer = await push(life, *({"path": path, "content": "x"} for path in paths), root="")
-        gone = await delete(life, "", ["Modules/m/module.py", "Daily/link/m/module.py"], confirm="true")
+        gone = await delete(
+            life, "", ["Modules/m/module.py", "Daily/link/m/module.py"], confirm="true"
+        )
 
     assert (answer["pushed"], len(answer["errors"])) == (0, len(paths))
     assert (gone["deleted"], len(gone["errors"])) == (0, 2)
@@ -251,20 +318,45 @@ async def test_a_push_with_a_base_is_merged_or_told_as_a_conflict_in_a_200(live:
         pulled = (await pull(life, "plan.md"))["plan.md"]
         await life.until(lambda: life.daemon._objects.has_stood("Daily/plan.md", pulled["hash"]))
         save(tree / "Daily/plan.md", text.replace("line 1\n", "theirs\n"))
-        merged = await push(life, {"path": "plan.md", "content": text.replace("line 7\n", "ours\n"), "base_hash": pulled["hash"].upper()})
-        clash = await push(life, {"path": "plan.md", "content": text.replace("line 1\n", "ours\n"), "base_hash": pulled["hash"]})
+        merged = await push(
+            life,
+            {
+                "path": "plan.md",
+                "content": text.replace("line 7\n", "ours\n"),
+                "base_hash": pulled["hash"].upper(),
+            },
+        )
+        clash = await push(
+            life,
+            {
+                "path": "plan.md",
+                "content": text.replace("line 1\n", "ours\n"),
+                "base_hash": pulled["hash"],
+            },
+        )
         now = (tree / "Daily/plan.md").read_text()
         resolved = clash["conflicts"][0]["theirs"] + "ours\n"
-        done = await push(life, {"path": "plan.md", "content": resolved, "base_hash": clash["conflicts"][0]["theirs_hash"]})
+        done = await push(
+            life,
+            {
+                "path": "plan.md",
+                "content": resolved,
+                "base_hash": clash["conflicts"][0]["theirs_hash"],
+            },
+        )
 
     assert (merged["pushed"], merged["results"][0]["status"]) == (1, "merged")
     assert now == text.replace("line 1\n", "theirs\n").replace("line 7\n", "ours\n")
     assert (clash["pushed"], clash["errors"], clash["results"][0]["status"]) == (0, [], "conflict")
     (conflict,) = clash["conflicts"]
     assert conflict == {
-        "path": "plan.md", "base": text, "ours": text.replace("line 1\n", "ours\n"), "theirs": now, "theirs_hash": digest(now),
+        "path": "plan.md",
+        "base": text,
+        "ours": text.replace("line 1\n", "ours\n"),
+        "theirs": now,
+        "theirs_hash": digest(now),
         "is_binary": False,
-    }  # fmt: skip
+    }
     assert (done["pushed"], (tree / "Daily/plan.md").read_text()) == (1, resolved)
 
 
@@ -273,7 +365,9 @@ async def test_lines_of_a_picture_are_not_merged(live: Live, tree):
         path, base = "assets/2026-11-22_a.png", digest(PNG)
         (tree / "Daily" / path).write_bytes(PNG + b"theirs")
         sent = base64.b64encode(PNG + b"ours").decode()
-        clash = await push(life, {"path": path, "content": sent, "is_binary": True, "base_hash": base})
+        clash = await push(
+            life, {"path": path, "content": sent, "is_binary": True, "base_hash": base}
+        )
 
     assert clash["conflicts"][0]["is_binary"] is True
     assert base64.b64decode(clash["conflicts"][0]["theirs"]) == PNG + b"theirs"
@@ -287,18 +381,30 @@ async def test_a_pull_hands_out_texts_and_binaries_exactly(live: Live, tree):
     async with live() as life:
         files = await pull(life, "odd.md", "broken.md", "assets/2026-11-22_a.png", "odd.md")
         answer = await post(
-            life, "/api/sync/pull", {"root": "Daily", "paths": ["none.md", "../Elsewhere.md", ".versions/journals/2026-11-21.md.17"]}
+            life,
+            "/api/sync/pull",
+            {
+                "root": "Daily",
+                "paths": ["none.md", "../Elsewhere.md", ".versions/journals/2026-11-21.md.17"],
+            },
         )
 
-    assert (files["odd.md"]["content"].encode(), files["odd.md"]["is_binary"]) == ((tree / "Daily/odd.md").read_bytes(), False)
+    assert (files["odd.md"]["content"].encode(), files["odd.md"]["is_binary"]) == (
+        (tree / "Daily/odd.md").read_bytes(),
+        False,
+    )
     assert base64.b64decode(files["broken.md"]["content"]) == b"\xff\xfe"
     assert base64.b64decode(files["assets/2026-11-22_a.png"]["content"]) == PNG
     assert (answer["files"], len(answer["errors"])) == ([], 3)
 
 
-async def test_deleted_files_are_in_history_and_those_that_are_gone_do_not_count_but_are_told(live: Live, tree):
+async def test_deleted_files_are_in_history_and_those_that_are_gone_do_not_count_but_are_told(
+    live: Live, tree
+):
     async with live() as life:
-        answer = await delete(life, "Daily", ["journals/2026-11-21.md", "gone.md", "journals/2026-11-21.md"])
+        answer = await delete(
+            life, "Daily", ["journals/2026-11-21.md", "gone.md", "journals/2026-11-21.md"]
+        )
         writes = life.daemon.history.writes_of("Daily/journals/2026-11-21.md")
         kept = life.daemon._objects.get(digest("yesterday\n"))
         known = life.daemon.index.get("Daily/journals/2026-11-21.md")
@@ -311,17 +417,23 @@ async def test_deleted_files_are_in_history_and_those_that_are_gone_do_not_count
     assert known is None
 
 
-async def test_a_path_that_is_not_there_is_told_in_the_same_words_whatever_the_reason(live: Live, tree):
+async def test_a_path_that_is_not_there_is_told_in_the_same_words_whatever_the_reason(
+    live: Live, tree
+):
     missing = ["a.md,b.md", "gone.md", ".versions/journals/2026-11-21.md.17", "Elsewhere.md"]
     async with live() as life:
         paths = urlencode([("paths", path) for path in [*missing, "gone.md"]])
-        _status, answer = await call(life, "DELETE", f"/api/sync/files?{paths}", headers=key_of(life, "daily:write"))
+        _status, answer = await call(
+            life, "DELETE", f"/api/sync/files?{paths}", headers=key_of(life, "daily:write")
+        )
 
     assert answer["errors"] == [f"{path}: there is no such file below the root" for path in missing]
     assert (answer["deleted"], (tree / "Elsewhere.md").exists()) == (0, True)
 
 
-@pytest.mark.parametrize("path", ["../Elsewhere.md", "/etc/passwd", ".versions/journals/2026-11-21.md.17", "journals"])
+@pytest.mark.parametrize(
+    "path", ["../Elsewhere.md", "/etc/passwd", ".versions/journals/2026-11-21.md.17", "journals"]
+)
 async def test_nothing_else_is_deleted(live: Live, tree, path):
     async with live() as life:
         answer = await delete(life, "Daily", [path])
@@ -337,8 +449,13 @@ async def test_more_than_a_fifth_of_the_vault_goes_only_when_it_is_confirmed(liv
     async with live() as life:
         at_once = await delete(life, "Daily", [f"note-{number}.md" for number in range(11)])
         here = len(list(vault.glob("Daily/*.md")))
-        in_pieces = [await delete(life, "Daily", [f"note-{number}.md" for number in range(start, start + 4)]) for start in range(0, 20, 4)]
-        confirmed = await delete(life, "Daily", [f"note-{number}.md" for number in range(50)], confirm="true")
+        in_pieces = [
+            await delete(life, "Daily", [f"note-{number}.md" for number in range(start, start + 4)])
+            for start in range(0, 20, 4)
+        ]
+        confirmed = await delete(
+            life, "Daily", [f"note-{number}.md" for number in range(50)], confirm="true"
+        )
         save(vault / "Daily/new.md", "new\n")
         later = await delete(life, "Daily", ["new.md"])
         left = list(vault.glob("Daily/*.md"))
@@ -361,4 +478,7 @@ async def test_a_key_with_paths_confirms_by_the_files_that_it_sees(live: Live, v
         headers = key_of(life, "vault:write", paths=["Daily/**"])
         _status, answer = await call(life, "DELETE", f"/api/sync/files?{paths}", headers=headers)
 
-    assert (answer["confirm_needed"], answer["message"].partition(" are ")[0]) == (True, "2 of 4 files")
+    assert (answer["confirm_needed"], answer["message"].partition(" are ")[0]) == (
+        True,
+        "2 of 4 files",
+    )

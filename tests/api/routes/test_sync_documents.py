@@ -18,20 +18,40 @@ async def test_rows_31_to_35_hold_to_the_letter(live: Live, vault):
         {"path": "new.md", "content": "n\n"},
         {"path": "a.md", "content": "a, again\n"},
         {"path": "b.md", "content": "x", "base_hash": base},
-        {"path": "c.png", "content": base64.b64encode(b"\xff").decode(), "is_binary": True, "base_hash": base},
+        {
+            "path": "c.png",
+            "content": base64.b64encode(b"\xff").decode(),
+            "is_binary": True,
+            "base_hash": base,
+        },
         {"path": "..", "content": ""},
     ]
     async with live() as life:
         manifest = await answer_of(life, "GET", "/api/sync/manifest?root=Daily&include_binary=true")
-        dated = await answer_of(life, "GET", "/api/sync/manifest?root=Daily&date=2026-11-22&quick=true")
+        dated = await answer_of(
+            life, "GET", "/api/sync/manifest?root=Daily&date=2026-11-22&quick=true"
+        )
         changes = await answer_of(life, "GET", "/api/sync/changes?root=Daily&since=0")
-        pulled = await answer_of(life, "POST", "/api/sync/pull", json={"root": "Daily", "paths": ["a.md", "c.png", "none"]})
-        pushed = await answer_of(life, "POST", "/api/sync/push", json={"root": "Daily", "files": sent})
+        pulled = await answer_of(
+            life,
+            "POST",
+            "/api/sync/pull",
+            json={"root": "Daily", "paths": ["a.md", "c.png", "none"]},
+        )
+        pushed = await answer_of(
+            life, "POST", "/api/sync/push", json={"root": "Daily", "files": sent}
+        )
         asked = await answer_of(life, "DELETE", "/api/sync/files?root=Daily&paths=a.md&paths=b.md")
         deleted = await answer_of(life, "DELETE", "/api/sync/files?root=Daily&paths=a.md")
 
     assert (len(manifest["files"]), dated["files"], len(changes["files"])) == (3, [], 3)
     assert (len(pulled["files"]), len(pulled["errors"])) == (2, 1)
-    assert [result["status"] for result in pushed["results"]] == ["created", "written", "conflict", "conflict", "refused"]
+    assert [result["status"] for result in pushed["results"]] == [
+        "created",
+        "written",
+        "conflict",
+        "conflict",
+        "refused",
+    ]
     assert [conflict["is_binary"] for conflict in pushed["conflicts"]] == [False, True]
     assert (asked["confirm_needed"], deleted["deleted"]) == (True, 1)

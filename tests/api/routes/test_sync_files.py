@@ -28,22 +28,48 @@ async def test_a_key_of_some_paths_sees_and_takes_those_alone(live: Live, tree):
         _, manifest = await call(life, "GET", "/api/sync/manifest?pattern=*", headers=key)
         _, changes = await call(life, "GET", "/api/sync/changes?since=0&pattern=*", headers=key)
         _, whole = await call(life, "GET", "/api/sync/manifest?pattern=*")
-        wanted = ["Daily/plan.md", "Daily/private/diary.md", "Projects/plan.md", "Daily/peek.md", "Daily/door/plan.md", "Daily/none.md"]
+        wanted = [
+            "Daily/plan.md",
+            "Daily/private/diary.md",
+            "Projects/plan.md",
+            "Daily/peek.md",
+            "Daily/door/plan.md",
+            "Daily/none.md",
+        ]
         _, pulled = await sync(life, key, "pull", paths=wanted)
 
-    assert [file["path"] for file in manifest["files"]] == [file["path"] for file in changes["files"]] == ["Daily/plan.md"]
+    assert (
+        [file["path"] for file in manifest["files"]]
+        == [file["path"] for file in changes["files"]]
+        == ["Daily/plan.md"]
+    )
     assert len(whole["files"]) == 3
     assert [file["path"] for file in pulled["files"]] == ["Daily/plan.md"]
-    assert {error.partition(": ")[2].partition(" is ")[2] for error in pulled["errors"]} == {"not in the vault"}
+    assert {error.partition(": ")[2].partition(" is ")[2] for error in pulled["errors"]} == {
+        "not in the vault"
+    }
 
 
 async def test_a_key_of_some_paths_changes_those_alone(live: Live, tree):
-    beyond = ["Daily/private/diary.md", "Projects/plan.md", "Projects/new.md", "Daily/peek.md", "Daily/door/plan.md"]
+    beyond = [
+        "Daily/private/diary.md",
+        "Projects/plan.md",
+        "Projects/new.md",
+        "Daily/peek.md",
+        "Daily/door/plan.md",
+    ]
     async with live() as life:
         key = key_of(life, "vault:read,write", paths=["Daily/*"])
-        _, pushed = await sync(life, key, "push", files=[{"path": path, "content": "x"} for path in [*beyond, "Daily/new.md"]])
+        _, pushed = await sync(
+            life,
+            key,
+            "push",
+            files=[{"path": path, "content": "x"} for path in [*beyond, "Daily/new.md"]],
+        )
         query = "&".join(f"paths={path}" for path in beyond)
-        _, deleted = await call(life, "DELETE", f"/api/sync/files?confirm=true&{query}", headers=key)
+        _, deleted = await call(
+            life, "DELETE", f"/api/sync/files?confirm=true&{query}", headers=key
+        )
 
     assert [result["status"] for result in pushed["results"]] == ["refused"] * 5 + ["created"]
     assert deleted["deleted"] == 0
@@ -55,7 +81,11 @@ async def test_a_key_of_some_paths_changes_those_alone(live: Live, tree):
 
 async def test_who_may_only_read_writes_nothing_and_the_other_way_round(live: Live, tree):
     async with live() as life:
-        reader, writer, daily = key_of(life, "vault:read"), key_of(life, "vault:write"), key_of(life, "daily:read")
+        reader, writer, daily = (
+            key_of(life, "vault:read"),
+            key_of(life, "vault:write"),
+            key_of(life, "daily:read"),
+        )
         assert (await sync(life, reader, "push", files=[]))[0] == 403
         assert (await call(life, "DELETE", "/api/sync/files?paths=x", headers=reader))[0] == 403
         assert (await sync(life, writer, "pull", paths=[]))[0] == 403
@@ -82,11 +112,17 @@ async def test_a_pull_too_large_for_one_answer_points_to_the_stream(live: Live, 
         _, answer = await sync(life, {}, "pull", root="Daily", paths=["huge.wav", "plan.md"])
 
     assert [file["path"] for file in answer["files"]] == ["plan.md"]
-    assert answer["errors"] == ["huge.wav: it is too large for this answer; GET /api/files/Daily/huge.wav streams it"]
+    assert answer["errors"] == [
+        "huge.wav: it is too large for this answer; GET /api/files/Daily/huge.wav streams it"
+    ]
 
 
 async def test_a_folder_in_the_place_of_a_file_is_that_file_s_error(live: Live, tree):
-    sent = [{"path": "private", "content": "x"}, {"path": "plan.md/deeper.md", "content": "x"}, {"path": "ok.md", "content": "x"}]
+    sent = [
+        {"path": "private", "content": "x"},
+        {"path": "plan.md/deeper.md", "content": "x"},
+        {"path": "ok.md", "content": "x"},
+    ]
     async with live() as life:
         _, answer = await sync(life, {}, "push", root="Daily", files=sent)
 
@@ -96,7 +132,13 @@ async def test_a_folder_in_the_place_of_a_file_is_that_file_s_error(live: Live, 
 @pytest.mark.parametrize("content", ["", "QQ", "Q Q==", "====", "\u00e4", "QUJD\n"])
 async def test_base64_is_taken_strictly(live: Live, tree, content):
     async with live() as life:
-        _, answer = await sync(life, {}, "push", root="Daily", files=[{"path": "a.png", "content": content, "is_binary": True}])
+        _, answer = await sync(
+            life,
+            {},
+            "push",
+            root="Daily",
+            files=[{"path": "a.png", "content": content, "is_binary": True}],
+        )
 
     try:
         right = base64.b64decode(content, validate=True)

@@ -1,4 +1,6 @@
-"""What is said where a person looks, of a `watch:` that cannot be read or matches nothing: watches, doctor, and the event at its saving."""
+"""What is said where a person looks, of a `watch:` that cannot be read or matches nothing: watches,
+doctor, and the event at its saving.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ async def asked(life: Life, path: str) -> dict[str, object]:
         return await answer.json()
 
 
-async def test_a_pattern_that_matches_nothing_is_told_by_watches_doctor_and_at_its_saving(live: Live, vault: Path):
+async def test_a_pattern_that_matches_nothing_is_told_by_watches_doctor_and_at_its_saving(
+    live: Live, vault: Path
+):
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     async with live() as life:
         save(vault / "W.md", note("W", watch=["Projects/*", "Projcts/*"]))
@@ -25,7 +29,9 @@ async def test_a_pattern_that_matches_nothing_is_told_by_watches_doctor_and_at_i
         assert life.told("watch.declared")[0]["unmatched"] == [says]
         (watch,) = (await asked(life, "/api/watches"))["watches"]
         assert watch["unmatched"] == [says]
-        assert ("W.md", says) in [(one["path"], one["message"]) for one in (await asked(life, "/api/doctor"))["notes"]]
+        assert ("W.md", says) in [
+            (one["path"], one["message"]) for one in (await asked(life, "/api/doctor"))["notes"]
+        ]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +45,9 @@ async def test_a_pattern_that_matches_nothing_is_told_by_watches_doctor_and_at_i
         ("watch: /etc/*", "The pattern is absolute"),
     ],
 )
-async def test_a_watch_that_cannot_be_read_is_told_at_its_saving_and_later(live: Live, vault: Path, watch: str, says: str):
+async def test_a_watch_that_cannot_be_read_is_told_at_its_saving_and_later(
+    live: Live, vault: Path, watch: str, says: str
+):
     async with live() as life:
         save(vault / "W.md", f"---\n{watch}\n---\n# W\n")
         await life.until(lambda: life.told("watch.declared"))
@@ -55,7 +63,9 @@ async def test_a_watch_that_cannot_be_read_is_told_at_its_saving_and_later(live:
         assert (await asked(life, "/api/watches"))["watches"] == []
 
 
-async def test_a_look_that_is_asked_for_counts_the_run_of_the_watcher_itself(live: Live, vault: Path):
+async def test_a_look_that_is_asked_for_counts_the_run_of_the_watcher_itself(
+    live: Live, vault: Path
+):
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     save(vault / "W.md", note("W", watch=["Projects/*"]))
     async with live() as life, aiohttp.ClientSession() as session:

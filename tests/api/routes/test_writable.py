@@ -28,7 +28,9 @@ def test_a_program_is_one_however_a_lenient_disk_spells_it(path):
         refuse_programs(VaultPath(path))
 
 
-@pytest.mark.parametrize("path", ["Projects/Modules/x.md", "Modules.md", "My Modules/x", "Daily/a.md"])
+@pytest.mark.parametrize(
+    "path", ["Projects/Modules/x.md", "Modules.md", "My Modules/x", "Daily/a.md"]
+)
 def test_notes_are_none(path):
     refuse_programs(VaultPath(path))
 
@@ -41,20 +43,41 @@ async def test_only_an_admin_writes_a_module(live: Live, vault):
         for path in ("Modules/m/module.py", "way/m/module.py", "Modules/new.py"):
             body = {"path": path, "content": "theirs\n"}
             assert (await refused(life, "PUT", "/api/write", json=body, headers=writer))[0] == 403
-            assert (await refused(life, "PUT", f"/api/files/{path}", data=b"theirs", headers=writer))[0] == 403
+            assert (
+                await refused(life, "PUT", f"/api/files/{path}", data=b"theirs", headers=writer)
+            )[0] == 403
         assert (vault / "Modules/m/module.py").read_text() == "code\n"
-        status, _ = await call(life, "PUT", "/api/write", json={"path": "Modules/m/module.py", "content": "ours\n"}, headers=admin)
+        status, _ = await call(
+            life,
+            "PUT",
+            "/api/write",
+            json={"path": "Modules/m/module.py", "content": "ours\n"},
+            headers=admin,
+        )
 
     assert status == 200
 
 
-SPELLINGS = ("{}.", "{} ", "{}\ufe0f", "{}\u034f", "\u3164{}", "\u115f{}", "\u200b{}", "{}::$INDEX_ALLOCATION")
+SPELLINGS = (
+    "{}.",
+    "{} ",
+    "{}\ufe0f",
+    "{}\u034f",
+    "\u3164{}",
+    "\u115f{}",
+    "\u200b{}",
+    "{}::$INDEX_ALLOCATION",
+)
 
 
 async def test_no_door_writes_a_programs_folder_however_a_lenient_disk_spells_it(live: Live, vault):
-    """On ext4 these are folders of their own; on HFS+, exFAT and SMB they are the folder of modules and the one of suggestions."""
+    """On ext4 these are folders of their own; on HFS+, exFAT and SMB they are the folder of modules
+    and the one of suggestions.
+    """
     save(vault / "a.md", "mine\n")
-    folders = [spelled.format(name) for spelled in SPELLINGS for name in ("Modules", "suggestions")] + [
+    folders = [
+        spelled.format(name) for spelled in SPELLINGS for name in ("Modules", "suggestions")
+    ] + [
         "\u200b.claude",
         "SUGGES~1",
         "GIT~1",
@@ -65,14 +88,33 @@ async def test_no_door_writes_a_programs_folder_however_a_lenient_disk_spells_it
             path = f"{folder}/x.md"
             place = quote(path)
             answers = [
-                await call(life, "PUT", "/api/write", json={"path": path, "content": "x"}, headers=writer),
+                await call(
+                    life, "PUT", "/api/write", json={"path": path, "content": "x"}, headers=writer
+                ),
                 await call(life, "PUT", f"/api/files/{place}", data=b"x", headers=writer),
-                await call(life, "PUT", f"/api/notes/{place}", json={"content": "x"}, headers=writer),
+                await call(
+                    life, "PUT", f"/api/notes/{place}", json={"content": "x"}, headers=writer
+                ),
                 await call(life, "POST", "/api/notes/a.md/move", json={"to": path}, headers=writer),
-                await call(life, "POST", "/api/suggestions", json={"action": "create", "path": path, "content": "x"}, headers=writer),
-                await call(life, "POST", "/api/sync/push", json={"files": [{"path": path, "content": "x"}]}, headers=writer),
+                await call(
+                    life,
+                    "POST",
+                    "/api/suggestions",
+                    json={"action": "create", "path": path, "content": "x"},
+                    headers=writer,
+                ),
+                await call(
+                    life,
+                    "POST",
+                    "/api/sync/push",
+                    json={"files": [{"path": path, "content": "x"}]},
+                    headers=writer,
+                ),
             ]
             assert not (vault / folder).exists(), (folder, answers)
-            assert [status for status, _ in answers if status < 300] in ([], [200]), (folder, answers)  # a push says it of each file
+            assert [status for status, _ in answers if status < 300] in ([], [200]), (
+                folder,
+                answers,
+            )  # a push says it of each file
 
     assert sorted(one.name for one in vault.iterdir() if not one.name.startswith(".")) == ["a.md"]

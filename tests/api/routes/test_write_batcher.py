@@ -10,7 +10,17 @@ import pytest
 
 from parachuted.api.routes.write_batcher import WriteBatcher
 from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
-from parachuted.vault import AppendToSection, EditRequest, History, ObjectStore, Store, VaultPath, VaultRoot, WriteIntent, WriteResult
+from parachuted.vault import (
+    AppendToSection,
+    EditRequest,
+    History,
+    ObjectStore,
+    Store,
+    VaultPath,
+    VaultRoot,
+    WriteIntent,
+    WriteResult,
+)
 
 NOW = datetime(2026, 11, 22, 3, 30, tzinfo=UTC)
 
@@ -24,9 +34,13 @@ class Office:
         self.objects, self.history = ObjectStore(home / "objects"), History(home / "history.db")
         self.ask: Callable[[WriteIntent], None] | None = None
         self.store = Store(
-            VaultRoot(vault), self.objects, self.history, lambda: NOW,
-            ask=self.asked, is_asked=lambda: self.ask is not None,
-        )  # fmt: skip
+            VaultRoot(vault),
+            self.objects,
+            self.history,
+            lambda: NOW,
+            ask=self.asked,
+            is_asked=lambda: self.ask is not None,
+        )
         self.noticed: list[set[str]] = []
         self.gate = asyncio.Event()
         self.gate.set()
@@ -41,7 +55,10 @@ class Office:
         await self.gate.wait()
 
     async def add(self, line: str, path: str = "a.md") -> WriteResult:
-        return await self.desk.edit(lambda: VaultPath(path), EditRequest(edit=AppendToSection(section="Facts", content=line)))
+        return await self.desk.edit(
+            lambda: VaultPath(path),
+            EditRequest(edit=AppendToSection(section="Facts", content=line)),
+        )
 
     def close(self) -> None:
         for part in (self.store, self.history, self.objects):
@@ -78,10 +95,19 @@ async def test_one_that_fails_is_told_so_alone(office: Office):
 
     wish = EditRequest(edit=AppendToSection(section="Facts", content="x"))
     found = await asyncio.gather(
-        office.add("- one"), office.desk.edit(refused, wish), office.add("- x", "none.md"), office.add("- two"), return_exceptions=True
-    )  # fmt: skip
+        office.add("- one"),
+        office.desk.edit(refused, wish),
+        office.add("- x", "none.md"),
+        office.add("- two"),
+        return_exceptions=True,
+    )
 
-    assert [type(one) for one in found] == [WriteResult, PathRefusedError, NotFoundError, WriteResult]
+    assert [type(one) for one in found] == [
+        WriteResult,
+        PathRefusedError,
+        NotFoundError,
+        WriteResult,
+    ]
     assert office.file.read_text() == "# A\n\n## Facts\n\n- one\n- two\n"
 
 
@@ -93,7 +119,11 @@ async def test_who_goes_away_meanwhile_takes_nobody_along(office: Office):
         return VaultPath("a.md")
 
     async with asyncio.timeout(10):
-        first = begun(office.desk.edit(slow, EditRequest(edit=AppendToSection(section="Facts", content="- gone"))))
+        first = begun(
+            office.desk.edit(
+                slow, EditRequest(edit=AppendToSection(section="Facts", content="- gone"))
+            )
+        )
         second = begun(office.add("- stays"))
         await asyncio.sleep(0)
         first.cancel()
@@ -131,7 +161,9 @@ async def test_who_is_asked_about_a_write_may_write_by_the_same_desk(office: Off
 
     def ask(intent: WriteIntent) -> None:
         if intent.path == "a.md":
-            asyncio.run_coroutine_threadsafe(office.add("- somebody writes", "log.md"), loop).result(10)
+            asyncio.run_coroutine_threadsafe(
+                office.add("- somebody writes", "log.md"), loop
+            ).result(10)
 
     office.ask = ask
     async with asyncio.timeout(20):
@@ -141,7 +173,9 @@ async def test_who_is_asked_about_a_write_may_write_by_the_same_desk(office: Off
     assert office.file.read_text() == "# A\n\n## Facts\n\n- one\n"
 
 
-async def test_of_writes_that_are_asked_about_one_that_is_refused_holds_nobody_up_and_closing_waits(office: Office, vault):
+async def test_of_writes_that_are_asked_about_one_that_is_refused_holds_nobody_up_and_closing_waits(
+    office: Office, vault
+):
     (vault / "b.md").write_text("## Facts\n")
     let_go = threading.Event()
 

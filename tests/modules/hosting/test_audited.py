@@ -1,4 +1,6 @@
-"""Audited: what modules are asked and what they publish is told, with no words, and a storm of it fills no disk."""
+"""Audited: what modules are asked and what they publish is told, with no words, and a storm of it
+fills no disk.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +32,32 @@ def test_a_call_is_told_when_it_is_over_with_the_para_ids_of_its_answer(log, aud
         answer.value = [{"para_id": "para:brain:a1b2c3d4e5f6", "name": "the canary"}]
 
     (event,) = log.events
-    assert (event.event_type, event.source_type, event.source_id) == ("module_call", "module", "daily")
-    assert (event.target_module, event.target_endpoint) == ("brain", "brain: BrainInterface.suggest")
-    assert (event.success, event.error, event.request_id, event.causes, event.run) == (True, None, "q7", ("c1",), "r1")
+    assert (event.event_type, event.source_type, event.source_id) == (
+        "module_call",
+        "module",
+        "daily",
+    )
+    assert (event.target_module, event.target_endpoint) == (
+        "brain",
+        "brain: BrainInterface.suggest",
+    )
+    assert (event.success, event.error, event.request_id, event.causes, event.run) == (
+        True,
+        None,
+        "q7",
+        ("c1",),
+        "r1",
+    )
     assert event.para_ids_involved == ["para:brain:a1b2c3d4e5f6"]
     assert event.duration_ms >= 0
     assert "canary" not in str(event)
 
 
 def test_a_call_that_fails_is_told_without_its_words(log, audit):
-    with pytest.raises(ActRefusedError), audit.call("daemon", "clock", "brain", "schedule index", Authority()):
+    with (
+        pytest.raises(ActRefusedError),
+        audit.call("daemon", "clock", "brain", "schedule index", Authority()),
+    ):
         raise ActRefusedError("the canary sings")
 
     (event,) = log.events
@@ -58,7 +76,9 @@ def test_a_storm_is_so_many_lines_and_one_with_the_count_of_the_others(log, audi
     counted = [int(event.details["left_out"]) for event in storm if event.details]
     assert len(storm) - len(counted) + sum(counted) == 10 * MOST_A_SECOND
     assert len(storm) < 10 * MOST_A_SECOND
-    assert [event.target_endpoint for event in log.events if event.source_id == "other"] == ["other: event other.said"]
+    assert [event.target_endpoint for event in log.events if event.source_id == "other"] == [
+        "other: event other.said"
+    ]
 
 
 def test_nothing_is_left_out_of_what_comes_slowly(log, audit):

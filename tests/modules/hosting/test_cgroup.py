@@ -1,4 +1,6 @@
-"""A module's process, with all that it starts, is counted by the kernel where the system lets the daemon make a cgroup."""
+"""A module's process, with all that it starts, is counted by the kernel where the system lets the
+daemon make a cgroup.
+"""
 
 from __future__ import annotations
 
@@ -55,16 +57,32 @@ def group(real: Cgroups) -> Iterator[Cgroup]:
 
 
 def machine(tmp_path: Path, own: str, *mounts: str) -> tuple[Path, Path]:
-    """Files as /proc/self has them: mountinfo, and cgroup. `{0}` in a mount is the folder of all hierarchies."""
-    (tmp_path / "mountinfo").write_text("22 1 0:21 / /proc rw - proc proc rw\n" + "".join(f"{line.format(tmp_path)}\n" for line in mounts))
+    """Files as /proc/self has them: mountinfo, and cgroup.
+
+    `{0}` in a mount is the folder of all hierarchies.
+    """
+    (tmp_path / "mountinfo").write_text(
+        "22 1 0:21 / /proc rw - proc proc rw\n"
+        + "".join(f"{line.format(tmp_path)}\n" for line in mounts)
+    )
     (tmp_path / "cgroup").write_text(own)
     return tmp_path / "mountinfo", tmp_path / "cgroup"
 
 
-def unit(tmp_path: Path, *, members: str = SELF, controllers: str = "cpu memory pids", delegated: str = "") -> Path:
+def unit(
+    tmp_path: Path,
+    *,
+    members: str = SELF,
+    controllers: str = "cpu memory pids",
+    delegated: str = "",
+) -> Path:
     folder = tmp_path / f"v2{UNIT}"
     folder.mkdir(parents=True)
-    for name, text in {"cgroup.controllers": controllers, "cgroup.subtree_control": delegated, "cgroup.procs": members}.items():
+    for name, text in {
+        "cgroup.controllers": controllers,
+        "cgroup.subtree_control": delegated,
+        "cgroup.procs": members,
+    }.items():
         (folder / name).write_text(text)
     return folder
 
@@ -79,7 +97,9 @@ def test_in_a_delegated_unit_the_daemon_makes_room_for_limited_groups(tmp_path: 
     found = Cgroups.find(*machine(tmp_path, f"0::{UNIT}\n", VERSION_2))
 
     assert found == Cgroups(folder)
-    assert (folder / "daemon/cgroup.procs").read_text() == SELF  # a group that limits others holds no process itself
+    assert (
+        folder / "daemon/cgroup.procs"
+    ).read_text() == SELF  # a group that limits others holds no process itself
     assert (folder / "cgroup.subtree_control").read_text() == "+pids +memory"
 
 
@@ -92,7 +112,9 @@ def test_a_daemon_that_lies_in_a_group_of_its_own_uses_the_one_above(tmp_path: P
 
 
 @pytest.mark.parametrize("more", [{"members": f"1\n{SELF}"}, {"controllers": "cpu"}])
-def test_a_group_of_others_too_or_without_the_controller_is_left_as_it_is(tmp_path: Path, more: dict[str, str]):
+def test_a_group_of_others_too_or_without_the_controller_is_left_as_it_is(
+    tmp_path: Path, more: dict[str, str]
+):
     folder = unit(tmp_path, **more)
 
     assert Cgroups.find(*machine(tmp_path, f"0::{UNIT}\n", VERSION_2)) is None
@@ -116,7 +138,10 @@ def test_without_a_hierarchy_there_are_none(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("delegated", "says"),
-    [("pids memory", "cgroup: 64 processes and threads, 1024 bytes of memory"), ("", "cgroup: 64 processes and threads; rlimit of memory")],
+    [
+        ("pids memory", "cgroup: 64 processes and threads, 1024 bytes of memory"),
+        ("", "cgroup: 64 processes and threads; rlimit of memory"),
+    ],
 )
 def test_a_group_has_the_limits_of_a_module_and_says_so(tmp_path: Path, delegated: str, says: str):
     (tmp_path / "cgroup.subtree_control").write_text(delegated)
@@ -134,7 +159,9 @@ def test_a_hierarchy_that_cannot_be_written_makes_none_and_leaves_the_watch(tmp_
 
 
 async def test_the_kernel_stops_a_fork_bomb_and_all_of_it_is_ended_at_once(group: Cgroup):
-    process = await asyncio.create_subprocess_exec(sys.executable, "-I", "-S", "-c", FORKS, stdin=PIPE, stdout=PIPE)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", "-c", FORKS, stdin=PIPE, stdout=PIPE
+    )
     group.add(process.pid)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -148,14 +175,22 @@ async def test_the_kernel_stops_a_fork_bomb_and_all_of_it_is_ended_at_once(group
     await until(lambda: group.members() == [])
 
 
-async def test_what_a_killed_daemon_left_in_its_group_is_ended_and_the_group_removed(tmp_path: Path, real: Cgroups):
+async def test_what_a_killed_daemon_left_in_its_group_is_ended_and_the_group_removed(
+    tmp_path: Path, real: Cgroups
+):
     def cages() -> IsolationFactory:
-        return IsolationFactory(sandbox="process", run=tmp_path / "run", secret=[], env={}, cgroups=real)
+        return IsolationFactory(
+            sandbox="process", run=tmp_path / "run", secret=[], env={}, cgroups=real
+        )
 
     mark = uuid.uuid4().hex
-    held = await cages().hold(approve(write_module(tmp_path / "home/modules/daily/abc", "x = 1"), trust="untrusted"), mark)
+    held = await cages().hold(
+        approve(write_module(tmp_path / "home/modules/daily/abc", "x = 1"), trust="untrusted"), mark
+    )
     assert held.group is not None
-    left = await asyncio.create_subprocess_exec("sleep", "600", env={}, start_new_session=True)  # it forgot its mark
+    left = await asyncio.create_subprocess_exec(
+        "sleep", "600", env={}, start_new_session=True
+    )  # it forgot its mark
     held.group.add(left.pid)
 
     await cages().sweep()

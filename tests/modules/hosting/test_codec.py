@@ -1,4 +1,6 @@
-"""An error that went over the pipe is the error that it was, as far as anyone is told to expect it."""
+"""An error that went over the pipe is the error that it was, as far as anyone is told to
+expect it.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,18 @@ def crossed(error: BaseException) -> Exception:
 
 @pytest.mark.parametrize(
     "kind",
-    [ActRefusedError, AgentUnavailableError, EditRefusedError, ModuleFailedError, NotFoundError, PathRefusedError, StorageFailedError,
-     TypeError, ValueError],
-)  # fmt: skip
+    [
+        ActRefusedError,
+        AgentUnavailableError,
+        EditRefusedError,
+        ModuleFailedError,
+        NotFoundError,
+        PathRefusedError,
+        StorageFailedError,
+        TypeError,
+        ValueError,
+    ],
+)
 def test_an_error_that_is_told_of_keeps_its_class_and_its_words(kind):
     there = crossed(kind("the words"))
 
@@ -55,7 +66,11 @@ def test_wrong_arguments_keep_all_that_is_wrong():
     assert there.problems == ["a: no", "b: no"]
 
 
-@pytest.mark.parametrize("error", [OSError(2, "no such file", "/etc/x"), asyncio.QueueFull(), ZeroDivisionError("by zero")], ids=repr)
+@pytest.mark.parametrize(
+    "error",
+    [OSError(2, "no such file", "/etc/x"), asyncio.QueueFull(), ZeroDivisionError("by zero")],
+    ids=repr,
+)
 def test_any_other_is_a_failure_that_names_it(error):
     there = crossed(error)
 
@@ -73,7 +88,9 @@ def test_one_below_a_known_class_arrives_as_that_class():
         RefusalFrame(id=1, error="SystemExit", message="m"),
         RefusalFrame(id=1, error="", message="m"),
         RefusalFrame(id=1, error="ConflictError", message="m", details={"base": "no base64!"}),
-        RefusalFrame(id=1, error="ConflictError", message="m", details={"base": 5, "ours": [], "theirs": {}}),
+        RefusalFrame(
+            id=1, error="ConflictError", message="m", details={"base": 5, "ours": [], "theirs": {}}
+        ),
     ],
 )
 def test_a_refusal_that_no_honest_end_makes_is_a_failure(refusal):

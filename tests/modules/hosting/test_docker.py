@@ -13,20 +13,30 @@ from parachuted.modules.hosting.docker import Docker, DockerError
 
 MEMORY = 256 * 1024 * 1024
 PYTHON = (sys.executable, "-I", "-c")
-NEEDED = [path for path in map(Path, ("/usr/lib", "/lib", "/lib64", sys.base_prefix, sys.prefix)) if path.exists()]
+NEEDED = [
+    path
+    for path in map(Path, ("/usr/lib", "/lib", "/lib64", sys.base_prefix, sys.prefix))
+    if path.exists()
+]
 
 
 def run(docker, name, code, **more):
     command = docker.command(name, (*PYTHON, code), readable=NEEDED, memory=MEMORY)
-    return subprocess.run(command, env=docker.env, capture_output=True, text=True, timeout=60, check=False, **more)
+    return subprocess.run(
+        command, env=docker.env, capture_output=True, text=True, timeout=60, check=False, **more
+    )
 
 
 def images(docker):
-    return subprocess.run(["docker", "images", "-q"], env=docker.env, capture_output=True, check=True).stdout
+    return subprocess.run(
+        ["docker", "images", "-q"], env=docker.env, capture_output=True, check=True
+    ).stdout
 
 
 def containers(docker):
-    listed = subprocess.run(["docker", "ps", "-aq"], env=docker.env, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["docker", "ps", "-aq"], env=docker.env, capture_output=True, text=True, check=True
+    )
     return listed.stdout.split()
 
 
@@ -41,8 +51,10 @@ async def test_a_program_runs_in_it_with_its_pipes_and_little_else(docker):
     done = run(
         docker,
         name,
-        "import os, sys; print(sys.stdin.read(), os.getuid(), sorted(os.listdir('/sys/class/net')));"
-        "status = open('/proc/self/status').read(); print(*(status.split(name)[1].split()[0] for name in ('CapEff:', 'NoNewPrivs:')))",
+        "import os, sys; print(sys.stdin.read(), os.getuid(), "
+        "sorted(os.listdir('/sys/class/net')));"
+        "status = open('/proc/self/status').read(); print(*(status.split(name)[1].split()[0] for "
+        "name in ('CapEff:', 'NoNewPrivs:')))",
         input="hello",
     )
 
@@ -65,7 +77,9 @@ async def test_it_writes_nowhere_and_finds_nothing_of_the_machine(docker, tmp_pa
         "open('/x', 'w')",
         "open('/dev/shm/x', 'w')",
     ]
-    code = "\n".join(f"try:\n    {act}\n    print({act!r})\nexcept OSError:\n    pass" for act in tried)
+    code = "\n".join(
+        f"try:\n    {act}\n    print({act!r})\nexcept OSError:\n    pass" for act in tried
+    )
 
     done = run(docker, name, code)
 
@@ -74,8 +88,15 @@ async def test_it_writes_nowhere_and_finds_nothing_of_the_machine(docker, tmp_pa
 
 async def test_one_that_is_ended_is_gone_with_all_that_runs_in_it(docker):
     name = await docker.make_room("daily")
-    command = docker.command(name, (*PYTHON, "print('up', flush=True); import time; time.sleep(600)"), readable=NEEDED, memory=MEMORY)
-    held = await asyncio.create_subprocess_exec(*command, env=docker.env, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
+    command = docker.command(
+        name,
+        (*PYTHON, "print('up', flush=True); import time; time.sleep(600)"),
+        readable=NEEDED,
+        memory=MEMORY,
+    )
+    held = await asyncio.create_subprocess_exec(
+        *command, env=docker.env, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
     assert await held.stdout.readline() == b"up\n"
     held.kill()  # the command alone: the container does not care
     assert len(containers(docker)) == 1
@@ -97,7 +118,9 @@ async def test_a_second_daemon_makes_no_second_image(docker, engine):
 
 
 async def test_without_an_engine_there_is_none(tmp_path):
-    nowhere = Docker({"PATH": "/usr/bin:/bin:/usr/local/bin", "DOCKER_HOST": f"unix://{tmp_path}/none"})
+    nowhere = Docker(
+        {"PATH": "/usr/bin:/bin:/usr/local/bin", "DOCKER_HOST": f"unix://{tmp_path}/none"}
+    )
     nothing = Docker({"PATH": str(tmp_path)})
 
     assert await nowhere.is_there() is False
@@ -117,6 +140,12 @@ async def test_an_engine_that_hangs_is_none(tmp_path, monkeypatch):
 
 
 def test_no_secret_of_the_daemons_environment_goes_along():
-    env = {"PATH": "/bin", "HOME": "/h", "DOCKER_HOST": "unix:///x", "ANTHROPIC_API_KEY": "canary", "PARACHUTE_HOME": "/p"}
+    env = {
+        "PATH": "/bin",
+        "HOME": "/h",
+        "DOCKER_HOST": "unix:///x",
+        "ANTHROPIC_API_KEY": "canary",
+        "PARACHUTE_HOME": "/p",
+    }
 
     assert Docker(env).env == {"PATH": "/bin", "HOME": "/h", "DOCKER_HOST": "unix:///x"}

@@ -41,11 +41,18 @@ def test_a_module_tells_an_event_of_the_catalogue_that_is_its_own(bus, publishin
 
 
 def test_a_module_s_events_are_those_of_its_manifest_for_as_long_as_it_is_there(bus, publishing):
-    publishing.declare(manifest("garden", garden__bed__dug={"bed": FieldKind.ID, "text": FieldKind.MESSAGE}))
-    publishing.publish("garden", "garden.bed.dug", {"bed": "b1", "text": "hi", "causes": ["c1"]}, Authority())
+    publishing.declare(
+        manifest("garden", garden__bed__dug={"bed": FieldKind.ID, "text": FieldKind.MESSAGE})
+    )
+    publishing.publish(
+        "garden", "garden.bed.dug", {"bed": "b1", "text": "hi", "causes": ["c1"]}, Authority()
+    )
     publishing.publish("garden", "garden.bed.dug", {"bed": "b2"}, Authority())
     dug = bus.declared["garden.bed.dug"]
-    assert (dict(dug.fields), dug.publisher) == ({"bed": FieldKind.ID, "text": FieldKind.MESSAGE, "causes": FieldKind.IDS}, "garden")
+    assert (dict(dug.fields), dug.publisher) == (
+        {"bed": FieldKind.ID, "text": FieldKind.MESSAGE, "causes": FieldKind.IDS},
+        "garden",
+    )
 
     publishing.withdraw("garden")
 
@@ -56,8 +63,18 @@ def test_a_module_s_events_are_those_of_its_manifest_for_as_long_as_it_is_there(
 
 
 def test_an_event_that_was_not_declared_is_refused_with_the_line_to_write(bus, publishing):
-    data = {"note_path": "Beds/a.md", "bed_id": "b1", "rows": 3, "is_new": True, "words": "hello", "where": None}
-    line = "`garden.bed.dug: {note_path: path, bed_id: id, rows: number, is_new: flag, words: free, where: free}`"
+    data = {
+        "note_path": "Beds/a.md",
+        "bed_id": "b1",
+        "rows": 3,
+        "is_new": True,
+        "words": "hello",
+        "where": None,
+    }
+    line = (
+        "`garden.bed.dug: {note_path: path, bed_id: id, rows: number, is_new: flag, words: "
+        "free, where: free}`"
+    )
 
     with pytest.raises(ActRefusedError) as refused:
         publishing.publish("garden", "garden.bed.dug", data, Authority())
@@ -73,19 +90,32 @@ def test_a_field_that_was_not_declared_is_refused_with_what_to_add(bus, publishi
     with pytest.raises(ActRefusedError, match=r"add `rows: number` to `garden\.bed\.dug`"):
         publishing.publish("garden", "garden.bed.dug", {"bed": "b1", "rows": 3}, Authority())
     with pytest.raises(ActRefusedError, match=r"has no field mood; it has entry_id, "):
-        publishing.publish("daily", "daily.entry.created", {"entry_id": "e1", "mood": "good"}, Authority())
+        publishing.publish(
+            "daily", "daily.entry.created", {"entry_id": "e1", "mood": "good"}, Authority()
+        )
     assert bus.last_id == 0
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        {"bed": "see Private/diary.md"}, {"bed": {"Private/diary.md": 1}}, {"note": ["Private/diary.md"]}, {"note": "../x"},
-        {"notes": "Private/diary.md"}, {"notes": [{"path": "x.md"}]}, {"rows": "three"}, {"causes": "c1"},
+        {"bed": "see Private/diary.md"},
+        {"bed": {"Private/diary.md": 1}},
+        {"note": ["Private/diary.md"]},
+        {"note": "../x"},
+        {"notes": "Private/diary.md"},
+        {"notes": [{"path": "x.md"}]},
+        {"rows": "three"},
+        {"causes": "c1"},
     ],
-)  # fmt: skip
+)
 def test_a_value_that_is_not_of_its_kind_is_refused_and_not_repeated(bus, publishing, data):
-    kinds = {"bed": FieldKind.ID, "note": FieldKind.PATH, "notes": FieldKind.PATHS, "rows": FieldKind.NUMBER}
+    kinds = {
+        "bed": FieldKind.ID,
+        "note": FieldKind.PATH,
+        "notes": FieldKind.PATHS,
+        "rows": FieldKind.NUMBER,
+    }
     publishing.declare(manifest("garden", garden__bed__dug=kinds))
 
     with pytest.raises(ActRefusedError, match="is declared as") as refused:

@@ -30,12 +30,24 @@ def test_a_clock_that_goes_back_takes_nothing_away():
 def test_events_and_frames_that_take_long_to_read_cost_more():
     event = AskFrame(id=1, verb="publish", body={})
 
-    assert cost_of(event, 0.0) > cost_of(AskFrame(id=1, verb="read", body={}), 0.0) == cost_of(AnswerFrame(id=1), 0.0)
-    assert cost_of(AnswerFrame(id=1), 0.25) > PER_SECOND  # a quarter of a second of reading is a second's share
+    assert (
+        cost_of(event, 0.0)
+        > cost_of(AskFrame(id=1, verb="read", body={}), 0.0)
+        == cost_of(AnswerFrame(id=1), 0.0)
+    )
+    assert (
+        cost_of(AnswerFrame(id=1), 0.25) > PER_SECOND
+    )  # a quarter of a second of reading is a second's share
 
 
 def test_a_module_that_is_called_often_is_not_slowed():
     budget = FrameBudget(0.0)
 
-    assert max(budget.spend(cost_of(AnswerFrame(id=1), 0.00003), second / 1000) for second in range(20_000)) == 0
+    assert (
+        max(
+            budget.spend(cost_of(AnswerFrame(id=1), 0.00003), second / 1000)
+            for second in range(20_000)
+        )
+        == 0
+    )
     assert MOST_SAVED > PER_SECOND

@@ -23,7 +23,12 @@ from parachuted.modules.hosting.framing import (
 )
 
 FRAMES = [
-    AskFrame(id=1, verb="call", body={"handler": "hello", "arguments": {"n": [1, 2.5, None, True, "ü\n\x00😀"]}}, of=7),
+    AskFrame(
+        id=1,
+        verb="call",
+        body={"handler": "hello", "arguments": {"n": [1, 2.5, None, True, "ü\n\x00😀"]}},
+        of=7,
+    ),
     AnswerFrame(id=2, value={"a": [{}]}),
     AnswerFrame(id=3),
     RefusalFrame(id=4, error="NotFoundError", message="not there", details={"problems": ["x"]}),
@@ -92,7 +97,9 @@ def test_what_is_too_long_is_not_packed():
         pack(AnswerFrame(id=1, value="x" * MOST_BYTES))
 
 
-@pytest.mark.parametrize("value", [object(), "\ud800", {1: object()}], ids=["object", "lone surrogate", "number as key"])
+@pytest.mark.parametrize(
+    "value", [object(), "\ud800", {1: object()}], ids=["object", "lone surrogate", "number as key"]
+)
 def test_what_json_has_not_is_not_packed(value):
     with pytest.raises(WireError):
         pack(AnswerFrame(id=1, value=value))
@@ -100,7 +107,11 @@ def test_what_json_has_not_is_not_packed(value):
 
 @pytest.mark.parametrize(
     "value",
-    [b"[" + b"[]," * 60_000 + b"[]]", b"[" + b"1," * MOST_VALUES + b"1]", b"{" + b'"a":1,' * MOST_VALUES + b'"a":1}'],
+    [
+        b"[" + b"[]," * 60_000 + b"[]]",
+        b"[" + b"1," * MOST_VALUES + b"1]",
+        b"{" + b'"a":1,' * MOST_VALUES + b'"a":1}',
+    ],
     ids=["lists", "numbers", "keys"],
 )
 def test_a_frame_that_holds_too_much_is_an_error_before_anything_is_made_of_it(value):
@@ -112,7 +123,10 @@ def test_what_is_asked_holds_less_than_what_is_answered_may():
     many = list(range(MOST_ASKED_VALUES))
 
     assert parse_frame(pack(AnswerFrame(id=1, value=many))[4:]) == AnswerFrame(id=1, value=many)
-    for refused in (lambda: pack(AskFrame(id=1, verb="x", body={"a": many})), lambda: parse_frame(asked(many))):
+    for refused in (
+        lambda: pack(AskFrame(id=1, verb="x", body={"a": many})),
+        lambda: parse_frame(asked(many)),
+    ):
         with pytest.raises(WireError, match="send it in parts"):
             refused()
 

@@ -19,13 +19,20 @@ NOTES = "permissions: {read: ['Notes/**'], write: ['Notes/**']}\n"
 
 async def test_the_journal_of_the_prd_is_tried_alone(vault):
     async with running_module(EXAMPLES / "daily", vault=vault) as daily:
-        made = await daily.request("POST", "/entries", body={"content": "Met Kim.", "entry_id": "e1"})
+        made = await daily.request(
+            "POST", "/entries", body={"content": "Met Kim.", "entry_id": "e1"}
+        )
 
         assert made.status == 201
         assert (await daily.request("GET", "/entries", query={"limit": "1"}))["count"] == 1
-        assert [item["type"] for item in await daily.request("POST", "/query", body={"message": "kim"})] == ["entry", "done"]
+        assert [
+            item["type"] for item in await daily.request("POST", "/query", body={"message": "kim"})
+        ] == ["entry", "done"]
         assert await daily.tool("daily-journal", query="kim") == ["Daily/entries/e1.md"]
-        assert ("daily.entry.created", {"entry_id": "e1", "content": "Met Kim.", "entry_path": "Daily/entries/e1.md"}) in daily.published
+        assert (
+            "daily.entry.created",
+            {"entry_id": "e1", "content": "Met Kim.", "entry_path": "Daily/entries/e1.md"},
+        ) in daily.published
     assert "Met Kim." in (vault / "Daily/entries/e1.md").read_text()
 
 
@@ -46,7 +53,9 @@ async def test_what_anybody_puts_into_the_vault_meanwhile_is_there(vault, tmp_pa
     async def all(self):
         return [await self.vault.list(), [hit.path for hit in await self.vault.search("kim")]]
     """
-    async with running_module(write_module(tmp_path / "m", body, manifest=NOTES), vault=vault) as module:
+    async with running_module(
+        write_module(tmp_path / "m", body, manifest=NOTES), vault=vault
+    ) as module:
         assert await module.request("GET", "/") == [[], []]
         for folder in ("Notes", "Private"):
             (vault / folder).mkdir()
@@ -67,7 +76,9 @@ async def test_what_the_daemon_would_refuse_is_refused(vault, tmp_path):
     async def crash(self):
         return 1 / 0
     """
-    async with running_module(write_module(tmp_path / "m", body, manifest=NOTES), vault=vault) as module:
+    async with running_module(
+        write_module(tmp_path / "m", body, manifest=NOTES), vault=vault
+    ) as module:
         with pytest.raises(ActRefusedError):
             await module.request("POST", "/write", body={"path": "Private/a.md"})
         with pytest.raises(ActRefusedError):
@@ -77,7 +88,11 @@ async def test_what_the_daemon_would_refuse_is_refused(vault, tmp_path):
         with pytest.raises(ModuleFailedError):
             await module.request("POST", "/crash")
         assert module.problem.endswith("ZeroDivisionError: division by zero")
-        for ask in (module.request("GET", "/nothing"), module.tool("nothing"), module.event("nothing.here")):
+        for ask in (
+            module.request("GET", "/nothing"),
+            module.tool("nothing"),
+            module.event("nothing.here"),
+        ):
             with pytest.raises(NotFoundError):
                 await ask
     assert list(vault.rglob("*.md")) == []
@@ -93,21 +108,32 @@ async def test_interfaces_settings_and_the_answers_of_agents_are_handed_in(vault
     @route("GET", "/")
     async def ask(self):
         return [self.config["tone"], await self.get_interface("BrainInterface").who(), await self.run_agent("helper", "Well?")]
-    """
+    """  # noqa: E501
     folder = write_module(tmp_path / "m", body, manifest="optional_requires: [BrainInterface]\n")
     async with running_module(
-        folder, vault=vault, config={"tone": "dry"}, interfaces={"BrainInterface": Brain()}, answers=lambda agent, _prompt: f"{agent}: yes"
+        folder,
+        vault=vault,
+        config={"tone": "dry"},
+        interfaces={"BrainInterface": Brain()},
+        answers=lambda agent, _prompt: f"{agent}: yes",
     ) as module:
         assert await module.request("GET", "/") == ["dry", "Kim", "helper: yes"]
         assert module.asked == [("helper", "Well?")]
-    async with running_module(folder, vault=vault, config={"tone": ""}, interfaces={"BrainInterface": Brain()}) as module:
+    async with running_module(
+        folder, vault=vault, config={"tone": ""}, interfaces={"BrainInterface": Brain()}
+    ) as module:
         with pytest.raises(AgentFailedError, match="answers="):
             await module.request("GET", "/")
 
 
 async def test_an_event_is_told_if_the_module_may_hear_it(vault, tmp_path):
-    body = '@event("file.modified")\nasync def changed(self, path: str):\n    await self.state.put(path, 1)'
-    async with running_module(write_module(tmp_path / "m", body, manifest=NOTES), vault=vault) as module:
+    body = (
+        '@event("file.modified")\nasync def changed(self, path: str):\n    await '
+        "self.state.put(path, 1)"
+    )
+    async with running_module(
+        write_module(tmp_path / "m", body, manifest=NOTES), vault=vault
+    ) as module:
         await module.event("file.modified", path="Notes/a.md")
         await module.event("file.modified", path="Private/a.md")
 
@@ -118,7 +144,9 @@ async def test_an_interface_of_the_module_is_there_to_be_called(vault):
     (vault / "Brain/entities").mkdir(parents=True)
     (vault / "Brain/entities/Kim.md").write_text("A friend.\n")
     async with running_module(EXAMPLES / "brain", vault=vault) as brain:
-        assert [found["name"] for found in await brain.interface("BrainInterface").search("friend")] == ["Kim"]
+        assert [
+            found["name"] for found in await brain.interface("BrainInterface").search("friend")
+        ] == ["Kim"]
 
 
 async def test_one_that_cannot_begin_says_why(vault, tmp_path):

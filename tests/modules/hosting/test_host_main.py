@@ -10,14 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.modules.hosting.framing import AnswerFrame, AskFrame, EndedFrame, LogFrame, RefusalFrame, Unpacker, pack
+from parachuted.modules.hosting.framing import (
+    AnswerFrame,
+    AskFrame,
+    EndedFrame,
+    LogFrame,
+    RefusalFrame,
+    Unpacker,
+    pack,
+)
 from parachuted.modules.hosting.isolation_rules import IsolationRules
 from parachuted.modules.hosting.start_frame import StartFrame
 from tests.modules.players import approve, write_module
 
 ROOT = Path(__file__).resolve().parents[2]
-BOOT = "import sys; sys.path.append(sys.argv[1]); from parachuted.modules.hosting.host_main import main; main()"
-WALLS = IsolationRules(landlock=False, seccomp=False, readable=(), memory=1 << 30, most_open=64, parent=os.getpid())
+BOOT = (
+    "import sys; sys.path.append(sys.argv[1]); from parachuted.modules.hosting.host_main "
+    "import main; main()"
+)
+WALLS = IsolationRules(
+    landlock=False, seccomp=False, readable=(), memory=1 << 30, most_open=64, parent=os.getpid()
+)
 BODY = """
 @route("GET", "/hello")
 async def hello(self):
@@ -35,7 +48,10 @@ async def ask(self):
 class Program:
     def __init__(self):
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-B", "-c", BOOT, str(ROOT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [sys.executable, "-I", "-B", "-c", BOOT, str(ROOT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         self.unpacker = Unpacker()
         self.frames = []
@@ -49,7 +65,9 @@ class Program:
             data = os.read(self.process.stdout.fileno(), 1 << 16)
             if not data:
                 return None
-            self.frames += [frame for frame in self.unpacker.feed(data) if not isinstance(frame, EndedFrame)]
+            self.frames += [
+                frame for frame in self.unpacker.feed(data) if not isinstance(frame, EndedFrame)
+            ]
         return self.frames.pop(0)
 
     def end(self):
@@ -70,7 +88,11 @@ def approved(tmp_path):
 
 
 def call(number, handler):
-    return AskFrame(id=number, verb="call", body={"handler": handler, "arguments": {}, "path": {}, "query": {}, "timeout_s": 10})
+    return AskFrame(
+        id=number,
+        verb="call",
+        body={"handler": handler, "arguments": {}, "path": {}, "query": {}, "timeout_s": 10},
+    )
 
 
 def test_it_describes_itself_and_serves_until_the_pipe_is_closed(program, approved):
@@ -81,7 +103,9 @@ def test_it_describes_itself_and_serves_until_the_pipe_is_closed(program, approv
     assert [route["path"] for route in declared.value["routes"]] == ["/hello", "/ask"]
 
     program.say(call(2, "hello"))
-    assert program.hear() == AnswerFrame(id=2, value={"value": ""})  # stdin is nothing, and stdout is not the pipe
+    assert program.hear() == AnswerFrame(
+        id=2, value={"value": ""}
+    )  # stdin is nothing, and stdout is not the pipe
 
     program.say(call(3, "ask"))
     asked = program.hear()
@@ -104,7 +128,12 @@ def test_a_handler_that_is_not_there_is_refused_and_the_rest_goes_on(program, ap
     program.say(AskFrame(id=1, verb="start", body=StartFrame.of(approved, WALLS)))
     assert isinstance(program.hear(), AnswerFrame)
     for number, ask in enumerate(
-        [call(2, "nothing"), AskFrame(id=3, verb="nothing", body={}), AskFrame(id=4, verb="call", body={})], start=2
+        [
+            call(2, "nothing"),
+            AskFrame(id=3, verb="nothing", body={}),
+            AskFrame(id=4, verb="call", body={}),
+        ],
+        start=2,
     ):
         program.say(ask)
         frame = program.hear()
@@ -125,14 +154,18 @@ def test_a_copy_that_is_not_what_was_approved_does_not_run(program, approved):
     frames = [program.hear()]
     while not isinstance(frames[-1], RefusalFrame):
         frames.append(program.hear())
-    assert any(isinstance(frame, LogFrame) and "not what was approved" in frame.text for frame in frames)
+    assert any(
+        isinstance(frame, LogFrame) and "not what was approved" in frame.text for frame in frames
+    )
 
 
 def test_without_its_walls_it_runs_nothing(program, approved, tmp_path):
     write_module(tmp_path / "daily", f"open({str(tmp_path / 'ran')!r}, 'w')")
     approved = approve(tmp_path / "daily", trust="untrusted")
 
-    program.say(AskFrame(id=1, verb="start", body=StartFrame.of(approved, replace(WALLS, parent=2**22 - 7))))
+    program.say(
+        AskFrame(id=1, verb="start", body=StartFrame.of(approved, replace(WALLS, parent=2**22 - 7)))
+    )
 
     assert program.hear() is None
     _, stderr = program.end()
@@ -142,7 +175,13 @@ def test_without_its_walls_it_runs_nothing(program, approved, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "first", [b"\0\0\0\2{}", b"\xff\xff\xff\xff", pack(AnswerFrame(id=1)), pack(AskFrame(id=1, verb="start", body={"name": "x"}))]
+    "first",
+    [
+        b"\0\0\0\2{}",
+        b"\xff\xff\xff\xff",
+        pack(AnswerFrame(id=1)),
+        pack(AskFrame(id=1, verb="start", body={"name": "x"})),
+    ],
 )
 def test_a_first_word_that_is_none_ends_it(program, first):
     program.say(first)

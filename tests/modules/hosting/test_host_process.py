@@ -34,7 +34,9 @@ def lives(pid):
 def held(code, end=None, command=None):
     words = command or (sys.executable, "-I", "-S", "-c", code)
     env = {"PATH": "/usr/bin:/bin", "PARACHUTE_MODULE": "a mark"}
-    return IsolatedLaunch(kind="process", command=words, env=env, cwd=Path("/"), walls=WALLS, end=end or Ended())
+    return IsolatedLaunch(
+        kind="process", command=words, env=env, cwd=Path("/"), walls=WALLS, end=end or Ended()
+    )
 
 
 async def nobody(_ask):
@@ -68,10 +70,15 @@ async def test_one_that_was_killed_names_the_signal():
     assert process.reason == "it was ended by SIGSEGV"
 
 
-@pytest.mark.parametrize("said", ["'x' * 100", "'\\0\\0\\0\\2{}'", "'\\xff\\xff\\xff\\xff'", "'{' * 1000000"])
+@pytest.mark.parametrize(
+    "said", ["'x' * 100", "'\\0\\0\\0\\2{}'", "'\\xff\\xff\\xff\\xff'", "'{' * 1000000"]
+)
 async def test_one_that_says_what_is_no_frame_is_ended(said):
     began = time.monotonic()
-    process, _ = await lived(f"import sys, time; sys.stdout.buffer.write(({said}).encode('latin-1')); sys.stdout.flush(); time.sleep(600)")
+    process, _ = await lived(
+        f"import sys, time; sys.stdout.buffer.write(({said}).encode('latin-1')); "
+        "sys.stdout.flush(); time.sleep(600)"
+    )
 
     assert "rules of the pipe" in process.reason
     assert time.monotonic() - began < 10
@@ -99,7 +106,10 @@ async def test_a_line_without_an_end_is_cut():
 
 async def test_a_stray_that_holds_the_pipe_delays_nothing_and_is_ended():
     began = time.monotonic()
-    code = "import subprocess, sys; print(subprocess.Popen(['setsid', 'sleep', '600']).pid, file=sys.stderr)"
+    code = (
+        "import subprocess, sys; print(subprocess.Popen(['setsid', 'sleep', '600']).pid, "
+        "file=sys.stderr)"
+    )
     _, printed = await lived(code)
 
     assert time.monotonic() - began < 8

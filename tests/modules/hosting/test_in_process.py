@@ -24,9 +24,20 @@ async def make(tmp_path: Path) -> AsyncIterator[Begin]:
     """Make a module that is ended after the test."""
     made: list[InProcessHost] = []
 
-    def one(body: str, *, services: Given | None = None, limit_s: float = 5, most_tasks: int = 1000, **more: str) -> InProcessHost:
+    def one(
+        body: str,
+        *,
+        services: Given | None = None,
+        limit_s: float = 5,
+        most_tasks: int = 1000,
+        **more: str,
+    ) -> InProcessHost:
         folder = write_module(tmp_path / f"module-{len(made)}", body, **more)
-        made.append(InProcessHost(approve(folder), services or Given(), begin_limit_s=limit_s, most_tasks=most_tasks))
+        made.append(
+            InProcessHost(
+                approve(folder), services or Given(), begin_limit_s=limit_s, most_tasks=most_tasks
+            )
+        )
         return made[-1]
 
     yield one
@@ -195,7 +206,10 @@ async def test_a_module_that_cannot_be_imported_says_why(tmp_path, code, said):
 async def test_an_import_that_never_ends_holds_neither_the_loop_nor_another_module(make, tmp_path):
     folder = write_module(tmp_path / "endless", "pass", name="endless")
     (folder / "module.py").write_text("import threading\nthreading.Event().wait(30)")
-    endless, other = InProcessHost(approve(folder), Given(name="endless"), begin_limit_s=1), make("pass")
+    endless, other = (
+        InProcessHost(approve(folder), Given(name="endless"), begin_limit_s=1),
+        make("pass"),
+    )
 
     async with asyncio.TaskGroup() as group:
         stuck = group.create_task(failure_of(endless.start()))
@@ -231,7 +245,9 @@ async def test_a_module_that_cannot_begin_leaves_nothing_behind(make, body):
 
 
 async def test_an_endless_loop_of_awaits_is_ended_at_its_limit(make):
-    running = make("@route('GET', '/')\nasync def endless(self):\n    while True: await asyncio.sleep(0)")
+    running = make(
+        "@route('GET', '/')\nasync def endless(self):\n    while True: await asyncio.sleep(0)"
+    )
     await running.start()
 
     with pytest.raises(ModuleFailedError, match="endless"):
@@ -453,7 +469,9 @@ async def test_a_stream_ends_where_its_generator_ends_and_fails_where_it_fails(m
 
 
 async def test_a_stream_that_is_open_when_the_module_stops_ends_with_a_failure(make):
-    running = make("@route('GET', '/')\nasync def ticks(self):\n    yield 1\n    await asyncio.sleep(600)")
+    running = make(
+        "@route('GET', '/')\nasync def ticks(self):\n    yield 1\n    await asyncio.sleep(600)"
+    )
     await running.start()
     stream = running.stream("ticks", {})
     await anext(stream)
@@ -515,7 +533,17 @@ async def test_an_interface_shows_the_modules_own_methods_and_none_that_every_mo
 
     assert await brain.search("kevin") == ["kevin"]
     assert await brain.plain() == "not awaited inside"
-    for name in ("publish", "run_agent", "on_disable", "get_interface", "vault", "_services", "nothing", "undeclared", "delete_all"):
+    for name in (
+        "publish",
+        "run_agent",
+        "on_disable",
+        "get_interface",
+        "vault",
+        "_services",
+        "nothing",
+        "undeclared",
+        "delete_all",
+    ):
         with pytest.raises(AttributeError):
             getattr(brain, name)
     with pytest.raises(TypeError):
@@ -527,7 +555,9 @@ async def test_an_interface_shows_the_modules_own_methods_and_none_that_every_mo
 
 
 async def test_a_module_may_be_begun_again_after_it_was_ended(make, tmp_path):
-    folder = write_module(tmp_path / "again", "@route('GET', '/')\nasync def which(self):\n    return 1")
+    folder = write_module(
+        tmp_path / "again", "@route('GET', '/')\nasync def which(self):\n    return 1"
+    )
     first = InProcessHost(approve(folder), Given())
     await first.start()
     await first.stop()
@@ -561,4 +591,6 @@ async def test_nothing_that_a_failing_module_does_is_logged_as_unknown(make, cap
     with pytest.raises(ModuleFailedError):
         await running.call("odd", {})
 
-    assert [(record.getMessage(), record.of) for record in caplog.records] == [("a module failed", "daily")]
+    assert [(record.getMessage(), record.of) for record in caplog.records] == [
+        ("a module failed", "daily")
+    ]

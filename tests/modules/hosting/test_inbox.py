@@ -33,7 +33,9 @@ class Hears:
         self.hold.set()
         self.most, self.now = 0, 0
 
-    async def tell(self, handler: str, data: Mapping[str, object], *, timeout_s: float, authority: Authority) -> None:
+    async def tell(
+        self, handler: str, data: Mapping[str, object], *, timeout_s: float, authority: Authority
+    ) -> None:
         self.now += 1
         self.most = max(self.most, self.now)
         self.told.append((handler, data))
@@ -50,7 +52,12 @@ def inbox(hears: Hears, *specs: EventSpec, listens: EventFilter = ALL) -> Inbox:
 
 
 def event(path: str, name: str = "file.modified", **data: object) -> Event:
-    return Event(id=1, kind=CATALOG[name], timestamp=datetime(2026, 1, 5, tzinfo=UTC), data={"path": path, **data})
+    return Event(
+        id=1,
+        kind=CATALOG[name],
+        timestamp=datetime(2026, 1, 5, tzinfo=UTC),
+        data={"path": path, **data},
+    )
 
 
 @contextlib.asynccontextmanager
@@ -136,7 +143,11 @@ async def test_the_events_causes_and_its_run_are_carried_on():
 
 async def test_a_file_that_moves_in_is_told_to_who_hears_of_new_ones():
     hears = Hears()
-    one = inbox(hears, EventSpec(event="file.created", handler="made"), listens=EventFilter.of_module("daily", grant_of(["Daily/**"])))
+    one = inbox(
+        hears,
+        EventSpec(event="file.created", handler="made"),
+        listens=EventFilter.of_module("daily", grant_of(["Daily/**"])),
+    )
     assert one.events == {"file.created", "file.moved"}
 
     one.put(event("Daily/a.md", "file.moved", **{"from": "Private/a.md"}), Authority())

@@ -76,13 +76,19 @@ async def test_of_two_providers_the_one_that_was_approved_first_serves():
     [choice] = interfaces.choices()
 
     assert await interfaces.get(BRAIN, ANYBODY).who() == "z-earlier"
-    assert (choice.provider, choice.others, choice.reason) == ("z-earlier", ("a-later",), "it was approved first")
+    assert (choice.provider, choice.others, choice.reason) == (
+        "z-earlier",
+        ("a-later",),
+        "it was approved first",
+    )
 
 
 async def test_of_two_providers_the_one_in_the_settings_serves():
     interfaces = Interfaces({BRAIN: "a-later"})
     offer(interfaces, "z-earlier", 2)
-    assert interfaces.choices()[0].reason == "the settings say a-later, which does not provide it now"
+    assert (
+        interfaces.choices()[0].reason == "the settings say a-later, which does not provide it now"
+    )
 
     offer(interfaces, "a-later", 5)
 

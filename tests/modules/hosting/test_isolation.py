@@ -22,11 +22,19 @@ NO_DOCKER = {"PATH": "/nowhere"}
 
 @pytest.fixture
 def approved(tmp_path):
-    return approve(write_module(tmp_path / "home" / "modules" / "daily" / "abc", "x = 1"), trust="untrusted")
+    return approve(
+        write_module(tmp_path / "home" / "modules" / "daily" / "abc", "x = 1"), trust="untrusted"
+    )
 
 
 def cages(tmp_path, sandbox, **more):
-    return IsolationFactory(sandbox=sandbox, run=tmp_path / "home" / "run" / "modules", secret=[tmp_path / "vault"], env=NO_DOCKER, **more)
+    return IsolationFactory(
+        sandbox=sandbox,
+        run=tmp_path / "home" / "run" / "modules",
+        secret=[tmp_path / "vault"],
+        env=NO_DOCKER,
+        **more,
+    )
 
 
 @pytest.mark.skipif(not has_walls, reason="this machine has not the kernel's walls")
@@ -35,14 +43,18 @@ async def test_without_docker_it_is_the_kernels_walls(tmp_path):
 
 
 def containers(engine):
-    return subprocess.run(["docker", "ps", "-aq"], env=dict(engine), capture_output=True, text=True, check=True).stdout.split()
+    return subprocess.run(
+        ["docker", "ps", "-aq"], env=dict(engine), capture_output=True, text=True, check=True
+    ).stdout.split()
 
 
 async def test_with_docker_it_is_docker(make_cages):
     assert await make_cages("auto").choose() == "docker"
 
 
-async def test_with_neither_it_does_not_run_and_says_what_to_install(tmp_path, monkeypatch, approved):
+async def test_with_neither_it_does_not_run_and_says_what_to_install(
+    tmp_path, monkeypatch, approved
+):
     monkeypatch.setattr("parachuted.modules.hosting.isolation.landlock_version", lambda: 0)
 
     for sandbox in ("auto", "landlock", "docker"):
@@ -60,7 +72,9 @@ async def test_a_bare_process_is_taken_only_when_it_is_asked_for(tmp_path):
 
 
 @pytest.mark.skipif(not has_walls, reason="this machine has not the kernel's walls")
-async def test_a_process_is_given_a_private_folder_and_no_environment(tmp_path, approved, monkeypatch):
+async def test_a_process_is_given_a_private_folder_and_no_environment(
+    tmp_path, approved, monkeypatch
+):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
 
     held = await cages(tmp_path, "landlock").hold(approved, "mark")
@@ -81,7 +95,9 @@ async def test_it_reads_python_and_its_copy_and_not_the_home(tmp_path, approved)
     assert approved.copy in readable
     assert any(Path(sys.base_prefix).is_relative_to(path) for path in readable)
     assert not any((tmp_path / "home" / "keys.yaml").is_relative_to(path) for path in readable)
-    assert not any(one != other and one.is_relative_to(other) for one in readable for other in readable)
+    assert not any(
+        one != other and one.is_relative_to(other) for one in readable for other in readable
+    )
     assert held.walls.landlock
     assert held.walls.seccomp
     await held.end()
@@ -89,7 +105,9 @@ async def test_it_reads_python_and_its_copy_and_not_the_home(tmp_path, approved)
 
 async def test_a_vault_inside_of_what_python_needs_cannot_be_kept_from_it(tmp_path, approved):
     secret = Path(sys.prefix) / "vault"
-    inside = IsolationFactory(sandbox="process", run=tmp_path / "run", secret=[secret], env=NO_DOCKER)
+    inside = IsolationFactory(
+        sandbox="process", run=tmp_path / "run", secret=[secret], env=NO_DOCKER
+    )
 
     with pytest.raises(ModuleFailedError, match="nothing can keep"):
         await inside.hold(approved, "mark")
@@ -104,10 +122,20 @@ async def test_what_a_killed_daemon_left_is_swept(tmp_path, approved):
     assert not held.cwd.exists()
 
 
-async def test_a_container_that_a_killed_daemon_left_is_swept_and_no_one_elses(tmp_path, approved, engine):
-    homes = [IsolationFactory(sandbox="docker", run=tmp_path / name, secret=[], env=engine) for name in ("ours", "theirs")]
+async def test_a_container_that_a_killed_daemon_left_is_swept_and_no_one_elses(
+    tmp_path, approved, engine
+):
+    homes = [
+        IsolationFactory(sandbox="docker", run=tmp_path / name, secret=[], env=engine)
+        for name in ("ours", "theirs")
+    ]
     held = [await home.hold(approved, "mark") for home in homes]
-    running = [await asyncio.create_subprocess_exec(*one.command, env=one.env, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL) for one in held]
+    running = [
+        await asyncio.create_subprocess_exec(
+            *one.command, env=one.env, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL
+        )
+        for one in held
+    ]
     await until(lambda: len(containers(engine)) == 2, 20)
 
     await IsolationFactory(sandbox="docker", run=tmp_path / "ours", secret=[], env=engine).sweep()
@@ -137,7 +165,9 @@ def test_each_cage_says_what_it_holds():
 
 
 @pytest.mark.parametrize("forgets", [False, True])
-async def test_a_process_that_a_killed_daemon_left_is_ended_though_it_forgot_its_mark(tmp_path, approved, forgets):
+async def test_a_process_that_a_killed_daemon_left_is_ended_though_it_forgot_its_mark(
+    tmp_path, approved, forgets
+):
     held = await cages(tmp_path, "process").hold(approved, "a-mark-of-its-own")
     env = {} if forgets else dict(held.env)
     left = await asyncio.create_subprocess_exec("sleep", "600", env=env, start_new_session=True)

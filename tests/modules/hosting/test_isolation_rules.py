@@ -20,7 +20,9 @@ raise_walls(Walls(landlock={landlock}, seccomp={landlock}, **mine))
 """
 ALL = RAISED.format(landlock=True, memory=1 << 29)
 LIMITS = RAISED.format(landlock=False, memory=1 << 29)
-walled = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="this machine has not the kernel's walls")
+walled = pytest.mark.skipif(
+    not (landlock_version() and can_filter()), reason="this machine has not the kernel's walls"
+)
 
 
 def test_limits_hold_without_the_kernels_walls():
@@ -32,7 +34,7 @@ attempt("files", lambda: [os.open("/dev/null", 0) for _ in range(100)])
 attempt("more", lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40)) if os.getuid() else bytearray(1 << 30))
 tried["core"] = resource.getrlimit(resource.RLIMIT_CORE)[1]
 tried["nice"] = os.nice(0)
-"""
+"""  # noqa: E501
     )
 
     assert tried["memory"] == "MemoryError"
@@ -81,7 +83,7 @@ def test_a_process_whose_daemon_has_ended_raises_no_walls():
         f"""
 from parachuted.modules.hosting.isolation_rules import Walls, raise_walls
 attempt("raise", lambda: raise_walls(Walls(landlock=False, seccomp=False, readable=(), memory=1 << 29, most_open=64, parent={2**22 - 7})))
-"""
+"""  # noqa: E501
     )
 
     assert tried == ({"raise": "None"} if sys.platform == "linux" else {"raise": "done"})
@@ -96,12 +98,15 @@ from parachuted.modules.hosting.isolation_rules import Walls, raise_walls
 raise_walls(Walls(landlock=False, seccomp=False, readable=(), memory=1 << 29, most_open=64, parent=os.getppid()))
 print(os.getpid(), flush=True)
 time.sleep(600)
-"""
+"""  # noqa: E501
     outer = (
-        f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-I', '-c', {inner!r}], stdout=subprocess.PIPE);"
+        f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-I', '-c', {inner!r}], "
+        "stdout=subprocess.PIPE);"
         "print(int(p.stdout.readline()), flush=True); sys.stdin.read()"
     )
-    daemon = subprocess.Popen([sys.executable, "-c", outer], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    daemon = subprocess.Popen(
+        [sys.executable, "-c", outer], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     pid = int(daemon.stdout.readline())
 
     daemon.kill()

@@ -52,7 +52,9 @@ attempt("what was open before", opened.read)
     )
 
     allowed = {name for name, outcome in tried.items() if outcome == "done"}
-    assert allowed == {"read mine", "list mine", "names that it may see", "what was open before"}, tried
+    assert allowed == {"read mine", "list mine", "names that it may see", "what was open before"}, (
+        tried
+    )
 
 
 def test_it_changes_no_file_anywhere(folders):
@@ -80,7 +82,9 @@ attempt("tmp", lambda: Path("/tmp/m5-landlock").touch())
     assert [(folder / "secret").read_text() for folder in folders] == ["secret", "secret"]
 
 
-@pytest.mark.skipif(landlock_version() < 6, reason="this kernel's Landlock knows no TCP, or no scopes")
+@pytest.mark.skipif(
+    landlock_version() < 6, reason="this kernel's Landlock knows no TCP, or no scopes"
+)
 def test_it_reaches_nobody_by_tcp_or_signals(folders):
     tried = run(
         WALLED

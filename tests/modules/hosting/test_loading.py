@@ -30,7 +30,10 @@ def _tidy():
 
 
 def make(folder: Path, **files: str) -> tuple[Path, str, Manifest, str]:
-    for path, text in {"manifest.yaml": PLAIN, **{name.replace("__", "/"): text for name, text in files.items()}}.items():
+    for path, text in {
+        "manifest.yaml": PLAIN,
+        **{name.replace("__", "/"): text for name, text in files.items()},
+    }.items():
         file = folder / (path if path.endswith((".md", ".yaml")) else f"{path}.py")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -47,12 +50,19 @@ CLASS = HEAD + "class Stranger(Module):\n    said = 'hello'\n"
 
 
 def test_it_imports_its_own_files_relatively_and_reads_its_data(tmp_path):
-    code = HEAD + "import importlib.resources, pathlib\nfrom . import tools\nfrom .deep.inner import SAID\n"
+    code = (
+        HEAD
+        + "import importlib.resources, pathlib\nfrom . import tools\nfrom .deep.inner import SAID\n"
+    )
     code += "class Stranger(Module):\n    said = tools.SAID + SAID\n"
     code += "    prompt = (pathlib.Path(__file__).parent / 'ask.md').read_text()\n"
     code += "    resource = importlib.resources.files(__package__).joinpath('ask.md').read_text()\n"
     cls = load(
-        tmp_path / "m", module=code, tools="SAID = 'a'\n", deep__inner="from ..tools import SAID as S\nSAID = S + 'b'\n", **{"ask.md": "?"}
+        tmp_path / "m",
+        module=code,
+        tools="SAID = 'a'\n",
+        deep__inner="from ..tools import SAID as S\nSAID = S + 'b'\n",
+        **{"ask.md": "?"},
     )
 
     assert (cls.said, cls.prompt, cls.resource) == ("aab", "?", "?")
@@ -75,7 +85,10 @@ def test_unloading_leaves_nothing_and_loading_again_runs_it_again(tmp_path):
 
 
 def test_two_modules_share_an_import_path_until_both_are_gone(tmp_path):
-    one, two = make(tmp_path / "one", module=CLASS), make(tmp_path / "two", module=CLASS + "# two\n")
+    one, two = (
+        make(tmp_path / "one", module=CLASS),
+        make(tmp_path / "two", module=CLASS + "# two\n"),
+    )
     for made in (one, two):
         load_class(*made[:3], [tmp_path / "site"], tree=made[3])
     unload("stranger", one[3])
@@ -90,7 +103,10 @@ def test_what_it_depends_on_shadows_nothing_of_the_daemon(tmp_path):
     (site / "yaml.py").write_text("EVIL = True\n")
     (site / "only_here_m2.py").write_text("SAID = 'here'\n")
     cls = load(
-        tmp_path / "m", site, module="import yaml, only_here_m2\n" + CLASS.replace("'hello'", "only_here_m2.SAID + yaml.__version__")
+        tmp_path / "m",
+        site,
+        module="import yaml, only_here_m2\n"
+        + CLASS.replace("'hello'", "only_here_m2.SAID + yaml.__version__"),
     )
 
     assert cls.said.startswith("here")
@@ -99,7 +115,9 @@ def test_what_it_depends_on_shadows_nothing_of_the_daemon(tmp_path):
 
 def test_no_bytecode_is_read_or_written(tmp_path):
     copy, name, manifest, _tree = make(tmp_path / "m", module=CLASS.replace("'hello'", "'evil'"))
-    compileall.compile_dir(copy, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    compileall.compile_dir(
+        copy, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+    )
     (copy / "module.py").write_text(CLASS)
     tree = read_tree(copy).digest
     cls = load_class(copy, name, manifest, tree=tree)
@@ -152,19 +170,28 @@ def test_a_failure_at_import_is_the_modules_own_with_its_traceback(tmp_path, cod
 
 def test_the_class_is_the_one_that_the_file_itself_ends_with(tmp_path):
     base = HEAD + "class Base(Module):\n    said = 'base'\n"
-    cls = load(tmp_path / "m", base=base, module="from .base import Base\nclass _Half(Base): pass\nclass Stranger(_Half): pass\n")
+    cls = load(
+        tmp_path / "m",
+        base=base,
+        module="from .base import Base\nclass _Half(Base): pass\nclass Stranger(_Half): pass\n",
+    )
     assert (cls.__name__, cls.said) == ("Stranger", "base")
 
 
 def test_a_front_of_its_own_runs_first(tmp_path):
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "__init__.py").write_text("SAID = 'front'\n")
-    assert load(tmp_path / "m", module="from . import SAID\n" + CLASS.replace("'hello'", "SAID")).said == "front"
+    assert (
+        load(tmp_path / "m", module="from . import SAID\n" + CLASS.replace("'hello'", "SAID")).said
+        == "front"
+    )
 
 
 def test_every_file_of_the_stranger_is_one_that_loads(tmp_path):
     for path, text in FILES.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
-    cls = load_class(tmp_path, "stranger", read_manifest(FILES["manifest.yaml"]), tree=read_tree(tmp_path).digest)
+    cls = load_class(
+        tmp_path, "stranger", read_manifest(FILES["manifest.yaml"]), tree=read_tree(tmp_path).digest
+    )
     assert cls.said == "as approved"

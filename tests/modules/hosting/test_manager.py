@@ -45,7 +45,10 @@ async def test_what_is_approved_runs_and_what_is_not_does_not(house):
     async with house.open():
         assert await house.get("/api/daily/hello") == "hello"
         assert house.modules.find("GET", "/api/stranger/hello") is None
-        assert (house.status("daily").state, house.status("stranger").state) == ("running", "unapproved")
+        assert (house.status("daily").state, house.status("stranger").state) == (
+            "running",
+            "unapproved",
+        )
         assert house.told("module.enabled")[0]["name"] == "daily"
 
 
@@ -68,7 +71,11 @@ async def test_the_status_tells_what_a_module_offers(house):
     async with house.open():
         status = house.status("daily")
 
-    assert (status.routes, status.tools, status.events) == (("GET /api/daily",), ("daily-search",), ("file.modified",))
+    assert (status.routes, status.tools, status.events) == (
+        ("GET /api/daily",),
+        ("daily-search",),
+        ("file.modified",),
+    )
     assert status.schedules == ("tidy: every 900 s", "reflect: daily at 03:00")
     assert (status.where, status.is_serving, status.problem) == ("in process", True, None)
 
@@ -92,7 +99,11 @@ async def test_one_that_fails_is_told_of_and_the_others_go_on(house):
 
 
 async def test_a_crash_in_a_handler_is_shown_until_it_goes_well_again(house):
-    house.add("daily", '@route("GET", "/")\nasync def odd(self, well: bool = False):\n    return 1 if well else 1 / 0')
+    house.add(
+        "daily",
+        '@route("GET", "/")\nasync def odd(self, well: bool = False):\n    return 1 if well else '
+        "1 / 0",
+    )
 
     async with house.open():
         with pytest.raises(ModuleFailedError):
@@ -128,7 +139,9 @@ async def test_a_hook_may_object_to_a_module(house):
     assert house.asker.asked[0].data.keys() >= {"name", "version", "hash"}
 
 
-async def test_an_approval_an_edit_of_modules_yaml_and_a_switch_are_followed_without_a_restart(house):
+async def test_an_approval_an_edit_of_modules_yaml_and_a_switch_are_followed_without_a_restart(
+    house,
+):
     house.write("daily", HELLO)
     async with house.open() as modules:
         house.approve("daily")
@@ -138,7 +151,9 @@ async def test_an_approval_an_edit_of_modules_yaml_and_a_switch_are_followed_wit
         house.trust.disable("daily")
         await until(lambda: modules.find("GET", "/api/daily/hello") is None)
         assert house.status("daily").state == "disabled"
-        await until(lambda: house.told("module.disabled") == [{"name": "daily", "version": "1.0.0"}])
+        await until(
+            lambda: house.told("module.disabled") == [{"name": "daily", "version": "1.0.0"}]
+        )
 
         house.trust.enable("daily")
         await until(lambda: modules.find("GET", "/api/daily/hello"))
@@ -147,13 +162,18 @@ async def test_an_approval_an_edit_of_modules_yaml_and_a_switch_are_followed_wit
 async def test_an_edited_folder_is_told_of_at_once_and_the_approved_version_goes_on(house):
     house.add("daily", HELLO)
     async with house.open() as modules:
-        house.write("daily", HELLO.replace('"hello"', '"changed"').replace('changed")\nasync', 'hello")\nasync'))
+        house.write(
+            "daily",
+            HELLO.replace('"hello"', '"changed"').replace('changed")\nasync', 'hello")\nasync'),
+        )
         await until(lambda: house.told("module.changed"))
 
         found = modules.find("GET", "/api/daily/hello")
         assert await found.running.call(found.spec.handler, {}) == "hello"
         assert house.status("daily").folder_state == "changed"
-        await until(lambda: "parachute modules diff daily" in (house.problems["module:daily"] or ""))
+        await until(
+            lambda: "parachute modules diff daily" in (house.problems["module:daily"] or "")
+        )
 
         house.approve("daily")
         await until(lambda: len(house.told("module.enabled")) == 2)
@@ -179,7 +199,10 @@ async def test_a_module_under_development_is_begun_anew_with_each_edit(house, tm
 
 
 async def test_one_module_is_begun_anew_without_the_others(house):
-    body = HELLO + "\nasync def on_enable(self):\n    await self.state.put('times', await self.state.get('times', 0) + 1)\n"
+    body = (
+        HELLO + "\nasync def on_enable(self):\n    await self.state.put('times', await "
+        "self.state.get('times', 0) + 1)\n"
+    )
     house.add("daily", body)
     house.add("brain", body)
 
@@ -251,29 +274,43 @@ async def test_of_two_providers_the_status_tells_which_serves(make):
     async with house.open():
         assert await house.find("BrainInterface").who() == "b-brain"
         [choice] = house.status("a-brain").interfaces
-        assert (choice.provider, choice.others, choice.reason) == ("b-brain", ("a-brain",), "the settings say so")
+        assert (choice.provider, choice.others, choice.reason) == (
+            "b-brain",
+            ("a-brain",),
+            "the settings say so",
+        )
 
 
 async def test_an_event_reaches_the_modules_that_hear_it(house):
     house.add(
-        "daily", '@event("file.modified")\nasync def changed(self, path: str):\n    await self.state.put(path, 1)',
+        "daily",
+        '@event("file.modified")\nasync def changed(self, path: str):\n    await '
+        "self.state.put(path, 1)",
         "permissions: {read: ['Daily/**']}\n",
-    )  # fmt: skip
+    )
 
     async with house.open():
         for path in ("Private/a.md", "Daily/a.md"):
-            house.bus.publish("file.modified", path=path, by="person", run=None, causes=["c1"], digest="d")
+            house.bus.publish(
+                "file.modified", path=path, by="person", run=None, causes=["c1"], digest="d"
+            )
         await until(lambda: house.memory["daily"].kept)
 
     assert house.memory["daily"].kept == {"Daily/a.md": 1}
 
 
 async def test_what_was_told_before_the_manager_runs_is_not_lost(house):
-    house.add("daily", '@event("module.enabled")\nasync def came(self, name: str):\n    await self.state.put(name, 1)')
+    house.add(
+        "daily",
+        '@event("module.enabled")\nasync def came(self, name: str):\n    await '
+        "self.state.put(name, 1)",
+    )
     house.add("brain", "pass", "")
 
     async with house.open():
-        await until(lambda: "brain" in house.memory["daily"].kept or "daily" in house.memory["daily"].kept)
+        await until(
+            lambda: "brain" in house.memory["daily"].kept or "daily" in house.memory["daily"].kept
+        )
 
 
 async def test_handlers_that_are_not_async_are_called_one_after_the_other(house):
@@ -288,23 +325,41 @@ async def test_handlers_that_are_not_async_are_called_one_after_the_other(house)
 
     async with house.open():
         for number in range(5):
-            house.bus.publish("file.modified", path=f"{number}.md", by="person", run=None, causes=[], digest="d")
+            house.bus.publish(
+                "file.modified", path=f"{number}.md", by="person", run=None, causes=[], digest="d"
+            )
         await until(lambda: len(house.memory["daily"].kept.get("log", ())) == 5)
 
     assert house.memory["daily"].kept["log"] == [f"{number}.md" for number in range(5)]
 
 
 async def test_a_handler_that_hangs_or_fails_does_not_keep_events_from_others(house):
-    house.add("hangs", '@event("file.deleted", is_async=False)\nasync def gone(self):\n    await asyncio.sleep(600)')
+    house.add(
+        "hangs",
+        '@event("file.deleted", is_async=False)\nasync def gone(self):\n    await '
+        "asyncio.sleep(600)",
+    )
     house.add("fails", '@event("file.deleted")\nasync def gone(self):\n    raise ValueError("no")')
-    house.add("fine", '@event("file.deleted")\nasync def gone(self, path: str):\n    await self.state.put(path, 1)')
+    house.add(
+        "fine",
+        '@event("file.deleted")\nasync def gone(self, path: str):\n    await self.state.put(path, '
+        "1)",
+    )
     for name in ("hangs", "fails", "fine"):
-        house.write(name, (house.vault / "Modules" / name / "module.py").read_text().split("'One.'\n")[1], "permissions: {read: ['**']}\n")
+        house.write(
+            name,
+            (house.vault / "Modules" / name / "module.py").read_text().split("'One.'\n")[1],
+            "permissions: {read: ['**']}\n",
+        )
         house.approve(name)
 
     async with house.open():
-        house.bus.publish("file.deleted", path="a.md", by="person", run=None, causes=[], digest=None)
-        house.bus.publish("file.deleted", path="b.md", by="person", run=None, causes=[], digest=None)
+        house.bus.publish(
+            "file.deleted", path="a.md", by="person", run=None, causes=[], digest=None
+        )
+        house.bus.publish(
+            "file.deleted", path="b.md", by="person", run=None, causes=[], digest=None
+        )
         await until(lambda: len(house.memory["fine"].kept) == 2)
         await until(lambda: house.status("fails").problem)
 
@@ -329,26 +384,37 @@ async def test_two_modules_that_answer_each_other_come_to_an_end(house):
 
 
 async def test_tools_are_called_by_the_name_of_their_module(house):
-    house.add("daily", '@mcp_tool("daily-search")\nasync def search(self, query: str):\n    "Search."\n    return [query]')
+    house.add(
+        "daily",
+        '@mcp_tool("daily-search")\nasync def search(self, query: str):\n    "Search."\n    '
+        "return [query]",
+    )
 
     async with house.open() as modules:
         [(module, tool)] = modules.tools()
         assert (module, tool.name, tool.description) == ("daily", "daily-search", "Search.")
-        assert await modules.call_tool("daily", "daily-search", {"query": "kevin"}, Authority()) == ["kevin"]
+        assert await modules.call_tool(
+            "daily", "daily-search", {"query": "kevin"}, Authority()
+        ) == ["kevin"]
         for wrong in (("brain", "daily-search"), ("daily", "other")):
             with pytest.raises(NotFoundError):
                 await modules.call_tool(*wrong, {}, Authority())
 
 
 async def test_a_schedule_that_is_due_runs(house):
-    house.add("daily", '@schedule(every="1s")\nasync def tick(self):\n    await self.state.put("ticked", True)')
+    house.add(
+        "daily",
+        '@schedule(every="1s")\nasync def tick(self):\n    await self.state.put("ticked", True)',
+    )
 
     async with house.open():
         await until(lambda: house.memory["daily"].kept)
 
 
 async def test_a_module_that_blocks_the_loop_is_named(house):
-    house.add("daily", '@route("GET", "/")\nasync def block(self):\n    import time\n    time.sleep(2.5)')
+    house.add(
+        "daily", '@route("GET", "/")\nasync def block(self):\n    import time\n    time.sleep(2.5)'
+    )
 
     async with house.open():
         await house.get("/api/daily")
@@ -359,7 +425,9 @@ async def test_a_module_that_blocks_the_loop_is_named(house):
 
 async def test_when_the_manager_stops_nothing_of_any_module_goes_on(house):
     house.add(
-        "daily", 'async def on_enable(self):\n    self.kept = asyncio.ensure_future(asyncio.sleep(600))\n    self.kept.set_name("leak")'
+        "daily",
+        "async def on_enable(self):\n    self.kept = asyncio.ensure_future(asyncio.sleep(600))\n  "
+        '  self.kept.set_name("leak")',
     )
 
     async with house.open():
@@ -381,7 +449,9 @@ async def test_modules_yaml_that_cannot_be_trusted_lets_nothing_run_and_says_so(
 async def test_eight_modules_begin_at_a_time(house):
     house.config["meeting"] = asyncio.Barrier(8)
     for number in range(16):
-        house.add(f"m{number}", "async def on_enable(self):\n    await self.config['meeting'].wait()")
+        house.add(
+            f"m{number}", "async def on_enable(self):\n    await self.config['meeting'].wait()"
+        )
 
     async with house.open():
         assert {status.state for status in house.modules.status()} == {"running"}
@@ -412,12 +482,17 @@ async def test_a_disk_that_refuses_at_the_start_does_not_keep_the_daemon_from_st
 
 
 async def test_a_module_that_is_too_slow_for_its_events_is_told_of(house):
-    body = '@event("file.deleted", is_async=False)\nasync def gone(self):\n    await asyncio.sleep(600)'
+    body = (
+        '@event("file.deleted", is_async=False)\nasync def gone(self):\n    await '
+        "asyncio.sleep(600)"
+    )
     house.add("daily", body, "permissions: {read: ['**']}\n")
 
     async with house.open():
         for number in range(1200):
-            house.bus.publish("file.deleted", path=f"{number}.md", by="person", run=None, causes=[], digest=None)
+            house.bus.publish(
+                "file.deleted", path=f"{number}.md", by="person", run=None, causes=[], digest=None
+            )
         await until(lambda: "some were dropped" in (house.problems.get("module:daily") or ""))
         assert house.status("daily").is_serving
 

@@ -1,4 +1,6 @@
-"""Module agents: a module asks one of its agents, which works within its paths, the budgets and what hooks say, and is remembered."""
+"""Module agents: a module asks one of its agents, which works within its paths, the budgets and
+what hooks say, and is remembered.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,12 @@ from parachuted.access.authority import Authority, acting
 from parachuted.access.filter import AccessFilter
 from parachuted.access.run_records import RunAccess
 from parachuted.agents import ClaudeSettings, OfflineBackend, make_backend
-from parachuted.errors import ActRefusedError, AgentFailedError, AgentUnavailableError, NotFoundError
+from parachuted.errors import (
+    ActRefusedError,
+    AgentFailedError,
+    AgentUnavailableError,
+    NotFoundError,
+)
 from parachuted.history import Undo
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.keys import AccessGrant, PathGlob
@@ -46,7 +53,9 @@ PROMPTS = {"prompts__responder": "You answer for client X."}
 @pytest.fixture
 def yard(tmp_path) -> Iterator[Yard]:
     yard = Yard(tmp_path)
-    yard.save("Brain/projects/client-x.md", "# Client X\n\nThey pay on Fridays.\n\n## Facts\n\n- blue\n")
+    yard.save(
+        "Brain/projects/client-x.md", "# Client X\n\nThey pay on Fridays.\n\n## Facts\n\n- blue\n"
+    )
     yard.save("Brain/other.md", "# Other\n")
     yard.save("Private/secret.md", "heliotrope\n")
     yield yard
@@ -58,11 +67,18 @@ def documents(yard: Yard) -> list[dict[str, object]]:
 
 
 async def test_an_agent_answers_from_what_it_was_given_and_reaches_nothing_else(yard):
-    backend = ScriptedBackend([
-        use("read_note", path="Brain/projects/client-x.md"), use("read_note", path="Brain/other.md"),
-        use("read_note", path="Private/secret.md"), use("write_note", path="Brain/n.md", text="x"), say("On Fridays."),
-    ])  # fmt: skip
-    given = yard.given(yard.approve(BOT, **PROMPTS), yard.agents(backend, said={"telegram-bot": "Be brief."}.get))
+    backend = ScriptedBackend(
+        [
+            use("read_note", path="Brain/projects/client-x.md"),
+            use("read_note", path="Brain/other.md"),
+            use("read_note", path="Private/secret.md"),
+            use("write_note", path="Brain/n.md", text="x"),
+            say("On Fridays."),
+        ]
+    )
+    given = yard.given(
+        yard.approve(BOT, **PROMPTS), yard.agents(backend, said={"telegram-bot": "Be brief."}.get)
+    )
 
     assert await given.run_agent("responder", "When do they pay?", {}) == "On Fridays."
     (job,) = backend.jobs
@@ -70,16 +86,27 @@ async def test_an_agent_answers_from_what_it_was_given_and_reaches_nothing_else(
     assert job.system_prompt.startswith("You answer for client X.")
     assert job.system_prompt.endswith("\nBe brief.\n")
     assert [tool.name for tool in job.tools] == ["list_notes", "read_note", "search_notes"]
-    steps = [(step["arguments"]["path"], step["error"]) for step in documents(yard)[0]["steps"] if "called" in step]
+    steps = [
+        (step["arguments"]["path"], step["error"])
+        for step in documents(yard)[0]["steps"]
+        if "called" in step
+    ]
     assert steps == [
-        ("Brain/projects/client-x.md", False), ("Brain/other.md", True), ("Private/secret.md", True), ("Brain/n.md", True),
-    ]  # fmt: skip
+        ("Brain/projects/client-x.md", False),
+        ("Brain/other.md", True),
+        ("Private/secret.md", True),
+        ("Brain/n.md", True),
+    ]
     assert not (yard.vault / "Brain/n.md").exists()
 
 
 async def test_a_run_is_recorded_told_of_and_undone_like_any_other(yard):
     backend = ScriptedBackend(
-        [use("edit_section", path="Brain/projects/client-x.md", section="Facts", text="- green"), say("Done.")], cost_usd=0.1
+        [
+            use("edit_section", path="Brain/projects/client-x.md", section="Facts", text="- green"),
+            say("Done."),
+        ],
+        cost_usd=0.1,
     )
     given = yard.given(yard.approve(BOT), yard.agents(backend))
     before = yard.text("Brain/projects/client-x.md")
@@ -87,17 +114,38 @@ async def test_a_run_is_recorded_told_of_and_undone_like_any_other(yard):
         await given.run_agent("admin", "Make it green.", {})
 
     (document,) = documents(yard)
-    told = {key: document[key] for key in ("watcher", "agent", "backend", "outcome", "cost_usd", "parents", "undone")}
+    told = {
+        key: document[key]
+        for key in ("watcher", "agent", "backend", "outcome", "cost_usd", "parents", "undone")
+    }
     assert told == {
-        "watcher": "Modules/telegram-bot", "agent": "telegram-bot/admin", "backend": "scripted", "outcome": "changed", "cost_usd": 0.1,
-        "parents": ["r-before"], "undone": None,
-    }  # fmt: skip
+        "watcher": "Modules/telegram-bot",
+        "agent": "telegram-bot/admin",
+        "backend": "scripted",
+        "outcome": "changed",
+        "cost_usd": 0.1,
+        "parents": ["r-before"],
+        "undone": None,
+    }
     assert [cause["id"] for cause in document["causes"]] == ["c-1"]
     (write,) = yard.history.writes_by(str(document["id"]))
-    assert (write.author.by, write.author.causes, write.path) == ("module:telegram-bot/admin", ("c-1",), "Brain/projects/client-x.md")
-    assert [(one.event, one.data["outcome"]) for one in yard.events if one.event == "run.finished"] == [("run.finished", "changed")]
+    assert (write.author.by, write.author.causes, write.path) == (
+        "module:telegram-bot/admin",
+        ("c-1",),
+        "Brain/projects/client-x.md",
+    )
+    assert [
+        (one.event, one.data["outcome"]) for one in yard.events if one.event == "run.finished"
+    ] == [("run.finished", "changed")]
 
-    undo = Undo(store=yard.store, objects=yard.objects, history=yard.history, bus=yard.bus, clock=yard.clock, notice=yard.notice)
+    undo = Undo(
+        store=yard.store,
+        objects=yard.objects,
+        history=yard.history,
+        bus=yard.bus,
+        clock=yard.clock,
+        notice=yard.notice,
+    )
     undone = await undo.undo(str(document["id"]))
     assert undone.paths == ("Brain/projects/client-x.md",)
     assert yard.text("Brain/projects/client-x.md") == before
@@ -110,17 +158,25 @@ async def test_the_words_of_a_run_are_not_for_who_sees_but_a_part(yard):
     (document,) = documents(yard)
     assert document["steps"] == [{"said": "They pay."}]
     assert document["quotes"] is None  # its prompt came from elsewhere: it may quote anything
-    everything, part = AccessGrant(alternatives=None), AccessGrant(alternatives=(((PathGlob("Brain/**"),),),))
+    everything, part = (
+        AccessGrant(alternatives=None),
+        AccessGrant(alternatives=(((PathGlob("Brain/**"),),),)),
+    )
     shown = RunAccess(AccessFilter(VaultRoot(yard.vault), everything), part).shown(document)
     assert "They pay" not in f"{shown} {document['reason']} {yard.events}"
 
 
 async def test_the_audit_is_told_of_the_run_and_of_each_call(yard):
-    backend = ScriptedBackend([use("read_note", path="Brain/other.md"), use("format_disk", path="x"), say("Done.")])
+    backend = ScriptedBackend(
+        [use("read_note", path="Brain/other.md"), use("format_disk", path="x"), say("Done.")]
+    )
     given = yard.given(yard.approve(BOT), yard.agents(backend))
     await given.run_agent("admin", "x", {})
 
-    assert [(one.event_type, one.source_id, one.target_endpoint, one.success) for one in yard.audit.events] == [
+    assert [
+        (one.event_type, one.source_id, one.target_endpoint, one.success)
+        for one in yard.audit.events
+    ] == [
         ("agent_start", "telegram-bot/admin", "agents.scripted", True),
         ("mcp_call", "telegram-bot/admin", "telegram-bot.read_note", True),
         ("mcp_call", "telegram-bot/admin", "telegram-bot.format_disk", False),
@@ -141,7 +197,9 @@ class Objecting:
     async def ask(self, occurrence: HookEvent) -> HookDecision:
         self.asked.append(occurrence)
         if occurrence.event == "prompt.before":
-            return HookDecision(allowed="prompt" not in self.refused, reason="not today", context=("It is Friday.",))
+            return HookDecision(
+                allowed="prompt" not in self.refused, reason="not today", context=("It is Friday.",)
+            )
         refused = occurrence.data["tool_name"] in self.refused
         return HookDecision(allowed=not refused, reason="hands off" if refused else "")
 
@@ -151,15 +209,26 @@ class Objecting:
 
 async def test_hooks_see_the_prompt_and_each_call_and_may_object(yard):
     asker = Objecting("write_note")
-    backend = ScriptedBackend([use("write_note", path="Brain/n.md", text="x"), use("read_note", path="Brain/other.md"), say("Done.")])
+    backend = ScriptedBackend(
+        [
+            use("write_note", path="Brain/n.md", text="x"),
+            use("read_note", path="Brain/other.md"),
+            say("Done."),
+        ]
+    )
     given = yard.given(yard.approve(BOT), yard.agents(backend, asker=asker))
     await given.run_agent("admin", "Write.", {})
 
     assert backend.jobs[0].prompt == "Write.\n\nIt is Friday."
-    assert [(one.event, one.module) for one in asker.asked] == [("prompt.before", "telegram-bot"), *[("tool.before", "telegram-bot")] * 2]
+    assert [(one.event, one.module) for one in asker.asked] == [
+        ("prompt.before", "telegram-bot"),
+        *[("tool.before", "telegram-bot")] * 2,
+    ]
     assert not (yard.vault / "Brain/n.md").exists()
     assert "hands off" in str(documents(yard)[0]["steps"])
-    refusing = yard.given(yard.approve(BOT), yard.agents(ScriptedBackend(), asker=Objecting("prompt")))
+    refusing = yard.given(
+        yard.approve(BOT), yard.agents(ScriptedBackend(), asker=Objecting("prompt"))
+    )
     with pytest.raises(ActRefusedError, match="not today"):
         await refusing.run_agent("admin", "Write.", {})
     assert len(documents(yard)) == 1
@@ -167,30 +236,44 @@ async def test_hooks_see_the_prompt_and_each_call_and_may_object(yard):
 
 async def test_what_an_agent_cannot_have_here_is_said_before_anything_begins(yard):
     approved = yard.approve(BOT, **PROMPTS)
-    with pytest.raises(ActRefusedError, match="asks for a shell, which needs a container, and there is none here"):
+    with pytest.raises(
+        ActRefusedError, match="asks for a shell, which needs a container, and there is none here"
+    ):
         await yard.given(approved).run_agent("shell", "x", {})
     with pytest.raises(NotFoundError, match="has no agent 'root'; it has responder, admin, shell"):
         await yard.given(approved).run_agent("root", "x", {})
     with pytest.raises(AgentUnavailableError, match="needs a model, and there is none"):
         await yard.given(approved, yard.agents(OfflineBackend())).run_agent("responder", "x", {})
     with pytest.raises(AgentUnavailableError, match="runs are paused"):
-        await yard.given(approved, yard.agents(is_paused=lambda: True)).run_agent("responder", "x", {})
+        await yard.given(approved, yard.agents(is_paused=lambda: True)).run_agent(
+            "responder", "x", {}
+        )
     with pytest.raises(ActRefusedError, match="longer than"):
         await yard.given(approved).run_agent("responder", "x" * (2 << 20), {})
     assert documents(yard) == []
 
 
 async def test_budgets_hold_for_agents_of_modules_too_also_when_all_come_at_once(yard):
-    given = yard.given(yard.approve(BOT, **PROMPTS), yard.agents(ScriptedBackend([say("ok")]), runs=3))
-    results = await asyncio.gather(*(given.run_agent("responder", "x", {}) for _ in range(8)), return_exceptions=True)
+    given = yard.given(
+        yard.approve(BOT, **PROMPTS), yard.agents(ScriptedBackend([say("ok")]), runs=3)
+    )
+    results = await asyncio.gather(
+        *(given.run_agent("responder", "x", {}) for _ in range(8)), return_exceptions=True
+    )
 
     assert sorted(str(one) for one in results if not isinstance(one, Exception)) == ["ok"] * 3
-    assert all("budget of 3 runs per hour is used up" in str(one) for one in results if isinstance(one, Exception))
+    assert all(
+        "budget of 3 runs per hour is used up" in str(one)
+        for one in results
+        if isinstance(one, Exception)
+    )
     assert len(documents(yard)) == 3
 
 
 async def test_a_cause_has_its_own_budget_so_that_modules_that_wake_each_other_halt(yard):
-    given = yard.given(yard.approve(BOT, **PROMPTS), yard.agents(ScriptedBackend([say("ok")]), runs_per_cause=2))
+    given = yard.given(
+        yard.approve(BOT, **PROMPTS), yard.agents(ScriptedBackend([say("ok")]), runs_per_cause=2)
+    )
     with acting(Authority(causes=("c-1",))):
         for _ in range(2):
             await given.run_agent("responder", "x", {})
@@ -204,9 +287,13 @@ async def test_agents_that_call_agents_come_to_an_end(yard):
         with acting(authority):
             return await given.run_agent("admin", "again", {})
 
-    tool = ToolSpec(name="brain_search", description="Asks.", handler="ask", schema={"type": "object"})
+    tool = ToolSpec(
+        name="brain_search", description="Asks.", handler="ask", schema={"type": "object"}
+    )
     backend = ScriptedBackend([use("brain_search"), say("ok")])
-    agents = yard.agents(backend, tools=lambda: [("brain", tool)], call_tool=call, room=asyncio.Semaphore(1))
+    agents = yard.agents(
+        backend, tools=lambda: [("brain", tool)], call_tool=call, room=asyncio.Semaphore(1)
+    )
     given = yard.given(yard.approve(BOT), agents)
 
     assert await asyncio.wait_for(given.run_agent("admin", "x", {}), 10) == "ok"
@@ -224,17 +311,29 @@ async def test_only_the_tools_that_the_permissions_name_are_offered(yard):
         return "found"
 
     names = ("brain_search", "brain_drop")
-    tools = [("brain", ToolSpec(name=name, description="x", handler="handle", schema={"type": "object"})) for name in names]
+    tools = [
+        ("brain", ToolSpec(name=name, description="x", handler="handle", schema={"type": "object"}))
+        for name in names
+    ]
     backend = ScriptedBackend([use("brain_search"), use("brain_drop"), say("ok")])
-    given = yard.given(yard.approve(BOT, **PROMPTS), yard.agents(backend, tools=lambda: tools, call_tool=call))
+    given = yard.given(
+        yard.approve(BOT, **PROMPTS), yard.agents(backend, tools=lambda: tools, call_tool=call)
+    )
     await given.run_agent("responder", "x", {})
 
     assert [tool.name for tool in backend.jobs[0].tools][3:] == ["brain_search"]
-    assert [step["error"] for step in documents(yard)[0]["steps"] if "called" in step] == [False, True]
+    assert [step["error"] for step in documents(yard)[0]["steps"] if "called" in step] == [
+        False,
+        True,
+    ]
 
 
 async def test_skills_are_offered_as_the_agent_may_have_them(yard):
-    for folder, name in ((yard.vault, "weekly"), (yard.vault / "Work/client-x", "invoices"), (yard.folder / "person", "own")):
+    for folder, name in (
+        (yard.vault, "weekly"),
+        (yard.vault / "Work/client-x", "invoices"),
+        (yard.folder / "person", "own"),
+    ):
         (folder / ".claude/skills").mkdir(parents=True)
         (folder / f".claude/skills/{name}.md").write_text(f"# About {name}\n")
     backend = ScriptedBackend([use("use_skill", name="weekly"), say("ok")])
@@ -243,13 +342,23 @@ async def test_skills_are_offered_as_the_agent_may_have_them(yard):
     await given.run_agent("responder", "x", {"working_directory": "Private"})
     await given.run_agent("admin", "x", {})
 
-    offered = [[name for name in ("weekly", "invoices", "own") if f"- {name}:" in job.system_prompt] for job in backend.jobs]
+    offered = [
+        [name for name in ("weekly", "invoices", "own") if f"- {name}:" in job.system_prompt]
+        for job in backend.jobs
+    ]
     assert offered == [["weekly", "invoices"], ["weekly"], []]
-    assert ["use_skill" in [tool.name for tool in job.tools] for job in backend.jobs] == [True, True, False]
+    assert ["use_skill" in [tool.name for tool in job.tools] for job in backend.jobs] == [
+        True,
+        True,
+        False,
+    ]
 
 
 async def test_agents_that_the_class_declares_work_too_and_the_manifest_has_the_first_word(yard):
-    declared = {"guest": AgentConfig(paths=["Private/**", "Work/**"]), "admin": AgentConfig(paths=["**"])}
+    declared = {
+        "guest": AgentConfig(paths=["Private/**", "Work/**"]),
+        "admin": AgentConfig(paths=["**"]),
+    }
     backend = ScriptedBackend([use("read_note", path="Private/secret.md"), say("ok")])
     given = yard.given(yard.approve(BOT), yard.agents(backend, declared=lambda _module: declared))
     await given.run_agent("guest", "x", {})
@@ -258,12 +367,21 @@ async def test_agents_that_the_class_declares_work_too_and_the_manifest_has_the_
 
 
 async def test_a_call_for_a_key_with_paths_bounds_the_agent_too(yard):
-    backend = ScriptedBackend([use("read_note", path="Brain/other.md"), use("read_note", path="Brain/projects/client-x.md"), say("ok")])
+    backend = ScriptedBackend(
+        [
+            use("read_note", path="Brain/other.md"),
+            use("read_note", path="Brain/projects/client-x.md"),
+            say("ok"),
+        ]
+    )
     given = yard.given(yard.approve(BOT), yard.agents(backend))
     with acting(limited(AccessGrant(alternatives=(((PathGlob("Brain/other.md"),),),)))):
         await given.run_agent("admin", "x", {})
 
-    assert [step["error"] for step in documents(yard)[0]["steps"] if "called" in step] == [False, True]
+    assert [step["error"] for step in documents(yard)[0]["steps"] if "called" in step] == [
+        False,
+        True,
+    ]
 
 
 async def test_a_run_that_fails_is_recorded_as_failed_and_the_caller_is_told(yard):
@@ -274,7 +392,9 @@ async def test_a_run_that_fails_is_recorded_as_failed_and_the_caller_is_told(yar
     with pytest.raises(AgentFailedError, match="used up"):
         await costly.run_agent("admin", "x", {})
     with pytest.raises(AgentFailedError, match="broke: RuntimeError"):
-        await yard.given(yard.approve(BOT), yard.agents(ScriptedBackend(broken))).run_agent("admin", "x", {})
+        await yard.given(yard.approve(BOT), yard.agents(ScriptedBackend(broken))).run_agent(
+            "admin", "x", {}
+        )
     assert [run["outcome"] for run in documents(yard)] == ["failed", "failed"]
 
 
@@ -292,20 +412,37 @@ async def test_a_caller_that_goes_away_ends_the_run_and_the_end_is_recorded(yard
         task.cancel()
 
     assert task.cancelled()
-    assert [(run["outcome"], run["reason"]) for run in documents(yard)] == [("failed", "it was ended: whoever asked waits no longer")]
+    assert [(run["outcome"], run["reason"]) for run in documents(yard)] == [
+        ("failed", "it was ended: whoever asked waits no longer")
+    ]
     assert yard.history.unended() == []
 
 
 async def test_the_real_agent_runs_with_these_tools_alone(yard, tmp_path):
     async with ScriptedMessages() as api:
         settings = ClaudeSettings(
-            model="claude-haiku-4-5-20251001", folder=tmp_path / "agent", user_home=tmp_path, env=dict(os.environ), credential=None,
+            model="claude-haiku-4-5-20251001",
+            folder=tmp_path / "agent",
+            user_home=tmp_path,
+            env=dict(os.environ),
+            credential=None,
             base_url=api.url,
-        )  # fmt: skip
+        )
         backend = make_backend("claude", settings)
         api.add(
-            [say("Let me see."), use("read_note", path="Brain/other.md"), use("read_note", path="Private/secret.md")],
-            [use("edit_section", path="Brain/projects/client-x.md", section="Facts", text="- green")],
+            [
+                say("Let me see."),
+                use("read_note", path="Brain/other.md"),
+                use("read_note", path="Private/secret.md"),
+            ],
+            [
+                use(
+                    "edit_section",
+                    path="Brain/projects/client-x.md",
+                    section="Facts",
+                    text="- green",
+                )
+            ],
             [say("It is green now.")],
         )
         given = yard.given(yard.approve(BOT), yard.agents(backend))
@@ -316,7 +453,14 @@ async def test_the_real_agent_runs_with_these_tools_alone(yard, tmp_path):
 
         assert answer == "It is green now."
         tools = [tool["name"].removeprefix("mcp__curator__") for tool in api.asked[0].body["tools"]]
-        assert sorted(tools) == ["append_note", "edit_section", "list_notes", "read_note", "search_notes", "write_note"]
+        assert sorted(tools) == [
+            "append_note",
+            "edit_section",
+            "list_notes",
+            "read_note",
+            "search_notes",
+            "write_note",
+        ]
         assert "heliotrope" not in str([request.body for request in api.asked])
     assert "- green" in yard.text("Brain/projects/client-x.md")
     assert documents(yard)[0]["outcome"] == "changed"

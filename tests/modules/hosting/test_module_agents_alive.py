@@ -1,4 +1,6 @@
-"""Module agents in a running daemon: the specification's bot answers over HTTP, in the daemon's process and in one of its own."""
+"""Module agents in a running daemon: the specification's bot answers over HTTP, in the daemon's
+process and in one of its own.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +18,34 @@ from tests.stories.life import Live, save
 async def test_the_bot_answers_with_what_its_agent_may_read(live: Live, vault: Path, trust: str):
     save(vault / "Brain/projects/client-x.md", "# Client X\n\nThey pay on Fridays.\n")
     save(vault / "Private/secret.md", "heliotrope\n")
-    backend = ScriptedBackend([
-        use("read_note", path="Brain/projects/client-x.md"), use("read_note", path="Private/secret.md"),
-        use("write_note", path="Brain/n.md", text="x"), say("On Fridays."),
-    ])  # fmt: skip
+    backend = ScriptedBackend(
+        [
+            use("read_note", path="Brain/projects/client-x.md"),
+            use("read_note", path="Private/secret.md"),
+            use("write_note", path="Brain/n.md", text="x"),
+            say("On Fridays."),
+        ]
+    )
     async with live(backend) as life:
         told = await install(life, EXAMPLES / "telegram-bot", trust)
         assert told["status"] == "running", told["problem"]
         await call(life, "PUT", "/api/modules/telegram-bot/prompt", json={"content": "Be brief."})
 
-        status, answer = await call(life, "POST", "/api/telegram-bot/webhook", json={"message": {"text": "When do they pay?"}})
+        status, answer = await call(
+            life,
+            "POST",
+            "/api/telegram-bot/webhook",
+            json={"message": {"text": "When do they pay?"}},
+        )
         assert (status, answer) == (200, {"reply": "On Fridays."})
         assert backend.jobs[0].prompt == "Answer this question: When do they pay?"
         assert backend.jobs[0].system_prompt.endswith("\nBe brief.\n")
         (run,) = (await get(life, "/api/runs"))["runs"]
-        assert (run["agent"], run["outcome"], run["watcher"]) == ("telegram-bot/responder", "unchanged", "Modules/telegram-bot")
+        assert (run["agent"], run["outcome"], run["watcher"]) == (
+            "telegram-bot/responder",
+            "unchanged",
+            "Modules/telegram-bot",
+        )
         steps = (await get(life, f"/api/runs/{run['id']}"))["steps"]
         assert [step["error"] for step in steps if "called" in step] == [False, True, True]
 
@@ -39,15 +54,21 @@ async def test_the_bot_answers_with_what_its_agent_may_read(live: Live, vault: P
 async def test_a_key_with_paths_bounds_the_bots_agent_too(live: Live, vault: Path, trust: str):
     save(vault / "Brain/projects/client-x.md", "# Client X\n")
     save(vault / "Brain/other.md", "# Other\n")
-    backend = ScriptedBackend([
-        use("read_note", path="Brain/other.md"), use("write_note", path="Brain/projects/n.md", text="x"),
-        use("write_note", path="Brain/n.md", text="x"), say("Done."),
-    ])  # fmt: skip
+    backend = ScriptedBackend(
+        [
+            use("read_note", path="Brain/other.md"),
+            use("write_note", path="Brain/projects/n.md", text="x"),
+            use("write_note", path="Brain/n.md", text="x"),
+            say("Done."),
+        ]
+    )
     async with live(backend) as life:
         await install(life, EXAMPLES / "telegram-bot", trust)
         key = key_of(life, "telegram-bot:admin", paths=["Brain/projects/**"])
 
-        status, answer = await call(life, "POST", "/api/telegram-bot/admin", json={"text": "Look around."}, headers=key)
+        status, answer = await call(
+            life, "POST", "/api/telegram-bot/admin", json={"text": "Look around."}, headers=key
+        )
         assert (status, answer) == (200, {"reply": "Done."})
         (run,) = (await get(life, "/api/runs"))["runs"]
         steps = (await get(life, f"/api/runs/{run['id']}"))["steps"]

@@ -35,7 +35,9 @@ async def test_the_rights_are_those_of_the_approved_manifest(yard):
     assert (await given.vault.list(), given.name) == (["Work/a.md", "Work/log.md"], "telegram-bot")
     with pytest.raises(ActRefusedError, match="the module telegram-bot may not write"):
         await given.vault.append("Work/a.md", "Today", "- seen")
-    assert [write.author.by for write in yard.history.writes_of("Work/log.md")] == ["module:telegram-bot"]
+    assert [write.author.by for write in yard.history.writes_of("Work/log.md")] == [
+        "module:telegram-bot"
+    ]
 
 
 async def test_the_state_of_one_module_is_not_anothers(yard):
@@ -54,8 +56,10 @@ def test_a_module_publishes_under_its_own_name_and_says_what_led_to_it(yard):
         given.publish("telegram-bot.message.came", {"causes": ["c-own"]})
 
     assert [data for _module, _event, data in yard.published] == [
-        {"text": "hello"}, {"text": "hello", "causes": ["c-1"]}, {"causes": ["c-1"]},
-    ]  # fmt: skip
+        {"text": "hello"},
+        {"text": "hello", "causes": ["c-1"]},
+        {"causes": ["c-1"]},
+    ]
     for event in ("daily.entry.created", "telegram-botnet.x", "telegram", "file.created", "", "."):
         with pytest.raises(ActRefusedError, match="whose name begins with telegram-bot"):
             given.publish(event, {})
@@ -67,7 +71,10 @@ def test_settings_are_to_be_read_and_logs_have_the_modules_name(yard, caplog):
         given.config["chat"] = "other"  # type: ignore[index]
     given.log.warning("odd")
 
-    assert (given.config["chat"], caplog.records[0].name) == ("t", "parachuted.modules.telegram-bot")
+    assert (given.config["chat"], caplog.records[0].name) == (
+        "t",
+        "parachuted.modules.telegram-bot",
+    )
 
 
 def test_only_an_interface_that_consent_showed_can_be_had(yard):

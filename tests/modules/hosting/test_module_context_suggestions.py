@@ -1,4 +1,6 @@
-"""What a module suggests is filed under its name, for files that it may read, and its own folder of permissions decides nothing on it."""
+"""What a module suggests is filed under its name, for files that it may read, and its own folder of
+permissions decides nothing on it.
+"""
 
 from __future__ import annotations
 
@@ -35,18 +37,33 @@ def suggestions(yard, tmp_path) -> Suggestions:
     home.mkdir(mode=0o700)
     return Suggestions(
         SuggestionParts(
-            root=yard.root, store=yard.store, objects=yard.objects, history=yard.history, state=yard.state, home=home, bus=yard.bus,
-            clock=yard.clock, notice=yard.notice, audit=yard.audit,
+            root=yard.root,
+            store=yard.store,
+            objects=yard.objects,
+            history=yard.history,
+            state=yard.state,
+            home=home,
+            bus=yard.bus,
+            clock=yard.clock,
+            notice=yard.notice,
+            audit=yard.audit,
         )
-    )  # fmt: skip
+    )
 
 
 async def test_it_is_filed_under_the_modules_name_with_what_led_to_it(yard, suggestions):
     given = yard.given(yard.approve(MANIFEST), yard.agents(suggestions=suggestions))
     with acting(Authority(causes=("c-1",), runs=("r-1",))):
-        name = await given.suggest("update", "Work/a.md", {"key": "seen", "value": True}, "it was seen")
+        name = await given.suggest(
+            "update", "Work/a.md", {"key": "seen", "value": True}, "it was seen"
+        )
     made = suggestions.get(name)
-    assert (made.source_agent, made.causes, made.run, made.origin) == ("module:telegram-bot", ("c-1",), "r-1", "agent")
+    assert (made.source_agent, made.causes, made.run, made.origin) == (
+        "module:telegram-bot",
+        ("c-1",),
+        "r-1",
+        "agent",
+    )
     assert yard.text("Work/a.md") == "# A\n"
     await suggestions.approve(name)
     assert yard.text("Work/a.md") == "---\nseen: true\n---\n# A\n"
@@ -54,16 +71,23 @@ async def test_it_is_filed_under_the_modules_name_with_what_led_to_it(yard, sugg
 
 async def test_a_module_that_nobody_trusts_suggests_a_strangers_text(yard, suggestions):
     approved = replace(yard.approve(MANIFEST), trust="untrusted")
-    name = await yard.given(approved, yard.agents(suggestions=suggestions)).suggest("update", "Work/a.md", {"text": "x\n"}, "x")
+    name = await yard.given(approved, yard.agents(suggestions=suggestions)).suggest(
+        "update", "Work/a.md", {"text": "x\n"}, "x"
+    )
     assert suggestions.get(name).origin == "bot"
 
 
 async def test_for_what_it_may_not_read_there_is_nothing_to_suggest(yard, suggestions):
     given = yard.given(yard.approve(MANIFEST), yard.agents(suggestions=suggestions))
     for path in ("Private/diary.md", "Private/none.md"):
-        with pytest.raises(NotFoundError, match="is not among the files that the module telegram-bot may read"):
+        with pytest.raises(
+            NotFoundError, match="is not among the files that the module telegram-bot may read"
+        ):
             await given.suggest("update", path, {"text": "x"}, "x")
-    with acting(limited(AccessGrant(alternatives=(((PathGlob("Other/**"),),),)))), pytest.raises(NotFoundError):
+    with (
+        acting(limited(AccessGrant(alternatives=(((PathGlob("Other/**"),),),)))),
+        pytest.raises(NotFoundError),
+    ):
         await given.suggest("update", "Work/a.md", {"text": "x"}, "x")
     for path in ("Modules/telegram-bot/module.py", ".parachute/x", "Suggestions/x.md"):
         with pytest.raises((NotFoundError, PathRefusedError)):
@@ -73,12 +97,18 @@ async def test_for_what_it_may_not_read_there_is_nothing_to_suggest(yard, sugges
     assert suggestions.all() == []
 
 
-async def test_no_module_writes_where_suggestions_are_ticked_whatever_its_permissions_say(yard, suggestions):
+async def test_no_module_writes_where_suggestions_are_ticked_whatever_its_permissions_say(
+    yard, suggestions
+):
     given = yard.given(yard.approve(MANIFEST), yard.agents(suggestions=suggestions))
     name = await given.suggest("update", "Work/a.md", {"text": "x\n"}, "x")
     path = suggestions.record(name).paper
     ticked = yard.text(path).replace("- [ ] approve", "- [x] approve")
-    for act in (given.vault.write(path, ticked), given.vault.create("Suggestions/new.md", "x"), given.vault.delete(path)):
+    for act in (
+        given.vault.write(path, ticked),
+        given.vault.create("Suggestions/new.md", "x"),
+        given.vault.delete(path),
+    ):
         with pytest.raises((ActRefusedError, PathRefusedError)):
             await act
 

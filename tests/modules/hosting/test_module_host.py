@@ -1,4 +1,6 @@
-"""A module in a process of its own: it serves as any other, whatever it does to its process, and it reaches nothing but its services."""
+"""A module in a process of its own: it serves as any other, whatever it does to its process, and it
+reaches nothing but its services.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +121,11 @@ def given():
 
 def processes():
     """Of modules, among our children."""
-    return [child for child in psutil.Process().children(recursive=True) if "worker_main" in " ".join(child.cmdline())]
+    return [
+        child
+        for child in psutil.Process().children(recursive=True)
+        if "worker_main" in " ".join(child.cmdline())
+    ]
 
 
 @pytest.fixture
@@ -128,7 +134,9 @@ def life(tmp_path, given, make_cages):
 
     @contextlib.asynccontextmanager
     async def live(body=BODY, *, sandbox="landlock", services=given, pace=QUICK, **more):
-        approved = approve(write_module(tmp_path / "copies" / "daily", body, manifest=MANIFEST), trust="untrusted")
+        approved = approve(
+            write_module(tmp_path / "copies" / "daily", body, manifest=MANIFEST), trust="untrusted"
+        )
         worker = ModuleHost(approved, services, make_cages(sandbox, **more), pace=pace)
         await worker.start()
         try:
@@ -150,11 +158,17 @@ async def test_it_serves_as_a_module_in_the_daemon_does(life, given, sandbox):
         assert {route.path for route in worker.declared.routes} >= {"/hello", "/count"}
         assert given.state.kept == {"enabled": True}
         assert await worker.call("hello", {}, query={"n": "3"}) == {"n": 3}
-        assert await worker.call("created", {}) == Response(status=201, body={"a": 1}, headers={"X-A": "b"})
-        assert [item async for item in worker.stream("count", {}, query={"n": "4"})] == [{"i": n} for n in range(4)]
+        assert await worker.call("created", {}) == Response(
+            status=201, body={"a": 1}, headers={"X-A": "b"}
+        )
+        assert [item async for item in worker.stream("count", {}, query={"n": "4"})] == [
+            {"i": n} for n in range(4)
+        ]
         await worker.tell("heard", {"a": 5, "more": 1})
         assert given.state.kept["heard"] == 5
-        assert await worker.interface("BrainInterface").suggest("text", limit=2) == [{"text": "text", "limit": 2}]
+        assert await worker.interface("BrainInterface").suggest("text", limit=2) == [
+            {"text": "text", "limit": 2}
+        ]
         assert worker.interface("Other") is None
         assert worker.problem is None
 
@@ -209,9 +223,15 @@ async def test_who_no_longer_waits_ends_the_work(life, given):
         ("block_later", {}, "stood still"),
     ],
 )
-async def test_a_process_that_dies_or_stands_still_is_begun_again(life, given, handler, query, why, caplog):
+async def test_a_process_that_dies_or_stands_still_is_begun_again(
+    life, given, handler, query, why, caplog
+):
     async with life(
-        pace=RestartDelays(first_wait_s=0.05, ping_limit_s=0.5, ping_every_s=0.1 if handler == "block_later" else 60)
+        pace=RestartDelays(
+            first_wait_s=0.05,
+            ping_limit_s=0.5,
+            ping_every_s=0.1 if handler == "block_later" else 60,
+        )
     ) as worker:
         first = worker.pid
         with contextlib.suppress(ModuleFailedError):
@@ -227,7 +247,9 @@ async def test_a_process_that_dies_or_stands_still_is_begun_again(life, given, h
 
 async def test_while_it_is_down_its_calls_fail_and_say_why(life):
     async with life(pace=RestartDelays(first_wait_s=60)) as worker:
-        waiting = asyncio.gather(worker.call("wait", {}), anext(worker.stream("wait", {})), return_exceptions=True)
+        waiting = asyncio.gather(
+            worker.call("wait", {}), anext(worker.stream("wait", {})), return_exceptions=True
+        )
         with pytest.raises(ModuleFailedError, match="ended before it had answered"):
             await worker.call("exit", {})
 
@@ -239,7 +261,9 @@ async def test_while_it_is_down_its_calls_fail_and_say_why(life):
         assert worker.interface("BrainInterface") is None
 
 
-async def test_what_it_prints_and_logs_is_in_the_log_but_no_more_than_a_person_can_read(life, caplog):
+async def test_what_it_prints_and_logs_is_in_the_log_but_no_more_than_a_person_can_read(
+    life, caplog
+):
     caplog.set_level(logging.INFO)
     async with life() as worker:
         await worker.call("hello", {})
@@ -292,9 +316,13 @@ async def all(self, n: int):
 """
     async with life(body, services=services) as worker:
         caller = Authority(causes=("the caller's",))
-        assert [item async for item in worker.stream("all", {}, query={"n": "3"}, authority=caller)] == [0, 1, 2]
+        assert [
+            item async for item in worker.stream("all", {}, query={"n": "3"}, authority=caller)
+        ] == [0, 1, 2]
 
-    assert [(data["i"], data["cause"]) for _event, data in services.published] == [(i, "the caller's") for i in range(4)]
+    assert [(data["i"], data["cause"]) for _event, data in services.published] == [
+        (i, "the caller's") for i in range(4)
+    ]
 
 
 async def test_what_it_does_is_part_of_the_cause_that_called_it(life):
@@ -313,7 +341,9 @@ async def heard(self, n: int):
         for n in range(10):
             group.create_task(told(worker, n))
 
-    assert sorted((data["n"], data["cause"]) for _event, data in services.published) == [(n, f"cause {n}") for n in range(10)]
+    assert sorted((data["n"], data["cause"]) for _event, data in services.published) == [
+        (n, f"cause {n}") for n in range(10)
+    ]
 
 
 HOSTILE = """
@@ -347,7 +377,7 @@ async def escape(self, vault: str, home: str, port: int, daemon: int):
     attempt("devices", lambda: open("/dev/mem", "rb"))
     tried["environment"] = sorted(os.environ)
     return tried
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize("sandbox", ["landlock", "docker"])
@@ -359,7 +389,9 @@ async def test_it_gets_out_of_its_cage_by_none_of_these(life, tmp_path, sandbox,
     with socket.create_server(("127.0.0.1", 0)) as server:
         async with life(HOSTILE, sandbox=sandbox) as worker:
             places = {"vault": str(tmp_path / "vault"), "home": str(tmp_path / "home")}
-            tried = await worker.call("escape", {**places, "port": server.getsockname()[1], "daemon": os.getpid()})
+            tried = await worker.call(
+                "escape", {**places, "port": server.getsockname()[1], "daemon": os.getpid()}
+            )
 
     environment = tried.pop("environment")
     assert {name: outcome for name, outcome in tried.items() if outcome.startswith("done")} == {}
@@ -376,10 +408,14 @@ async def test_a_module_with_no_cage_takes_its_children_along_when_it_stops(life
 async def on_enable(self):
     import subprocess
     subprocess.Popen(["sh", "-c", "setsid sleep 98765 & setsid sh -c 'sleep 98765 & exit' & sleep 98765"])
-"""
+"""  # noqa: E501
 
     def sleeping():
-        return [process for process in psutil.process_iter(["cmdline"]) if "98765" in (process.info["cmdline"] or [])]
+        return [
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if "98765" in (process.info["cmdline"] or [])
+        ]
 
     async with life(body, sandbox="process"):
         await until(lambda: len(sleeping()) >= 3)
@@ -404,7 +440,12 @@ async def test_many_lives_leave_no_descriptor_and_no_process(life):
 
 
 async def test_starting_can_be_given_up(life, tmp_path, given, make_cages):
-    approved = approve(write_module(tmp_path / "daily", "async def on_enable(self):\n    await asyncio.Event().wait()"), trust="untrusted")
+    approved = approve(
+        write_module(
+            tmp_path / "daily", "async def on_enable(self):\n    await asyncio.Event().wait()"
+        ),
+        trust="untrusted",
+    )
     worker = ModuleHost(approved, given, make_cages("landlock"))
 
     with pytest.raises(TimeoutError):
@@ -470,6 +511,6 @@ async def test_it_imports_the_packages_of_the_daemon_behind_every_wall(life, san
 async def imports(self):
     import importlib
     return [importlib.import_module(name).__name__ for name in ("yaml", "pathspec", "merge3", "tinydb", "frontmatter", "regress")]
-"""
+"""  # noqa: E501
     async with life(body, sandbox=sandbox) as worker:
         assert len(await worker.call("imports", {})) == 6

@@ -1,4 +1,6 @@
-"""A module that starts threads and processes without end uses up nothing but its own: a hook still guards a write meanwhile."""
+"""A module that starts threads and processes without end uses up nothing but its own: a hook still
+guards a write meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -54,20 +56,31 @@ class BombModule(Module):
     async def attack(self, kind: str):
         threading.Thread(target=attack, args=({"forks": fork, "threads": stay}[kind],), daemon=True).start()
         return {}
-"""
+"""  # noqa: E501
 HOOK = '#!/bin/sh\ngrep -q forbidden && { echo "not here" >&2; exit 2; }\nexit 0\n'
 
 
 def processes() -> int:
     """How many threads the machine has now."""
-    return sum(len(list(task.iterdir())) for task in Path("/proc").glob("[0-9]*/task") if task.exists())
+    return sum(
+        len(list(task.iterdir())) for task in Path("/proc").glob("[0-9]*/task") if task.exists()
+    )
 
 
-@pytest.mark.parametrize(("sandbox", "kind"), [("landlock", "threads"), ("process", "threads"), ("process", "forks")])
+@pytest.mark.parametrize(
+    ("sandbox", "kind"), [("landlock", "threads"), ("process", "threads"), ("process", "forks")]
+)
 @pytest.mark.parametrize("by", ["cgroup", "watch"])
 async def test_a_guard_of_writes_works_while_a_module_starts_all_it_can(
-    live: Live, tmp_path: Path, vault: Path, home: Path, sandbox: str, kind: str, by: str, monkeypatch: pytest.MonkeyPatch
-):  # fmt: skip
+    live: Live,
+    tmp_path: Path,
+    vault: Path,
+    home: Path,
+    sandbox: str,
+    kind: str,
+    by: str,
+    monkeypatch: pytest.MonkeyPatch,
+):
     if sandbox == "landlock" and not (landlock_version() and can_filter()):
         pytest.skip("this machine has not the kernel's walls")
     if by == "watch":
@@ -83,7 +96,9 @@ async def test_a_guard_of_writes_works_while_a_module_starts_all_it_can(
     before, most = processes(), 0
     async with live(modules__sandbox=sandbox) as life:
         told = await install(life, tmp_path / "bomb", "untrusted")
-        assert told["limits"].startswith("cgroup: 64 " if by == "cgroup" else "rlimit of memory, and a watch")
+        assert told["limits"].startswith(
+            "cgroup: 64 " if by == "cgroup" else "rlimit of memory, and a watch"
+        )
 
         await call(life, "POST", "/api/bomb/attack", json={"kind": kind})
         statuses = []
@@ -93,8 +108,13 @@ async def test_a_guard_of_writes_works_while_a_module_starts_all_it_can(
             statuses.append(status)
             most = max(most, processes())
             await asyncio.sleep(0.02)
-        assert (await get(life, "/api/health"))["status"] == "ok" or by == "watch"  # which has ended the module
-    print(f"\n{sandbox}, {kind}, {by}: {before} threads of the machine before, at most {most} meanwhile; {statuses}")  # noqa: T201
+        assert (await get(life, "/api/health"))[
+            "status"
+        ] == "ok" or by == "watch"  # which has ended the module
+    print(  # noqa: T201
+        f"\n{sandbox}, {kind}, {by}: {before} threads of the machine before, at most {most} "
+        f"meanwhile; {statuses}"
+    )
     assert statuses == [200, 403] * 10
     assert (vault / "note.md").read_text() == "Fine 18"
     if by == "cgroup":

@@ -1,4 +1,6 @@
-"""A module's process that floods its pipe slows itself: the daemon goes on answering, and can still be told to stop all agents."""
+"""A module's process that floods its pipe slows itself: the daemon goes on answering, and can still
+be told to stop all agents.
+"""
 
 from __future__ import annotations
 
@@ -66,13 +68,20 @@ class FloodModule(Module):
                     time.sleep(0.01)
         threading.Thread(target=write, daemon=True).start()
         return {}
-'''
+'''  # noqa: E501
 ATTACKS = ("lists", "asked lists", "largest", "texts", "small", "events")
 
 
 @pytest.mark.parametrize("kind", ATTACKS)
-@pytest.mark.skipif(not (landlock_version() and can_filter()), reason="this machine has not the kernel's walls")
-async def test_the_daemon_answers_while_a_module_floods_its_pipe(kind: str, live: Live, tmp_path: Path, torture: bool):  # noqa: FBT001
+@pytest.mark.skipif(
+    not (landlock_version() and can_filter()), reason="this machine has not the kernel's walls"
+)
+async def test_the_daemon_answers_while_a_module_floods_its_pipe(
+    kind: str,
+    live: Live,
+    tmp_path: Path,
+    torture: bool,  # noqa: FBT001
+):
     save(tmp_path / "flood/manifest.yaml", "name: flood\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "flood/module.py", MODULE)
     async with live(modules__sandbox="landlock") as life:
@@ -80,7 +89,9 @@ async def test_the_daemon_answers_while_a_module_floods_its_pipe(kind: str, live
         async with aiohttp.ClientSession() as session, asyncio.timeout(60):
             took: list[float] = []
             async with asyncio.TaskGroup() as group:
-                group.create_task(call(life, "POST", "/api/flood/attack", json={"kind": kind}), name="the attack")
+                group.create_task(
+                    call(life, "POST", "/api/flood/attack", json={"kind": kind}), name="the attack"
+                )
                 end = time.monotonic() + (15 if torture else 2)
                 while time.monotonic() < end:
                     began = time.monotonic()
@@ -92,6 +103,10 @@ async def test_the_daemon_answers_while_a_module_floods_its_pipe(kind: str, live
                 status, _answer = await call(life, "POST", "/api/agents/stop")
                 assert status == 200
         took.sort()
-        print(f"\n{kind}: {len(took)} calls of /api/health, p50 {took[len(took) // 2] * 1000:.1f} ms, ", end="")  # noqa: T201
+        print(  # noqa: T201
+            f"\n{kind}: {len(took)} calls of /api/health, p50 {took[len(took) // 2] * 1000:.1f} "
+            "ms, ",
+            end="",
+        )
         print(f"p99 {took[len(took) * 99 // 100] * 1000:.1f} ms, slowest {took[-1] * 1000:.1f} ms")  # noqa: T201
     assert took[-1] < 1  # of a machine that has other things to do; what is asked for is printed

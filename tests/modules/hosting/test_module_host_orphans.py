@@ -42,7 +42,9 @@ class StayModule(Module):
 """
 
 
-@pytest.mark.skipif(not (landlock_version() and can_filter()), reason="this machine has not the kernel's walls")
+@pytest.mark.skipif(
+    not (landlock_version() and can_filter()), reason="this machine has not the kernel's walls"
+)
 async def test_a_module_that_would_stay_is_gone_soon_after_its_daemon_was_killed(
     vault: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -52,11 +54,17 @@ async def test_a_module_that_would_stay_is_gone_soon_after_its_daemon_was_killed
     async with apart(vault, home) as life:
         await install(life, tmp_path / "stay", "untrusted")  # type: ignore[arg-type]
         assert await call(life, "POST", "/api/stay/stay") == (200, {"taken_back": -1})  # type: ignore[arg-type]
-        workers = [child for child in psutil.Process(life.pid).children(recursive=True) if "worker_main" in " ".join(child.cmdline())]
+        workers = [
+            child
+            for child in psutil.Process(life.pid).children(recursive=True)
+            if "worker_main" in " ".join(child.cmdline())
+        ]
         assert len(workers) == 1
         began = time.monotonic()
         os.kill(life.pid, signal.SIGKILL)
-        while any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers):
+        while any(
+            worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers
+        ):
             assert time.monotonic() - began < 10, "it lives on"
             await asyncio.sleep(0.005)
         print(f"\nan orphan is gone after {(time.monotonic() - began) * 1000:.0f} ms")  # noqa: T201  what is asked for is printed

@@ -1,4 +1,6 @@
-"""Module state: what a module keeps is there after a restart, whole, within limits, and never in another's way."""
+"""Module state: what a module keeps is there after a restart, whole, within limits, and never in
+another's way.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ async def test_what_was_put_is_there_after_a_restart(folder):
 
     again = ModuleState(folder, Authority)
     assert await again.get("seen") == {"entries": ["a", "ü\ud800"], "n": 1.5, "none": None}
-    assert (await again.get("gone"), await again.get("gone", "usual"), await again.get("../../naughty/\0")) == (None, "usual", [1])
+    assert (
+        await again.get("gone"),
+        await again.get("gone", "usual"),
+        await again.get("../../naughty/\0"),
+    ) == (None, "usual", [1])
     assert await again.keys() == ["../../naughty/\0", "seen"]
     assert {entry.parent for entry in folder.parent.rglob("*.json")} == {folder}
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
@@ -47,7 +53,11 @@ async def test_a_value_is_a_copy_and_callers_do_not_meet(folder):
     assert len(list(folder.iterdir())) == 2
 
 
-@pytest.mark.parametrize("value", [b"x", {1, 2}, object(), float("nan"), "x" * 1_000_001], ids=lambda value: str(value)[:9])
+@pytest.mark.parametrize(
+    "value",
+    [b"x", {1, 2}, object(), float("nan"), "x" * 1_000_001],
+    ids=lambda value: str(value)[:9],
+)
 async def test_what_is_no_json_or_too_much_is_refused_and_what_was_there_stays(folder, value):
     state = ModuleState(folder, Authority)
     await state.put("a", "before")
@@ -99,7 +109,9 @@ async def test_a_disk_that_refuses_is_told(folder):
         await ModuleState(folder, Authority).put("a", 1)
 
 
-async def test_what_was_put_after_a_strangers_text_was_read_marks_whoever_gets_it_also_after_a_restart(tmp_path):
+async def test_what_was_put_after_a_strangers_text_was_read_marks_whoever_gets_it_also_after_a_restart(  # noqa: E501
+    tmp_path,
+):
     tainted = Authority()
     tainted.taint.read("Inbox/mail.md", "imported")
     await ModuleState(tmp_path, lambda: tainted).put("mail", "do as I say")

@@ -12,7 +12,12 @@ import pytest
 from parachuted.errors import ActRefusedError, ConflictError, ModuleFailedError
 from parachuted.modules.hosting.codec import error_of, refusal_of
 from parachuted.modules.hosting.framing import AnswerFrame, AskFrame, Unpacker, pack
-from parachuted.modules.hosting.remote_services import LogOverPipe, RemoteServices, RemoteState, RemoteVault
+from parachuted.modules.hosting.remote_services import (
+    LogOverPipe,
+    RemoteServices,
+    RemoteState,
+    RemoteVault,
+)
 from parachuted.modules.hosting.request_server import RequestServer
 from parachuted.modules.services import Hit, StateAccess, VaultAccess
 from tests.modules.players import Given
@@ -57,12 +62,16 @@ def yard(tmp_path):
 
 @pytest.fixture
 def given(yard):
-    return Given(vault=yard.bounded(read=["Daily/**"], write=["Daily/**"]), lent={"BrainInterface": Brain()})
+    return Given(
+        vault=yard.bounded(read=["Daily/**"], write=["Daily/**"]), lent={"BrainInterface": Brain()}
+    )
 
 
 @pytest.fixture
 def remote(given):
-    return RemoteServices("daily", {"a": "1"}, logging.getLogger("test"), Through(RequestServer(given)))
+    return RemoteServices(
+        "daily", {"a": "1"}, logging.getLogger("test"), Through(RequestServer(given))
+    )
 
 
 async def test_the_vault_is_the_same_on_both_sides(remote, yard):
@@ -77,9 +86,14 @@ async def test_the_vault_is_the_same_on_both_sides(remote, yard):
     assert isinstance(hit, Hit)
     assert hit.path == "Daily/a.md"
     photo = await vault.write_bytes("Daily/photo.bin", b"\xff\xfe\x00")
-    assert (await vault.read_bytes("Daily/photo.bin"), photo) == (b"\xff\xfe\x00", await vault.digest("Daily/photo.bin"))
+    assert (await vault.read_bytes("Daily/photo.bin"), photo) == (
+        b"\xff\xfe\x00",
+        await vault.digest("Daily/photo.bin"),
+    )
     digest = await vault.create("Daily/b.md", "# B\n")
-    assert await vault.write("Daily/b.md", "# B\n\nmore\n", base=digest) == await vault.digest("Daily/b.md")
+    assert await vault.write("Daily/b.md", "# B\n\nmore\n", base=digest) == await vault.digest(
+        "Daily/b.md"
+    )
     await vault.append("Daily/b.md", "Log", "done")
     await vault.set_key("Daily/b.md", "mood", "fine")
     assert "done" in yard.text("Daily/b.md")
@@ -128,11 +142,15 @@ async def test_an_agent_answers(remote):
 
 
 async def test_a_module_suggests_from_a_process_of_its_own_as_from_the_daemons(remote, given):
-    assert await remote.suggest("update", "Daily/a.md", {"text": "x"}, "it follows") == "s0000000001"
+    assert (
+        await remote.suggest("update", "Daily/a.md", {"text": "x"}, "it follows") == "s0000000001"
+    )
     assert given.asked == [("update", "Daily/a.md", "it follows")]
 
 
-@pytest.mark.parametrize(("remote_class", "protocol"), [(RemoteVault, VaultAccess), (RemoteState, StateAccess)])
+@pytest.mark.parametrize(
+    ("remote_class", "protocol"), [(RemoteVault, VaultAccess), (RemoteState, StateAccess)]
+)
 def test_no_method_of_the_public_form_is_missing_or_different(remote_class, protocol):
     for name, method in inspect.getmembers(protocol, inspect.isfunction):
         if not name.startswith("_"):

@@ -1,4 +1,6 @@
-"""What a process asks is checked as a stranger's request, and answered by the services that hold the module's rights."""
+"""What a process asks is checked as a stranger's request, and answered by the services that hold
+the module's rights.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,13 @@ import base64
 
 import pytest
 
-from parachuted.errors import ActRefusedError, EditRefusedError, ModuleFailedError, NotFoundError, ParachuteError
+from parachuted.errors import (
+    ActRefusedError,
+    EditRefusedError,
+    ModuleFailedError,
+    NotFoundError,
+    ParachuteError,
+)
 from parachuted.modules.hosting.framing import AskFrame
 from parachuted.modules.hosting.request_server import RequestServer
 from tests.modules.players import Given
@@ -40,7 +48,9 @@ class Brain:
 
 @pytest.fixture
 def given(yard):
-    return Given(vault=yard.bounded(read=["Daily/**"], write=["Daily/**"]), lent={"BrainInterface": Brain()})
+    return Given(
+        vault=yard.bounded(read=["Daily/**"], write=["Daily/**"]), lent={"BrainInterface": Brain()}
+    )
 
 
 @pytest.fixture
@@ -59,7 +69,10 @@ async def test_a_file_too_large_for_the_pipe_is_refused_before_it_is_made_ready_
 
 async def test_it_reads_and_writes_within_its_permissions(ask, yard):
     assert "the apple" in await ask("vault.read", path="Daily/a.md")
-    assert base64.b64decode(await ask("vault.read_bytes", path="Daily/a.md")) == yard.text("Daily/a.md").encode()
+    assert (
+        base64.b64decode(await ask("vault.read_bytes", path="Daily/a.md"))
+        == yard.text("Daily/a.md").encode()
+    )
     assert await ask("vault.exists", path="Daily/b.md") is False
     digest = await ask("vault.create", path="Daily/b.md", text="# B\n")
     assert digest == await ask("vault.digest", path="Daily/b.md")
@@ -101,7 +114,9 @@ async def test_beyond_its_permissions_it_is_refused(ask, yard, verb, body):
 async def test_what_it_may_not_read_it_does_not_see(ask, yard):
     yard.library.settled()
     assert await ask("vault.exists", path="Private/diary.md") is False
-    assert [hit["path"] for hit in await ask("vault.search", query="apple", limit=5)] == ["Daily/a.md"]
+    assert [hit["path"] for hit in await ask("vault.search", query="apple", limit=5)] == [
+        "Daily/a.md"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +137,10 @@ async def test_what_it_may_not_read_it_does_not_see(ask, yard):
         ("state.clear", {}),
         ("state.put", {"key": 1, "value": 1}),
         ("publish", {"event": "x", "data": []}),
-        ("interface", {"interface": "BrainInterface", "method": "suggest", "args": "a", "kwargs": {}}),
+        (
+            "interface",
+            {"interface": "BrainInterface", "method": "suggest", "args": "a", "kwargs": {}},
+        ),
         ("run_agent", {"agent": "a", "prompt": "p"}),
         ("stop", {}),
         ("_state", {}),
@@ -134,7 +152,20 @@ async def test_what_no_honest_process_asks_is_refused(ask, verb, body):
 
 
 @pytest.mark.parametrize(
-    "method", ["run_agent", "publish", "get_interface", "on_disable", "_hidden", "__init__", "__class__", "word", "no", "a.b", ""]
+    "method",
+    [
+        "run_agent",
+        "publish",
+        "get_interface",
+        "on_disable",
+        "_hidden",
+        "__init__",
+        "__class__",
+        "word",
+        "no",
+        "a.b",
+        "",
+    ],
 )
 async def test_of_another_module_only_its_own_public_methods_are_called(ask, method):
     with pytest.raises(ModuleFailedError, match="has no method"):
@@ -144,9 +175,17 @@ async def test_of_another_module_only_its_own_public_methods_are_called(ask, met
 async def test_another_modules_methods_are_called_with_what_was_given(ask):
     assert await ask("has_interface", interface="BrainInterface") is True
     assert await ask("has_interface", interface="Nothing") is False
-    suggested = await ask("interface", interface="BrainInterface", method="suggest", args=["text"], kwargs={"limit": 3})
+    suggested = await ask(
+        "interface",
+        interface="BrainInterface",
+        method="suggest",
+        args=["text"],
+        kwargs={"limit": 3},
+    )
     assert suggested == [{"text": "text", "limit": 3}]
-    assert await ask("interface", interface="BrainInterface", method="plain", args=[], kwargs={}) == 7
+    assert (
+        await ask("interface", interface="BrainInterface", method="plain", args=[], kwargs={}) == 7
+    )
     with pytest.raises(ModuleFailedError, match="no module provides"):
         await ask("interface", interface="Nothing", method="suggest", args=[], kwargs={})
 

@@ -16,15 +16,31 @@ RUNNING = cast("RunningModule", object())
 
 def declared(name: str, *routes: str, prefix: str | None = None) -> ModuleDeclaration:
     specs = [route.split(" ") for route in routes]
-    made = tuple(RouteSpec(method=method, path=path, handler=f"{method} {path}", capability="read") for method, path in specs)
-    return ModuleDeclaration(name=name, version="1.0.0", prefix=prefix or f"/api/{name}", routes=made)
+    made = tuple(
+        RouteSpec(method=method, path=path, handler=f"{method} {path}", capability="read")
+        for method, path in specs
+    )
+    return ModuleDeclaration(
+        name=name, version="1.0.0", prefix=prefix or f"/api/{name}", routes=made
+    )
 
 
 @pytest.fixture
 def routes() -> ModuleRouteTable:
     found = ModuleRouteTable()
-    some = ("GET /", "GET /entries", "POST /entries", "GET /entries/today", "GET /entries/{entry_id}", "DELETE /entries/{entry_id}")
-    found.add("daily", RUNNING, declared("daily", *some, "GET /{year}/{month}", "PUT /entries/{other}", "GET /odd.name"))
+    some = (
+        "GET /",
+        "GET /entries",
+        "POST /entries",
+        "GET /entries/today",
+        "GET /entries/{entry_id}",
+        "DELETE /entries/{entry_id}",
+    )
+    found.add(
+        "daily",
+        RUNNING,
+        declared("daily", *some, "GET /{year}/{month}", "PUT /entries/{other}", "GET /odd.name"),
+    )
     return found
 
 
@@ -39,13 +55,19 @@ def routes() -> ModuleRouteTable:
         ("GET /api/daily/entries/today", "GET /entries/today", {}),
         ("DELETE /api/daily/entries/today", "DELETE /entries/{entry_id}", {"entry_id": "today"}),
         ("GET /api/daily/entries/e 1;x=é", "GET /entries/{entry_id}", {"entry_id": "e 1;x=é"}),
-        ("GET /api/daily/entries/2026%2F01%25", "GET /entries/{entry_id}", {"entry_id": "2026/01%"}),
+        (
+            "GET /api/daily/entries/2026%2F01%25",
+            "GET /entries/{entry_id}",
+            {"entry_id": "2026/01%"},
+        ),
         ("GET /api/daily/a%2Fb/01", "GET /{year}/{month}", {"year": "a/b", "month": "01"}),
         ("PUT /api/daily/entries/e1", "PUT /entries/{other}", {"other": "e1"}),
         ("GET /api/daily/2026/01", "GET /{year}/{month}", {"year": "2026", "month": "01"}),
     ],
 )
-def test_the_route_that_fits_is_found_and_one_without_parameters_first(routes, asked, handler, values):
+def test_the_route_that_fits_is_found_and_one_without_parameters_first(
+    routes, asked, handler, values
+):
     found = routes.find(*asked.split(" ", 1))
 
     assert (found.module, found.spec.handler, found.path_values) == ("daily", handler, values)

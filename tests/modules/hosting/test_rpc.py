@@ -8,7 +8,15 @@ import contextlib
 import pytest
 
 from parachuted.errors import ModuleFailedError, NotFoundError
-from parachuted.modules.hosting.framing import AnswerFrame, AskFrame, EndedFrame, LogFrame, RefusalFrame, Unpacker, WireError
+from parachuted.modules.hosting.framing import (
+    AnswerFrame,
+    AskFrame,
+    EndedFrame,
+    LogFrame,
+    RefusalFrame,
+    Unpacker,
+    WireError,
+)
 from parachuted.modules.hosting.rpc import MOST_ASKED, RpcConnection
 
 
@@ -17,7 +25,9 @@ class Ends:
 
     def __init__(self, group, ours, theirs, **more):
         self.said = []
-        self.ours = RpcConnection(lambda data: self.carry(data, self.theirs), ours, group, say=self.said.append, **more)
+        self.ours = RpcConnection(
+            lambda data: self.carry(data, self.theirs), ours, group, say=self.said.append, **more
+        )
         self.theirs = RpcConnection(lambda data: self.carry(data, self.ours), theirs, group)
 
     def carry(self, data, to):
@@ -98,7 +108,7 @@ async def test_whoever_waits_is_told_when_the_other_end_is_gone():
             await both.ours.ask("x", {})
 
 
-async def test_an_ask_names_the_one_that_it_is_made_for_and_hears_when_nothing_more_is_done_for_it():
+async def test_an_ask_names_the_one_that_it_is_made_for_and_hears_when_nothing_more_is_done_for_it():  # noqa: E501
     opened, ended = [], []
 
     async def ask_back(ask):
@@ -115,8 +125,14 @@ async def test_an_ask_names_the_one_that_it_is_made_for_and_hears_when_nothing_m
 
 
 @pytest.mark.parametrize("number", [0, -1, 2, 10**12])
-@pytest.mark.parametrize("make", [lambda number: AnswerFrame(id=number), lambda number: RefusalFrame(id=number, error="x", message="x"),
-                                  lambda number: EndedFrame(id=number)])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda number: AnswerFrame(id=number),
+        lambda number: RefusalFrame(id=number, error="x", message="x"),
+        lambda number: EndedFrame(id=number),
+    ],
+)
 async def test_an_answer_to_what_was_never_asked_breaks_the_rules(number, make):
     async with ends(echo) as both:
         await both.ours.ask("x", {})

@@ -1,4 +1,6 @@
-"""Running: both ways of running a module have what the manager asks of one, with the same arguments. What they do is in the contract."""
+"""Running: both ways of running a module have what the manager asks of one, with the same
+arguments. What they do is in the contract.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Running, the contract: the same module does the same in the daemon's process and in one of its own."""
+"""Running, the contract: the same module does the same in the daemon's process and in one of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,20 @@ def way(request: pytest.FixtureRequest) -> Callable[[ApprovedModule, Services], 
 
 
 @pytest.fixture
-async def begin(way: Callable[[ApprovedModule, Services], RunningModule], tmp_path: Path) -> AsyncIterator[Begin]:
+async def begin(
+    way: Callable[[ApprovedModule, Services], RunningModule], tmp_path: Path
+) -> AsyncIterator[Begin]:
     """Begin a module: one with that body, or one that is approved already."""
     begun: list[RunningModule] = []
 
-    async def one(body: str | ApprovedModule, services: Given | None = None, **more: str) -> RunningModule:
-        approved = body if isinstance(body, ApprovedModule) else approve(write_module(tmp_path / f"m{len(begun)}", body, **more))
+    async def one(
+        body: str | ApprovedModule, services: Given | None = None, **more: str
+    ) -> RunningModule:
+        approved = (
+            body
+            if isinstance(body, ApprovedModule)
+            else approve(write_module(tmp_path / f"m{len(begun)}", body, **more))
+        )
         begun.append(way(approved, services or Given(name=approved.name)))
         await begun[-1].start()
         return begun[-1]
@@ -76,10 +86,13 @@ async def test_it_declares_enables_serves_and_disables(begin):
     """
     running = await begin(body, services)
 
-    assert [(spec.method, spec.path, spec.capability, spec.summary) for spec in running.declared.routes] == [
-        ("GET", "/days/{day}", "read", "One day.")
-    ]
-    assert await running.call("day", {}, path={"day": "monday"}, query={"limit": "7"}) == {"day": "monday", "limit": 7}
+    assert [
+        (spec.method, spec.path, spec.capability, spec.summary) for spec in running.declared.routes
+    ] == [("GET", "/days/{day}", "read", "One day.")]
+    assert await running.call("day", {}, path={"day": "monday"}, query={"limit": "7"}) == {
+        "day": "monday",
+        "limit": 7,
+    }
     await running.stop()
     await running.stop()
     assert services.published == [("daily.up", {"at": 1}), ("daily.down", {})]
@@ -87,7 +100,9 @@ async def test_it_declares_enables_serves_and_disables(begin):
 
 
 async def test_arguments_that_do_not_fit_are_refused_with_all_that_is_wrong(begin):
-    running = await begin("@route('POST', '/')\nasync def make(self, title: str, count: int): return count")
+    running = await begin(
+        "@route('POST', '/')\nasync def make(self, title: str, count: int): return count"
+    )
 
     with pytest.raises(WrongArgumentsError) as wrong:
         await running.call("make", {"count": "many", "more": 1})
@@ -97,13 +112,21 @@ async def test_arguments_that_do_not_fit_are_refused_with_all_that_is_wrong(begi
 
 
 async def test_an_answer_with_a_status_of_its_own_arrives_as_such(begin):
-    running = await begin("@route('POST', '/')\nasync def make(self):\n    return Response(status=201, body=(1, 2), headers={'X-It': 'y'})")
+    running = await begin(
+        "@route('POST', '/')\nasync def make(self):\n    return Response(status=201, body=(1, 2), "
+        "headers={'X-It': 'y'})"
+    )
 
-    assert await running.call("make", {}) == Response(status=201, body=[1, 2], headers={"X-It": "y"})
+    assert await running.call("make", {}) == Response(
+        status=201, body=[1, 2], headers={"X-It": "y"}
+    )
 
 
 async def test_a_failure_is_kept_as_the_traceback_until_it_goes_well(begin):
-    body = "@route('GET', '/')\nasync def odd(self, well: bool = False):\n    if not well:\n        raise KeyError('secret')  # here"
+    body = (
+        "@route('GET', '/')\nasync def odd(self, well: bool = False):\n    if not well:\n      "
+        "  raise KeyError('secret')  # here"
+    )
     running = await begin(body)
 
     said = await refused(running.call("odd", {}))
@@ -116,7 +139,8 @@ async def test_a_failure_is_kept_as_the_traceback_until_it_goes_well(begin):
 
 async def test_a_named_error_arrives_as_itself(begin):
     body = (
-        "@route('GET', '/')\nasync def odd(self):\n    from parachuted.errors import NotFoundError\n    raise NotFoundError('no such day')"
+        "@route('GET', '/')\nasync def odd(self):\n    from parachuted.errors import "
+        "NotFoundError\n    raise NotFoundError('no such day')"
     )
     running = await begin(body)
 
@@ -144,7 +168,9 @@ async def test_an_endless_loop_of_awaits_ends_at_its_limit_and_the_rest_serves_o
 
 @pytest.mark.parametrize("line", ["raise ValueError('no')", "raise SystemExit(3)"])
 async def test_a_module_that_cannot_be_enabled_does_not_begin(way, tmp_path, line):
-    running = way(approve(write_module(tmp_path / "m", f"async def on_enable(self):\n    {line}")), Given())
+    running = way(
+        approve(write_module(tmp_path / "m", f"async def on_enable(self):\n    {line}")), Given()
+    )
 
     await refused(running.start())
 
@@ -205,7 +231,10 @@ async def test_who_leaves_a_stream_ends_its_generator(begin):
 
 async def test_an_event_is_told_with_what_the_handler_names(begin):
     services = Given()
-    body = "@event('brain.said')\nasync def said(self, word: str, none: str = 'none'):\n    await self.state.put('got', [word, none])"
+    body = (
+        "@event('brain.said')\nasync def said(self, word: str, none: str = 'none'):\n    await "
+        "self.state.put('got', [word, none])"
+    )
     running = await begin(body, services)
 
     await running.tell("said", {"word": "hi", "more": [1]})
@@ -214,7 +243,10 @@ async def test_an_event_is_told_with_what_the_handler_names(begin):
 
 
 async def test_what_a_handler_of_an_event_raises_is_a_problem_of_the_module(begin):
-    body = "@event('brain.said')\nasync def said(self):\n    from parachuted.errors import NotFoundError\n    raise NotFoundError('gone')"
+    body = (
+        "@event('brain.said')\nasync def said(self):\n    from parachuted.errors import "
+        "NotFoundError\n    raise NotFoundError('gone')"
+    )
     running = await begin(body)
 
     await refused(running.tell("said", {}))
@@ -224,7 +256,10 @@ async def test_what_a_handler_of_an_event_raises_is_a_problem_of_the_module(begi
 
 
 async def test_an_interface_has_the_modules_own_methods_and_no_others(begin):
-    body = "@interface('BrainInterface')\nasync def search(self, words, *, limit=2):\n    return [{'name': words, 'limit': limit}]"
+    body = (
+        "@interface('BrainInterface')\nasync def search(self, words, *, limit=2):\n    return "
+        "[{'name': words, 'limit': limit}]"
+    )
     running = await begin(body, name="brain", manifest="provides: [BrainInterface]\n")
 
     brain = running.interface("BrainInterface")
@@ -238,7 +273,9 @@ async def test_an_interface_has_the_modules_own_methods_and_no_others(begin):
 
 async def test_a_module_uses_the_interface_of_another(begin):
     brain = await begin(
-        "@interface('BrainInterface')\nasync def who(self):\n    return 'brain'", name="brain", manifest="provides: [BrainInterface]\n"
+        "@interface('BrainInterface')\nasync def who(self):\n    return 'brain'",
+        name="brain",
+        manifest="provides: [BrainInterface]\n",
     )
     services = Given(lent={"BrainInterface": brain.interface("BrainInterface")})
     body = """
@@ -271,18 +308,30 @@ async def test_the_journal_of_the_prd_works(begin, yard):
     services = Given(vault=vault)
     daily = await begin(approve(EXAMPLES / "daily"), services)
 
-    made = await daily.call("create_entry", {"content": "Called [[Kevin]].", "entry_id": "2026-01-05-morning"})
+    made = await daily.call(
+        "create_entry", {"content": "Called [[Kevin]].", "entry_id": "2026-01-05-morning"}
+    )
 
     assert (made.status, made.body["path"]) == (201, "Daily/entries/2026-01-05-morning.md")
     assert "Called [[Kevin]]." in yard.text("Daily/entries/2026-01-05-morning.md")
     assert [event for event, _ in services.published] == ["daily.entry.created"]
-    assert (await daily.call("list_entries", {}, query={"date": "2026-01-05", "limit": "1"}))["count"] == 1
-    assert (await daily.call("create_entry", {"content": "again", "entry_id": "2026-01-05-morning"})).status == 409
-    assert [item["type"] async for item in daily.stream("query_streaming", {"message": "kevin"})] == ["entry", "done"]
-    assert await daily.call("search_journals", {"query": "kevin"}) == ["Daily/entries/2026-01-05-morning.md"]
+    assert (await daily.call("list_entries", {}, query={"date": "2026-01-05", "limit": "1"}))[
+        "count"
+    ] == 1
+    assert (
+        await daily.call("create_entry", {"content": "again", "entry_id": "2026-01-05-morning"})
+    ).status == 409
+    assert [
+        item["type"] async for item in daily.stream("query_streaming", {"message": "kevin"})
+    ] == ["entry", "done"]
+    assert await daily.call("search_journals", {"query": "kevin"}) == [
+        "Daily/entries/2026-01-05-morning.md"
+    ]
     with pytest.raises(NotFoundError):
         await daily.call("read_entry", {}, path={"entry_id": "nowhere"})
-    await daily.tell("on_entry_created", {"entry_id": "2026-01-05-morning", "content": "no brain here"})
+    await daily.tell(
+        "on_entry_created", {"entry_id": "2026-01-05-morning", "content": "no brain here"}
+    )
     assert daily.problem is None
 
 
@@ -291,7 +340,10 @@ async def test_the_journal_links_what_the_brain_knows(begin, yard):
     yard.save("Daily/entries/e1.md", "---\nentry_id: e1\n---\nCalled [[Kevin]].\n")
     brain_services = Given(name="brain", vault=yard.bounded(read=["Brain/**"], write=["Brain/**"]))
     brain = await begin(approve(EXAMPLES / "brain"), brain_services)
-    services = Given(vault=yard.bounded(read=["Daily/**"], write=["Daily/**"]), lent={"BrainInterface": brain.interface("BrainInterface")})
+    services = Given(
+        vault=yard.bounded(read=["Daily/**"], write=["Daily/**"]),
+        lent={"BrainInterface": brain.interface("BrainInterface")},
+    )
     daily = await begin(approve(EXAMPLES / "daily"), services)
 
     await daily.tell("on_entry_created", {"entry_id": "e1", "content": "Called [[Kevin]]."})
@@ -311,7 +363,10 @@ async def test_the_bot_of_the_prd_asks_its_agents(begin):
     assert answer == {"reply": "responder says yes"}
     assert services.asked == [("responder", "Answer this question: When?")]
     assert await bot.call("count", {}) == {"answered": 5}
-    assert {name: config.capabilities for name, config in bot.declared.agents.items()}["admin"] == ("read", "write")
+    assert {name: config.capabilities for name, config in bot.declared.agents.items()}["admin"] == (
+        "read",
+        "write",
+    )
 
 
 async def test_a_module_reaches_no_further_than_its_permissions(begin, yard):
@@ -333,21 +388,28 @@ async def test_an_interface_has_a_suggest_of_its_own_and_never_that_of_every_mod
     plain = await begin("async def search(self):\n    return 1", name="brain", manifest=manifest)
     with pytest.raises((AttributeError, ActRefusedError)):
         await plain.interface("BrainInterface").suggest("update", "Brain/a.md", {}, reasoning="x")
-    own = await begin("@interface('BrainInterface')\nasync def suggest(self, text):\n    return [text]", name="brain", manifest=manifest)
+    own = await begin(
+        "@interface('BrainInterface')\nasync def suggest(self, text):\n    return [text]",
+        name="brain",
+        manifest=manifest,
+    )
     assert await own.interface("BrainInterface").suggest("text") == ["text"]
 
 
 HIDING = {
     "the tool m-hidden": "mark = mcp_tool('m-' + 'hidden')\n@mark\ndef hidden(self): ...",
     "the listener hidden": "mark = event('note.' + 'saved')\n@mark\nasync def hidden(self): ...",
-    "the schedule of hidden": "mark = schedule(every=str(15) + 'm')\n@mark\nasync def hidden(self): ...",
+    "the schedule of "
+    "hidden": "mark = schedule(every=str(15) + 'm')\n@mark\nasync def hidden(self): ...",
     "the agent hidden": "agents = {'hid' + 'den': {'paths': ['Work/']}}",
     "the interface HiddenInterface": "provides = ['Hidden' + 'Interface']",
 }
 
 
 @pytest.mark.parametrize("what", HIDING)
-async def test_what_only_running_code_declares_is_refused_with_the_line_that_would_show_it(way, tmp_path, what):
+async def test_what_only_running_code_declares_is_refused_with_the_line_that_would_show_it(
+    way, tmp_path, what
+):
     approved = approve(write_module(tmp_path / "hiding", HIDING[what]))
     running = way(approved, Given(name=approved.name))
     with pytest.raises(ModuleFailedError):
@@ -360,7 +422,12 @@ async def test_what_only_running_code_declares_is_refused_with_the_line_that_wou
 
 
 async def test_what_the_manifest_names_may_be_declared_in_any_way(begin):
-    manifest = "mcp_tools: [{name: m-hidden, handler: hidden}]\nagents: {hidden: {paths: [Work/]}}\npermissions: {read: [Work/**]}\n"
-    running = await begin("mark = mcp_tool('m-' + 'hidden')\n@mark\ndef hidden(self): return 1", manifest=manifest)
+    manifest = (
+        "mcp_tools: [{name: m-hidden, handler: hidden}]\nagents: {hidden: {paths: "
+        "[Work/]}}\npermissions: {read: [Work/**]}\n"
+    )
+    running = await begin(
+        "mark = mcp_tool('m-' + 'hidden')\n@mark\ndef hidden(self): return 1", manifest=manifest
+    )
 
     assert [tool.name for tool in running.declared.tools] == ["m-hidden"]

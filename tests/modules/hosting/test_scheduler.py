@@ -40,9 +40,15 @@ class Tells:
         self.wait: asyncio.Event | None = None
         self.fails = False
 
-    async def tell(self, handler: str, _data: Mapping[str, object], *, timeout_s: float, authority: Authority) -> None:
+    async def tell(
+        self, handler: str, _data: Mapping[str, object], *, timeout_s: float, authority: Authority
+    ) -> None:
         self.told.append(handler)
-        assert (len(authority.causes), authority.asked_by, authority.entry) == (1, "clock", "schedule")
+        assert (len(authority.causes), authority.asked_by, authority.entry) == (
+            1,
+            "clock",
+            "schedule",
+        )
         if self.wait is not None:
             await asyncio.wait_for(self.wait.wait(), timeout_s)
         if self.fails:
@@ -51,12 +57,20 @@ class Tells:
 
 def every(seconds: int, handler: str = "tidy") -> ModuleDeclaration:
     return ModuleDeclaration(
-        name="daily", version="1.0.0", prefix="/api/daily", schedules=(ScheduleSpec(handler=handler, every_s=seconds),)
+        name="daily",
+        version="1.0.0",
+        prefix="/api/daily",
+        schedules=(ScheduleSpec(handler=handler, every_s=seconds),),
     )
 
 
 def daily(at: str) -> ModuleDeclaration:
-    return ModuleDeclaration(name="daily", version="1.0.0", prefix="/api/daily", schedules=(ScheduleSpec(handler="tidy", at=at),))
+    return ModuleDeclaration(
+        name="daily",
+        version="1.0.0",
+        prefix="/api/daily",
+        schedules=(ScheduleSpec(handler="tidy", at=at),),
+    )
 
 
 def add(clockwork: ModuleScheduler, tells: Tells, declared: ModuleDeclaration) -> None:
@@ -163,7 +177,7 @@ async def test_a_clock_that_is_corrected_by_a_little_does_not_repeat_a_time_of_d
     assert tells.told == ["tidy", "tidy"]
 
 
-async def test_a_clock_that_jumps_ahead_and_is_set_right_costs_one_run_and_puts_no_time_of_day_off():
+async def test_a_clock_that_jumps_ahead_and_is_set_right_costs_one_run_and_puts_no_time_of_day_off():  # noqa: E501
     clock, tells = Clock(), Tells()
     clock.now = datetime(2026, 1, 5, 2, 59).astimezone()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)

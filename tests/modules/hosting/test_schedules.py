@@ -40,11 +40,23 @@ def test_what_was_missed_is_due_once_and_lies_in_the_past():
         (berlin(5, 3), "03:00", berlin(6, 3)),
         (berlin(5, 3, 1), "03:00", berlin(6, 3)),
         (berlin(5, 23, 59), "00:00", berlin(6, 0)),
-        (berlin(29, 1, month=3), "02:30", berlin(29, 3, 30, month=3)),  # put forward at 2: there is no 02:30
+        (
+            berlin(29, 1, month=3),
+            "02:30",
+            berlin(29, 3, 30, month=3),
+        ),  # put forward at 2: there is no 02:30
         (berlin(29, 3, 30, month=3), "02:30", berlin(30, 2, 30, month=3)),
-        (berlin(29, 3, 10, month=3), "02:30", berlin(29, 3, 30, month=3)),  # the clock skipped it, the schedule does not
+        (
+            berlin(29, 3, 10, month=3),
+            "02:30",
+            berlin(29, 3, 30, month=3),
+        ),  # the clock skipped it, the schedule does not
         (berlin(29, 0, 30, month=3), "00:00", berlin(30, 0, month=3)),
-        (berlin(25, 1, month=10), "02:30", berlin(25, 2, 30, month=10)),  # put back at 3: there are two
+        (
+            berlin(25, 1, month=10),
+            "02:30",
+            berlin(25, 2, 30, month=10),
+        ),  # put back at 3: there are two
         (berlin(25, 2, 30, month=10), "02:30", berlin(26, 2, 30, month=10)),
         (berlin(25, 2, 10, month=10, fold=1), "02:30", berlin(26, 2, 30, month=10)),
         (berlin(25, 2, 30, month=10, fold=1), "02:30", berlin(26, 2, 30, month=10)),
@@ -76,18 +88,35 @@ def machine_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "CET-1CEST,M3.5.0,M10.5.0/3"])
 @pytest.mark.parametrize(("month", "day"), [(3, 29), (10, 25)])
-def test_the_machines_own_zone_is_kept_through_the_nights_in_which_its_clock_changes(machine_in, zone, month, day):
+def test_the_machines_own_zone_is_kept_through_the_nights_in_which_its_clock_changes(
+    machine_in, zone, month, day
+):
     machine_in.setenv("TZ", zone)
     time.tzset()
     for minute in range(0, 6 * 60, 10):
-        last = (berlin(day, 0, month=month).astimezone(UTC) + timedelta(minutes=minute)).astimezone(UTC)
+        last = (berlin(day, 0, month=month).astimezone(UTC) + timedelta(minutes=minute)).astimezone(
+            UTC
+        )
         for at in ("00:00", "02:00", "02:30", "03:00"):
-            assert next_time(last, every_s=None, at=at) == next_time(last, every_s=None, at=at, zone=BERLIN)
+            assert next_time(last, every_s=None, at=at) == next_time(
+                last, every_s=None, at=at, zone=BERLIN
+            )
 
 
 @given(
-    zone=st.sampled_from(["Europe/Berlin", "America/New_York", "America/Havana", "Australia/Lord_Howe", "Africa/Cairo", "Asia/Kolkata"]),
-    last=st.integers(0, 3 * 365 * 24 * 60).map(lambda minutes: datetime(2024, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)),
+    zone=st.sampled_from(
+        [
+            "Europe/Berlin",
+            "America/New_York",
+            "America/Havana",
+            "Australia/Lord_Howe",
+            "Africa/Cairo",
+            "Asia/Kolkata",
+        ]
+    ),
+    last=st.integers(0, 3 * 365 * 24 * 60).map(
+        lambda minutes: datetime(2024, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)
+    ),
     at=st.times(),
 )
 def test_in_every_zone_it_is_the_first_such_time_of_a_day_and_none_is_left_out(zone, last, at):
@@ -95,7 +124,9 @@ def test_in_every_zone_it_is_the_first_such_time_of_a_day_and_none_is_left_out(z
     minute = time_of_day(at.hour, at.minute)
     times = [datetime.combine(day, minute, ZoneInfo(zone)).astimezone(UTC) for day in days]
 
-    assert next_time(last, every_s=None, at=f"{minute:%H:%M}", zone=ZoneInfo(zone)) == min(due for due in times if due > last)
+    assert next_time(last, every_s=None, at=f"{minute:%H:%M}", zone=ZoneInfo(zone)) == min(
+        due for due in times if due > last
+    )
 
 
 @pytest.mark.parametrize("last", [berlin(29, 1, 45, month=3), berlin(25, 2, 45, month=10)])

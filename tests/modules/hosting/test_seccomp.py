@@ -13,8 +13,13 @@ from parachuted.modules.hosting import seccomp
 from parachuted.modules.hosting.seccomp import can_filter, make_filter
 from tests.modules.pens import run
 
-here = pytest.mark.skipif(not can_filter(), reason="the system calls of this processor are not known")
-HEADERS = {"x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"), "aarch64": Path("/usr/include/asm-generic/unistd.h")}
+here = pytest.mark.skipif(
+    not can_filter(), reason="the system calls of this processor are not known"
+)
+HEADERS = {
+    "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+    "aarch64": Path("/usr/include/asm-generic/unistd.h"),
+}
 
 FILTERED = """
 from parachuted.modules.hosting.landlock import no_new_privileges
@@ -66,11 +71,15 @@ attempt("chroot", lambda: os.chroot("/tmp"))
 attempt("session", os.setsid)
 attempt("to outlive its parent", lambda: libc.prctl(1, 0, 0, 0, 0) == 0 or (_ for _ in ()).throw(OSError(ctypes.get_errno(), "no")))
 attempt("pidfd", lambda: os.pidfd_open(os.getppid()))
-""",
+""",  # noqa: E501
         secret,
     )
 
-    assert {name: outcome for name, outcome in tried.items() if outcome not in {"EPERM", "PermissionError"}} == {}
+    assert {
+        name: outcome
+        for name, outcome in tried.items()
+        if outcome not in {"EPERM", "PermissionError"}
+    } == {}
     assert secret.read_text() == "s"
     assert secret.stat().st_mode == before.st_mode
     assert secret.stat().st_mtime == before.st_mtime
@@ -79,8 +88,20 @@ attempt("pidfd", lambda: os.pidfd_open(os.getppid()))
 @here
 def test_a_raw_call_is_denied_too(tmp_path):
     column = ("x86_64", "aarch64").index(platform.machine())
-    names = ["ptrace", "process_vm_readv", "io_uring_setup", "bpf", "keyctl", "unshare", "mount", "inotify_add_watch"]
-    calls = [f'attempt("{name}", lambda: call({seccomp._DENIED[name][column]}, 0, 0, 0, 0, 0, 0))' for name in names]
+    names = [
+        "ptrace",
+        "process_vm_readv",
+        "io_uring_setup",
+        "bpf",
+        "keyctl",
+        "unshare",
+        "mount",
+        "inotify_add_watch",
+    ]
+    calls = [
+        f'attempt("{name}", lambda: call({seccomp._DENIED[name][column]}, 0, 0, 0, 0, 0, 0))'
+        for name in names
+    ]
 
     assert run(FILTERED + "\n".join(calls), tmp_path) == dict.fromkeys(names, "EPERM")
 
@@ -88,7 +109,9 @@ def test_a_raw_call_is_denied_too(tmp_path):
 @here
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only that processor has these ways in")
 def test_the_other_numbers_of_the_same_processor_are_no_way_around(tmp_path):
-    tried = run(FILTERED + 'attempt("x32 socket", lambda: call(0x40000000 + 41, 2, 1, 0))', tmp_path)
+    tried = run(
+        FILTERED + 'attempt("x32 socket", lambda: call(0x40000000 + 41, 2, 1, 0))', tmp_path
+    )
 
     assert tried == {"x32 socket": "EPERM"}
 
@@ -110,7 +133,7 @@ attempt("read", lambda: secret.stat())
 attempt("a signal to itself", lambda: os.kill(os.getpid(), 0))
 attempt("its own limits", lambda: resource.getrlimit(resource.RLIMIT_NOFILE))
 attempt("import", lambda: __import__("sqlite3").connect(":memory:").execute("select 1"))
-""",
+""",  # noqa: E501
         tmp_path,
     )
 
@@ -133,10 +156,19 @@ def test_the_filter_is_whole_for_each_processor(machine):
 def test_the_numbers_are_those_of_the_kernels_headers(machine):
     if not HEADERS[machine].is_file():
         pytest.skip("the kernel's headers are not on this machine")
-    known = {name: int(number) for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", HEADERS[machine].read_text())}
+    known = {
+        name: int(number)
+        for name, number in re.findall(
+            r"#define __NR(?:3264)?_(\w+)\s+(\d+)", HEADERS[machine].read_text()
+        )
+    }
     column = ("x86_64", "aarch64").index(machine)
     ours = {name: numbers[column] for name, numbers in seccomp._DENIED.items()}
 
-    assert {name: number for name, number in ours.items() if name in known and known[name] != number} == {}
+    assert {
+        name: number for name, number in ours.items() if name in known and known[name] != number
+    } == {}
     assert {name for name, number in ours.items() if number is None and name in known} == set()
-    assert len(set(ours.values()) - {None}) == len([number for number in ours.values() if number is not None])
+    assert len(set(ours.values()) - {None}) == len(
+        [number for number in ours.values() if number is not None]
+    )

@@ -12,11 +12,18 @@ from parachuted.modules.hosting.isolation_rules import IsolationRules
 from parachuted.modules.hosting.start_frame import StartFrame
 from tests.modules.players import approve, write_module
 
-WALLS = IsolationRules(landlock=True, seccomp=True, readable=(Path("/usr"),), memory=1, most_open=2, parent=3)
+WALLS = IsolationRules(
+    landlock=True, seccomp=True, readable=(Path("/usr"),), memory=1, most_open=2, parent=3
+)
 
 
 def test_a_module_and_its_walls_arrive_as_they_were(tmp_path):
-    approved = approve(write_module(tmp_path / "daily", "x = 1"), trust="untrusted", config={"a": "1"}, import_paths=(tmp_path / "venv",))
+    approved = approve(
+        write_module(tmp_path / "daily", "x = 1"),
+        trust="untrusted",
+        config={"a": "1"},
+        import_paths=(tmp_path / "venv",),
+    )
     approved = replace(approved, overrides={"writer": {"paths": ["Daily/"]}})
 
     there = StartFrame.model_validate(StartFrame.of(approved, WALLS))

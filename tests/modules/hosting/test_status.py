@@ -9,21 +9,47 @@ import pytest
 from parachuted.modules.hosting.interfaces import InterfaceChoice
 from parachuted.modules.hosting.status import ModuleStatus, status_of
 from parachuted.modules.registry.approved import ModuleEntry
-from parachuted.modules.registry.declaration import EventSpec, ModuleDeclaration, RouteSpec, ScheduleSpec
+from parachuted.modules.registry.declaration import (
+    EventSpec,
+    ModuleDeclaration,
+    RouteSpec,
+    ScheduleSpec,
+)
 
 DECLARED = ModuleDeclaration(name="daily", version="1.0.0", prefix="/api/daily")
-BRAIN = InterfaceChoice(interface="BrainInterface", provider="brain", others=("daily",), reason="it was approved first")
+BRAIN = InterfaceChoice(
+    interface="BrainInterface", provider="brain", others=("daily",), reason="it was approved first"
+)
 
 
 def entry(*, enabled: bool = True, approved: str | None = "sha256:a") -> ModuleEntry:
     return ModuleEntry(
-        name="daily", folder=Path("/v/Modules/daily"), source="local", version="1.0.0", trust="trusted", enabled=enabled,
-        approved_digest=approved, found_digest="sha256:a", state="approved",
-    )  # fmt: skip
+        name="daily",
+        folder=Path("/v/Modules/daily"),
+        source="local",
+        version="1.0.0",
+        trust="trusted",
+        enabled=enabled,
+        approved_digest=approved,
+        found_digest="sha256:a",
+        state="approved",
+    )
 
 
-def status(one: ModuleEntry, declared: ModuleDeclaration | None, problem: str | None = None, *choices: InterfaceChoice) -> ModuleStatus:
-    return status_of(one, where="in process" if declared else None, limits=None, declared=declared, problem=problem, choices=list(choices))
+def status(
+    one: ModuleEntry,
+    declared: ModuleDeclaration | None,
+    problem: str | None = None,
+    *choices: InterfaceChoice,
+) -> ModuleStatus:
+    return status_of(
+        one,
+        where="in process" if declared else None,
+        limits=None,
+        declared=declared,
+        problem=problem,
+        choices=list(choices),
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,14 +71,23 @@ def test_a_module_stands_in_one_of_five_ways(one, declared, problem, state):
 
 def test_what_it_offers_is_listed():
     declared = ModuleDeclaration(
-        name="daily", version="1.0.0", prefix="/api/daily",
+        name="daily",
+        version="1.0.0",
+        prefix="/api/daily",
         routes=(
             RouteSpec(method="GET", path="/", handler="root", capability="read"),
             RouteSpec(method="POST", path="/entries", handler="make", capability="write"),
         ),
-        events=(EventSpec(event="b.said", handler="x"), EventSpec(event="a.said", handler="y"), EventSpec(event="a.said", handler="z")),
-        schedules=(ScheduleSpec(handler="tidy", every_s=900), ScheduleSpec(handler="reflect", at="03:00")),
-    )  # fmt: skip
+        events=(
+            EventSpec(event="b.said", handler="x"),
+            EventSpec(event="a.said", handler="y"),
+            EventSpec(event="a.said", handler="z"),
+        ),
+        schedules=(
+            ScheduleSpec(handler="tidy", every_s=900),
+            ScheduleSpec(handler="reflect", at="03:00"),
+        ),
+    )
 
     found = status(entry(), declared)
 
@@ -62,6 +97,8 @@ def test_what_it_offers_is_listed():
 
 
 def test_only_interfaces_that_it_could_serve_are_listed():
-    other = InterfaceChoice(interface="Other", provider="chat", others=(), reason="it is the only one")
+    other = InterfaceChoice(
+        interface="Other", provider="chat", others=(), reason="it is the only one"
+    )
 
     assert status(entry(), DECLARED, None, BRAIN, other).interfaces == (BRAIN,)

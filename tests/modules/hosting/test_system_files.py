@@ -15,18 +15,45 @@ CANARIES = [f"canary-{number:02}-of-a-secret" for number in range(15)]
 
 @pytest.fixture
 def files(home: Path, vault: Path) -> SystemFiles:
-    one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve, thirteen, fourteen, fifteen = CANARIES
+    (
+        one,
+        two,
+        three,
+        four,
+        five,
+        six,
+        seven,
+        eight,
+        nine,
+        ten,
+        eleven,
+        twelve,
+        thirteen,
+        fourteen,
+        fifteen,
+    ) = CANARIES
     save(
         home / "config.yaml",
-        f"port: 3333\nauth_mode: remote\napi_key: {one}\nagent:\n  base_url: http://x  # was {thirteen}\n# {fourteen}\n"
+        f"port: 3333\nauth_mode: remote\napi_key: {one}\nagent:\n  base_url: http://x  # was "
+        f"{thirteen}\n# {fourteen}\n"
         f"  my-token: '{two}'\n",
     )
-    save(home / "modules.yaml", f'---\nmodules:\n  bot:\n    config: {{"bot_token": "{three}", "chat": "7"}}\n    enabled: true\n...\n')
-    save(home / "hooks.yaml", f"hooks:\n  - command: MY_TOKEN={fifteen} notify\n    password: {four}\n")
+    save(
+        home / "modules.yaml",
+        f'---\nmodules:\n  bot:\n    config: {{"bot_token": "{three}", "chat": "7"}}\n    '
+        "enabled: true\n...\n",
+    )
+    save(
+        home / "hooks.yaml",
+        f"hooks:\n  - command: MY_TOKEN={fifteen} notify\n    password: {four}\n",
+    )
     save(home / "keys.yaml", f"keys: {five}\n")
     save(home / "state/x/secret.json", six)
     save(home / "run/pid", seven)
-    save(home / "logs/daemon.log", f'{{"message": "x", "authorization": "Bearer {eight}"}}\nsk-ant-{nine}\n')
+    save(
+        home / "logs/daemon.log",
+        f'{{"message": "x", "authorization": "Bearer {eight}"}}\nsk-ant-{nine}\n',
+    )
     save(vault / ".parachute/audit/2026-01-05.jsonl", '{"event": "api_call"}\n')
     save(vault / ".claude/.credentials.json", ten)
     save(vault / "Modules/bot/module.py", f"TOKEN = '{eleven}'\nprint('hello')\n")
@@ -38,9 +65,13 @@ def files(home: Path, vault: Path) -> SystemFiles:
 
 def test_settings_logs_the_audit_and_code_are_there_and_nothing_else(files: SystemFiles):
     assert files.list() == [
-        "home/config.yaml", "home/modules.yaml", "home/hooks.yaml", "home/logs/daemon.log", "vault/.parachute/audit/2026-01-05.jsonl",
+        "home/config.yaml",
+        "home/modules.yaml",
+        "home/hooks.yaml",
+        "home/logs/daemon.log",
+        "vault/.parachute/audit/2026-01-05.jsonl",
         "vault/Modules/bot/module.py",
-    ]  # fmt: skip
+    ]
 
 
 def test_no_secret_is_in_any_of_them_and_the_rest_can_be_read(files: SystemFiles):
@@ -55,7 +86,15 @@ def test_no_secret_is_in_any_of_them_and_the_rest_can_be_read(files: SystemFiles
 
 @pytest.mark.parametrize(
     "path",
-    ["home/keys.yaml", "home/../home/keys.yaml", "vault/Daily/today.md", "vault/Modules/bot/link.py", "", "/etc/passwd", "home/state"],
+    [
+        "home/keys.yaml",
+        "home/../home/keys.yaml",
+        "vault/Daily/today.md",
+        "vault/Modules/bot/link.py",
+        "",
+        "/etc/passwd",
+        "home/state",
+    ],
 )
 def test_what_is_not_listed_is_not_read(files: SystemFiles, path: str):
     with pytest.raises(NotFoundError):
@@ -64,8 +103,13 @@ def test_what_is_not_listed_is_not_read(files: SystemFiles, path: str):
 
 async def test_an_agent_lists_and_reads_and_is_told_what_is_not_there(files: SystemFiles):
     tools = files.tools(Taint())
-    assert (await call_tool(tools, "list_system_files", {"part": "logs"})).text == "home/logs/daemon.log"
-    assert "port: 3333" in (await call_tool(tools, "read_system_file", {"path": "home/config.yaml"})).text
+    assert (
+        await call_tool(tools, "list_system_files", {"part": "logs"})
+    ).text == "home/logs/daemon.log"
+    assert (
+        "port: 3333"
+        in (await call_tool(tools, "read_system_file", {"path": "home/config.yaml"})).text
+    )
     refused = await call_tool(tools, "read_system_file", {"path": "home/keys.yaml"})
     assert (refused.is_error, "not among the system files" in refused.text) == (True, True)
 
@@ -79,7 +123,9 @@ async def test_an_agent_lists_and_reads_and_is_told_what_is_not_there(files: Sys
         ("home/logs/daemon.log", ["home/logs/daemon.log"]),
     ],
 )
-async def test_what_modules_are_made_of_and_what_they_logged_is_a_strangers(files: SystemFiles, path: str, sources: list[str]):
+async def test_what_modules_are_made_of_and_what_they_logged_is_a_strangers(
+    files: SystemFiles, path: str, sources: list[str]
+):
     taint = Taint()
     await call_tool(files.tools(taint), "read_system_file", {"path": path})
     assert list(taint.sources) == sources
@@ -92,11 +138,18 @@ def test_of_a_long_log_the_end_is_read(files: SystemFiles, home: Path):
     assert text.endswith("the newest\n")
 
 
-async def test_names_of_modules_files_are_told_to_who_asks_for_them_and_mark_the_run(files: SystemFiles):
+async def test_names_of_modules_files_are_told_to_who_asks_for_them_and_mark_the_run(
+    files: SystemFiles,
+):
     taint = Taint()
     told = (await call_tool(files.tools(taint), "list_system_files", {})).text
     assert "home/config.yaml" in told
     assert "vault/Modules/" not in told.replace("vault/Modules/ as the part", "")
     assert not taint
-    assert "vault/Modules/" in (await call_tool(files.tools(taint), "list_system_files", {"part": "vault/Modules/"})).text
+    assert (
+        "vault/Modules/"
+        in (
+            await call_tool(files.tools(taint), "list_system_files", {"part": "vault/Modules/"})
+        ).text
+    )
     assert taint.origin == "imported"

@@ -44,10 +44,20 @@ async def stream() -> AsyncIterator[Bed]:
 
 @pytest.mark.parametrize(
     ("function", "kind", "names"),
-    [(bed, "object", {"name"}), (seed, "object", {"name", "sown"}), (row, "object", {"name_of"}), (beds, "array", None),
-     (counts, "object", None), (nothing, "null", None), (several, "object", {"name"}), (stream, "object", {"name"})],
-)  # fmt: skip
-def test_what_is_declared_is_described(function: Callable[..., object], kind: str, names: set[str] | None):
+    [
+        (bed, "object", {"name"}),
+        (seed, "object", {"name", "sown"}),
+        (row, "object", {"name_of"}),
+        (beds, "array", None),
+        (counts, "object", None),
+        (nothing, "null", None),
+        (several, "object", {"name"}),
+        (stream, "object", {"name"}),
+    ],
+)
+def test_what_is_declared_is_described(
+    function: Callable[..., object], kind: str, names: set[str] | None
+):
     schema = schema_of_answer(function)
 
     assert schema["type"] == kind

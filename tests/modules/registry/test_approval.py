@@ -21,7 +21,9 @@ def test_each_part_counts_and_the_order_of_the_lock_does_not():
         approval_digest(TREE, plain, ["a==1", "b==1"]),
     }
     assert len(digests) == 5
-    assert approval_digest(TREE, plain, ["a==1", "b==1"]) == approval_digest(TREE, plain, ["b==1", "a==1"])
+    assert approval_digest(TREE, plain, ["a==1", "b==1"]) == approval_digest(
+        TREE, plain, ["b==1", "a==1"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,19 @@ def test_what_was_shown_is_approved_and_runs_and_is_remembered(yard):
     consent = yard.trust.consent("stranger")
     entry = yard.trust.approve("stranger", consent.digest)
 
-    assert (entry.state, entry.enabled, entry.trust, entry.version, entry.problem) == ("approved", True, "untrusted", "1.2.3", None)
-    assert entry.approved_digest == entry.found_digest == consent.digest == read_tree(yard.folder).digest
+    assert (entry.state, entry.enabled, entry.trust, entry.version, entry.problem) == (
+        "approved",
+        True,
+        "untrusted",
+        "1.2.3",
+        None,
+    )
+    assert (
+        entry.approved_digest
+        == entry.found_digest
+        == consent.digest
+        == read_tree(yard.folder).digest
+    )
     assert yard.run() == [SAID]
     one = yard.ready()
     assert one.copy.is_relative_to(yard.home)
@@ -80,7 +91,9 @@ def test_a_changed_module_runs_as_approved_until_the_change_is_approved(yard):
 def test_what_a_change_asks_for_more_is_told_apart(yard):
     yard.write()
     yard.approve()
-    (yard.folder / "manifest.yaml").write_text(MANIFEST.replace("[Notes/**]", "[Notes/**, Diary/**]"))
+    (yard.folder / "manifest.yaml").write_text(
+        MANIFEST.replace("[Notes/**]", "[Notes/**, Diary/**]")
+    )
 
     assert yard.trust.consent("stranger").added == ("reads     | Diary/**",)
     assert yard.ready().manifest.permissions.read == ("Notes/**",)
@@ -199,7 +212,9 @@ def test_verified_without_the_key_does_not_run(yard):
     assert yard.run() == []
     yard.keys = (public,)
     text = (yard.home / "modules.yaml").read_text()
-    (yard.home / "modules.yaml").write_text("".join(line for line in text.splitlines(keepends=True) if "signature:" not in line))
+    (yard.home / "modules.yaml").write_text(
+        "".join(line for line in text.splitlines(keepends=True) if "signature:" not in line)
+    )
     assert yard.run() == []
 
 
@@ -217,7 +232,11 @@ def test_a_ledger_that_cannot_be_trusted_lets_nothing_run_and_says_so(yard):
     yard.approve()
     ledger = yard.home / "modules.yaml"
     text = ledger.read_text()
-    for spoil in (lambda: ledger.chmod(0o666), lambda: ledger.write_text(text[: len(text) // 2]), lambda: ledger.write_text("modules: [")):
+    for spoil in (
+        lambda: ledger.chmod(0o666),
+        lambda: ledger.write_text(text[: len(text) // 2]),
+        lambda: ledger.write_text("modules: ["),
+    ):
         spoil()
         trust = yard.again()
         assert yard.run() == []
@@ -250,7 +269,12 @@ def test_what_a_person_writes_into_an_entry_reaches_who_runs_it(yard):
     with (yard.home / "modules.yaml").open("r+") as file:
         text = file.read()
         file.seek(0)
-        file.write(text.replace("...\n", "    config:\n      colour: red\n    agents:\n      a:\n        paths: [X/]\n...\n"))
+        file.write(
+            text.replace(
+                "...\n",
+                "    config:\n      colour: red\n    agents:\n      a:\n        paths: [X/]\n...\n",
+            )
+        )
     one = yard.ready()
     assert (one.config, one.overrides) == ({"colour": "red"}, {"a": {"paths": ["X/"]}})
     (yard.folder / "words.py").write_text("SAID = 'x '\n")
@@ -281,7 +305,13 @@ def test_a_look_sees_what_changed_since_the_last(yard):
 
 
 def test_nobody_is_told_of_modules_that_are_not(yard):
-    for act in (yard.trust.consent, yard.trust.diff, yard.trust.entry, yard.trust.remove, yard.trust.disable):
+    for act in (
+        yard.trust.consent,
+        yard.trust.diff,
+        yard.trust.entry,
+        yard.trust.remove,
+        yard.trust.disable,
+    ):
         for name in ("nothing", "../../etc", ""):
             with pytest.raises(NotFoundError):
                 act(name)
@@ -305,7 +335,12 @@ class TestUnderDevelopment:
 
     def test_an_edit_runs_at_once(self, yard, source):
         entry, consent = yard.trust.install(str(source), dev=True)
-        assert (entry.is_dev, entry.folder, entry.trust, entry.state) == (True, source, "trusted", "new")
+        assert (entry.is_dev, entry.folder, entry.trust, entry.state) == (
+            True,
+            source,
+            "trusted",
+            "new",
+        )
         assert not (yard.vault / "Modules").exists()
         assert yard.run() == []
         yard.trust.approve("stranger", consent.digest)
@@ -374,8 +409,15 @@ modules:
       list: [1, a, {b: false}]
 """
 KEPT = {
-    "every": 5, "on": True, "zip": "01234", "at": "12:30", "since": "2026-01-06", "half": 0.5, "none": None, "list": [1, "a", {"b": False}],
-}  # fmt: skip
+    "every": 5,
+    "on": True,
+    "zip": "01234",
+    "at": "12:30",
+    "since": "2026-01-06",
+    "half": 0.5,
+    "none": None,
+    "list": [1, "a", {"b": False}],
+}
 
 
 def write_config(yard: Yard) -> Path:

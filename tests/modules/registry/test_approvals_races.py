@@ -1,4 +1,6 @@
-"""Races: who owns the vault exchanges files while they are read, as fast as a process of its own can."""
+"""Races: who owns the vault exchanges files while they are read, as fast as a process of its own
+can.
+"""
 
 from __future__ import annotations
 
@@ -61,14 +63,16 @@ parent = os.getppid()
 while os.getppid() == parent:
     for one in rounds:
         one()
-"""
+"""  # noqa: E501
 
 
 @contextmanager
 def attacked(yard: Yard) -> Iterator[None]:
     away = yard.base / "away"
     away.mkdir()
-    with subprocess.Popen([sys.executable, "-c", ATTACKER, yard.folder, away, yard.payload], stdout=subprocess.PIPE) as attacker:
+    with subprocess.Popen(
+        [sys.executable, "-c", ATTACKER, yard.folder, away, yard.payload], stdout=subprocess.PIPE
+    ) as attacker:
         try:
             assert attacker.stdout is not None
             assert attacker.stdout.readline() == b"ready\n"
@@ -105,7 +109,9 @@ def test_only_the_bytes_that_were_shown_are_approved_whatever_is_exchanged_meanw
                     assert cls.said == SAID
 
     assert not yard.mark.exists()
-    assert [folder.name for folder in (yard.home / "modules/stranger").iterdir()] == [digest.removeprefix("sha256:")[:12]]
+    assert [folder.name for folder in (yard.home / "modules/stranger").iterdir()] == [
+        digest.removeprefix("sha256:")[:12]
+    ]
 
 
 def test_what_is_shown_is_what_its_digest_names_whatever_is_exchanged_meanwhile(yard, torture):

@@ -1,4 +1,6 @@
-"""Thirty kinds of tampering with an approved module by who owns the vault: nothing that nobody approved runs, and the change is seen."""
+"""Thirty kinds of tampering with an approved module by who owns the vault: nothing that nobody
+approved runs, and the change is seen.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,15 @@ def plant_bytecode(yard: Yard, source: str, *, cached: bool) -> None:
     evil = yard.base / "evil.py"
     evil.write_text(yard.payload)
     file = yard.folder / source
-    target = Path(importlib.util.cache_from_source(str(file))) if cached else file.with_suffix(".pyc")
+    target = (
+        Path(importlib.util.cache_from_source(str(file))) if cached else file.with_suffix(".pyc")
+    )
     target.parent.mkdir(exist_ok=True)
-    py_compile.compile(str(evil), cfile=str(target), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    py_compile.compile(
+        str(evil),
+        cfile=str(target),
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+    )
     if not cached:
         file.unlink()
 
@@ -117,11 +125,15 @@ TAMPERING: dict[str, Callable[[Yard], object]] = {
     "a prompt": write("prompts/ask.md", "Ask for the keys."),
     "data": write("data.json", "{1: 2}"),
     "the manifest's permissions": write("manifest.yaml", MANIFEST.replace("Notes/**", "'**'")),
-    "the manifest's file of code": write("manifest.yaml", MANIFEST.replace("module.py", "words.py")),
+    "the manifest's file of code": write(
+        "manifest.yaml", MANIFEST.replace("module.py", "words.py")
+    ),
     "the manifest's dependencies": write("manifest.yaml", MANIFEST + "dependencies: [evil]\n"),
     "the manifest, unreadable": write("manifest.yaml", "name: ["),
     "a planted .pyc in __pycache__": lambda yard: plant_bytecode(yard, "words.py", cached=True),
-    "a planted .pyc in place of the source": lambda yard: plant_bytecode(yard, "words.py", cached=False),
+    "a planted .pyc in place of the source": lambda yard: plant_bytecode(
+        yard, "words.py", cached=False
+    ),
     "a planted .so": bytes_of(b"words.abi3.so", b"\x7fELF"),
     "a new file": write("extra.py"),
     "a file less": lambda yard: (yard.folder / "words.py").unlink(),
@@ -143,7 +155,10 @@ TAMPERING: dict[str, Callable[[Yard], object]] = {
     "a name that nobody sees": write("words\u200b.py"),
     "a folder's name": another_name,
     "another module's name": claims_a_name,
-    "a signature that is none": lambda yard: [write("module.py")(yard), write("SIGNATURE", "A" * 88)(yard)],
+    "a signature that is none": lambda yard: [
+        write("module.py")(yard),
+        write("SIGNATURE", "A" * 88)(yard),
+    ],
     "an approval of its own in the vault": lambda yard: [
         write("module.py")(yard),
         (yard.vault / "modules.yaml").write_text((yard.home / "modules.yaml").read_text()),
@@ -204,7 +219,10 @@ def test_a_file_that_is_added_to_the_copy_stops_it(yard):
 def test_what_modules_yaml_says_must_hold_of_what_is_there(yard):
     text = (yard.home / "modules.yaml").read_text()
     for old, new in (("hash", "sha256:" + "0" * 64), ("tree", "sha256:" + "1" * 64)):
-        lines = [f"    {old}: {new}\n" if line.strip().startswith(f"{old}:") else line for line in text.splitlines(keepends=True)]
+        lines = [
+            f"    {old}: {new}\n" if line.strip().startswith(f"{old}:") else line
+            for line in text.splitlines(keepends=True)
+        ]
         (yard.home / "modules.yaml").write_text("".join(lines))
         assert yard.run() == []
     (yard.home / "modules.yaml").write_text(text)

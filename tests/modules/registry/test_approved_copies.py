@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.modules.registry.approved_copies import ApprovedCopies, WritingSink, opened_folder, remove_tree
+from parachuted.modules.registry.approved_copies import (
+    ApprovedCopies,
+    WritingSink,
+    opened_folder,
+    remove_tree,
+)
 from parachuted.modules.registry.module_tree import TreeRefusedError, read_tree
 
 
@@ -33,9 +38,10 @@ def test_a_copy_is_the_same_tree_that_nobody_may_write(copies, folder, home):
 
     assert place == home / "modules" / "mod" / digest.removeprefix("sha256:")[:12]
     assert read_tree(place).digest == digest == read_tree(folder).digest
-    assert [oct(path.stat().st_mode & 0o777) for path in (place, place / "inner", place / "a.py", place / "inner/run")] == [
-        *("0o555", "0o555", "0o444", "0o555")
-    ]
+    assert [
+        oct(path.stat().st_mode & 0o777)
+        for path in (place, place / "inner", place / "a.py", place / "inner/run")
+    ] == [*("0o555", "0o555", "0o444", "0o555")]
     assert copies.read("mod", digest).digest == digest
 
 

@@ -14,7 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as some
 from pydantic import BaseModel, Field
 
-from parachuted.modules.registry.arguments import MISSING, HandlerSignatureError, WrongArgumentsError, plan
+from parachuted.modules.registry.arguments import (
+    MISSING,
+    HandlerSignatureError,
+    WrongArgumentsError,
+    plan,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +38,13 @@ class Handlers:
 
     async def one(self, entry_id: str, full: bool = False): ...  # noqa: FBT001, FBT002  the same
 
-    async def create(self, content: str, entry: Entry, at: datetime | None = None, mood: Literal["good", "bad"] = "good"): ...
+    async def create(
+        self,
+        content: str,
+        entry: Entry,
+        at: datetime | None = None,
+        mood: Literal["good", "bad"] = "good",
+    ): ...
 
     async def tagged(self, tags: list[str], days: tuple[date, ...] = ()): ...
 
@@ -68,14 +79,32 @@ def problems(name: str, path=None, query=None, body=MISSING) -> list[str]:
     ("name", "path", "query", "body", "found"),
     [
         ("listing", {}, {}, MISSING, {}),
-        ("listing", {}, {"date": "2026-01-05", "limit": "5"}, MISSING, {"date": "2026-01-05", "limit": 5}),
+        (
+            "listing",
+            {},
+            {"date": "2026-01-05", "limit": "5"},
+            MISSING,
+            {"date": "2026-01-05", "limit": 5},
+        ),
         ("listing", {}, {"limit": "5"}, {}, {"limit": 5}),
         ("listing", {}, {}, {"date": None}, {"date": None}),
         ("one", {"entry_id": "42"}, {"full": "true"}, MISSING, {"entry_id": "42", "full": True}),
         ("one", {}, {}, {"entry_id": "a", "full": False}, {"entry_id": "a", "full": False}),
         ("tagged", {}, {"tags": ["a", "b"]}, MISSING, {"tags": ["a", "b"]}),
-        ("tagged", {}, {"tags": "a", "days": "2026-01-05"}, MISSING, {"tags": ["a"], "days": (date(2026, 1, 5),)}),
-        ("webhook", {}, {}, {"message": {"text": "hi"}, "update_id": 7}, {"message": {"text": "hi"}, "update_id": 7}),
+        (
+            "tagged",
+            {},
+            {"tags": "a", "days": "2026-01-05"},
+            MISSING,
+            {"tags": ["a"], "days": (date(2026, 1, 5),)},
+        ),
+        (
+            "webhook",
+            {},
+            {},
+            {"message": {"text": "hi"}, "update_id": 7},
+            {"message": {"text": "hi"}, "update_id": 7},
+        ),
         ("webhook", {}, {"secret": "x"}, {"message": {}}, {"message": {}, "secret": "x"}),
         ("whole", {}, {}, {"lat": 1, "lon": 2}, {"body": Place(lat=1, lon=2)}),
         ("anything", {}, {}, [1, 2], {"body": [1, 2]}),
@@ -88,7 +117,10 @@ def test_each_is_taken_from_where_it_stands(name, path, query, body, found):
 
 
 def test_models_and_times_are_made():
-    found = bound("create", body={"content": "x", "entry": {"title": "A", "tags": ["t"]}, "at": "2026-01-05T12:00:00Z"})
+    found = bound(
+        "create",
+        body={"content": "x", "entry": {"title": "A", "tags": ["t"]}, "at": "2026-01-05T12:00:00Z"},
+    )
 
     assert found["entry"] == Entry("A", ["t"])
     assert found["at"] == datetime.fromisoformat("2026-01-05T12:00:00+00:00")
@@ -99,14 +131,38 @@ def test_models_and_times_are_made():
     [
         ("one", {}, {}, MISSING, ["entry_id: is missing"]),
         ("listing", {}, {"limit": "many"}, MISSING, ["limit: should be a whole number"]),
-        ("listing", {}, {"limit": ["1", "2"]}, MISSING, ["limit: stands more than once in the query"]),
-        ("listing", {}, {"limit": "1"}, {"limit": 1}, ["limit: stands in the query and in the body"]),
+        (
+            "listing",
+            {},
+            {"limit": ["1", "2"]},
+            MISSING,
+            ["limit: stands more than once in the query"],
+        ),
+        (
+            "listing",
+            {},
+            {"limit": "1"},
+            {"limit": 1},
+            ["limit: stands in the query and in the body"],
+        ),
         ("listing", {}, {"limt": "1"}, MISSING, ["limt: is not known here (known: date, limit)"]),
         ("listing", {}, {}, {"limt": 1}, ["limt: is not known here (known: date, limit)"]),
         ("listing", {}, {}, [1], ["the body should be an object"]),
         ("listing", {}, {}, None, ["the body should be an object"]),
-        ("one", {"entry_id": "a"}, {"entry_id": "b"}, MISSING, ["entry_id: is not known here (known: entry_id, full)"]),
-        ("one", {"entry_id": "a"}, {}, {"entry_id": "b"}, ["entry_id: is not known here (known: entry_id, full)"]),
+        (
+            "one",
+            {"entry_id": "a"},
+            {"entry_id": "b"},
+            MISSING,
+            ["entry_id: is not known here (known: entry_id, full)"],
+        ),
+        (
+            "one",
+            {"entry_id": "a"},
+            {},
+            {"entry_id": "b"},
+            ["entry_id: is not known here (known: entry_id, full)"],
+        ),
         ("nothing", {}, {"a": "1"}, MISSING, ["a: is not known here"]),
         ("whole", {}, {}, {"lat": "x"}, ["body.lat: should be a number", "body.lon: is missing"]),
         ("whole", {}, {}, MISSING, ["body: is missing"]),
@@ -202,7 +258,11 @@ def test_a_tool_that_takes_the_rest_says_so():
 
 
 def test_a_tool_without_parameters_has_a_schema_too():
-    assert plan(Handlers().nothing).schema() == {"type": "object", "properties": {}, "additionalProperties": False}
+    assert plan(Handlers().nothing).schema() == {
+        "type": "object",
+        "properties": {},
+        "additionalProperties": False,
+    }
 
 
 def test_what_no_json_can_be_cannot_be_a_tools_parameter():
@@ -244,16 +304,39 @@ def test_a_handler_that_nobody_could_call_is_refused(function, says):
 
 json = some.recursive(
     some.none() | some.booleans() | some.integers() | some.floats() | some.text(max_size=20),
-    lambda inner: some.lists(inner, max_size=4) | some.dictionaries(some.text(max_size=8), inner, max_size=4),
+    lambda inner: (
+        some.lists(inner, max_size=4) | some.dictionaries(some.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=10,
 )
-names = some.sampled_from(["limit", "date", "tags", "message", "body", "content", "entry", "at", "mood", "entry_id", "full", "x"])
+names = some.sampled_from(
+    [
+        "limit",
+        "date",
+        "tags",
+        "message",
+        "body",
+        "content",
+        "entry",
+        "at",
+        "mood",
+        "entry_id",
+        "full",
+        "x",
+    ]
+)
 
 
 @given(
-    name=some.sampled_from(["listing", "one", "create", "tagged", "webhook", "whole", "anything", "untyped", "nothing"]),
+    name=some.sampled_from(
+        ["listing", "one", "create", "tagged", "webhook", "whole", "anything", "untyped", "nothing"]
+    ),
     path=some.dictionaries(names, some.text(max_size=10), max_size=2),
-    query=some.dictionaries(names, some.text(max_size=10) | some.lists(some.text(max_size=5), min_size=2, max_size=3), max_size=3),
+    query=some.dictionaries(
+        names,
+        some.text(max_size=10) | some.lists(some.text(max_size=5), min_size=2, max_size=3),
+        max_size=3,
+    ),
     body=some.just(MISSING) | json | some.dictionaries(names, json, max_size=4),
 )
 def test_whatever_is_sent_the_handler_can_be_called_or_the_caller_is_told(name, path, query, body):

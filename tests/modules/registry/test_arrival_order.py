@@ -11,8 +11,13 @@ from parachuted.state import open_state
 
 
 def module(name: str, *, provides: str = "", uses: str = "") -> ApprovedModule:
-    text = f"name: {name}\nversion: 1.0.0\nmodule: module.py\nprovides: [{provides}]\noptional_requires: [{uses}]\n"
-    return ApprovedModule(name=name, copy=Path(), digest="", tree="", manifest=read_manifest(text), trust="trusted")
+    text = (
+        f"name: {name}\nversion: 1.0.0\nmodule: module.py\nprovides: "
+        f"[{provides}]\noptional_requires: [{uses}]\n"
+    )
+    return ApprovedModule(
+        name=name, copy=Path(), digest="", tree="", manifest=read_manifest(text), trust="trusted"
+    )
 
 
 def names(*ready: ApprovedModule) -> list[list[str]]:
@@ -20,15 +25,22 @@ def names(*ready: ApprovedModule) -> list[list[str]]:
 
 
 def test_modules_that_use_nothing_of_each_other_begin_at_once():
-    assert names(module("a"), module("b", provides="B"), module("c", uses="Elsewhere")) == [["a", "b", "c"]]
+    assert names(module("a"), module("b", provides="B"), module("c", uses="Elsewhere")) == [
+        ["a", "b", "c"]
+    ]
 
 
 def test_a_chain_begins_at_its_end():
-    assert names(module("a", uses="B"), module("b", provides="B", uses="C"), module("c", provides="C")) == [["c"], ["b"], ["a"]]
+    assert names(
+        module("a", uses="B"), module("b", provides="B", uses="C"), module("c", provides="C")
+    ) == [["c"], ["b"], ["a"]]
 
 
 def test_every_provider_of_an_interface_comes_first():
-    assert names(module("a", uses="B"), module("b", provides="B"), module("c", provides="B")) == [["b", "c"], ["a"]]
+    assert names(module("a", uses="B"), module("b", provides="B"), module("c", provides="B")) == [
+        ["b", "c"],
+        ["a"],
+    ]
 
 
 def test_who_uses_what_it_provides_itself_waits_for_nobody():
@@ -36,7 +48,9 @@ def test_who_uses_what_it_provides_itself_waits_for_nobody():
 
 
 def test_a_circle_begins_together_and_last():
-    assert names(module("a", provides="A", uses="B"), module("b", provides="B", uses="A"), module("c")) == [["c"], ["a", "b"]]
+    assert names(
+        module("a", provides="A", uses="B"), module("b", provides="B", uses="A"), module("c")
+    ) == [["c"], ["a", "b"]]
 
 
 def test_nothing_has_no_waves():

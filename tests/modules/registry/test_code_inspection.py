@@ -1,4 +1,6 @@
-"""In code: what a module's files declare is found without running them, and what only running code says does not get in."""
+"""In code: what a module's files declare is found without running them, and what only running code
+says does not get in.
+"""
 
 from __future__ import annotations
 

@@ -36,16 +36,30 @@ agents:
     sandbox: {workspace_access: rw, allowed_paths: [Work/], network: bridge}
     bash: true
 """
-TREE = ModuleTree(files=(TreeFile(path="module.py", mode=0o644, digest="0" * 64, size=1234),), digest="sha256:" + "0" * 64)
+TREE = ModuleTree(
+    files=(TreeFile(path="module.py", mode=0o644, digest="0" * 64, size=1234),),
+    digest="sha256:" + "0" * 64,
+)
 
 
 CODE = CodeInspection(
-    tools={"bot_more": "Does\nmore"}, events={"note.saved"}, schedules={"every 900 s"}, agents={"helper"}, provides={"More"}
+    tools={"bot_more": "Does\nmore"},
+    events={"note.saved"},
+    schedules={"every 900 s"},
+    agents={"helper"},
+    provides={"More"},
 )
 
 
 def test_it_says_all_that_the_manifest_and_the_code_ask_for():
-    consent = consent_for(read_manifest(MANIFEST), TREE, CODE, source="https://x.test/\x1bbot", commit="c" * 40, trust="trusted")
+    consent = consent_for(
+        read_manifest(MANIFEST),
+        TREE,
+        CODE,
+        source="https://x.test/\x1bbot",
+        commit="c" * 40,
+        trust="trusted",
+    )
     lines = "\n".join(consent.lines())
 
     for told in (
@@ -58,10 +72,21 @@ def test_it_says_all_that_the_manifest_and_the_code_ask_for():
         "shell     | only git",
         "calls     | BrainInterface",
         "uses      | brain_search",
-        "agent       responder may read\n  says    | answers\n  where   | Work/client/**\n  shell     no",
+        (
+            "agent       responder may read\n  says    | answers\n  where   | Work/client/**\n  "
+            "shell "
+            "    no"
+        ),
         "  network | only api.telegram.org",
-        "agent       admin may read and write\n  where   | Work/**\n  shell     any command\n  network   any host",
-        "agent       helper may read and write\n  where   | within what the module itself reads and writes",
+        (
+            "agent       admin may read and write\n  where   | Work/**\n  shell     any command\n  "
+            "network   any host"
+        ),
+        (
+            "agent       helper may read and write\n  where   | within what the module itself "
+            "reads "
+            "and writes"
+        ),
         "tool      | bot_ask: Asks",
         "tool      | bot_more: Does more",
         "hears     | daily.entry.created",
@@ -82,17 +107,27 @@ def test_it_says_all_that_the_manifest_and_the_code_ask_for():
 
 def test_what_is_not_asked_for_is_said_too():
     plain = "name: bot\nversion: 0.1.0\nmodule: module.py\n"
-    consent = consent_for(read_manifest(plain), TREE, CodeInspection(), source="local", commit=None, trust="untrusted")
+    consent = consent_for(
+        read_manifest(plain), TREE, CodeInspection(), source="local", commit=None, trust="untrusted"
+    )
 
     assert consent.text().count("  nothing") >= 6
     assert "in a process of its own" in consent.text()
 
 
 def test_a_list_of_programs_or_hosts_is_told_from_the_words_of_ours():
-    said = PLAIN + "permissions: {bash: ['no']}\nagents: {a: {bash: ['any command'], network: ['no.example'], paths: [Work/]}}\n"
-    lines = consent_for(read_manifest(said), TREE, CodeInspection(), source="local", commit=None, trust="untrusted").lines()
+    said = (
+        PLAIN + "permissions: {bash: ['no']}\nagents: {a: {bash: ['any command'], network: "
+        "['no.example'], paths: [Work/]}}\n"
+    )
+    lines = consent_for(
+        read_manifest(said), TREE, CodeInspection(), source="local", commit=None, trust="untrusted"
+    ).lines()
 
-    assert [line for line in lines if "shell" in line] == ["  shell   | only any command", "shell     | only no"]
+    assert [line for line in lines if "shell" in line] == [
+        "  shell   | only any command",
+        "shell     | only no",
+    ]
 
 
 PLAIN = "name: bot\nversion: 0.1.0\nmodule: module.py\n"
@@ -115,11 +150,25 @@ SHAPES = {
 @pytest.mark.parametrize("columns", [40, 80, 200])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_words_of_a_module_stand_where_ours_do(shape, columns):
-    said = f'{PLAIN}description: "{SHAPES[shape]}"\nmcp_tools: [{{name: t, handler: "m:t", description: "{SHAPES[shape]}"}}]\n'
-    honest = (
-        consent_for(read_manifest(PLAIN), TREE, CodeInspection(), source="local", commit=None, trust="untrusted").text(columns).splitlines()
+    said = (
+        f'{PLAIN}description: "{SHAPES[shape]}"\nmcp_tools: [{{name: t, handler: "m:t", '
+        f'description: "{SHAPES[shape]}"}}]\n'
     )
-    text = consent_for(read_manifest(said), TREE, CodeInspection(), source="local", commit=None, trust="untrusted").text(columns)
+    honest = (
+        consent_for(
+            read_manifest(PLAIN),
+            TREE,
+            CodeInspection(),
+            source="local",
+            commit=None,
+            trust="untrusted",
+        )
+        .text(columns)
+        .splitlines()
+    )
+    text = consent_for(
+        read_manifest(said), TREE, CodeInspection(), source="local", commit=None, trust="untrusted"
+    ).text(columns)
     ours = [line for line in text.splitlines() if line[10:11] != "|"]
 
     assert ours == [line for line in honest if line[10:11] != "|"]
@@ -129,11 +178,24 @@ def test_no_words_of_a_module_stand_where_ours_do(shape, columns):
 
 def test_what_is_new_is_told_with_the_agent_that_it_is_about():
     before = PLAIN + "permissions: {read: [A/**]}\nagents: {a: {paths: [A/]}, b: {paths: [A/]}}\n"
-    after = PLAIN + "permissions: {read: [A/**, B/**]}\nagents: {a: {paths: [A/]}, b: {paths: [A/, B/]}}\n"
-    old, new = (
-        consent_for(read_manifest(one), TREE, CodeInspection(), source="", commit=None, trust="untrusted") for one in (before, after)
+    after = (
+        PLAIN
+        + "permissions: {read: [A/**, B/**]}\nagents: {a: {paths: [A/]}, b: {paths: [A/, B/]}}\n"
     )
-    code = consent_for(read_manifest(before), TREE, CodeInspection(tools={"t": ""}), source="", commit=None, trust="untrusted")
+    old, new = (
+        consent_for(
+            read_manifest(one), TREE, CodeInspection(), source="", commit=None, trust="untrusted"
+        )
+        for one in (before, after)
+    )
+    code = consent_for(
+        read_manifest(before),
+        TREE,
+        CodeInspection(tools={"t": ""}),
+        source="",
+        commit=None,
+        trust="untrusted",
+    )
 
     assert new.since(old) == ("agent       b may read", "  where   | B/**", "reads     | B/**")
     assert code.since(old) == ("tool      | t",)

@@ -1,4 +1,6 @@
-"""Declared: a class and its manifest become one declaration, or a list of what does not go together."""
+"""Declared: a class and its manifest become one declaration, or a list of what does not go
+together.
+"""
 
 # ruff: noqa: RUF012  as the people who write modules do
 from __future__ import annotations
@@ -80,14 +82,37 @@ def test_what_a_class_declares_is_all_there():
     )
     assert declared.routes[0].schema["required"] == ["name"]
     assert tuple(replace(one, schema={}) for one in declared.routes) == (
-        RouteSpec(method="GET", path="/greetings/{name}", handler="greet", capability="read", streams=False, summary="Greet one."),
-        RouteSpec(method="POST", path="/stream", handler="stream", capability="admin", streams=True, summary="stream"),
+        RouteSpec(
+            method="GET",
+            path="/greetings/{name}",
+            handler="greet",
+            capability="read",
+            streams=False,
+            summary="Greet one.",
+        ),
+        RouteSpec(
+            method="POST",
+            path="/stream",
+            handler="stream",
+            capability="admin",
+            streams=True,
+            summary="stream",
+        ),
     )
     (tool,) = declared.tools
-    assert (tool.name, tool.description, tool.handler) == ("greet-all", "Greet them all.", "greet_all")
+    assert (tool.name, tool.description, tool.handler) == (
+        "greet-all",
+        "Greet them all.",
+        "greet_all",
+    )
     assert tool.schema["required"] == ["names"]
-    assert declared.events == (EventSpec(event="file.modified", handler="on_modified", is_async=False),)
-    assert declared.schedules == (ScheduleSpec(handler="sweep", every_s=900), ScheduleSpec(handler="sweep", at="03:00"))
+    assert declared.events == (
+        EventSpec(event="file.modified", handler="on_modified", is_async=False),
+    )
+    assert declared.schedules == (
+        ScheduleSpec(handler="sweep", every_s=900),
+        ScheduleSpec(handler="sweep", at="03:00"),
+    )
 
 
 def test_an_instance_is_described_as_its_class():
@@ -95,7 +120,12 @@ def test_an_instance_is_described_as_its_class():
 
 
 def test_it_crosses_a_pipe_and_is_the_same():
-    declared = describe(Greeter, manifest("agents: {helper: {paths: [a/], sandbox: {workspace_access: ro, network: [a.org]}}}\n"))
+    declared = describe(
+        Greeter,
+        manifest(
+            "agents: {helper: {paths: [a/], sandbox: {workspace_access: ro, network: [a.org]}}}\n"
+        ),
+    )
 
     assert parse_declared(json.loads(json.dumps(declared.document()))) == declared
 
@@ -108,12 +138,27 @@ def test_it_crosses_a_pipe_and_is_the_same():
         {"name": "a"},
         {**KNOWN, "more": 1},
         {**KNOWN, "routes": [{}]},
-        {**KNOWN, "routes": [{"method": "TRACE", "path": "/a", "handler": "a", "capability": "read"}]},
-        {**KNOWN, "routes": [{"method": "GET", "path": "/../a", "handler": "a", "capability": "read"}]},
-        {**KNOWN, "routes": [{"method": "GET", "path": "/a", "handler": "a", "capability": "owner"}]},
-        {**KNOWN, "routes": [{"method": "GET", "path": "/a", "handler": "x" * 201, "capability": "read"}]},
+        {
+            **KNOWN,
+            "routes": [{"method": "TRACE", "path": "/a", "handler": "a", "capability": "read"}],
+        },
+        {
+            **KNOWN,
+            "routes": [{"method": "GET", "path": "/../a", "handler": "a", "capability": "read"}],
+        },
+        {
+            **KNOWN,
+            "routes": [{"method": "GET", "path": "/a", "handler": "a", "capability": "owner"}],
+        },
+        {
+            **KNOWN,
+            "routes": [{"method": "GET", "path": "/a", "handler": "x" * 201, "capability": "read"}],
+        },
         {**KNOWN, "tools": [{"name": "a b", "description": "", "handler": "a", "schema": {}}]},
-        {**KNOWN, "tools": [{"name": "a", "description": "x" * 10_000_000, "handler": "a", "schema": {}}]},
+        {
+            **KNOWN,
+            "tools": [{"name": "a", "description": "x" * 10_000_000, "handler": "a", "schema": {}}],
+        },
         {**KNOWN, "events": [{"event": "*", "handler": "a"}]},
         {**KNOWN, "events": [{"event": "a.b", "handler": "a"}] * 501},
         {**KNOWN, "schedules": [{"handler": "a", "every_s": 0}]},
@@ -131,15 +176,23 @@ def test_the_manifests_form_is_found_in_the_files_that_it_names():
     with loaded(EXAMPLES / "brain") as (cls, read):
         declared = describe(cls, read)
 
-        assert [tool.handler for tool in declared.tools] == ["tools:brain_search", "tools:brain_resolve"]
-        assert [tool.description for tool in declared.tools] == ["Search entities by keyword", "Resolve text to a para-id"]
+        assert [tool.handler for tool in declared.tools] == [
+            "tools:brain_search",
+            "tools:brain_resolve",
+        ]
+        assert [tool.description for tool in declared.tools] == [
+            "Search entities by keyword",
+            "Resolve text to a para-id",
+        ]
         assert declared.tools[0].schema == {
             "type": "object",
             "properties": {"query": {"type": "string"}},
             "required": ["query"],
             "additionalProperties": False,
         }
-        assert declared.events == (EventSpec(event="daily.entry.created", handler="hooks:on_entry_created"),)
+        assert declared.events == (
+            EventSpec(event="daily.entry.created", handler="hooks:on_entry_created"),
+        )
         assert [one.path for one in declared.routes] == ["/entities"]
         assert declared.provides == ("BrainInterface",)
         assert declared.agents["indexer"].prompt_file == "prompts/indexer.md"
@@ -151,7 +204,10 @@ async def test_a_handler_in_another_file_is_given_the_module():
         paper.vault.notes["Brain/entities/Kevin.md"] = "A friend.\n"
         module = cls(paper)
 
-        assert [found["name"] for found in await resolve_handler(module, "tools:brain_search")(query="friend")] == ["Kevin"]
+        assert [
+            found["name"]
+            for found in await resolve_handler(module, "tools:brain_search")(query="friend")
+        ] == ["Kevin"]
         assert [found["name"] for found in await module.search("kevin")] == ["Kevin"]
 
 
@@ -172,11 +228,14 @@ def test_both_forms_may_name_the_same_thing():
         Greeter,
         manifest(
             "mcp_tools: [{name: greet-all, handler: greet_all, description: Better words.}]\n"
-            "hooks: [{event: file.modified, handler: on_modified}, {event: file.created, handler: on_modified}]\n"
+            "hooks: [{event: file.modified, handler: on_modified}, {event: file.created, handler: "
+            "on_modified}]\n"
         ),
     )
 
-    assert [(tool.name, tool.description) for tool in declared.tools] == [("greet-all", "Better words.")]
+    assert [(tool.name, tool.description) for tool in declared.tools] == [
+        ("greet-all", "Better words.")
+    ]
     assert [one.event for one in declared.events] == ["file.modified", "file.created"]
 
 
@@ -223,13 +282,18 @@ def test_what_differs_is_told():
         ({"mcp": ["a", "b"]}, "mcp: [a]", ["mcp b"]),
     ],
 )
-def test_no_class_may_do_more_than_the_manifest_that_a_person_approved(asked: Mapping[str, Any], approved, told):
+def test_no_class_may_do_more_than_the_manifest_that_a_person_approved(
+    asked: Mapping[str, Any], approved, told
+):
     class Asking(Module):
         permissions = asked
 
     more = f"permissions:\n  {approved}\n"
     if told:
-        assert problems(Asking, more) == [f"permissions: {one} is not in manifest.yaml, which is what a person approves" for one in told]
+        assert problems(Asking, more) == [
+            f"permissions: {one} is not in manifest.yaml, which is what a person approves"
+            for one in told
+        ]
     else:
         assert describe(Asking, manifest(more)).name == "greeter"
 
@@ -238,12 +302,19 @@ def test_permissions_that_are_none_are_told():
     class Wrong(Module):
         permissions = {"read": "Daily/**", "fly": True}
 
-    assert problems(Wrong) == ["permissions.read: should be a list", "permissions.fly: is not known here"]
+    assert problems(Wrong) == [
+        "permissions.read: should be a list",
+        "permissions.fly: is not known here",
+    ]
 
 
 def test_agents_of_both_forms_are_taken_together():
     class Agents(Module):
-        agents = {"one": {"paths": ["a/"]}, "two": AgentConfig(paths=("b/**",)), "three": AgentConfig(paths=("c/**",))}
+        agents = {
+            "one": {"paths": ["a/"]},
+            "two": AgentConfig(paths=("b/**",)),
+            "three": AgentConfig(paths=("c/**",)),
+        }
 
     declared = describe(Agents, manifest("agents: {three: {paths: [c/]}, four: {bash: true}}\n"))
     assert {name: agent.paths for name, agent in declared.agents.items()} == {
@@ -270,7 +341,8 @@ def test_agents_that_cannot_be_are_told():
         "agents.twice is one thing in Agents and another in manifest.yaml: say it in one place",
         "agents.wrong.path: is not known here",
         *(
-            f"agents.{name} asks for bash, network, a folder beside the vault, a lane or the person's skills: say it in manifest.yaml, "
+            f"agents.{name} asks for bash, network, a folder beside the vault, a lane or the "
+            "person's skills: say it in manifest.yaml, "
             "to be approved"
             for name in ("shell", "net", "skilled", "outside", "laned")
         ),
@@ -278,9 +350,15 @@ def test_agents_that_cannot_be_are_told():
 
 
 def test_too_many_of_a_thing_are_told():
-    many = type("Many", (Module,), {f"t{number}": mcp_tool(f"t{number}")(lambda _self: None) for number in range(501)})
+    many = type(
+        "Many",
+        (Module,),
+        {f"t{number}": mcp_tool(f"t{number}")(lambda _self: None) for number in range(501)},
+    )
 
-    assert problems(many) == ["tools: tuple should have at most 500 items after validation, not 501"]
+    assert problems(many) == [
+        "tools: tuple should have at most 500 items after validation, not 501"
+    ]
 
 
 def test_what_no_pipe_carries_is_told():
@@ -326,7 +404,10 @@ class Wrong(Module):
 
 
 def test_two_for_one_name_are_told():
-    assert problems(Doubled) == ["the route GET /a/{} is declared 2 times", "the tool t is declared 2 times"]
+    assert problems(Doubled) == [
+        "the route GET /a/{} is declared 2 times",
+        "the tool t is declared 2 times",
+    ]
 
 
 def test_handlers_that_cannot_be_called_are_told():
@@ -334,7 +415,11 @@ def test_handlers_that_cannot_be_called_are_told():
         "lacks: the path /{entry_id} has entry_id, and no parameter takes it",
         "streams: only routes that are `async def` can yield; return one value instead",
         "generates: only routes that are `async def` can yield; return one value instead",
-        "counted: Wrong.counted: args can only be given by position, and handlers are called by name",
+        (
+            "counted: Wrong.counted: args can only be given by position, and handlers are called "
+            "by "
+            "name"
+        ),
         "static: only plain methods can be declared",
     ]
 
@@ -351,7 +436,9 @@ def test_handlers_that_cannot_be_called_are_told():
 )
 def test_a_handler_that_is_not_there_is_told(handler, told):
     with loaded(EXAMPLES / "brain") as (cls, _):
-        text = (EXAMPLES / "brain/manifest.yaml").read_text().replace("tools:brain_resolve", handler)
+        text = (
+            (EXAMPLES / "brain/manifest.yaml").read_text().replace("tools:brain_resolve", handler)
+        )
         with pytest.raises(DeclaredError, match=told):
             describe(cls, read_manifest(text))
 
@@ -363,7 +450,12 @@ def test_a_module_file_that_fails_at_import_is_told(tmp_path: Path):
         "tools.py": "raise RuntimeError('broken')\n",
     }.items():
         (tmp_path / name).write_text(text)
-    with loaded(tmp_path) as (cls, read), pytest.raises(DeclaredError, match=r"tools\.py could not be imported: RuntimeError: broken"):
+    with (
+        loaded(tmp_path) as (cls, read),
+        pytest.raises(
+            DeclaredError, match=r"tools\.py could not be imported: RuntimeError: broken"
+        ),
+    ):
         describe(cls, read)
 
 

@@ -6,7 +6,9 @@ from parachuted.modules.registry.difference import LARGEST, tree_difference
 from parachuted.modules.registry.module_tree import KeepingSink, read_tree
 
 
-def difference(tmp_path, old: dict[str, bytes], new: dict[str, bytes], executable: str | None = None) -> str:
+def difference(
+    tmp_path, old: dict[str, bytes], new: dict[str, bytes], executable: str | None = None
+) -> str:
     trees = []
     for name, files in (("old", old), ("new", new)):
         folder = tmp_path / name
@@ -27,7 +29,11 @@ def test_the_same_is_nothing(tmp_path):
 
 
 def test_changed_new_and_removed_files_are_shown_line_by_line(tmp_path):
-    shown = difference(tmp_path, {"a": b"1\n2\n", "gone": b"g\n", "same": b""}, {"a": b"1\n3\n", "new": b"n", "same": b"", "empty": b""})
+    shown = difference(
+        tmp_path,
+        {"a": b"1\n2\n", "gone": b"g\n", "same": b""},
+        {"a": b"1\n3\n", "new": b"n", "same": b"", "empty": b""},
+    )
 
     assert shown.splitlines() == [
         *("--- a", "+++ a", "@@ -1,2 +1,2 @@", " 1", "-2", "+3"),
@@ -55,8 +61,12 @@ def test_a_text_is_shown_whole_however_long_it_is(tmp_path):
 
 
 def test_a_file_too_large_to_show_is_named(tmp_path):
-    assert "binary a: none -> 1,000,001 bytes" in difference(tmp_path, {}, {"a": b"x" * (LARGEST + 1)})
+    assert "binary a: none -> 1,000,001 bytes" in difference(
+        tmp_path, {}, {"a": b"x" * (LARGEST + 1)}
+    )
 
 
 def test_a_mode_is_shown(tmp_path):
-    assert difference(tmp_path, {"a": b"x"}, {"a": b"x"}, executable="a") == "mode of a: 644 -> 755\n"
+    assert (
+        difference(tmp_path, {"a": b"x"}, {"a": b"x"}, executable="a") == "mode of a: 644 -> 755\n"
+    )

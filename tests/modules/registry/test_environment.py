@@ -1,4 +1,6 @@
-"""A module's packages: in an environment of its own, locked to the byte, and nothing of them runs on the way."""
+"""A module's packages: in an environment of its own, locked to the byte, and nothing of them runs
+on the way.
+"""
 
 from __future__ import annotations
 
@@ -15,30 +17,46 @@ from parachuted.modules.registry.environment import build, lock_of, site_package
 from tests.modules.stranger import MANIFEST, Yard
 
 
-def make_wheel(folder: Path, name: str = "tiny_m2", version: str = "1.0", said: str = "tiny", **more: str) -> None:
+def make_wheel(
+    folder: Path, name: str = "tiny_m2", version: str = "1.0", said: str = "tiny", **more: str
+) -> None:
     folder.mkdir(exist_ok=True)
     info = f"{name}-{version}.dist-info"
     files = {
         f"{name}.py": f"SAID = {said!r}\n",
         **more,
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: "
+        "py3-none-any\n",
     }
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
         for path, text in files.items():
             wheel.writestr(path, text)
-        wheel.writestr(f"{info}/RECORD", "".join(f"{path},,\n" for path in (*files, f"{info}/RECORD")))
+        wheel.writestr(
+            f"{info}/RECORD", "".join(f"{path},,\n" for path in (*files, f"{info}/RECORD"))
+        )
 
 
 @pytest.fixture
 def env(tmp_path) -> dict[str, str]:
-    return {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "wheels"), "PIP_NO_CACHE_DIR": "1"}
+    return {
+        **os.environ,
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(tmp_path / "wheels"),
+        "PIP_NO_CACHE_DIR": "1",
+    }
 
 
 def test_what_is_asked_for_is_installed_and_locked_and_nothing_of_it_runs(tmp_path, env):
     mark = tmp_path / "it ran"
     run = f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n"
-    evil = {"evil.pth": run, "sitecustomize.py": run, "usercustomize.py": run, "pip.py": run, "__pycache__/x.pyc": run}
+    evil = {
+        "evil.pth": run,
+        "sitecustomize.py": run,
+        "usercustomize.py": run,
+        "pip.py": run,
+        "__pycache__/x.pyc": run,
+    }
     make_wheel(tmp_path / "wheels", **evil)
     (tmp_path / "path").mkdir()
     (tmp_path / "path" / "sitecustomize.py").write_text(run)
@@ -57,9 +75,13 @@ def test_what_is_asked_for_is_installed_and_locked_and_nothing_of_it_runs(tmp_pa
     assert lock_of(tmp_path / name) != lock
 
 
-def test_a_package_that_would_have_to_be_built_does_not_run_and_leaves_the_module_disabled_with_the_reason(tmp_path, home, vault, env):
+def test_a_package_that_would_have_to_be_built_does_not_run_and_leaves_the_module_disabled_with_the_reason(  # noqa: E501
+    tmp_path, home, vault, env
+):
     (tmp_path / "wheels").mkdir()
-    (tmp_path / "setup.py").write_text(f"import pathlib; pathlib.Path({str(tmp_path / 'it ran')!r}).touch()\n")
+    (tmp_path / "setup.py").write_text(
+        f"import pathlib; pathlib.Path({str(tmp_path / 'it ran')!r}).touch()\n"
+    )
     with zipfile.ZipFile(tmp_path / "wheels" / "evil_m2-1.0.zip", "w") as made:
         made.write(tmp_path / "setup.py", "evil_m2-1.0/setup.py")
     yard = Yard(base=tmp_path, home=home, vault=vault)
@@ -80,17 +102,29 @@ def test_an_approved_module_finds_its_packages_until_they_change(tmp_path, home,
     make_wheel(tmp_path / "wheels")
     yard = Yard(base=tmp_path, home=home, vault=vault)
     yard.trust = ModuleApprovals(home, vault, env=env)
-    code = "import tiny_m2\nfrom parachuted.modules import Module\nclass Stranger(Module):\n    said = tiny_m2.SAID\n"
+    code = (
+        "import tiny_m2\nfrom parachuted.modules import Module\nclass Stranger(Module):\n    "
+        "said = tiny_m2.SAID\n"
+    )
     yard.write(**{"manifest.yaml": MANIFEST + "dependencies: [tiny-m2]\n", "module.py": code})
     first = yard.approve()
-    assert load_class(first.copy, first.name, first.manifest, first.import_paths, tree=first.tree).said == "tiny"
+    assert (
+        load_class(first.copy, first.name, first.manifest, first.import_paths, tree=first.tree).said
+        == "tiny"
+    )
     unload(first.name, first.tree)
     sys.modules.pop("tiny_m2")
 
-    yard.write(**{"manifest.yaml": MANIFEST + "dependencies: [tiny-m2]\n", "module.py": code + "# more\n"})
+    yard.write(
+        **{"manifest.yaml": MANIFEST + "dependencies: [tiny-m2]\n", "module.py": code + "# more\n"}
+    )
     second = yard.approve()
-    assert second.import_paths == first.import_paths  # the same packages: nothing is installed again
-    yard.write(**{"manifest.yaml": MANIFEST + "dependencies: [no-such-thing-m2]\n", "module.py": code})
+    assert (
+        second.import_paths == first.import_paths
+    )  # the same packages: nothing is installed again
+    yard.write(
+        **{"manifest.yaml": MANIFEST + "dependencies: [no-such-thing-m2]\n", "module.py": code}
+    )
     with pytest.raises(ApprovalRefusedError, match="no-such-thing-m2"):
         yard.approve()
     assert yard.ready() == second  # the approved version goes on

@@ -1,4 +1,6 @@
-"""A module's files come to the vault from git, from a folder, from the package: nothing of them runs on the way."""
+"""A module's files come to the vault from git, from a folder, from the package: nothing of them
+runs on the way.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import ParachuteError
-from parachuted.modules.registry.install import InstallRefusedError, fetched, manifest_of, place, unplace
+from parachuted.modules.registry.install import (
+    InstallRefusedError,
+    fetched,
+    manifest_of,
+    place,
+    unplace,
+)
 from parachuted.modules.registry.module_tree import TreeRefusedError, read_tree
 from tests.modules.stranger import Yard
 
@@ -20,8 +28,17 @@ def yard(tmp_path, home, vault) -> Yard:
 
 
 def git(folder: Path, *words: str) -> str:
-    told = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "protocol.file.allow=always"]
-    return subprocess.run(["git", *told, *words], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+    told = [
+        "-c",
+        "user.name=x",
+        "-c",
+        "user.email=x@example.org",
+        "-c",
+        "protocol.file.allow=always",
+    ]
+    return subprocess.run(
+        ["git", *told, *words], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 @pytest.fixture
@@ -88,7 +105,13 @@ def test_neither_the_repositorys_nor_the_persons_own_settings_run_anything(yard,
   helper = "!touch '{mark}'"
 """
     (person / ".gitconfig").write_text(lines)
-    install(yard, str(published), HOME=str(person), GIT_TEMPLATE_DIR=str(person / "template"), GIT_CONFIG_GLOBAL=str(person / ".gitconfig"))
+    install(
+        yard,
+        str(published),
+        HOME=str(person),
+        GIT_TEMPLATE_DIR=str(person / "template"),
+        GIT_CONFIG_GLOBAL=str(person / ".gitconfig"),
+    )
 
     assert not mark.exists()
     assert (yard.folder / "words.py").exists()
@@ -126,8 +149,22 @@ def test_a_link_in_a_repository_is_not_followed(yard):
 @pytest.mark.parametrize(
     "source",
     [
-        *("ext::sh -c 'touch x'", "http://example.org/x.git", "git://example.org/x", "fd::17", "file://\n/x", "parachute://../daily"),
-        *("parachute://nothing", "/nowhere/at/all", "--upload-pack=touch x", "-x@y:z", "https://me:secret@example.org/x.git", ""),
+        *(
+            "ext::sh -c 'touch x'",
+            "http://example.org/x.git",
+            "git://example.org/x",
+            "fd::17",
+            "file://\n/x",
+            "parachute://../daily",
+        ),
+        *(
+            "parachute://nothing",
+            "/nowhere/at/all",
+            "--upload-pack=touch x",
+            "-x@y:z",
+            "https://me:secret@example.org/x.git",
+            "",
+        ),
     ],
 )
 def test_what_is_no_source_is_refused_and_nothing_is_written(yard, source):
@@ -197,12 +234,17 @@ def test_what_was_placed_can_be_taken_away(yard):
 
 def test_what_git_says_of_a_folder_that_is_no_repository_does_not_name_it(tmp_path):
     (tmp_path / "notes.md").write_text("x")
-    with pytest.raises(InstallRefusedError, match="git could not get it") as told, fetched(f"file://{tmp_path}/notes.md", os.environ):
+    with (
+        pytest.raises(InstallRefusedError, match="git could not get it") as told,
+        fetched(f"file://{tmp_path}/notes.md", os.environ),
+    ):
         pass
     assert str(tmp_path) not in str(told.value)
 
 
-def test_a_clone_reads_no_settings_of_the_repository_in_which_the_person_stands(yard, published, monkeypatch):
+def test_a_clone_reads_no_settings_of_the_repository_in_which_the_person_stands(
+    yard, published, monkeypatch
+):
     here = yard.base / "here"
     here.mkdir()
     git(here, "init", "-q")
@@ -244,7 +286,10 @@ def test_a_tag_a_branch_and_a_commit_of_a_repository_can_be_named(yard, publishe
     assert (yard.folder / "words.py").read_text() == "SAID = 'as '\n"
 
 
-@pytest.mark.parametrize(("ref", "says"), [("nothing", "git could not get it"), ("-x", "is no tag"), ("a..b", "is no tag")])
+@pytest.mark.parametrize(
+    ("ref", "says"),
+    [("nothing", "git could not get it"), ("-x", "is no tag"), ("a..b", "is no tag")],
+)
 def test_what_is_no_tag_of_it_installs_nothing(yard, published, ref, says):
     with pytest.raises(InstallRefusedError, match=says):
         install(yard, f"{published.as_uri()}#{ref}")
@@ -262,5 +307,8 @@ def test_another_tag_of_the_same_repository_takes_the_place_of_the_first(yard, p
 
     entry, consent = yard.trust.install(f"{published.as_uri()}#v2")
 
-    assert (entry.source, consent.commit) == (f"{published.as_uri()}#v2", git(work, "rev-parse", "HEAD"))
+    assert (entry.source, consent.commit) == (
+        f"{published.as_uri()}#v2",
+        git(work, "rev-parse", "HEAD"),
+    )
     assert (yard.folder / "words.py").read_text() == "SAID = 'new '\n"

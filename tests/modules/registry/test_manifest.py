@@ -1,4 +1,6 @@
-"""Manifest: every field is read, every mistake is told with its line, and nothing in it can break the reader."""
+"""Manifest: every field is read, every mistake is told with its line, and nothing in it can break
+the reader.
+"""
 
 from __future__ import annotations
 
@@ -104,11 +106,24 @@ def test_every_field_is_read():
                 capabilities=("read", "write"),
             )
         },
-        hooks=(ManifestHook(event="daily.entry.created", handler="hooks:on_entry_created", is_async=True),),
-        mcp_tools=(McpTool(name="brain_search", description="Search entities by keyword", handler="tools:brain_search"),),
+        hooks=(
+            ManifestHook(
+                event="daily.entry.created", handler="hooks:on_entry_created", is_async=True
+            ),
+        ),
+        mcp_tools=(
+            McpTool(
+                name="brain_search",
+                description="Search entities by keyword",
+                handler="tools:brain_search",
+            ),
+        ),
         routes=RoutePrefix(prefix="/api/brain"),
         permissions=ManifestPermissions(
-            read=("Brain/**", "parachute/memory.md", "Daily/.agents/**"), write=("Brain/**",), bash=("git",), mcp=("daily-journal",)
+            read=("Brain/**", "parachute/memory.md", "Daily/.agents/**"),
+            write=("Brain/**",),
+            bash=("git",),
+            mcp=("daily-journal",),
         ),
         ui={"icon": "brain", "pages": [{"title": "Entities", "path": "/entities"}]},
     )
@@ -117,15 +132,23 @@ def test_every_field_is_read():
 def test_three_fields_are_enough():
     manifest = read_manifest(SMALL)
 
-    assert (manifest.prefix, manifest.permissions, manifest.agents) == ("/api/a", ManifestPermissions(), {})
+    assert (manifest.prefix, manifest.permissions, manifest.agents) == (
+        "/api/a",
+        ManifestPermissions(),
+        {},
+    )
 
 
 def test_what_is_left_empty_is_as_if_it_were_not_there():
-    assert read_manifest(f"{SMALL}description:\nprovides: ~\nagents:\n  helper:\n") == read_manifest(f"{SMALL}agents: {{helper: {{}}}}\n")
+    assert read_manifest(
+        f"{SMALL}description:\nprovides: ~\nagents:\n  helper:\n"
+    ) == read_manifest(f"{SMALL}agents: {{helper: {{}}}}\n")
 
 
 def test_a_byte_order_mark_and_windows_line_ends_are_let_pass():
-    assert read_manifest(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode()) == read_manifest(SMALL)
+    assert read_manifest(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode()) == read_manifest(
+        SMALL
+    )
 
 
 @pytest.mark.parametrize("name", ["daily", "telegram-bot", "brain"])
@@ -133,7 +156,10 @@ def test_the_examples_have_good_manifests(name):
     folder = EXAMPLES / name
     files = [file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()]
 
-    assert read_manifest((folder / "manifest.yaml").read_bytes(), files=files, reserved=["notes"]).name == name
+    assert (
+        read_manifest((folder / "manifest.yaml").read_bytes(), files=files, reserved=["notes"]).name
+        == name
+    )
 
 
 def test_all_mistakes_are_told_at_once_each_with_its_line():
@@ -163,21 +189,46 @@ provides: X
 """
 
     assert problems(text, reserved=["notes"]) == [
-        "line 1: name: 'Brain' is no name such as my-module: small letters, digits and dashes, at most 64",
+        (
+            "line 1: name: 'Brain' is no name such as my-module: small letters, digits and "
+            "dashes, at "
+            "most 64"
+        ),
         "line 1: module: is missing",
         "line 2: version: '1.0' is no version of three numbers such as 1.0.0",
         "line 3: modul: is no field of a manifest; did you mean module?",
         "line 5: routes.prefix: /api/notes is the daemon's own; leave it out, or choose another",
-        "line 9: agents.indexer.sandbox.workspace_acess: is no field of a manifest; did you mean workspace_access?",
+        (
+            "line 9: agents.indexer.sandbox.workspace_acess: is no field of a manifest; did you "
+            "mean "
+            "workspace_access?"
+        ),
         "line 10: agents.indexer.sandbox.workspace_access: should be one of none, ro, rw",
         "line 11: agents.indexer.sandbox.cpus: should be a number",
-        "line 13: agents.indexer.capabilities: 'Shell' is none of read, write (or Read, Glob, Grep, Write, Edit), Bash, WebFetch",
+        (
+            "line 13: agents.indexer.capabilities: 'Shell' is none of read, write (or Read, Glob, "
+            "Grep, Write, Edit), Bash, WebFetch"
+        ),
         "line 15: hooks.0.event: 'created' is no name of an event such as daily.entry.created",
-        "line 16: hooks.0.handler: 'h f' is no handler such as hooks:on_entry_created, a file and its function",
+        (
+            "line 16: hooks.0.handler: 'h f' is no handler such as hooks:on_entry_created, a file "
+            "and "
+            "its function"
+        ),
         "line 17: hooks.0.asynch: is no field of a manifest; did you mean async?",
-        "line 19: permissions.read.0: '.claude/**' is a program's, or a module's code; no module reads it",
-        "line 19: permissions.read.1: '../x' is no pattern of paths in a vault, such as 'Projects/**'",
-        "line 21: permissions.write.0: 'Modules/**' is a program's, a module's code, or a person's to decide; no module writes it",
+        (
+            "line 19: permissions.read.0: '.claude/**' is a program's, or a module's code; no "
+            "module "
+            "reads it"
+        ),
+        (
+            "line 19: permissions.read.1: '../x' is no pattern of paths in a vault, such as "
+            "'Projects/**'"
+        ),
+        (
+            "line 21: permissions.write.0: 'Modules/**' is a program's, a module's code, or a "
+            "person's to decide; no module writes it"
+        ),
         "line 22: provides: should be a list",
     ]
 
@@ -186,25 +237,63 @@ provides: X
     ("more", "told"),
     [
         ("version: 1.0.0\n", "line 4: version: stands twice in one place"),
-        ("provides: [A B]\n", "line 4: provides.0: 'A B' is no name of an interface such as BrainInterface"),
+        (
+            "provides: [A B]\n",
+            "line 4: provides.0: 'A B' is no name of an interface such as BrainInterface",
+        ),
         ("provides: [A, A]\n", "line 4: provides.1: 'A' is there already"),
         ("provides: [A,\n  A]\n", "line 5: provides.1: 'A' is there already"),
         ("description: [a]\n", "line 4: description: should be a text"),
         ("agents: [a]\n", "line 4: agents: should be a mapping"),
         ("agents: {a: b}\n", "line 4: agents.a: should be a mapping"),
-        ("agents: {A b: {}}\n", "line 4: agents.A b: 'A b' is no name such as my-module: small letters, digits and dashes, at most 64"),
+        (
+            "agents: {A b: {}}\n",
+            (
+                "line 4: agents.A b: 'A b' is no name such as my-module: small letters, digits and "
+                "dashes, at most 64"
+            ),
+        ),
         ("permissions: {bash: git}\n", "line 4: permissions.bash: should be true, false or a list"),
-        ("permissions: {mcp: [a b]}\n", "line 4: permissions.mcp.0: 'a b' is no name of a tool such as brain_search"),
-        ("permissions: {read: [/etc/x]}\n", "line 4: permissions.read.0: '/etc/x' is outside the vault; a module reaches only the vault"),
-        ("permissions: {write: [~/x]}\n", "line 4: permissions.write.0: '~/x' is outside the vault; a module reaches only the vault"),
+        (
+            "permissions: {mcp: [a b]}\n",
+            "line 4: permissions.mcp.0: 'a b' is no name of a tool such as brain_search",
+        ),
+        (
+            "permissions: {read: [/etc/x]}\n",
+            (
+                "line 4: permissions.read.0: '/etc/x' is outside the vault; a module reaches only "
+                "the "
+                "vault"
+            ),
+        ),
+        (
+            "permissions: {write: [~/x]}\n",
+            (
+                "line 4: permissions.write.0: '~/x' is outside the vault; a module reaches only "
+                "the "
+                "vault"
+            ),
+        ),
         ("permissions: {delete: [x]}\n", "line 4: permissions.delete: is no field of a manifest"),
-        ("mcp_tools: [{name: a, handler: t:a}, {name: a, handler: t:b}]\n", "line 4: mcp_tools.1.name: 'a' is there already"),
+        (
+            "mcp_tools: [{name: a, handler: t:a}, {name: a, handler: t:b}]\n",
+            "line 4: mcp_tools.1.name: 'a' is there already",
+        ),
         ("mcp_tools: [{name: a}]\n", "line 4: mcp_tools.0.handler: is missing"),
-        ("routes: {prefix: api/x}\n", "line 4: routes.prefix: 'api/x' is no prefix such as /api/brain"),
-        ("routes: {prefix: /api/x/y}\n", "line 4: routes.prefix: '/api/x/y' is no prefix such as /api/brain"),
+        (
+            "routes: {prefix: api/x}\n",
+            "line 4: routes.prefix: 'api/x' is no prefix such as /api/brain",
+        ),
+        (
+            "routes: {prefix: /api/x/y}\n",
+            "line 4: routes.prefix: '/api/x/y' is no prefix such as /api/brain",
+        ),
         (
             "hooks: [{event: a.b, handler: '../x:y'}]\n",
-            "line 4: hooks.0.handler: '../x:y' is no handler such as hooks:on_entry_created, a file and its function",
+            (
+                "line 4: hooks.0.handler: '../x:y' is no handler such as hooks:on_entry_created, a "
+                "file and its function"
+            ),
         ),
         ("? [a]\n: b\n", "line 4: ?: is no text, and names are"),
     ],
@@ -215,11 +304,16 @@ def test_each_mistake_is_told(more, told):
 
 @pytest.mark.parametrize("name", ["", "A", "a_b", "1a", "-a", "a" * 65, "ä", "../x", "a.b"])
 def test_names_that_are_none(name):
-    assert any("no name" in one or "is missing" in one for one in problems(SMALL.replace("name: a", f"name: '{name}'")))
+    assert any(
+        "no name" in one or "is missing" in one
+        for one in problems(SMALL.replace("name: a", f"name: '{name}'"))
+    )
 
 
 def test_a_name_of_the_daemons_own_routes_is_refused():
-    assert problems(SMALL, reserved=["a"]) == ["line 1: name: 'a' is a name of the daemon's own routes; choose another"]
+    assert problems(SMALL, reserved=["a"]) == [
+        "line 1: name: 'a' is a name of the daemon's own routes; choose another"
+    ]
 
 
 @pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "1.0.0.0", "01.0.0", "latest"])
@@ -232,7 +326,9 @@ def test_versions(version):
     assert read_manifest(SMALL.replace("1.0.0", version)).version == version
 
 
-@pytest.mark.parametrize("file", ["../module.py", "a/module.py", "/module.py", "module", "module.pyc", "my-module.py"])
+@pytest.mark.parametrize(
+    "file", ["../module.py", "a/module.py", "/module.py", "module", "module.pyc", "my-module.py"]
+)
 def test_code_stands_in_a_python_file_of_the_folder(file):
     assert "no Python file" in problems(SMALL.replace("module.py", file))[0]
 
@@ -253,10 +349,15 @@ def test_code_stands_in_a_python_file_of_the_folder(file):
     ],
 )
 def test_a_dependency_is_a_name_and_a_version_and_never_an_address_or_an_option(requirement):
-    assert any("no requirement" in one for one in problems(f"{SMALL}dependencies: ['{requirement}']\n"))
+    assert any(
+        "no requirement" in one for one in problems(f"{SMALL}dependencies: ['{requirement}']\n")
+    )
 
 
-@pytest.mark.parametrize("requirement", ["pyyaml", "pyyaml>=6.0", "a[b,c]~=1.4", "x>=1,<2", "x!=1.5 ; python_version < '4'"])
+@pytest.mark.parametrize(
+    "requirement",
+    ["pyyaml", "pyyaml>=6.0", "a[b,c]~=1.4", "x>=1,<2", "x!=1.5 ; python_version < '4'"],
+)
 def test_dependencies(requirement):
     assert read_manifest(f'{SMALL}dependencies: ["{requirement}"]\n').dependencies == (requirement,)
 
@@ -273,9 +374,14 @@ def test_what_it_names_must_be_in_the_folder():
 
 
 def test_a_module_cannot_say_how_far_it_is_trusted():
-    manifest = read_manifest(f"{SMALL}trust_level: direct\nrequires: [BrainInterface]\noptional_requires: [OtherInterface]\n")
+    manifest = read_manifest(
+        f"{SMALL}trust_level: direct\nrequires: [BrainInterface]\noptional_requires: "
+        "[OtherInterface]\n"
+    )
 
-    assert manifest.notes == ("trust_level is left out: a person says how far a module is trusted, in modules.yaml",)
+    assert manifest.notes == (
+        "trust_level is left out: a person says how far a module is trusted, in modules.yaml",
+    )
     assert manifest.optional_requires == ("OtherInterface", "BrainInterface")
 
 
@@ -302,7 +408,21 @@ def test_a_flood_of_mistakes_is_not_all_told():
     assert len(problems("\n".join(f"field{number}: x" for number in range(1000)))) == 50
 
 
-FIELDS = ["name", "version", "module", "provides", "agents", "sandbox", "bash", "hooks", "event", "handler", "mcp_tools", "routes", "read"]
+FIELDS = [
+    "name",
+    "version",
+    "module",
+    "provides",
+    "agents",
+    "sandbox",
+    "bash",
+    "hooks",
+    "event",
+    "handler",
+    "mcp_tools",
+    "routes",
+    "read",
+]
 
 
 @given(
@@ -320,7 +440,9 @@ FIELDS = ["name", "version", "module", "provides", "agents", "sandbox", "bash", 
     )
 )
 def test_whatever_it_holds_it_is_read_or_refused_in_words(value):
-    text = repr(value).replace("\\x", "x")  # Python's own spelling of lists and dicts is nearly YAML's
+    text = repr(value).replace(
+        "\\x", "x"
+    )  # Python's own spelling of lists and dicts is nearly YAML's
     try:
         read_manifest(text, reserved=["a"], files=[])
     except ManifestError as error:
@@ -334,7 +456,9 @@ def test_apps_are_shown_every_field():
     document = manifest_document(read_manifest(COMPLETE))
 
     assert document["routes"] == {"prefix": "/api/brain"}
-    assert document["hooks"] == [{"event": "daily.entry.created", "handler": "hooks:on_entry_created", "is_async": True}]
+    assert document["hooks"] == [
+        {"event": "daily.entry.created", "handler": "hooks:on_entry_created", "is_async": True}
+    ]
     assert document["permissions"]["bash"] == ["git"]
     assert document["agents"]["indexer"]["sandbox"]["workspace_access"] == "rw"
 
@@ -348,9 +472,15 @@ publishes:
 
 
 def test_a_manifest_declares_the_events_that_the_module_publishes_with_the_kind_of_each_field():
-    found = read_manifest(f"{PUBLISHES}  daily.page.turned: {{path: path, words: text, count: number}}\n  daily.woke: {{}}\n")
+    found = read_manifest(
+        f"{PUBLISHES}  daily.page.turned: {{path: path, words: text, count: number}}\n  "
+        f"daily.woke: {{}}\n"
+    )
 
-    assert found.publishes == {"daily.page.turned": {"path": "path", "words": "text", "count": "number"}, "daily.woke": {}}
+    assert found.publishes == {
+        "daily.page.turned": {"path": "path", "words": "text", "count": "number"},
+        "daily.woke": {},
+    }
     assert manifest_document(found)["publishes"]["daily.page.turned"]["words"] == "text"
 
 

@@ -28,14 +28,24 @@ def test_an_entry_as_people_and_the_daemon_write_it():
     }
     record = parse_record("bot", entry)
 
-    assert (record.enabled, record.trust, record.is_approved, record.lock) == (True, "trusted", True, ("a==1",))
+    assert (record.enabled, record.trust, record.is_approved, record.lock) == (
+        True,
+        "trusted",
+        True,
+        ("a==1",),
+    )
     assert record.folder(Path("/v")) == Path("/v/Modules/bot")
     assert record.agents == {"a": {"paths": ["X"]}}
 
 
 def test_what_is_not_said_is_the_safe_way():
     record = parse_record("bot", {})
-    assert (record.enabled, record.trust, record.is_approved, record.is_dev) == (False, "untrusted", False, False)
+    assert (record.enabled, record.trust, record.is_approved, record.is_dev) == (
+        False,
+        "untrusted",
+        False,
+        False,
+    )
     assert record == record_of("bot")
 
 

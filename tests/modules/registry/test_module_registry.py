@@ -44,8 +44,23 @@ def write(ledger: ModuleRegistry, text: str) -> None:
 
 def test_what_is_written_is_read_and_what_is_none_is_taken_away(ledger):
     assert ledger.load() == {}
-    ledger.change("daily", {"enabled": True, "hash": "sha256:1", "lock": ["a==1", "b # c"], "problem": "no: 'x'\n\"y\" ☃ 😀"})
-    assert ledger.load() == {"daily": {"enabled": "true", "hash": "sha256:1", "lock": ["a==1", "b # c"], "problem": "no: 'x'\n\"y\" ☃ 😀"}}
+    ledger.change(
+        "daily",
+        {
+            "enabled": True,
+            "hash": "sha256:1",
+            "lock": ["a==1", "b # c"],
+            "problem": "no: 'x'\n\"y\" ☃ 😀",
+        },
+    )
+    assert ledger.load() == {
+        "daily": {
+            "enabled": "true",
+            "hash": "sha256:1",
+            "lock": ["a==1", "b # c"],
+            "problem": "no: 'x'\n\"y\" ☃ 😀",
+        }
+    }
     ledger.change("daily", {"problem": None, "lock": None})
     assert ledger.load() == {"daily": {"enabled": "true", "hash": "sha256:1"}}
     assert ledger.path.stat().st_mode & 0o777 == 0o600
@@ -90,7 +105,8 @@ def test_removing_what_is_not_there_is_said(ledger):
 
 WRONG = {
     "cut off in a line": "modules:\n  daily:\n    enabled: tr",
-    "cut off at a line, with the mark of a beginning": "---\nmodules:\n  daily:\n    enabled: true\n",
+    "cut off at a line, with the mark of a "
+    "beginning": "---\nmodules:\n  daily:\n    enabled: true\n",
     "no YAML": "modules: [\n",
     "a list": "modules:\n- daily\n",
     "an entry that is a text": "modules:\n  daily: yes\n",
@@ -148,14 +164,21 @@ def test_two_who_change_it_at_once_lose_nothing(home):
 
 
 NAMES = st.sampled_from(["daily", "other", "new", "null", "x-1"])
-TEXTS = st.text(st.characters(blacklist_categories=["Cs", "Cc", "Zl", "Zp"], blacklist_characters="\ufeff\ufffe\uffff"), max_size=20)
+TEXTS = st.text(
+    st.characters(
+        blacklist_categories=["Cs", "Cc", "Zl", "Zp"], blacklist_characters="\ufeff\ufffe\uffff"
+    ),
+    max_size=20,
+)
 VALUES = st.dictionaries(
     st.sampled_from(["enabled", "source", "hash", "lock", "problem"]),
     st.one_of(st.booleans(), st.none(), TEXTS, st.lists(TEXTS, max_size=3)),
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(changes=st.lists(st.tuples(NAMES, VALUES), max_size=6))
 def test_whatever_is_changed_means_what_was_meant(tmp_path, changes):
     ledger = ModuleRegistry(tmp_path)
@@ -163,7 +186,16 @@ def test_whatever_is_changed_means_what_was_meant(tmp_path, changes):
     expected = ledger.load()
     for name, values in changes:
         ledger.change(name, values)
-        said = {key: ("true" if value else "false") if isinstance(value, bool) else value for key, value in values.items()}
-        expected[name] = {key: value for key, value in {**expected.get(name, {}), **said}.items() if value is not None}
+        said = {
+            key: ("true" if value else "false") if isinstance(value, bool) else value
+            for key, value in values.items()
+        }
+        expected[name] = {
+            key: value
+            for key, value in {**expected.get(name, {}), **said}.items()
+            if value is not None
+        }
         assert ledger.load() == expected
-    assert ledger.path.read_text().startswith("# my modules\n") or any(name == "other" for name, _values in changes)
+    assert ledger.path.read_text().startswith("# my modules\n") or any(
+        name == "other" for name, _values in changes
+    )

@@ -1,4 +1,6 @@
-"""Every file of a folder, read once, with one digest; whatever is no plain file is refused in words."""
+"""Every file of a folder, read once, with one digest; whatever is no plain file is refused in
+words.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.modules.registry.module_tree import KeepingSink, TreeLimits, TreeMissingError, TreeRefusedError, read_one, read_tree
+from parachuted.modules.registry.module_tree import (
+    KeepingSink,
+    TreeLimits,
+    TreeMissingError,
+    TreeRefusedError,
+    read_one,
+    read_tree,
+)
 
 
 @pytest.fixture
@@ -24,10 +33,19 @@ def folder(tmp_path):
 
 def test_the_digest_is_of_names_modes_and_bytes_and_of_nothing_else(folder):
     first = read_tree(folder)
-    assert [(file.path, file.mode, file.size) for file in first.files] == [("a.py", 0o644, 1), ("inner/b", 0o644, 1)]
+    assert [(file.path, file.mode, file.size) for file in first.files] == [
+        ("a.py", 0o644, 1),
+        ("inner/b", 0o644, 1),
+    ]
     assert first.size == 2
-    lines = [f"644 1 {hashlib.sha256(text).hexdigest()} {path}\n" for path, text in (("a.py", b"a"), ("inner/b", b"b"))]
-    assert first.digest == f"sha256:{hashlib.sha256(''.join(['parachute-tree-1', chr(10), *lines]).encode()).hexdigest()}"
+    lines = [
+        f"644 1 {hashlib.sha256(text).hexdigest()} {path}\n"
+        for path, text in (("a.py", b"a"), ("inner/b", b"b"))
+    ]
+    assert (
+        first.digest
+        == f"sha256:{hashlib.sha256(''.join(['parachute-tree-1', chr(10), *lines]).encode()).hexdigest()}"  # noqa: E501
+    )
     os.utime(folder / "a.py", (1, 1))
     (folder / "a.py").chmod(0o600)
     (folder / "empty").mkdir()
@@ -92,13 +110,22 @@ REFUSED = {
     "setuid": (lambda folder: (folder / "a.py").chmod(0o4755), "lends rights"),
     "case twins": (lambda folder: (folder / "A.py").write_text(""), "one file to some systems"),
     "folder and its twin": (lambda folder: (folder / "Inner").mkdir(), "one file to some systems"),
-    "twins in normal forms": (lambda folder: [(folder / name).write_text("") for name in ("é", "e\u0301")], "one file to some systems"),
-    "sharp s": (lambda folder: [(folder / name).write_text("") for name in ("ß", "ss")], "one file to some systems"),
+    "twins in normal forms": (
+        lambda folder: [(folder / name).write_text("") for name in ("é", "e\u0301")],
+        "one file to some systems",
+    ),
+    "sharp s": (
+        lambda folder: [(folder / name).write_text("") for name in ("ß", "ss")],
+        "one file to some systems",
+    ),
     "line break": (lambda folder: (folder / "a\nb").write_text(""), "nobody can see"),
     "bidi": (lambda folder: (folder / "a\u202eyp.b").write_text(""), "nobody can see"),
     "not UTF-8": (lambda folder: (folder / os.fsdecode(b"\xff")).write_text(""), "not UTF-8"),
     "deep": (lambda folder: (folder / "/".join("d" * 30)).mkdir(parents=True), "folders deep"),
-    "long": (lambda folder: (folder / "/".join(["d" * 200] * 6)).mkdir(parents=True), "too long a path"),
+    "long": (
+        lambda folder: (folder / "/".join(["d" * 200] * 6)).mkdir(parents=True),
+        "too long a path",
+    ),
 }
 
 

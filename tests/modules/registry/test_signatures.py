@@ -30,7 +30,10 @@ def test_only_the_signature_of_that_digest_by_a_known_key_counts():
     assert not is_signed(DIGEST, sign(DIGEST, other_private), [public])
 
 
-@pytest.mark.parametrize("signature", [None, "", "x", "A" * 88, "é" * 20, "A" * 10_000, base64.b64encode(b"x" * 64).decode(), "\0"])
+@pytest.mark.parametrize(
+    "signature",
+    [None, "", "x", "A" * 88, "é" * 20, "A" * 10_000, base64.b64encode(b"x" * 64).decode(), "\0"],
+)
 @pytest.mark.parametrize("key", ["", "x", "A" * 44, base64.b64encode(b"\0" * 32).decode(), "é"])
 def test_whatever_is_malformed_signs_nothing(signature, key):
     assert not is_signed(DIGEST, signature, [key, new_key()[1]])
@@ -61,7 +64,10 @@ def test_a_release_makes_a_key_and_signs_a_folder(tmp_path, capsys):
 
 def test_the_command_is_there():
     done = subprocess.run(
-        [sys.executable, "-m", "parachuted.modules.registry.signatures", "--help"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "parachuted.modules.registry.signatures", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "new-key" in done.stdout
 

@@ -1,4 +1,6 @@
-"""Skeleton: a new module works as it is: it goes together, it does what it says, and its own test passes."""
+"""Skeleton: a new module works as it is: it goes together, it does what it says, and its own test
+passes.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ NAMES = ["shopping-list", "a", "module", "modules", "x2-", "class", "my--list"]
 def test_it_has_all_that_a_module_needs(tmp_path: Path):
     folder = tmp_path / "Modules/shopping-list"
 
-    assert [path.relative_to(folder).as_posix() for path in new_module(folder, "shopping-list")] == [
+    assert [
+        path.relative_to(folder).as_posix() for path in new_module(folder, "shopping-list")
+    ] == [
         "manifest.yaml",
         "module.py",
         "prompts/helper.md",
@@ -77,13 +81,25 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path):
 def test_nothing_in_it_is_left_to_fill_in(tmp_path: Path):
     for path in new_module(tmp_path / "shopping-list", "shopping-list"):
         assert "$" not in path.read_text()
-    assert read_manifest((tmp_path / "shopping-list/manifest.yaml").read_bytes()).name == "shopping-list"
+    assert (
+        read_manifest((tmp_path / "shopping-list/manifest.yaml").read_bytes()).name
+        == "shopping-list"
+    )
 
 
 def test_its_own_test_passes_and_fails_when_the_module_is_broken(tmp_path: Path):
     folder = tmp_path / "shopping-list"
     new_module(folder, "shopping-list")
-    command = [sys.executable, "-m", "unittest", "discover", "-s", str(folder / "tests"), "-t", str(folder / "tests")]
+    command = [
+        sys.executable,
+        "-m",
+        "unittest",
+        "discover",
+        "-s",
+        str(folder / "tests"),
+        "-t",
+        str(folder / "tests"),
+    ]
 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, "Ran 2 tests" in done.stderr) == (0, True), done.stderr

@@ -1,6 +1,8 @@
-"""Forks: performs each operation in a child for each of its calls, with something at that call, and says what was wrong afterwards.
+"""Forks: performs each operation in a child for each of its calls, with something at that call, and
+says what was wrong afterwards.
 
-A program of its own: `python -m tests.vault.rig.forks kill|fail|people [--share N/M] [--seed N] FOLDER`. It prints one JSON object.
+A program of its own: `python -m tests.vault.rig.forks kill|fail|people [--share N/M] [--seed N]
+FOLDER`. It prints one JSON object.
 """
 
 from __future__ import annotations
@@ -25,11 +27,22 @@ from parachuted.vault import rename, rescue
 from parachuted.vault import store as writer
 from tests.vault.rig import people
 from tests.vault.rig.shim import KILLED, Act, Shim, failing, killing
-from tests.vault.rig.work import NOTE, OPERATIONS, Files, Operation, Place, complaints, left_behind, now
+from tests.vault.rig.work import (
+    NOTE,
+    OPERATIONS,
+    Files,
+    Operation,
+    Place,
+    complaints,
+    left_behind,
+    now,
+)
 
 CODES = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EMFILE)
 MORE_CODES = (*CODES, errno.EDQUOT, errno.EROFS, errno.EINTR, errno.ENFILE, errno.ENOMEM)
-LEASE = frozenset({"fcntl"})  # while the writer asks who is writing, others wait; here they would wait for themselves
+LEASE = frozenset(
+    {"fcntl"}
+)  # while the writer asks who is writing, others wait; here they would wait for themselves
 Child = Callable[[Place, Shim], list[str]]
 
 
@@ -44,7 +57,9 @@ class Account:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """An operation about to begin: where, and what the files are before and after it, undisturbed."""
+    """An operation about to begin: where, and what the files are before and after it,
+    undisturbed.
+    """
 
     operation: Operation
     place: Place
@@ -62,7 +77,9 @@ class Rig:
         self.run = Place(folder / "run")
 
     def ready(self, operations: Iterable[Operation] = OPERATIONS) -> Iterator[Ready]:
-        """Each operation, prepared; without the plain rename's moves, which may leave the file under both its names."""
+        """Each operation, prepared; without the plain rename's moves, which may leave the file
+        under both its names.
+        """
         for operation in operations:
             if rename._renameat2 is None and "move" in operation.name:
                 continue
@@ -78,9 +95,16 @@ class Rig:
             shutil.rmtree(place.folder)
 
     def each_call(
-        self, ready: Ready, label: str, shim: Callable[[int], Shim], child: Child, judge: Callable[[Place, int], list[str]]
+        self,
+        ready: Ready,
+        label: str,
+        shim: Callable[[int], Shim],
+        child: Child,
+        judge: Callable[[Place, int], list[str]],
     ) -> None:
-        """Run `child` with a shim at call 1, 2, 3 … until it was not reached; `judge` says what is wrong afterwards."""
+        """Run `child` with a shim at call 1, 2, 3 … until it was not reached; `judge` says what is
+        wrong afterwards.
+        """
         for at in count(1) if self._share == 1 else self._some(ready.calls):
             place = ready.place.copied(self.run.folder)
             struck, status, wrong = _forked(place, shim(at), child)
@@ -88,7 +112,10 @@ class Rig:
                 self.account.points += 1
                 self.account.calls[struck] += 1
                 wrong += judge(place, status)
-                self.account.wrong += [f"{ready.operation.name}, {label} at call {at} ({struck}): {one}" for one in wrong]
+                self.account.wrong += [
+                    f"{ready.operation.name}, {label} at call {at} ({struck}): {one}"
+                    for one in wrong
+                ]
             shutil.rmtree(place.folder)
             if struck is None and self._share == 1:
                 return
@@ -111,7 +138,9 @@ def _counted(place: Place, operation: Operation) -> int:
 
 
 def _forked(place: Place, shim: Shim, child: Child) -> tuple[str | None, int, list[str]]:
-    """The call that was struck (None: it was not reached), how the child ended, and what it found wrong itself."""
+    """The call that was struck (None: it was not reached), how the child ended, and what it found
+    wrong itself.
+    """
     note = place.folder / "struck"
     strike = shim._act
 
@@ -161,12 +190,16 @@ def kill(rig: Rig, *, midway: bool) -> None:
 
 
 def fail(rig: Rig, codes: tuple[int, ...]) -> None:
-    """Fail each call, once and for good, with each error; then let the disk work again, and try again."""
+    """Fail each call, once and for good, with each error; then let the disk work again, and try
+    again.
+    """
     for ready in rig.ready():
         for code in codes:
             for for_good in (False, True):
 
-                def child(place: Place, shim: Shim, ready: Ready = ready, *, for_good: bool = for_good) -> list[str]:
+                def child(
+                    place: Place, shim: Shim, ready: Ready = ready, *, for_good: bool = for_good
+                ) -> list[str]:
                     return _failed(place, shim, ready, for_good=for_good)
 
                 def judge(place: Place, status: int, ready: Ready = ready) -> list[str]:
@@ -174,7 +207,13 @@ def fail(rig: Rig, codes: tuple[int, ...]) -> None:
                     return [*wrong, f"ended with {status}"] if status else wrong
 
                 label = f"{errno.errorcode[code]} {'for good' if for_good else 'once'}"
-                rig.each_call(ready, label, lambda at, c=code, g=for_good: Shim(at, failing(c), for_good=g), child, judge)
+                rig.each_call(
+                    ready,
+                    label,
+                    lambda at, c=code, g=for_good: Shim(at, failing(c), for_good=g),
+                    child,
+                    judge,
+                )
 
 
 def _failed(place: Place, shim: Shim, ready: Ready, *, for_good: bool) -> list[str]:
@@ -189,39 +228,63 @@ def _failed(place: Place, shim: Shim, ready: Ready, *, for_good: bool) -> list[s
             wrong += [] if str(error).strip() else ["the error says nothing"]
         shim.stop()
         with opened.store.late_files():
-            pass  # a daemon does this every second: what could not be taken back on the failing disk is taken back here
+            # a daemon does this every second: what could not be taken back on the failing disk is
+            # taken back here
+            pass
         if rename._renameat2 is None or (for_good and not ready.operation.exchanges):
-            expected = [ready.old, ready.new]  # a new name that was not synced can only be taken back while the disk works
+            expected = [
+                ready.old,
+                ready.new,
+            ]  # a new name that was not synced can only be taken back while the disk works
         files = place.files()
         if files not in expected:
             state = "new" if files == ready.new else "old" if files == ready.old else repr(files)
-            wrong.append(f"{'acknowledged' if expected == [ready.new] else 'failed'}, but the files are {state}")
+            wrong.append(
+                f"{'acknowledged' if expected == [ready.new] else 'failed'}, but the files are "
+                f"{state}"
+            )
         wrong += left_behind(place)
         if files == ready.old:
             ready.operation.act(opened.store)
-        wrong += [] if place.files() == ready.new else ["the retry in the same process did not do it"]
+        wrong += (
+            [] if place.files() == ready.new else ["the retry in the same process did not do it"]
+        )
     return wrong
 
 
 def interfere(rig: Rig) -> None:
     """A person saves the note, in each way, before each call of the writer."""
-    for ready in rig.ready(replace(operation, prepare=people.prepare) for operation in people.OPERATIONS):
+    for ready in rig.ready(
+        replace(operation, prepare=people.prepare) for operation in people.OPERATIONS
+    ):
         for save in people.SAVES:
             if (save.text is None or save.is_late) and "create" in ready.operation.name:
                 continue  # a person cannot take away, or have open, what is not there yet
 
-            def child(place: Place, shim: Shim, ready: Ready = ready, save: people.Save = save) -> list[str]:
+            def child(
+                place: Place, shim: Shim, ready: Ready = ready, save: people.Save = save
+            ) -> list[str]:
                 return _disturbed(place, shim, ready.operation, save)
 
-            def judge(place: Place, status: int, ready: Ready = ready, save: people.Save = save) -> list[str]:
+            def judge(
+                place: Place, status: int, ready: Ready = ready, save: people.Save = save
+            ) -> list[str]:
                 with place.opened() as opened:
                     intended = [f"still intended: {write}" for write in opened.history.intended()]
-                    wrong = people.missing(place, opened, ready.operation, save) + intended + left_behind(place)
+                    wrong = (
+                        people.missing(place, opened, ready.operation, save)
+                        + intended
+                        + left_behind(place)
+                    )
                 return [*wrong, f"ended with {status}"] if status else wrong
 
             note = people.subject(ready.operation)
             rig.each_call(
-                ready, f"a person {save.name}", lambda at, n=note, s=save: Shim(at, _saving(rig.run, n, s), passed=LEASE), child, judge
+                ready,
+                f"a person {save.name}",
+                lambda at, n=note, s=save: Shim(at, _saving(rig.run, n, s), passed=LEASE),
+                child,
+                judge,
             )
 
 
@@ -261,7 +324,11 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--all-codes", action="store_true", help="more errors than four")
-    parser.add_argument("--plain", action="store_true", help="as on a file system that has no rename but the plain one")
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        help="as on a file system that has no rename but the plain one",
+    )
     asked = parser.parse_args()
     logging.disable()
     if asked.plain:
@@ -274,7 +341,10 @@ def main() -> None:
         fail(rig, MORE_CODES if asked.all_codes else CODES)
     else:
         interfere(rig)
-    json.dump({"points": rig.account.points, "calls": rig.account.calls, "wrong": rig.account.wrong}, sys.stdout)
+    json.dump(
+        {"points": rig.account.points, "calls": rig.account.calls, "wrong": rig.account.wrong},
+        sys.stdout,
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""People: what a person's programs do to a note between two calls of the writer, and what may then be missing: nothing."""
+"""People: what a person's programs do to a note between two calls of the writer, and what may then
+be missing: nothing.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,11 @@ SHORT = b"# All new, says a person\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Save:
-    """One way to save; `text` is what the person then believes is safe, None where the note is taken away.
+    """One way to save; `text` is what the person then believes is safe, None where the note is
+    taken away.
 
-    `is_whole`: it is all that the file held after it. `is_late`: into a file that was opened, by `begin`, before the writer's first call.
+    `is_whole`: it is all that the file held after it. `is_late`: into a file that was opened, by
+    `begin`, before the writer's first call.
     """
 
     name: str
@@ -91,7 +95,9 @@ def _deleted(note: Path) -> None:
 
 
 class LateProgram:
-    """A program that opens the note, writes all of it in place when the writer has already begun, and closes it then or in the end."""
+    """A program that opens the note, writes all of it in place when the writer has already begun,
+    and closes it then or in the end.
+    """
 
     def __init__(self, data: bytes, *, closes: bool) -> None:
         self._data, self._closes = data, closes
@@ -114,7 +120,9 @@ class LateProgram:
 
 def _late(name: str, data: bytes, *, closes: bool) -> Save:
     program = LateProgram(data, closes=closes)
-    return Save(name=name, act=program.act, text=data, begin=program.begin, end=program.end, is_late=True)
+    return Save(
+        name=name, act=program.act, text=data, begin=program.begin, end=program.end, is_late=True
+    )
 
 
 SAVES = (
@@ -145,16 +153,40 @@ def _edit_in_batch(store: Store) -> None:
 
 OPERATIONS = (
     Operation(
-        name="replace-section", act=lambda store: store.edit(_NOTE, ReplaceSection(section="Facts", content="- agent's"), ME, base=_BASE)
+        name="replace-section",
+        act=lambda store: store.edit(
+            _NOTE, ReplaceSection(section="Facts", content="- agent's"), ME, base=_BASE
+        ),
     ),
-    Operation(name="append", act=lambda store: store.edit(_NOTE, AppendToSection(section="History", content="- agent's"), ME, base=_BASE)),
+    Operation(
+        name="append",
+        act=lambda store: store.edit(
+            _NOTE, AppendToSection(section="History", content="- agent's"), ME, base=_BASE
+        ),
+    ),
     Operation(name="in-batch", act=_edit_in_batch),
-    Operation(name="set-key", act=lambda store: store.edit(_NOTE, SetKey(key="status", value="agent's"), ME, base=_BASE)),
-    Operation(name="delete-key", act=lambda store: store.edit(_NOTE, DeleteKey(key="status"), ME, base=_BASE)),
-    Operation(name="replace-whole", act=lambda store: store.replace(_NOTE, NOTE.replace(b"- two", b"- agent's"), ME, base=_BASE)),
+    Operation(
+        name="set-key",
+        act=lambda store: store.edit(_NOTE, SetKey(key="status", value="agent's"), ME, base=_BASE),
+    ),
+    Operation(
+        name="delete-key",
+        act=lambda store: store.edit(_NOTE, DeleteKey(key="status"), ME, base=_BASE),
+    ),
+    Operation(
+        name="replace-whole",
+        act=lambda store: store.replace(
+            _NOTE, NOTE.replace(b"- two", b"- agent's"), ME, base=_BASE
+        ),
+    ),
     Operation(name="create", act=lambda store: store.create(_NEW, b"# New\n\nagent's\n", ME)),
-    Operation(name="create-in-new-folder", act=lambda store: store.create(_DEEP, b"# New\n\nagent's\n", ME)),
-    Operation(name="move", act=lambda store: store.move(_NOTE, VaultPath("Sub/moved.md"), ME, base=_BASE)),
+    Operation(
+        name="create-in-new-folder",
+        act=lambda store: store.create(_DEEP, b"# New\n\nagent's\n", ME),
+    ),
+    Operation(
+        name="move", act=lambda store: store.move(_NOTE, VaultPath("Sub/moved.md"), ME, base=_BASE)
+    ),
     Operation(name="delete", act=lambda store: store.delete(_NOTE, ME, base=_BASE)),
 )
 
@@ -178,7 +210,11 @@ def missing(place: Place, opened: Opened, operation: Operation, save: Save) -> l
     wrong = []
     if not any(_has_all(data, save.text) for data in files.values()):
         wrong.append(f"not in any file: {save.text!r}, but {files}")
-    if save.is_whole and save.text not in files.values() and opened.objects.get(digest_of(save.text)) is None:
+    if (
+        save.is_whole
+        and save.text not in files.values()
+        and opened.objects.get(digest_of(save.text)) is None
+    ):
         wrong.append(f"the text as it was saved is not kept: {save.text!r}")
     if files["other.md"] != FILES["other.md"]:
         wrong.append("another note was changed")
@@ -186,7 +222,9 @@ def missing(place: Place, opened: Opened, operation: Operation, save: Save) -> l
 
 
 def both(place: Place, operation: Operation, save: Save) -> list[str]:
-    """What is missing of two edits that went together: unless the person's came last and stands alone, both are there."""
+    """What is missing of two edits that went together: unless the person's came last and stands
+    alone, both are there.
+    """
     note = place.files().get(_NOTE, b"")
     if (
         save.text != DISJOINT
@@ -204,4 +242,6 @@ def _has_all(data: bytes, text: bytes) -> bool:
     if not text:
         return not data
     known = NOTE.splitlines()
-    return all(line in data for line in text.splitlines() if line not in known) and (text != NOTE or bool(data))
+    return all(line in data for line in text.splitlines() if line not in known) and (
+        text != NOTE or bool(data)
+    )

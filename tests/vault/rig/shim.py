@@ -1,6 +1,9 @@
-"""Shim: counts the system calls that the vault makes from Python and does something at one of them. For a forked child: it is never undone.
+"""Shim: counts the system calls that the vault makes from Python and does something at one of them.
 
-What SQLite calls is not seen here; `traced.py` does the same with strace, which sees everything and is slower.
+For a forked child: it is never undone.
+
+What SQLite calls is not seen here; `traced.py` does the same with strace, which sees everything and
+is slower.
 """
 
 from __future__ import annotations
@@ -17,21 +20,51 @@ from typing import Any
 from parachuted.vault import rename
 
 CALLS = (
-    "open", "close", "read", "write", "fsync", "fstat", "stat", "lstat", "lseek", "unlink", "rename", "replace", "link", "mkdir", "dup",
-    "readlink", "posix_fadvise",
-    "fchmod", "fchown", "listxattr", "getxattr", "setxattr", "scandir", "listdir",
-)  # fmt: skip
+    "open",
+    "close",
+    "read",
+    "write",
+    "fsync",
+    "fstat",
+    "stat",
+    "lstat",
+    "lseek",
+    "unlink",
+    "rename",
+    "replace",
+    "link",
+    "mkdir",
+    "dup",
+    "readlink",
+    "posix_fadvise",
+    "fchmod",
+    "fchown",
+    "listxattr",
+    "getxattr",
+    "setxattr",
+    "scandir",
+    "listdir",
+)
 Act = Callable[[str], None]
 
 
 class Shim:
-    """Calls `act` with the name of the call, before the `at`-th call, or before each from there on (`for_good`).
+    """Calls `act` with the name of the call, before the `at`-th call, or before each from there on
+    (`for_good`).
 
-    `midway` counts writes only, and half of what is to be written goes out first. `passed` are calls that are not counted. `calls` names
-    all that were.
+    `midway` counts writes only, and half of what is to be written goes out first. `passed` are
+    calls that are not counted. `calls` names all that were.
     """
 
-    def __init__(self, at: int, act: Act, *, for_good: bool = False, midway: bool = False, passed: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        at: int,
+        act: Act,
+        *,
+        for_good: bool = False,
+        midway: bool = False,
+        passed: frozenset[str] = frozenset(),
+    ) -> None:
         self.calls: list[str] = []
         self.struck = False
         self._at, self._act, self._for_good, self._midway = at, act, for_good, midway

@@ -1,6 +1,8 @@
-"""Traced: the same with real system calls, SQLite's too: strace kills the process at its N-th call of a kind, or fails that call.
+"""Traced: the same with real system calls, SQLite's too: strace kills the process at its N-th call
+of a kind, or fails that call.
 
-A program of its own: `python -m tests.vault.rig.traced kill|fail [--share N] [--seed N] FOLDER`. It prints one JSON object.
+A program of its own: `python -m tests.vault.rig.traced kill|fail [--share N] [--seed N] FOLDER`. It
+prints one JSON object.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from tests.vault.rig.forks import CODES, Account, Ready
 from tests.vault.rig.work import OPERATIONS, Operation, Place, complaints
 
 FAILED = 3
-_INNER = re.compile(r"exit|brk|mmap|munmap|mremap|madvise|mprotect|rt_sig|futex|get|clock|sched|recvfrom|restart")
+_INNER = re.compile(
+    r"exit|brk|mmap|munmap|mremap|madvise|mprotect|rt_sig|futex|get|clock|sched|recvfrom|restart"
+)
 _CALL = re.compile(r"^(?:\d+ +)?(\w+)\(", re.MULTILINE)
 
 
@@ -50,7 +54,9 @@ class Tracer:
         self._folder, self._strace = folder, strace
 
     def run(self, ready: Ready, *options: str) -> tuple[Place, int, str]:
-        """A copy of the place as the child left it, the child's exit code (negative: the signal), and what strace wrote."""
+        """A copy of the place as the child left it, the child's exit code (negative: the signal),
+        and what strace wrote.
+        """
         place = ready.place.copied(self._folder / "run")
         ours, theirs = socket.socketpair()
         child = os.fork()
@@ -94,7 +100,9 @@ def kinds(tracer: Tracer, one: Ready) -> Counter[str]:
     return Counter(name for name in _CALL.findall(log) if not _INNER.match(name))
 
 
-def points(tracer: Tracer, one: Ready, share: float, dice: random.Random) -> Iterator[tuple[str, int]]:
+def points(
+    tracer: Tracer, one: Ready, share: float, dice: random.Random
+) -> Iterator[tuple[str, int]]:
     """Calls to strike at: a kind and which of them."""
     for kind, number in kinds(tracer, one).items():
         yield from ((kind, at) for at in range(1, number + 1) if dice.random() < share)
@@ -129,16 +137,33 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     logging.disable()
-    tracer, account, dice = Tracer(asked.folder, shutil.which("strace") or "strace"), Account(), random.Random(asked.seed)  # noqa: S311
+    tracer, account, dice = (
+        Tracer(asked.folder, shutil.which("strace") or "strace"),
+        Account(),
+        random.Random(asked.seed),  # noqa: S311
+    )
     for one in ready(asked.folder):
         for kind, at in list(points(tracer, one, asked.share, dice)):
-            choices = [None] if asked.what == "kill" else [(code, for_good) for code in CODES for for_good in (False, True)]
+            choices = (
+                [None]
+                if asked.what == "kill"
+                else [(code, for_good) for code in CODES for for_good in (False, True)]
+            )
             for choice in choices if asked.share == 1 else [dice.choice(choices)]:
-                wrong = kill(tracer, one, kind, at) if choice is None else fail(tracer, one, kind, at, choice[0], for_good=choice[1])
+                wrong = (
+                    kill(tracer, one, kind, at)
+                    if choice is None
+                    else fail(tracer, one, kind, at, choice[0], for_good=choice[1])
+                )
                 account.points += 1
                 account.calls[kind] += 1
-                account.wrong += [f"{one.operation.name}, {choice or 'killed'} at call {at} ({kind}): {text}" for text in wrong]
-    json.dump({"points": account.points, "calls": account.calls, "wrong": account.wrong}, sys.stdout)
+                account.wrong += [
+                    f"{one.operation.name}, {choice or 'killed'} at call {at} ({kind}): {text}"
+                    for text in wrong
+                ]
+    json.dump(
+        {"points": account.points, "calls": account.calls, "wrong": account.wrong}, sys.stdout
+    )
 
 
 if __name__ == "__main__":

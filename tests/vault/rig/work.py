@@ -1,4 +1,6 @@
-"""Work: a small vault, every operation of the writer on it, and what must be true of the vault whatever interrupts one."""
+"""Work: a small vault, every operation of the writer on it, and what must be true of the vault
+whatever interrupts one.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,11 @@ Ship it.
 
 - 2025: began
 """
-FILES = {"note.md": NOTE, "other.md": b"# Other\n\nuntouched\n", "Sub/inner.md": b"# Inner\r\n\r\n## Facts\r\n\r\nx\r\n"}
+FILES = {
+    "note.md": NOTE,
+    "other.md": b"# Other\n\nuntouched\n",
+    "Sub/inner.md": b"# Inner\r\n\r\n## Facts\r\n\r\nx\r\n",
+}
 ARRIVED = bytes(range(256)) * 64
 ME = Author(by="curator", run="r-1", causes=("c-1",))
 Files = Mapping[str, bytes]
@@ -69,7 +75,11 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One thing the writer does. `prepare` is done before, undisturbed. `exchanges`: it goes by a temporary name until it is done."""
+    """One thing the writer does.
+
+    `prepare` is done before, undisturbed. `exchanges`: it goes by a temporary name until it is
+    done.
+    """
 
     name: str
     act: Callable[[Store], object]
@@ -135,11 +145,15 @@ def _path(text: str) -> VaultPath:
 def _read_then_saved(store: Store) -> None:
     """An agent has read the note; a person has changed another section since."""
     store.read(_path("note.md"), keep=True)
-    store.replace(_path("note.md"), NOTE.replace(b"Ship it.", b"Ship it tomorrow."), Author(by="person"))
+    store.replace(
+        _path("note.md"), NOTE.replace(b"Ship it.", b"Ship it tomorrow."), Author(by="person")
+    )
 
 
 def _replace_read(store: Store) -> object:
-    return store.replace(_path("note.md"), NOTE.replace(b"- two", b"- two\n- three"), ME, base=digest_of(NOTE))
+    return store.replace(
+        _path("note.md"), NOTE.replace(b"- two", b"- two\n- three"), ME, base=digest_of(NOTE)
+    )
 
 
 def arrived(store: Store) -> None:
@@ -158,34 +172,89 @@ def _edit_in_batch(store: Store) -> None:
 
 
 OPERATIONS = (
-    Operation(name="replace-section", act=lambda store: store.edit(_path("note.md"), ReplaceSection(section="Facts", content="- new"), ME)),
-    Operation(name="append", act=lambda store: store.edit(_path("note.md"), AppendToSection(section="History", content="- 2026: on"), ME)),
+    Operation(
+        name="replace-section",
+        act=lambda store: store.edit(
+            _path("note.md"), ReplaceSection(section="Facts", content="- new"), ME
+        ),
+    ),
+    Operation(
+        name="append",
+        act=lambda store: store.edit(
+            _path("note.md"), AppendToSection(section="History", content="- 2026: on"), ME
+        ),
+    ),
     Operation(name="in-batch", act=_edit_in_batch),
-    Operation(name="set-key", act=lambda store: store.edit(_path("note.md"), SetKey(key="status", value="done"), ME)),
-    Operation(name="delete-key", act=lambda store: store.edit(_path("note.md"), DeleteKey(key="status"), ME)),
-    Operation(name="replace-whole", act=lambda store: store.replace(_path("note.md"), NOTE[:40], ME)),
+    Operation(
+        name="set-key",
+        act=lambda store: store.edit(_path("note.md"), SetKey(key="status", value="done"), ME),
+    ),
+    Operation(
+        name="delete-key",
+        act=lambda store: store.edit(_path("note.md"), DeleteKey(key="status"), ME),
+    ),
+    Operation(
+        name="replace-whole", act=lambda store: store.replace(_path("note.md"), NOTE[:40], ME)
+    ),
     Operation(name="merge", prepare=_read_then_saved, act=_replace_read),
-    Operation(name="create", exchanges=False, act=lambda store: store.create(_path("new.md"), b"# New\n", ME)),
-    Operation(name="create-in-new-folder", exchanges=False, act=lambda store: store.create(_path("A/B/new.md"), b"# New\n", ME)),
-    Operation(name="move", exchanges=False, act=lambda store: store.move(_path("note.md"), _path("Sub/moved.md"), ME)),
-    Operation(name="move-to-new-folder", exchanges=False, act=lambda store: store.move(_path("Sub/inner.md"), _path("C/inner.md"), ME)),
-    Operation(name="place", prepare=arrived, act=lambda store: store.place(_path("note.md"), digest_of(ARRIVED), ME)),
-    Operation(name="place-new", exchanges=False, prepare=arrived, act=lambda store: store.place(_path("D/new"), digest_of(ARRIVED), ME)),
+    Operation(
+        name="create",
+        exchanges=False,
+        act=lambda store: store.create(_path("new.md"), b"# New\n", ME),
+    ),
+    Operation(
+        name="create-in-new-folder",
+        exchanges=False,
+        act=lambda store: store.create(_path("A/B/new.md"), b"# New\n", ME),
+    ),
+    Operation(
+        name="move",
+        exchanges=False,
+        act=lambda store: store.move(_path("note.md"), _path("Sub/moved.md"), ME),
+    ),
+    Operation(
+        name="move-to-new-folder",
+        exchanges=False,
+        act=lambda store: store.move(_path("Sub/inner.md"), _path("C/inner.md"), ME),
+    ),
+    Operation(
+        name="place",
+        prepare=arrived,
+        act=lambda store: store.place(_path("note.md"), digest_of(ARRIVED), ME),
+    ),
+    Operation(
+        name="place-new",
+        exchanges=False,
+        prepare=arrived,
+        act=lambda store: store.place(_path("D/new"), digest_of(ARRIVED), ME),
+    ),
     Operation(name="delete", act=lambda store: store.delete(_path("note.md"), ME)),
 )
 
 
-def complaints(place: Place, operation: Operation, old: Files, new: Files, *allowed: Files) -> list[str]:
-    """What is wrong after an interrupted operation and a new start: nothing may be. `allowed`: what the files may be, if not both."""
+def complaints(
+    place: Place, operation: Operation, old: Files, new: Files, *allowed: Files
+) -> list[str]:
+    """What is wrong after an interrupted operation and a new start: nothing may be.
+
+    `allowed`: what the files may be, if not both.
+    """
     with place.opened() as opened:
-        recovery = Recovery(root=opened.root, objects=opened.objects, history=opened.history, now=now())
+        recovery = Recovery(
+            root=opened.root, objects=opened.objects, history=opened.history, now=now()
+        )
         wrong = [f"recovery said {said}" for said in recovery.run()]
         files = place.files()
         if files not in (allowed or (old, new)):
             which = "old" if files == old else "new" if files == new else "neither old nor new"
-            wrong.append(f"{which}: {dict(files.items() - old.items())}, gone {set(old) - set(files)}")
+            wrong.append(
+                f"{which}: {dict(files.items() - old.items())}, gone {set(old) - set(files)}"
+            )
         wrong += left_behind(place) + _wrong_history(opened, is_new=files == new)
-        wrong += [f"left behind: {path}" for path in (place.folder / "state" / "objects" / "unfinished").glob("*")]
+        wrong += [
+            f"left behind: {path}"
+            for path in (place.folder / "state" / "objects" / "unfinished").glob("*")
+        ]
         if files == old:
             operation.act(opened.store)
             wrong += [] if place.files() == new else ["the retry did not do it"]
@@ -201,6 +270,15 @@ def _wrong_history(opened: Opened, *, is_new: bool) -> list[str]:
     wrong = [f"still intended: {write}" for write in opened.history.intended()]
     writes = opened.history.writes_by("r-1")
     if bool(writes) != is_new:
-        wrong.append(f"the disk is {'new' if is_new else 'old'}, the history says {[(one.path, one.state) for one in writes]}")
-    digests = {digest for write in writes for digest in (write.before, write.after) if digest is not None}
-    return wrong + [f"the text {digest[:8]} is not kept" for digest in digests if opened.objects.get(digest) is None]
+        wrong.append(
+            f"the disk is {'new' if is_new else 'old'}, the history says "
+            f"{[(one.path, one.state) for one in writes]}"
+        )
+    digests = {
+        digest for write in writes for digest in (write.before, write.after) if digest is not None
+    }
+    return wrong + [
+        f"the text {digest[:8]} is not kept"
+        for digest in digests
+        if opened.objects.get(digest) is None
+    ]

@@ -1,4 +1,7 @@
-"""Brain: entities in miniature. Each is a note in Brain/entities, named as people write it: `[[Kevin]]`."""
+"""Brain: entities in miniature.
+
+Each is a note in Brain/entities, named as people write it: `[[Kevin]]`.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,13 @@ class BrainModule(Module):
         """Who is mentioned, and how surely: `[[Kevin]]` is, Kevin may be."""
         found = []
         for entity in await self.entities():
-            confidence = WRITTEN if f"[[{entity.name}]]" in text else NAMED if entity.name in text else 0.0
+            confidence = (
+                WRITTEN if f"[[{entity.name}]]" in text else NAMED if entity.name in text else 0.0
+            )
             if confidence:
-                found.append({"para_id": entity.para_id, "name": entity.name, "confidence": confidence})
+                found.append(
+                    {"para_id": entity.para_id, "name": entity.name, "confidence": confidence}
+                )
         return found
 
     @interface("BrainInterface")
@@ -37,12 +44,16 @@ class BrainModule(Module):
         sources = await self.state.get(para_id, [])
         if source_id not in sources:
             await self.state.put(para_id, [*sources, source_id])
-            self.publish("brain.mention.detected", source_id=source_id, para_id=para_id, confidence=WRITTEN)
+            self.publish(
+                "brain.mention.detected", source_id=source_id, para_id=para_id, confidence=WRITTEN
+            )
 
     @interface("BrainInterface")
     async def search(self, query: str):
         """The entities whose name or note holds the words."""
         notes = [(entity, await self.vault.read(entity.path)) for entity in await self.entities()]
         return [
-            {"para_id": entity.para_id, "name": entity.name} for entity, text in notes if query.lower() in f"{entity.name}\n{text}".lower()
+            {"para_id": entity.para_id, "name": entity.name}
+            for entity, text in notes
+            if query.lower() in f"{entity.name}\n{text}".lower()
         ]

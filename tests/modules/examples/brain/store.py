@@ -20,4 +20,6 @@ class Entity:
 def entity_at(path: str) -> Entity:
     """The entity whose note that is."""
     name = path.rpartition("/")[2].removesuffix(".md")
-    return Entity(para_id=f"para:brain:{hashlib.sha256(name.encode()).hexdigest()[:12]}", name=name, path=path)
+    return Entity(
+        para_id=f"para:brain:{hashlib.sha256(name.encode()).hexdigest()[:12]}", name=name, path=path
+    )

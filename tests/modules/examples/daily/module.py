@@ -30,8 +30,17 @@ class DailyModule(Module):
     @route("GET", "/entries")
     async def list_entries(self, date: str = None, limit: int = 50):
         """The entries, newest first, or those of one day."""
-        found = [path for path in await self.vault.list(f"{FOLDER}/*.md") if date is None or _name(path).startswith(date)]
-        return {"entries": [{"id": _name(path), "path": path} for path in sorted(found, reverse=True)[:limit]], "count": len(found)}
+        found = [
+            path
+            for path in await self.vault.list(f"{FOLDER}/*.md")
+            if date is None or _name(path).startswith(date)
+        ]
+        return {
+            "entries": [
+                {"id": _name(path), "path": path} for path in sorted(found, reverse=True)[:limit]
+            ],
+            "count": len(found),
+        }
 
     @route("GET", "/entries/{entry_id}")
     async def read_entry(self, entry_id: str):
@@ -63,16 +72,27 @@ class DailyModule(Module):
     @mcp_tool("daily-journal")
     async def search_journals(self, query: str, date_from: str = None):
         """Search journal entries by content."""
-        paths = [path for path in await self.vault.list(f"{FOLDER}/*.md") if date_from is None or _name(path) >= date_from]
+        paths = [
+            path
+            for path in await self.vault.list(f"{FOLDER}/*.md")
+            if date_from is None or _name(path) >= date_from
+        ]
         return [path for path in paths if query.lower() in (await self.vault.read(path)).lower()]
 
     @event("daily.entry.created")
     async def on_entry_created(self, entry_id: str, content: str):
-        """Link what the entry mentions. Without a Brain there is nothing to link, and all else works."""
+        """Link what the entry mentions.
+
+        Without a Brain there is nothing to link, and all else works.
+        """
         brain = self.get_interface("BrainInterface")
         if brain is None:
             return
-        sure = [mention["para_id"] for mention in await brain.suggest(content) if mention["confidence"] > SURE]
+        sure = [
+            mention["para_id"]
+            for mention in await brain.suggest(content)
+            if mention["confidence"] > SURE
+        ]
         for para_id in sure:
             await brain.link(entry_id, para_id)
         if sure:
