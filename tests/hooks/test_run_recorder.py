@@ -79,9 +79,9 @@ def test_what_was_kept_last_is_written_though_the_process_ends_at_once(folder):
     script = f"""
 from datetime import UTC, datetime
 from pathlib import Path
-from parachuted.hooks.run_recorder import Recorder
+from parachuted.hooks.run_recorder import HookRunRecorder
 from parachuted.hooks.runner import Ran
-recorder = Recorder(Path({str(folder)!r}))
+recorder = HookRunRecorder(Path({str(folder)!r}))
 for _ in range(5):
     ran = Ran(exit_code=0, stdout=b"", stderr=b"", took_ms=1.0)
     recorder.keep(hook="a", event="session.start", at=datetime.now(UTC), stdin=b"", ran=ran, decision="done")

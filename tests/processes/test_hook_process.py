@@ -114,10 +114,10 @@ async def test_a_program_that_outlives_its_killed_keeper_is_found_by_its_mark():
 OWNER = """
 import asyncio, os
 from pathlib import Path
-from parachuted.processes.hook_process import Keeper, Order
+from parachuted.processes.hook_process import HookProcess, ProcessOrder
 async def main():
-    keeper = await Keeper.start()
-    await keeper.run(Order(argv=["/bin/sh", "-c", "(env -i setsid sleep 97532 &) ; sleep 97532"], env=dict(os.environ), cwd=Path("/"),
+    keeper = await HookProcess.start()
+    await keeper.run(ProcessOrder(argv=["/bin/sh", "-c", "(env -i setsid sleep 97532 &) ; sleep 97532"], env=dict(os.environ), cwd=Path("/"),
                            stdin=b"", timeout_s=600, cap=10))
 asyncio.run(main())
 """  # noqa: E501

@@ -266,15 +266,15 @@ GATEWAY = """
 import asyncio, sys, time
 from datetime import UTC, datetime
 from pathlib import Path
-from parachuted.agents.gateway import Gateway, Ledger, MoneyLimits, Ticket
+from parachuted.agents.gateway import Gateway, UsageStore, MoneyLimits, RunToken
 
 async def main(url, folder):
     limits = MoneyLimits(usd_per_cause=1, usd_per_hour=1, usd_per_day=1)
     gateway = Gateway(
-        env={"ANTHROPIC_API_KEY": "k"}, vault=folder, user_home=folder, base_url=url, ledger=Ledger(folder / "usage.db", time.time),
+        env={"ANTHROPIC_API_KEY": "k"}, vault=folder, user_home=folder, base_url=url, ledger=UsageStore(folder / "usage.db", time.time),
         limits=limits, clock=lambda: datetime.now(UTC),
     )
-    ticket = Ticket(run="r", agent="a", causes=("c",), session=None, max_cost_usd=1, models=(sys.argv[3],))
+    ticket = RunToken(run="r", agent="a", causes=("c",), session=None, max_cost_usd=1, models=(sys.argv[3],))
     body = {"model": sys.argv[3], "max_tokens": 20_000, "messages": [{"role": "user", "content": "hi"}]}
     await gateway.ask(ticket, body)
 

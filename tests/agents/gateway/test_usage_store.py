@@ -212,11 +212,11 @@ def test_what_was_reserved_when_the_daemon_was_killed_is_spent(tmp_path):
 import os, signal
 from datetime import datetime, UTC
 from pathlib import Path
-from parachuted.agents.gateway.usage_store import Entry, Ledger, Usage
+from parachuted.agents.gateway.usage_store import UsageEntry, UsageStore, RequestUsage
 import time
-ledger = Ledger(Path({str(tmp_path / "usage.db")!r}), time.time)
+ledger = UsageStore(Path({str(tmp_path / "usage.db")!r}), time.time)
 for number in range(50):
-    ledger.reserve(Entry(), Usage(at=datetime.now(UTC), run=str(number), agent="a", causes=("c",), session=None, model="m", input=1,
+    ledger.reserve(UsageEntry(), RequestUsage(at=datetime.now(UTC), run=str(number), agent="a", causes=("c",), session=None, model="m", input=1,
                       output=1, cache_read=0, cache_written=0, usd=1.0))
 os.kill(os.getpid(), signal.SIGKILL)
 """  # noqa: E501

@@ -91,6 +91,6 @@ async def test_its_examples_run(live: Live, vault: Path):
                 wrong += [f"{path} {values} {answer.status}"] if answer.status != 200 else []
         assert not wrong, "\n".join(wrong)
 
-        (patch,) = document["components"]["schemas"]["Patch"]["examples"]
+        (patch,) = document["components"]["schemas"]["PatchNoteRequest"]["examples"]
         assert (await call(life, "PATCH", f"/api/notes/{INSIDE}", json=patch))[0] == 200
     assert (vault / INSIDE).read_text() == "# Garden\n\n## Facts\nBeans.\n"

@@ -97,12 +97,12 @@ async def test_a_generated_client_reads_patches_with_a_conflict_uploads_and_foll
         assert isinstance(read.parsed.modified, datetime)
 
         events = await follow(api)
-        patch = api.model("Patch")(section="Facts", content="Peas.")
+        patch = api.model("PatchNoteRequest")(section="Facts", content="Peas.")
         first = await api.call(
             "patch_notes_by_path", NOTE, body=patch, if_match=f'"{read.parsed.hash_}"'
         )
         assert (first.status_code, first.parsed.changed) == (200, True)
-        patch = api.model("Patch")(section="Facts", content="Lettuce.")
+        patch = api.model("PatchNoteRequest")(section="Facts", content="Lettuce.")
         second = await api.call(
             "patch_notes_by_path", NOTE, body=patch, if_match=f'"{read.parsed.hash_}"'
         )

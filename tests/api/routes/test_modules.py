@@ -15,7 +15,7 @@ from parachuted.modules.registry.skeleton import new_module
 from tests.api.calls import call, get, key_of, messages, post, refused
 from tests.stories.life import Life, Live, save
 
-EXAMPLES = Path(__file__).parent.parent / "modules" / "examples"
+EXAMPLES = Path(__file__).parents[2] / "modules" / "examples"
 
 
 @pytest.fixture

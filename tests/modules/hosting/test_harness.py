@@ -13,7 +13,7 @@ from parachuted.modules.registry.arguments import WrongArgumentsError
 from parachuted.testing import running_module
 from tests.modules.players import write_module
 
-EXAMPLES = Path(__file__).parent / "examples"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 NOTES = "permissions: {read: ['Notes/**'], write: ['Notes/**']}\n"
 
 

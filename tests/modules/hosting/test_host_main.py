@@ -23,7 +23,7 @@ from parachuted.modules.hosting.isolation_rules import IsolationRules
 from parachuted.modules.hosting.start_frame import StartFrame
 from tests.modules.players import approve, write_module
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 BOOT = (
     "import sys; sys.path.append(sys.argv[1]); from parachuted.modules.hosting.host_main "
     "import main; main()"

@@ -127,7 +127,7 @@ tried["a child"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 def test_without_landlock_it_says_so_and_raises(folders):
     tried = run(
         """
-from parachuted.modules import landlock
+from parachuted.modules.hosting import landlock
 landlock._CREATE = 999_999  # a call that no kernel has
 attempt("wall", lambda: landlock.wall_in([Path("/usr")]))
 tried["version"] = landlock.landlock_version()

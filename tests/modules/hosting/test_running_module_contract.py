@@ -21,7 +21,7 @@ from parachuted.modules.services import Services
 from tests.modules.players import Given, approve, until, write_module
 from tests.modules.yard import Yard
 
-EXAMPLES = Path(__file__).parent / "examples"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 Begin = Callable[..., "asyncio.Future[RunningModule]"]
 
 
