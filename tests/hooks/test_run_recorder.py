@@ -80,10 +80,10 @@ def test_what_was_kept_last_is_written_though_the_process_ends_at_once(folder):
 from datetime import UTC, datetime
 from pathlib import Path
 from parachuted.hooks.run_recorder import HookRunRecorder
-from parachuted.hooks.runner import Ran
+from parachuted.hooks.runner import ProcessResult
 recorder = HookRunRecorder(Path({str(folder)!r}))
 for _ in range(5):
-    ran = Ran(exit_code=0, stdout=b"", stderr=b"", took_ms=1.0)
+    ran = ProcessResult(exit_code=0, stdout=b"", stderr=b"", took_ms=1.0)
     recorder.keep(hook="a", event="session.start", at=datetime.now(UTC), stdin=b"", ran=ran, decision="done")
 """  # noqa: E501
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
