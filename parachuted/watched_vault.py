@@ -110,12 +110,8 @@ class WatchedVault:
         self.token = secrets.token_urlsafe(32)
         self.stopping = asyncio.Event()
         self.sockets: Sequence[socket.socket] = ()
+        self.port = 0  # the one that is listened on, once `listen` was called
         self.is_scanned = False
-
-    @property
-    def port(self) -> int:
-        """The port that is listened on; 0 before `listen`."""
-        return int(self.sockets[0].getsockname()[1]) if self.sockets else 0
 
     def _load_index(self) -> VaultIndex:
         """The index of the last life; without the state that goes with it, first contact."""
@@ -146,6 +142,7 @@ class WatchedVault:
         """
         self._loader = loader
         self.sockets = listening_sockets(self.settings.host, self.settings.port)
+        self.port = int(self.sockets[0].getsockname()[1])
         self._recover()
         if self.is_first_contact or any(
             task.get("state") == "running" for _id, task in self.state.table(_TASKS).items()

@@ -41,7 +41,7 @@ async def test_what_it_publishes_is_json_by_then():
     )
 
     assert paper.published == [
-        ("greeter.met", {"at": "2026-01-05T00:00:00+00:00", "path": "a/b.md", "names": ["Kim"]})
+        ("greeter.met", {"at": "2026-01-05T00:00:00Z", "path": "a/b.md", "names": ["Kim"]})
     ]
 
 
