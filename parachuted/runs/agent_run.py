@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,16 +12,19 @@ from parachuted.access.authority import Authority, pass_on
 from parachuted.access.grant import Grant
 from parachuted.access.origin import UNTRUSTED, Origin, Taint
 from parachuted.access.quoted import QuotedPaths
-from parachuted.agents import Job, TextStep, Tool, ToolCallStep
+from parachuted.agents import Job, Tool
+from parachuted.agents.active_runs import ActiveRun
 from parachuted.audit.events import AuditCaller
-from parachuted.errors import AgentFailedError, NotFoundError, ParachuteError
+from parachuted.errors import NotFoundError, ParachuteError, StorageFailedError
 from parachuted.history.run_account import RunAccount
+from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import AgentHooks, replaced_text, saw_source
 from parachuted.runs.agent_parts import AgentParts, SandboxedRun
 from parachuted.runs.agent_tools import DeclaredTool, NoteTools, module_tools
 from parachuted.runs.bounded_vault import BoundedVault, VaultParts
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.current_run import CurrentRun
+from parachuted.runs.lifecycle import RunLifecycle
 from parachuted.runs.run_audit import RunAudit
 from parachuted.runs.run_guard import RunGuard, SuggestionForwarder
 from parachuted.runs.run_request import RunReport, RunRequest
@@ -35,7 +37,6 @@ from parachuted.vault import Author, VaultRoot, WriteResult, digest_of, new_id, 
 
 log = logging.getLogger(__name__)
 
-_GRACE_S = 30.0
 _LONGEST_CONTEXT = 64_000
 _CONTEXT_FILES = ("AGENTS.md", "CLAUDE.md")
 _IN_A_BOX = """
@@ -46,25 +47,26 @@ outlasts this run.
 
 
 class AgentRun:
-    """`prepare` puts together what the agent is told and its tools; `work` lets it work; `ran` says
-    what came of it.
-    """
+    """`prepare` puts together what the agent is told and its tools; `ran` says what came of it."""
 
     account: RunAccount
     audit: RunAudit
     job: Job
+    cancelled = "it was ended: whoever asked waits no longer"
 
     def __init__(
         self,
         parts: AgentParts,
         vault: VaultParts,
+        lifecycle: RunLifecycle,
         order: RunRequest,
         grant: Grant,
         lost: str | None = None,
     ) -> None:
         """`lost` says what it asked for and cannot have here."""
         self.order, self.grant = order, grant
-        self._parts, self._definition = parts, order.definition
+        self._parts, self._definition, self._lifecycle = parts, order.definition, lifecycle
+        self._words = ""
         now, one = parts.clock(), order.definition
         self.id = new_id("r", now)
         self.task = Task(
@@ -146,9 +148,17 @@ class AgentRun:
             holds=lambda: not self._has_ended and asked.holds(),
         )
 
-    def ended(self) -> None:
-        """Nothing is done on its behalf any more."""
-        self._has_ended = True
+    @property
+    def active(self) -> ActiveRun:
+        """As it is listed while it works."""
+        return ActiveRun(
+            run=self.id,
+            agent=self._definition.name,
+            entry=self.order.entry,
+            since=self.account.started,
+            module=self._definition.module,
+            may_go_on=self.order.authority.holds,
+        )
 
     @property
     def session(self) -> str | None:
@@ -210,26 +220,48 @@ class AgentRun:
             ended=self._hooks.ended,
         )
 
-    async def work(self) -> str:
-        """Do the job; the agent's last words.
-
-        What it did in its container is taken over before this ends.
-        """
+    async def work(self) -> RunOutcome:
+        """Do the job. What the agent did in its container is taken over before this ends."""
         if not self.grant.needs_container or self._parts.boxes is None:
-            return await self._follow(self.job)
-        async with self._parts.boxes.open(self._boxed()) as opened:
-            system = f"{self.job.system_prompt}\n{opened.told}"
-            return await self._follow(replace(self.job, native=opened.native, system_prompt=system))
-
-    def outcome(self) -> RunOutcome:
-        """How it ended, when it ended well."""
+            self._words = await self._follow(self.job)
+        else:
+            async with self._parts.boxes.open(self._boxed()) as opened:
+                system = f"{self.job.system_prompt}\n{opened.told}"
+                self._words = await self._follow(
+                    replace(self.job, native=opened.native, system_prompt=system)
+                )
         otherwise = "it answered, and changed nothing"  # its words are for whoever asked
         return self._hooks.outcome(self.account, otherwise, suggested=self.suggested)
 
-    def ran(self, words: str, outcome: RunOutcome) -> RunReport:
+    async def close(self, outcome: RunOutcome, error: BaseException | None) -> bool:
+        """Record the end; nothing is done on its behalf any more."""
+        del error
+        self._has_ended = True
+        parts, asked = self._parts, self.order
+        pass_on(self.taint, asked.authority.taint)  # what it has read, its answer may hold
+        if parts.permissions is not None:
+            parts.permissions.end_run(self.id)
+        try:
+            for session in {
+                self.session,
+                asked.session,
+            }:  # a run that was ended tells of none, and may have gone on with one
+                if parts.taints is not None and session is not None:
+                    parts.taints.keep(session, self.taint, agent=self._definition.name)
+            await run_uninterrupted(
+                self._lifecycle.accounts.close, self.account, outcome, parts.clock()
+            )
+        except StorageFailedError as refused:  # it counts as begun, and the next start ends it
+            log.warning(
+                "the end of an agent's run could not be recorded",
+                extra={"run": self.id, "error": refused.message},
+            )
+        return True
+
+    def ran(self, outcome: RunOutcome) -> RunReport:
         """For whoever asked."""
         return RunReport(
-            words=words,
+            words=self._words,
             run=self.id,
             outcome=outcome,
             cost=self.account.cost,
@@ -239,33 +271,7 @@ class AgentRun:
         )
 
     async def _follow(self, job: Job) -> str:
-        """The backend keeps the limits, and one that does not is ended some time later."""
-        words: list[str] = []
-        last = ""
-        try:
-            async with (
-                asyncio.timeout(job.limits.timeout_s + _GRACE_S),
-                contextlib.aclosing(self._parts.backend.run(job)) as steps,  # type: ignore[type-var]
-            ):
-                async for step in steps:
-                    self.account.note(step)
-                    self.audit.note(step)
-                    if isinstance(step, TextStep):
-                        words.append(step.text)
-                        last = step.text
-                    elif isinstance(step, ToolCallStep):
-                        words.clear()
-        except (AgentFailedError, asyncio.CancelledError):
-            raise
-        except Exception as error:  # a backend is another's code
-            log.exception("the agent's backend broke", extra={"run": self.id})
-            raise AgentFailedError(
-                f"the backend {self._parts.backend.name} broke: {type(error).__name__}"
-            ) from error
-        if (reason := self._hooks.ended()) is not None:
-            raise AgentFailedError(reason)
-        await self._hooks.stopping(last)
-        return "\n\n".join(words) or last
+        return await self._lifecycle.follow(job, self.account, self.audit, self._hooks)
 
     def _boxed(self) -> SandboxedRun:
         return SandboxedRun(

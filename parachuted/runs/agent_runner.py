@@ -8,41 +8,33 @@ lies within its own grant.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import logging
 from dataclasses import replace
 from typing import cast
 
-from parachuted.access.authority import Authority, pass_on
+from parachuted.access.authority import Authority
 from parachuted.access.grant import Grant
 from parachuted.access.granting import build_grant, may_begin
 from parachuted.agents import RunLimits
-from parachuted.agents.active_runs import ActiveRun
 from parachuted.agents.permission import PermissionRequest
 from parachuted.errors import (
     ActRefusedError,
-    AgentFailedError,
     AgentUnavailableError,
-    StorageFailedError,
 )
 from parachuted.history.run_account import RunAccounts
-from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_parts import AgentParts
 from parachuted.runs.agent_run import AgentRun
 from parachuted.runs.bounded_vault import VaultParts
+from parachuted.runs.lifecycle import RunLifecycle
 from parachuted.runs.run_request import RunReport, RunRequest
-from parachuted.tasks import RunOutcome, Task
+from parachuted.tasks import Task
 from parachuted.vault import printable
-
-log = logging.getLogger(__name__)
 
 _DEEPEST = 3
 _LONGEST_PROMPT = 1 << 20
 _OFFLINE = "offline"
 _PAUSED = "runs are paused; `parachute resume` lets them go on"
 _NO_BOXES = "this daemon has none"
-_UNASKED = "it was ended: whoever asked waits no longer"
 
 
 class AgentRunner:
@@ -50,7 +42,12 @@ class AgentRunner:
 
     def __init__(self, parts: AgentParts, vault: VaultParts) -> None:
         self._parts, self._vault = parts, vault
-        self._accounts = RunAccounts(parts.history, parts.objects, parts.causes)
+        self._lifecycle = RunLifecycle(
+            backend=parts.backend,
+            accounts=RunAccounts(parts.history, parts.objects, parts.causes),
+            active_runs=parts.at_work,
+            bus=parts.bus,
+        )
 
     @property
     def limits(self) -> RunLimits:
@@ -172,26 +169,12 @@ class AgentRunner:
     async def _run(
         self, order: RunRequest, grant: Grant, lost: str | None, asked: int
     ) -> RunReport:
-        run = AgentRun(self._parts, self._vault, order, grant, lost)
+        run = AgentRun(self._parts, self._vault, self._lifecycle, order, grant, lost)
         await self._approve(run)
         await run.prepare()
         await self._begin(run)
-        run.audit.began()
-        outcome, words = RunOutcome(result="failed", reason="it broke"), ""
-        try:
-            words = await self._parts.at_work.hold(_working(run), run.work(), since=asked)
-            outcome = run.outcome()
-        except AgentFailedError as error:
-            outcome = RunOutcome(result="failed", reason=error.message)
-            raise
-        except asyncio.CancelledError:
-            outcome = RunOutcome(result="failed", reason=_UNASKED)
-            raise
-        finally:
-            run.ended()
-            pass_on(run.taint, order.authority.taint)  # what it has read, its answer may hold
-            await self._end(run, outcome)
-        return run.ran(words, outcome)
+        outcome = await self._lifecycle.run(run, since=asked)
+        return run.ran(outcome)
 
     async def _approve(self, run: AgentRun) -> None:
         """An agent that a person has to allow for each session is allowed, or does not begin."""
@@ -218,7 +201,7 @@ class AgentRunner:
                 raise AgentUnavailableError(f"{run.order.definition.who} does not begin: {over}")
             budget.take(run.task)
             try:
-                await run_uninterrupted(self._accounts.open, run.account)
+                await self._lifecycle.open(run.account)
             finally:
                 budget.give_back(run.task)
 
@@ -227,50 +210,6 @@ class AgentRunner:
         if over is None and not self._parts.budget.causes_left(task):
             over = self._parts.budget.cause_exceeded()
         return None if over is None else str(over)
-
-    async def _end(self, run: AgentRun, outcome: RunOutcome) -> None:
-        run.audit.ended(outcome)
-        if self._parts.permissions is not None:
-            self._parts.permissions.end_run(run.id)
-        try:
-            for session in {
-                run.session,
-                run.order.session,
-            }:  # a run that was ended tells of none, and may have gone on with one
-                if self._parts.taints is not None and session is not None:
-                    self._parts.taints.keep(session, run.taint, agent=run.order.definition.name)
-            await run_uninterrupted(self._accounts.close, run.account, outcome, self._parts.clock())
-        except StorageFailedError as error:  # it counts as begun, and the next start ends it
-            log.warning(
-                "the end of an agent's run could not be recorded",
-                extra={"run": run.id, "error": error.message},
-            )
-        cost = run.account.cost.cost_usd if run.account.cost else 0.0
-        log.info(
-            "an agent's run ended",
-            extra={"run": run.id, "agent": run.order.definition.name, "outcome": outcome.result},
-        )
-        self._parts.bus.publish(
-            "run.finished",
-            run=run.id,
-            watcher=run.task.watcher,
-            outcome=outcome.result,
-            reason=outcome.reason,
-            paths=[printable(path) for path in run.account.net],
-            cost_usd=cost,
-        )
-
-
-def _working(run: AgentRun) -> ActiveRun:
-    order = run.order
-    return ActiveRun(
-        run=run.id,
-        agent=order.definition.name,
-        entry=order.entry,
-        since=run.account.started,
-        module=order.definition.module,
-        may_go_on=order.authority.holds,
-    )
 
 
 def _wish(grant: Grant) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from parachuted.bubbling import PendingChanges
 from parachuted.history.run_account import has_ended, save
 from parachuted.history.undo import Undo
-from parachuted.runs.curator import settle
+from parachuted.runs.curator_run import settle
 from parachuted.state import StateStore
 from parachuted.tasks import Queue, Task
 from parachuted.vault import History, VaultIndex, printable

@@ -8,9 +8,11 @@ import pytest
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.granting import build_grant
 from parachuted.errors import HookRefusedError
+from parachuted.history.run_account import RunAccounts
 from parachuted.keys import EVERYWHERE
 from parachuted.runs.agent_run import AgentRun
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.lifecycle import RunLifecycle
 from parachuted.runs.run_request import AgentDefinition, RunRequest
 from parachuted.testing import ScriptedBackend, say, use
 from tests.modules.hosting.test_module_agents import Objecting
@@ -43,7 +45,14 @@ def run_of(
         module=module,
     )
     order = RunRequest(definition=definition, prompt="Help.", entry="schedule", limits=LIMITS)
-    return AgentRun(yard.agents(backend, **more), yard.parts, order, grant)
+    parts = yard.agents(backend, **more)
+    lifecycle = RunLifecycle(
+        backend=backend,
+        accounts=RunAccounts(yard.history, yard.objects, parts.causes),
+        active_runs=parts.at_work,
+        bus=yard.bus,
+    )
+    return AgentRun(parts, yard.parts, lifecycle, order, grant)
 
 
 async def test_what_came_of_it_is_told_by_what_it_wrote_then_by_what_it_suggested(yard: Yard):
@@ -62,9 +71,9 @@ async def test_what_came_of_it_is_told_by_what_it_wrote_then_by_what_it_suggeste
     ):
         run = run_of(yard, ScriptedBackend(blocks), suggestions=Filed())
         await run.prepare()
-        await run.work()
-        assert run.outcome().result == expected
-        assert run.ran("", run.outcome()).suggested == (() if expected == "unchanged" else ("s-1",))
+        outcome = await run.work()
+        assert outcome.result == expected
+        assert run.ran(outcome).suggested == (() if expected == "unchanged" else ("s-1",))
 
 
 @pytest.mark.parametrize("tool", ["write_note", "append_note", "edit_section"])
@@ -82,8 +91,8 @@ async def test_a_run_whose_writes_a_hook_refuses_has_failed_with_the_hooks_words
         monkeypatch.setattr(yard.parts.store, name, refuse, raising=False)
     run = run_of(yard, ScriptedBackend([use(tool, **given), say("I could not write.")]))
     await run.prepare()
-    words = await run.work()
-    assert (run.outcome().result, "it is Sunday" in run.outcome().reason, words) == (
+    outcome = await run.work()
+    assert (outcome.result, "it is Sunday" in outcome.reason, run.ran(outcome).words) == (
         "failed",
         True,
         "I could not write.",
@@ -101,8 +110,7 @@ async def test_a_call_that_a_hook_refuses_fails_the_run_where_it_would_have_writ
         yard, ScriptedBackend([use(tool, **arguments), say("Well.")]), asker=Objecting(tool)
     )
     await run.prepare()
-    await run.work()
-    assert run.outcome().result == result
+    assert (await run.work()).result == result
 
 
 async def test_the_words_after_the_last_call_are_the_answer(yard: Yard):
@@ -110,7 +118,7 @@ async def test_the_words_after_the_last_call_are_the_answer(yard: Yard):
         yard, ScriptedBackend([say("Let me see."), use("list_notes"), say("One."), say("Two.")])
     )
     await run.prepare()
-    assert await run.work() == "One.\n\nTwo."
+    assert run.ran(await run.work()).words == "One.\n\nTwo."
 
 
 @pytest.mark.parametrize(("module", "by"), [("bot", "module:helper"), (None, "agent:helper")])

@@ -19,7 +19,7 @@ from parachuted.errors import (
     HookRefusedError,
     StorageFailedError,
 )
-from parachuted.runs import Curator
+from parachuted.runs import Curator, curator_run, lifecycle
 from parachuted.runs import curator as curator_module
 from parachuted.testing import Block, ScriptedBackend, say, use
 from parachuted.vault import VaultPath
@@ -62,6 +62,11 @@ async def study_with(folder: Path, *blocks: Block, **texts: str) -> Study:
     study.begin_with(a=A, w=W, **texts)
     await study.save("a", B)
     return study
+
+
+def ask(study: Study, backend: object) -> None:
+    """From now on the curator asks that one."""
+    study.curator = Curator(study.parts, backend, model=None, limits=LIMITS)
 
 
 def update(section: str = "Facts", content: str = "- new") -> Block:
@@ -247,7 +252,7 @@ async def test_thousands_of_changes_are_all_seen_and_some_are_shown(tmp_path: Pa
 async def test_an_agent_that_fails_leaves_the_difference_open_and_no_task(tmp_path: Path):
     study = await study_with(tmp_path)
     before = study.reviews.of("w.md")
-    study.curator._backend = raising(AgentFailedError("out of money"))
+    ask(study, raising(AgentFailedError("out of money")))
     outcome = await study.run("w")
 
     assert (outcome.result, outcome.reason) == ("failed", "out of money")
@@ -258,7 +263,7 @@ async def test_an_agent_that_fails_leaves_the_difference_open_and_no_task(tmp_pa
 async def test_an_agent_that_is_unavailable_has_the_run_wait(tmp_path: Path):
     study = await study_with(tmp_path)
     before = study.reviews.of("w.md")
-    study.curator._backend = raising(AgentUnavailableError("no login"))
+    ask(study, raising(AgentUnavailableError("no login")))
     with pytest.raises(AgentUnavailableError):
         await study.run("w")
 
@@ -286,10 +291,11 @@ async def test_a_run_that_is_tried_again_has_cost_what_all_its_attempts_did(tmp_
 
     study = await study_with(tmp_path, say("Done."))
     study.backend._cost_usd = 0.5
-    study.curator._backend = Failing()
+    failing = Failing()
     costs = []
     for steps in [(spent,), (spent,), ()]:
-        study.curator._backend.steps = steps
+        failing.steps = steps
+        ask(study, failing)
         with pytest.raises(AgentUnavailableError):
             await study.run("w")
         costs.append(study.history.runs()[0]["cost_usd"])
@@ -297,8 +303,7 @@ async def test_a_run_that_is_tried_again_has_cost_what_all_its_attempts_did(tmp_
         with study.state.batch():
             study.queue.put_back(task, due_at=study.now, reason=None)
         study.reopen()
-        study.curator._backend = Failing()
-    study.curator._backend = study.backend
+    ask(study, study.backend)
     await study.run("w")
 
     (document,) = study.history.runs()
@@ -379,7 +384,7 @@ async def test_a_backend_that_breaks_has_failed_and_nothing_more(
     tmp_path: Path, error: BaseException
 ):
     study = await study_with(tmp_path)
-    study.curator._backend = raising(error)
+    ask(study, raising(error))
     outcome = await study.run("w")
 
     assert outcome.result == "failed"
@@ -394,7 +399,7 @@ async def test_a_backend_that_reports_rubbish_has_failed(tmp_path: Path, step: o
             yield step
 
     study = await study_with(tmp_path)
-    study.curator._backend = Rubbish(lambda _job: None)
+    ask(study, Rubbish(lambda _job: None))
 
     assert (await study.run("w")).result == "failed"
 
@@ -405,9 +410,9 @@ async def test_a_backend_that_never_ends_is_ended(tmp_path: Path, monkeypatch: p
             await asyncio.Event().wait()
             yield say("never")
 
-    monkeypatch.setattr(curator_module, "_GRACE_S", -4.99)
+    monkeypatch.setattr(lifecycle, "_GRACE_S", -4.99)
     study = await study_with(tmp_path)
-    study.curator._backend = Endless(lambda _job: None)
+    ask(study, Endless(lambda _job: None))
 
     assert (await study.run("w")).result == "failed"
 
@@ -438,7 +443,7 @@ async def test_a_run_that_is_cancelled_is_left_as_it_stands(tmp_path: Path):
 async def test_a_disk_that_refuses_the_end_of_a_run_is_waited_for_and_the_agent_not_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ):
-    monkeypatch.setattr(curator_module, "_STORAGE_CHECK_S", 0.001)
+    monkeypatch.setattr(curator_run, "_STORAGE_CHECK_S", 0.001)
     study = await study_with(tmp_path, update("History", "- once"))
     study.refusals = [error] * 3
     outcome = await study.run("w")
@@ -474,7 +479,7 @@ async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done
         await asyncio.Event().wait()
         return []
 
-    study.curator = Curator(study.parts, ScriptedBackend(half_done), model=None, limits=LIMITS)
+    ask(study, ScriptedBackend(half_done))
     with pytest.raises(AgentUnavailableError, match="you stopped all agents"):
         await study.run("w")
 
@@ -485,7 +490,7 @@ async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done
         "you stopped all agents",
         [],
     )
-    study.curator = Curator(study.parts, ScriptedBackend([update()]), model=None, limits=LIMITS)
+    ask(study, ScriptedBackend([update()]))
     (task,) = study.queue.running()
     with study.state.batch():
         study.queue.put_back(task, due_at=study.now, reason=None)

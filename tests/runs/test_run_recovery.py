@@ -9,9 +9,10 @@ import pytest
 
 from parachuted.agents import Job
 from parachuted.history.run_account import save
+from parachuted.runs import Curator
 from parachuted.testing import Block, ScriptedBackend, use
 from tests.bubbling.desk import watching
-from tests.tools.study import Study
+from tests.tools.study import LIMITS, Study
 
 A = "# A\n\n## Facts\n\n- one\n"
 B = A.replace("one", "two")
@@ -33,7 +34,7 @@ async def cut_short(folder: Path) -> Study:
         return []
 
     study.backend = ScriptedBackend(script)
-    study.curator._backend = study.backend
+    study.curator = Curator(study.parts, study.backend, model=None, limits=LIMITS)
     running = asyncio.get_running_loop().create_task(study.run("w"), name="run")
     await written.wait()
     running.cancel()
