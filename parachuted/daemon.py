@@ -64,9 +64,10 @@ from parachuted.history import (
 )
 from parachuted.hooks.loading import SCRIPTS
 from parachuted.keys import KeyFile, KeyRing
-from parachuted.modules.access import VaultParts
-from parachuted.modules.agent_sandboxes import AgentSandboxes
 from parachuted.processes.beat import next_beat
+from parachuted.runs import Curator, CuratorParts, RunRecovery
+from parachuted.runs.agent_sandboxes import AgentSandboxes
+from parachuted.runs.bounded_vault import VaultParts
 from parachuted.search import NoteQuery, Search
 from parachuted.state.elapsed_clock import ElapsedClock, follow_clock
 from parachuted.suggestions import SuggestionParts, Suggestions
@@ -81,7 +82,7 @@ from parachuted.tasks import (
     Task,
     Worker,
 )
-from parachuted.tools import Curator, CuratorParts, Migration, RunRecovery, VaultDoctor
+from parachuted.tools import Migration, VaultDoctor
 from parachuted.tools.vault_checks import check_control_folder
 from parachuted.vault import Store, printable, rescue
 from parachuted.watched_vault import WatchedVault, utc_now

@@ -26,8 +26,6 @@ from parachuted.hooks import (
     Hooks,
     WriteHooks,
 )
-from parachuted.modules.access import VaultParts
-from parachuted.modules.agent_parts import AgentParts, ModuleTrust, SandboxProvider
 from parachuted.modules.agent_service import AgentService
 from parachuted.modules.hosting.cgroup import Cgroups
 from parachuted.modules.hosting.isolation import IsolationFactory, Sandbox
@@ -36,11 +34,13 @@ from parachuted.modules.hosting.module_context import ModuleContextSources, make
 from parachuted.modules.hosting.module_host import ModuleHost
 from parachuted.modules.hosting.running_module import RunningModule
 from parachuted.modules.hosting.system_files import SystemFiles
-from parachuted.modules.maintenance import NAME, maintenance
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.prompts import ModulePrompts
 from parachuted.modules.services import Services
+from parachuted.runs.agent_parts import AgentParts, ModuleTrust, SandboxProvider
+from parachuted.runs.bounded_vault import VaultParts
+from parachuted.runs.maintenance import NAME, maintenance
 from parachuted.state import StateStore
 from parachuted.suggestions import Suggestions
 from parachuted.tasks import Budget, Causes

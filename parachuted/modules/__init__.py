@@ -4,10 +4,11 @@ The daemon's parts are imported from their own files.
 """
 
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
+from parachuted.access.hit import Hit
 from parachuted.modules.declare import event, interface, mcp_tool, route, schedule
 from parachuted.modules.module import Module
 from parachuted.modules.results import Response
-from parachuted.modules.services import Hit, Services, StateAccess, VaultAccess
+from parachuted.modules.services import Services, StateAccess, VaultAccess
 
 __all__ = [
     "AgentConfig",

@@ -17,9 +17,9 @@ from parachuted.access.patterns import exactly
 from parachuted.bubbling import WatchRegistry
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.modules.agent_service import AgentService
-from parachuted.modules.maintenance import NAME as MAINTENANCE
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.run_request import RunRequest
+from parachuted.runs.maintenance import NAME as MAINTENANCE
+from parachuted.runs.run_request import RunRequest
 from parachuted.vault import VaultIndex, printable
 
 _READING, _WRITING = (

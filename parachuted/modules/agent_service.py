@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 
 from parachuted.access.authority import Authority, Entry
 from parachuted.errors import NotFoundError
-from parachuted.modules.access import VaultParts
-from parachuted.modules.agent_parts import AgentParts
-from parachuted.modules.agent_plan import read_options
-from parachuted.modules.agent_runs import AgentRunner
-from parachuted.modules.bounds import ModuleBounds
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.run_request import AgentDefinition, RunReport, RunRequest
+from parachuted.runs.agent_parts import AgentParts
+from parachuted.runs.agent_plan import read_options
+from parachuted.runs.agent_runner import AgentRunner
+from parachuted.runs.bounded_vault import VaultParts
+from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.run_request import AgentDefinition, RunReport, RunRequest
 
 
 class AgentService:

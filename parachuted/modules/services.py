@@ -7,24 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
-    """A note that a search found.
-
-    `title` is plain; `snippet` is HTML with what was found between `<mark>` and `</mark>`.
-    """
-
-    path: str
-    title: str
-    snippet: str
-
-
-Paths: TypeAlias = list[str]
-Hits: TypeAlias = list[Hit]
+from parachuted.access.hit import Hits, Paths
 
 
 class VaultAccess(Protocol):

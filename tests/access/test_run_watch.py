@@ -1,6 +1,6 @@
 """Run watch: what a run tells and asks is a value that no one changes on the way.
 
-How it is used is tested beside `modules/access.py`.
+How it is used is tested beside `runs/bounded_vault.py`.
 """
 
 from __future__ import annotations

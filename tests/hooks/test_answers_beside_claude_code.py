@@ -19,8 +19,8 @@ import claude_agent_sdk
 import pytest
 
 from parachuted.agents import Tool, ToolResult
+from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.testing import ScriptedMessages, ToolUse, say
-from parachuted.tools.agent_hooks import AgentHooks
 from tests.hooks.serving import running_hooks
 
 CLI = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"

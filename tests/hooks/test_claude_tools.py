@@ -14,9 +14,9 @@ import pytest
 from parachuted.agents import Tool, ToolResult
 from parachuted.agents.claude.transcript import PREFIX
 from parachuted.hooks.claude_tools import MCP_PREFIX, OUR_TOOLS
-from parachuted.modules.agent_tools import NoteTools
-from parachuted.modules.skills import TOOL as SKILL_TOOL
-from parachuted.tools.agent_hooks import AgentHooks
+from parachuted.runs.agent_hooks import AgentHooks
+from parachuted.runs.agent_tools import NoteTools
+from parachuted.runs.skills import TOOL as SKILL_TOOL
 from parachuted.tools.context_files import ContextFiles
 from tests.hooks.serving import running_hooks
 

@@ -6,9 +6,9 @@ import inspect
 
 import pytest
 
-from parachuted.modules import Hit, StateAccess, VaultAccess
-from parachuted.modules.access import BoundedVault
+from parachuted.modules import StateAccess, VaultAccess
 from parachuted.modules.hosting.module_state import ModuleState
+from parachuted.runs.bounded_vault import BoundedVault
 
 
 def methods(kind: type) -> dict[str, inspect.Signature]:
@@ -32,11 +32,3 @@ def test_what_a_module_is_given_has_every_method_with_the_parameters_that_are_pr
         assert [(one.name, one.kind, one.default) for one in has[name].parameters.values()] == [
             (one.name, one.kind, one.default) for one in promised.parameters.values()
         ], name
-
-
-def test_a_hit_is_a_value():
-    hit = Hit(path="Daily/a.md", title="A", snippet="<mark>a</mark>")
-
-    assert hit == Hit(path="Daily/a.md", title="A", snippet="<mark>a</mark>")
-    with pytest.raises(AttributeError):
-        hit.path = "other"  # type: ignore[misc]

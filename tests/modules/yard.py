@@ -15,12 +15,12 @@ from parachuted.access.authority import NOBODY, Authority, current
 from parachuted.agents import Backend, RunLimits
 from parachuted.audit.events import AuditCaller, AuditEvent
 from parachuted.events import Bus, Event
-from parachuted.modules.access import BoundedVault, VaultParts
-from parachuted.modules.agent_parts import AgentParts
-from parachuted.modules.bounds import ModuleBounds
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.manifest import read_manifest
+from parachuted.runs.agent_parts import AgentParts
+from parachuted.runs.bounded_vault import BoundedVault, VaultParts
+from parachuted.runs.bounds import ModuleBounds
 from parachuted.state import open_state
 from parachuted.tasks import Budget, Causes, RunCountLimits
 from parachuted.testing import ScriptedBackend

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from parachuted.agents import Backend, RunLimits
 from parachuted.history import Undo
+from parachuted.runs import Curator, CuratorParts, RunRecovery
+from parachuted.runs.agent_hooks import HookAsker
 from parachuted.tasks import RunOutcome
 from parachuted.testing import ScriptedBackend
-from parachuted.tools import Curator, CuratorParts, RunRecovery
-from parachuted.tools.agent_hooks import HookAsker
 from parachuted.vault import History, Store, VaultPath, VaultRoot
 from tests.bubbling.desk import Desk
 

@@ -18,8 +18,8 @@ from parachuted.api.http.fields import FolderParameter, RequestModel, Whole
 from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.route import ApiCall, Route
 from parachuted.errors import AgentUnavailableError
-from parachuted.modules.maintenance import NAME
-from parachuted.modules.run_request import RunReport
+from parachuted.runs.maintenance import NAME
+from parachuted.runs.run_request import RunReport
 from parachuted.vault import new_id
 
 _MODULE = "curator"

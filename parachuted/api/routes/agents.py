@@ -23,7 +23,7 @@ from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.route import ApiCall, Route
 from parachuted.keys import EVERYWHERE, AccessGrant
 from parachuted.modules.agent_listing import AgentListing, AgentStatus
-from parachuted.modules.skills import FOLDER as SKILLS
+from parachuted.runs.skills import FOLDER as SKILLS
 from parachuted.vault import printable
 
 _MODULE = "curator"

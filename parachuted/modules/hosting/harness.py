@@ -19,8 +19,6 @@ from parachuted.access.events import EventFilter
 from parachuted.audit.events import AuditCaller
 from parachuted.errors import ActRefusedError, AgentFailedError, NotFoundError
 from parachuted.events import CATALOG, Bus, load_ignore
-from parachuted.modules.access import BoundedVault, VaultParts
-from parachuted.modules.bounds import ModuleBounds
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_state import ModuleState
@@ -30,6 +28,8 @@ from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, Manifest, read_manifest
 from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.services import StateAccess
+from parachuted.runs.bounded_vault import BoundedVault, VaultParts
+from parachuted.runs.bounds import ModuleBounds
 from parachuted.search import Search
 from parachuted.vault import Author, History, ObjectStore, Scanner, Store, VaultIndex, VaultRoot
 

@@ -11,13 +11,13 @@ from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority, Entry
 from parachuted.access.origin import Origin
 from parachuted.errors import NotFoundError
-from parachuted.modules.access import VaultParts
-from parachuted.modules.agent_parts import AgentParts
-from parachuted.modules.agent_plan import make_plan
-from parachuted.modules.agent_runs import AgentRunner
-from parachuted.modules.bounds import ModuleBounds
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.run_request import AgentDefinition, RunRequest
+from parachuted.runs.agent_parts import AgentParts
+from parachuted.runs.agent_plan import make_plan
+from parachuted.runs.agent_runner import AgentRunner
+from parachuted.runs.bounded_vault import VaultParts
+from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.run_request import AgentDefinition, RunRequest
 
 
 class ModuleAgents:

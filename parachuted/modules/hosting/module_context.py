@@ -16,14 +16,14 @@ from parachuted.access.authority import Authority, current
 from parachuted.access.origin import Origin
 from parachuted.audit.events import AuditCaller
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
-from parachuted.modules.access import BoundedVault, VaultParts
-from parachuted.modules.agent_parts import AgentParts
-from parachuted.modules.bounds import ModuleBounds
 from parachuted.modules.hosting.interfaces import CallingModule as InterfaceCaller
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_state import ModuleState
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.services import Services
+from parachuted.runs.agent_parts import AgentParts
+from parachuted.runs.bounded_vault import BoundedVault, VaultParts
+from parachuted.runs.bounds import ModuleBounds
 from parachuted.suggestions import Proposal
 from parachuted.suggestions.suggestion import ACTIONS
 from parachuted.vault import Author, VaultPath, WriteResult, printable

@@ -7,16 +7,13 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
+from parachuted.access.hit import Hit, Hits, Paths
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.codec import told
 from parachuted.modules.module import is_every_modules
 from parachuted.modules.results import to_json
-from parachuted.modules.services import Hit
-
-Paths: TypeAlias = list[str]  # inside of RemoteVault, `list` is its method
-Hits: TypeAlias = list[Hit]
 
 
 class PipeCaller(Protocol):

@@ -9,6 +9,7 @@ import logging
 
 import pytest
 
+from parachuted.access.hit import Hit
 from parachuted.errors import ActRefusedError, ConflictError, ModuleFailedError
 from parachuted.modules.hosting.codec import error_of, refusal_of
 from parachuted.modules.hosting.framing import AnswerFrame, AskFrame, Unpacker, pack
@@ -19,7 +20,7 @@ from parachuted.modules.hosting.remote_services import (
     RemoteVault,
 )
 from parachuted.modules.hosting.request_server import RequestServer
-from parachuted.modules.services import Hit, StateAccess, VaultAccess
+from parachuted.modules.services import StateAccess, VaultAccess
 from tests.modules.players import Given
 from tests.modules.yard import Yard
 

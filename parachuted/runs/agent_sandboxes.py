@@ -1,0 +1,243 @@
+"""Agent sandboxes: the container of one run: a slot, the private copy of the notes in it, and the
+gate around the CLI's tools.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from parachuted.access.bash_rules import check_command
+from parachuted.access.origin import Taint
+from parachuted.access.origins import Origins
+from parachuted.agents import NativeTools, RunSandbox, ToolResult
+from parachuted.agents.job import NativeCallResult
+from parachuted.agents.sandbox.proxy import Proxy, open_proxy
+from parachuted.agents.sandbox.sandboxes import Sandboxes
+from parachuted.audit.events import AuditRecorder
+from parachuted.errors import StorageFailedError
+from parachuted.runs.agent_parts import OpenedSandbox, SandboxedRun
+from parachuted.runs.native import make_native
+from parachuted.tools.checkin import CheckinProposal
+from parachuted.tools.checkout import Checkout, CheckoutResult
+from parachuted.vault import ObjectStore, Store, VaultIndex, VaultRoot
+
+log = logging.getLogger(__name__)
+
+_MOST_TOLD = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSandboxes:
+    """`Boxes` of one vault.
+
+    `private` are folders that are never copied into one, such as the daemon's home.
+    """
+
+    sandboxes: Sandboxes
+    root: VaultRoot
+    store: Store
+    index: VaultIndex
+    objects: ObjectStore
+    origins: Origins
+    audit: AuditRecorder
+    notice: Callable[[Iterable[str]], Awaitable[None]]
+    user_home: Path
+    private: tuple[Path, ...] = ()
+
+    async def problem(self) -> str | None:
+        """Why no container can be had here."""
+        return (await self.sandboxes.status()).problem
+
+    @asynccontextmanager
+    async def open(self, boxed: SandboxedRun) -> AsyncIterator[OpenedSandbox]:
+        """The run's copy, filled, and the tools over it."""
+        grant = boxed.grant
+        config, is_writable = grant.sandbox, grant.sandbox.workspace_access == "rw"
+        async with self.sandboxes.prepare(config, is_writable=is_writable) as slot:
+            checkout = self._checkout(boxed, slot.work, slot.outside)
+            try:
+                filled = await checkout.fill()
+                box = RunSandbox(
+                    config=config,
+                    work=slot.work,
+                    is_writable=is_writable,
+                    home=slot.home,
+                    sockets=slot.sockets,
+                    network=grant.network,
+                )
+                commands = RunCommandGate(boxed)
+                native = make_native(
+                    grant=grant,
+                    box=box,
+                    checkout=checkout,
+                    taint=boxed.taint,
+                    hooks=boxed.hooks,
+                    audit=boxed.audit,
+                    check_command=commands.objection,
+                )
+                native = commands.asking(native)
+                async with _way_out(boxed, slot.sockets) as proxy:
+                    yield OpenedSandbox(
+                        native=_closing(native, boxed.taint, proxy), told=_told(filled)
+                    )
+                # What a program in the background has made since, it was ended in the middle of: a
+                # note may be half written.
+                last = await checkout.check_in("the end of the run") if checkout.is_behind else None
+                if last is not None and last.refused:
+                    log.info(
+                        "some of an agent's last work was not taken over",
+                        extra={"run": boxed.run, "refused": len(last.refused)},
+                    )
+            finally:
+                await checkout.drop()
+
+    def _checkout(self, boxed: SandboxedRun, work: Path, outside: Path) -> Checkout:
+        forward = boxed.put_forward
+
+        async def suggest(change: CheckinProposal) -> str:
+            if forward is None:
+                raise StorageFailedError("there is nobody who takes suggestions")
+            return await forward(
+                change.action, change.path, change.base, change.data, boxed.taint.why()
+            )
+
+        return Checkout(
+            root=self.root,
+            store=self.store,
+            index=self.index,
+            objects=self.objects,
+            grant=boxed.grant,
+            author=boxed.author,
+            origins=self.origins,
+            taint=boxed.taint,
+            folder=work,
+            suggest=None if forward is None else suggest,
+            notice=self.notice,
+            uid=self.sandboxes.user[0],
+            outside=outside,
+            user_home=self.user_home,
+            private=self.private,
+            audit=self.audit,
+            wrote=boxed.wrote,
+            hook_refused=boxed.hooks.refused,
+        )
+
+
+class RunCommandGate:
+    """The gate of shell commands of one run, and the question to a person for one that is beyond
+    the list.
+    """
+
+    def __init__(self, boxed: SandboxedRun) -> None:
+        self._boxed = boxed
+        self._allowed: set[str] = set()
+
+    def objection(self, command: str, allowed: bool | tuple[str, ...]) -> str | None:  # noqa: FBT001  the gate's own shape
+        """As `check_command`, but for what a person has just allowed."""
+        return None if command in self._allowed else check_command(command, allowed)
+
+    def asking(self, native: NativeTools) -> NativeTools:
+        """The same tools, where a shell's command beyond the list is asked for.
+
+        Who has read strangers' text asks for none.
+        """
+
+        async def before(name: str, arguments: Mapping[str, object]) -> str | None:
+            command, boxed = arguments.get("command"), self._boxed
+            if (
+                name != "Bash"
+                or not isinstance(command, str)
+                or "Bash" not in native.tools
+                or boxed.taint
+                or boxed.ask_command is None
+            ):
+                return await native.before(name, arguments)
+            if check_command(command, boxed.grant.bash) is None or not await boxed.ask_command(
+                command
+            ):
+                return await native.before(name, arguments)
+            self._allowed.add(command)
+            try:
+                return await native.before(name, arguments)
+            finally:
+                self._allowed.discard(command)
+
+        return replace(native, before=before)
+
+
+@asynccontextmanager
+async def _way_out(boxed: SandboxedRun, sockets: Path) -> AsyncIterator[Proxy | None]:
+    """The filtering proxy, for a run that was granted any network.
+
+    What a host answers is a stranger's text, after which there is none: no new connection, and of
+    those that are open only the one that answered goes on, so that the answer comes whole.
+    """
+    grant, taint = boxed.grant, boxed.taint
+    if grant.network in ("none", ()):
+        yield None
+        return
+
+    async def allowed(_host: str, _port: int) -> str | None:
+        return f"{taint.why()}, so it may reach no network any more" if taint else None
+
+    async def beyond(host: str, port: int) -> str | None:
+        said_yes = (
+            not taint and boxed.ask_host is not None and await boxed.ask_host(f"{host}:{port}")
+        )
+        return None if said_yes else f"{grant.agent} was not granted {host}:{port}"
+
+    proxy = Proxy(
+        grant.network,
+        allowed=allowed,
+        beyond=beyond,
+        reached=lambda host: taint.read(f"an answer of {host}", "web"),
+    )
+    loop = asyncio.get_running_loop()
+    taint.at_first(lambda: loop.call_soon_threadsafe(partial(proxy.cut, but_answered=True)))
+    async with open_proxy(sockets, proxy):
+        yield proxy
+
+
+def _closing(native: NativeTools, taint: Taint, proxy: Proxy | None) -> NativeTools:
+    """The same tools, of which none leaves a way out open for the next one, once the run has read a
+    stranger's text.
+    """
+    if proxy is None:
+        return native
+
+    def close() -> None:
+        if taint:
+            proxy.cut()
+
+    async def before(name: str, arguments: Mapping[str, object]) -> str | None:
+        close()
+        return await native.before(name, arguments)
+
+    async def after(
+        name: str, arguments: Mapping[str, object], result: ToolResult
+    ) -> NativeCallResult:
+        close()
+        return await native.after(name, arguments, result)
+
+    return replace(native, before=before, after=after)
+
+
+def _told(filled: CheckoutResult) -> str:
+    """What the agent is told of its copy."""
+    lines = [f"Your copy has {filled.files} files."]
+    lines += [f"/outside/{name} is a copy of {path}, to read." for path, name in filled.outside]
+    if filled.left_out:
+        lines.append("Left out of it:")
+        lines += [f"- {path}: {why}" for path, why in filled.left_out[:_MOST_TOLD]]
+        lines += (
+            [f"- and {len(filled.left_out) - _MOST_TOLD} more"]
+            if len(filled.left_out) > _MOST_TOLD
+            else []
+        )
+    return "\n".join(lines) + "\n"

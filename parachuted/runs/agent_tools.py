@@ -1,0 +1,307 @@
+"""Agent tools: what an agent of a module may do with notes, and the tools of modules that it may
+call.
+
+Each goes through the same bounded access as the module itself, only narrower. Arguments come from a
+model that may have read anybody's text, so whatever is wrong with them is answered as text and
+changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from parachuted.agents import Tool, ToolResult
+from parachuted.errors import ConflictError, NotFoundError, ParachuteError
+from parachuted.runs.bounded_vault import BoundedVault
+
+_LARGEST_CONTENT = 256 << 10
+_LARGEST_ANSWER = 256 << 10
+_MOST_LISTED = 500
+_MOST_FOUND = 50
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
+_CHANGED = "somebody changed the note in the same place meanwhile; read it again, then decide anew"
+
+_LEFT_OUT_OF_LIST = (
+    "more came from strangers and are left out: a pattern that begins with their folder lists "
+    "them, and read_note reads them; "
+    "after that you may write no more than your own lane, and suggest the rest"
+)
+_LEFT_OUT_OF_SEARCH = (
+    "more were found in texts of strangers, and are left out: list_notes with the folder they lie "
+    "in finds them; "
+    "after reading one you may write no more than your own lane, and suggest the rest"
+)
+LIST = "List the paths of the notes that you may read; a pattern such as Work/** narrows it down."
+READ = "Read one note."
+SEARCH = (
+    'Find notes by words, the likeliest first. "a phrase", begin*, tag:name and -without work too.'
+)
+WRITE = (
+    "Give a note a new whole text, or make a new note. Read a note that is there before you "
+    "replace it."
+)
+APPEND = "Add text at the end of a section of a note; the section is made where there is none."
+EDIT = (
+    "Replace the text of one section of a note; headings of the same or a higher level do not "
+    "belong into the text."
+)
+
+
+@runtime_checkable
+class AnswerWithStatus(Protocol):
+    """A module's answer that has a status of HTTP's beside its body."""
+
+    @property
+    def status(self) -> int:
+        """From 200 to 599."""
+        ...
+
+    @property
+    def body(self) -> object:
+        """Plain JSON."""
+        ...
+
+
+class DeclaredTool(Protocol):
+    """A module's tool, as it declares it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it does, to an agent."""
+        ...
+
+    @property
+    def schema(self) -> Mapping[str, object]:
+        """The JSON schema of its arguments."""
+        ...
+
+
+CallTool = Callable[[str, str, Mapping[str, object]], Awaitable[object]]
+
+
+@dataclass(slots=True, kw_only=True)
+class NoteTools:
+    """The tools over notes for one run.
+
+    `read` holds the digest of each note as the agent last saw it: what its edits are decided on.
+    """
+
+    vault: BoundedVault
+    may_write: bool
+    read: dict[str, str] = field(default_factory=dict)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools, as an agent is given them."""
+        path = {
+            "type": "string",
+            "description": "The note's path in the vault, as list_notes gives it.",
+        }
+        text = {"type": "string", "description": "Markdown."}
+        section = {"type": "string", "description": "The section's heading."}
+        words = {"type": "string", "description": "What to look for."}
+        pattern = {
+            "type": "string",
+            "description": "A pattern of paths; ** stands for any folders.",
+        }
+        reading = (
+            Tool(
+                name="list_notes",
+                description=LIST,
+                schema=_schema({}, pattern=pattern),
+                call=_told(self._list),
+            ),
+            Tool(
+                name="read_note",
+                description=READ,
+                schema=_schema({"path": path}),
+                call=_told(self._read),
+            ),
+            Tool(
+                name="search_notes",
+                description=SEARCH,
+                schema=_schema({"query": words}),
+                call=_told(self._search),
+            ),
+        )
+        if not self.may_write:
+            return reading
+        return (
+            *reading,
+            Tool(
+                name="write_note",
+                description=WRITE,
+                schema=_schema({"path": path, "text": text}),
+                call=_told(self._write),
+            ),
+            Tool(
+                name="append_note",
+                description=APPEND,
+                schema=_schema({"path": path, "section": section, "text": text}),
+                call=_told(self._append),
+            ),
+            Tool(
+                name="edit_section",
+                description=EDIT,
+                schema=_schema({"path": path, "section": section, "text": text}),
+                call=_told(self._edit),
+            ),
+        )
+
+    async def _list(self, given: Mapping[str, str]) -> str:
+        found = await self.vault.list(given.get("pattern") or "**")
+        more = (
+            f"\n(and {len(found) - _MOST_LISTED} more; narrow it down with a pattern)"
+            if len(found) > _MOST_LISTED
+            else ""
+        )
+        listed = ("\n".join(found[:_MOST_LISTED]) + more) or "There are no such notes for you."
+        left_out = self.vault.strangers_left_out
+        return f"{listed}\n({left_out} {_LEFT_OUT_OF_LIST})" if left_out else listed
+
+    async def _read(self, given: Mapping[str, str]) -> str:
+        data, digest = await self.vault.read_with_digest(given["path"])
+        self.read[given["path"]] = digest
+        return _cut(data.decode("utf-8", "replace"))
+
+    async def _search(self, given: Mapping[str, str]) -> str:
+        hits = await self.vault.search(given["query"], _MOST_FOUND)
+        told = [{"path": hit.path, "title": hit.title, "snippet": hit.snippet} for hit in hits]
+        shown = (
+            _cut(json.dumps(told, ensure_ascii=False, indent=1)) if told else "Nothing was found."
+        )
+        left_out = self.vault.strangers_left_out
+        return f"{shown}\n({left_out} {_LEFT_OUT_OF_SEARCH})" if left_out else shown
+
+    async def _write(self, given: Mapping[str, str]) -> str:
+        path, text = given["path"], _text(given["text"])
+        base = self.read.get(path)
+        if base is None and await self.vault.exists(path):
+            raise NotFoundError(
+                f"{path} is there already, and you have not read it; read it, then decide what "
+                "its whole text is to be"
+            )
+        digest = await (
+            self.vault.create(path, text)
+            if base is None
+            else self.vault.write(path, text, base=base)
+        )
+        return self._wrote(path, digest)
+
+    async def _append(self, given: Mapping[str, str]) -> str:
+        path = given["path"]
+        await self.vault.append(path, given["section"], _text(given["text"]))
+        self.read.pop(path, None)
+        return f"{path} is written."
+
+    async def _edit(self, given: Mapping[str, str]) -> str:
+        path = given["path"]
+        digest = await self.vault.replace_section(
+            path, given["section"], _text(given["text"]), base=self.read.get(path)
+        )
+        return self._wrote(path, digest)
+
+    def _wrote(self, path: str, digest: str) -> str:
+        """What others' edits were merged in has not been read, but those are kept by the next merge
+        too.
+        """
+        self.read[path] = digest
+        return f"{path} is written."
+
+
+def module_tools(
+    offered: Iterable[tuple[str, DeclaredTool]],
+    allowed: Sequence[str],
+    own: str,
+    taken: Iterable[str],
+    call: CallTool,
+) -> tuple[Tool, ...]:
+    """The tools of modules whose names are allowed, the module's own first.
+
+    One name from several other modules means none of them.
+    """
+    by_name: dict[str, list[tuple[str, DeclaredTool]]] = {}
+    for module, spec in offered:
+        by_name.setdefault(spec.name, []).append((module, spec))
+    names = set(taken)
+    made = []
+    for name in dict.fromkeys(allowed):
+        found = [one for one in by_name.get(name, ()) if one[0] == own] or by_name.get(name, [])
+        if len(found) == 1 and name not in names:
+            made.append(_module_tool(*found[0], call))
+    return tuple(made)
+
+
+def _module_tool(module: str, spec: DeclaredTool, call: CallTool) -> Tool:
+    async def called(arguments: Mapping[str, object]) -> ToolResult:
+        try:
+            answer = await call(module, spec.name, arguments)
+        except ParachuteError as error:
+            return ToolResult.of_error(error)
+        failed = isinstance(answer, AnswerWithStatus) and answer.status >= 400  # noqa: PLR2004  as HTTP has it
+        body = answer.body if isinstance(answer, AnswerWithStatus) else answer
+        text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, indent=1)
+        return ToolResult(text=_cut(text), is_error=failed)
+
+    return Tool(name=spec.name, description=spec.description, schema=spec.schema, call=called)
+
+
+def _told(
+    act: Callable[[Mapping[str, str]], Awaitable[str]],
+) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
+    """The act as a tool: arguments were checked by the schema, and what is refused is told to the
+    agent.
+    """
+
+    async def call(arguments: Mapping[str, object]) -> ToolResult:
+        try:
+            return ToolResult(
+                text=await act({name: str(value) for name, value in arguments.items()})
+            )
+        except ConflictError:
+            return ToolResult(text=_CHANGED, is_error=True)
+        except ParachuteError as error:
+            return ToolResult.of_error(error)
+
+    return call
+
+
+def _text(content: str) -> str:
+    text = content.replace("\r\n", "\n")
+    found = _UNPRINTABLE.search(text)
+    if found is not None:
+        raise ParachuteError(
+            f"the text holds the character {found[0]!r} at {found.start()}, which is no text"
+        )
+    if len(text.encode()) > _LARGEST_CONTENT:
+        raise ParachuteError(
+            f"the text is larger than {_LARGEST_CONTENT} bytes; split it into several notes"
+        )
+    return text
+
+
+def _cut(text: str) -> str:
+    return (
+        text
+        if len(text) <= _LARGEST_ANSWER
+        else f"{text[:_LARGEST_ANSWER]}\n(cut: there are {len(text)} characters)"
+    )
+
+
+def _schema(
+    required: Mapping[str, Mapping[str, str]], **optional: Mapping[str, str]
+) -> dict[str, object]:
+    return {
+        "type": "object",
+        "properties": {**required, **optional},
+        "required": list(required),
+        "additionalProperties": False,
+    }

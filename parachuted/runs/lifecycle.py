@@ -1,0 +1,156 @@
+"""Lifecycle: what each run goes through, whoever asked for it, from its account to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Protocol
+
+from parachuted.agents import Backend, Job, TextStep, ToolCallStep
+from parachuted.agents.active_runs import ActiveRun, ActiveRuns
+from parachuted.errors import AgentFailedError
+from parachuted.events import Bus
+from parachuted.history.run_account import RunAccount, RunAccounts
+from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.runs.agent_hooks import AgentHooks
+from parachuted.runs.run_audit import RunAudit
+from parachuted.tasks import RunOutcome
+from parachuted.vault import printable
+
+log = logging.getLogger(__name__)
+
+_GRACE_S = 30.0
+
+
+class Run(Protocol):
+    """One run of an agent. `cancelled` is the reason recorded when whoever waits for it is
+    cancelled.
+    """
+
+    account: RunAccount
+    audit: RunAudit
+    cancelled: str
+
+    @property
+    def active(self) -> ActiveRun:
+        """As it is listed while it works."""
+        ...
+
+    async def work(self) -> RunOutcome:
+        """Let the agent work. Raises AgentFailedError."""
+        ...
+
+    async def close(self, outcome: RunOutcome, error: BaseException | None) -> bool:
+        """Record the end, after the error that the work raised if it did.
+
+        False: the run has not ended, for it is tried again.
+        """
+        ...
+
+
+class RunLifecycle:
+    """The one way in which an agent works with a backend."""
+
+    def __init__(
+        self, *, backend: Backend, accounts: RunAccounts, active_runs: ActiveRuns, bus: Bus
+    ) -> None:
+        self.backend, self.accounts = backend, accounts
+        self._active_runs, self._bus = active_runs, bus
+
+    async def open(self, account: RunAccount) -> None:
+        """From here on the run counts in budgets, and the next start ends it if nobody does."""
+        await run_uninterrupted(self.accounts.open, account)
+
+    async def run(self, run: Run, *, since: int) -> RunOutcome:
+        """Let a run work whose account is open, and record and publish how it ended.
+
+        `since` is the `ActiveRuns.moment` at which it was asked for. Raises what its work raises.
+        """
+        run.audit.began()
+        error: BaseException | None = None
+        try:
+            outcome = await self._active_runs.hold(run.active, run.work(), since=since)
+        except AgentFailedError as failed:
+            error, outcome = failed, RunOutcome(result="failed", reason=failed.message)
+        except asyncio.CancelledError as cancelled:
+            error, outcome = cancelled, RunOutcome(result="failed", reason=run.cancelled)
+        except Exception as broken:  # noqa: BLE001  raised below
+            error, outcome = broken, RunOutcome(result="failed", reason="it broke")
+        run.audit.ended(outcome)
+        if await run.close(outcome, error):
+            self._publish(run.account, outcome)
+        if error is not None:
+            raise error
+        return outcome
+
+    async def follow(
+        self, job: Job, account: RunAccount, audit: RunAudit, hooks: AgentHooks
+    ) -> str:
+        """Let the backend do the job; the agent's words after its last tool call.
+
+        The backend keeps the limits; one that does not is ended some time later. Raises
+        AgentFailedError, also for whatever else the backend raises.
+        """
+        words: list[str] = []
+        last = ""
+        try:
+            async with (
+                asyncio.timeout(job.limits.timeout_s + _GRACE_S),
+                contextlib.aclosing(self.backend.run(job)) as steps,  # type: ignore[type-var]
+            ):
+                async for step in steps:
+                    account.note(step)
+                    audit.note(step)
+                    if isinstance(step, TextStep):
+                        words.append(step.text)
+                        last = step.text
+                    elif isinstance(step, ToolCallStep):
+                        words.clear()
+        except AgentFailedError:
+            raise
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            raise self._broken("it was cancelled from within") from error
+        except Exception as error:  # a backend is another's code
+            log.exception("the agent's backend broke", extra={"run": job.id})
+            raise self._broken(type(error).__name__) from error
+        if (reason := hooks.ended()) is not None:
+            raise AgentFailedError(reason)
+        decision = await hooks.stopping(last)
+        if not decision.allowed:
+            log.info(
+                "a hook wants a run to go on, which no run does",
+                extra={"run": job.id, "reason": decision.reason},
+            )
+        return "\n\n".join(words) or last
+
+    def _broken(self, why: str) -> AgentFailedError:
+        return AgentFailedError(f"the backend {self.backend.name} broke: {why}")
+
+    def _publish(self, account: RunAccount, outcome: RunOutcome) -> None:
+        run, watcher = account.task.run, printable(account.task.watcher)
+        extra = {
+            "run": run,
+            "agent": account.agent,
+            "watcher": watcher,
+            "outcome": outcome.result,
+            "reason": outcome.reason,
+        }
+        log.info("run ended", extra=extra)
+        self._bus.publish(
+            "run.finished",
+            run=run,
+            watcher=watcher,
+            outcome=outcome.result,
+            reason=outcome.reason,
+            paths=[printable(path) for path in account.net],
+            cost_usd=account.cost.cost_usd if account.cost else 0.0,
+        )
+
+
+def _is_cancelled() -> bool:
+    """Whether the run itself is to end, and not just something inside the backend."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

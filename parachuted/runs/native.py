@@ -1,0 +1,263 @@
+"""Native: the gate around the CLI's own tools, and what is done with their work.
+
+Before a call: the grant, what the run has read, the gate of shell commands, the place that a file
+tool names, and hooks, which see Claude Code's own names and the vault's own paths. After it: what
+changed in the copy is checked in, and the agent is told what became of it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import posixpath
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from parachuted.access.grant import Grant
+from parachuted.access.origin import Taint
+from parachuted.access.paths import is_control, is_hidden
+from parachuted.agents import ToolResult
+from parachuted.agents.job import NativeCallResult, NativeTools, RunSandbox
+from parachuted.errors import StorageFailedError
+from parachuted.runs.agent_hooks import AgentHooks
+from parachuted.runs.run_audit import RunAudit
+from parachuted.tools.checkout import Checkout
+from parachuted.tools.hostile_folder import shown
+
+log = logging.getLogger(__name__)
+
+VAULT = "/vault"
+_READABLE = (VAULT, "/outside", "/tmp")  # noqa: S108  the container's own
+_WRITERS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+_CHANGERS = _WRITERS | {"Bash"}
+_READERS = frozenset({"Read", "Glob", "Grep", "LS"})
+_REACHERS = frozenset({"Bash", "WebFetch", "WebSearch"})
+_PLACES = ("file_path", "notebook_path", "path")
+_PLACES_TOLD = frozenset({"file", "filePath", "filenames"})
+_MOST_WAITING = 100
+
+CommandGate = Callable[[str, bool | tuple[str, ...]], str | None]
+
+
+def make_native(
+    *,
+    grant: Grant,
+    box: RunSandbox,
+    checkout: Checkout,
+    taint: Taint,
+    hooks: AgentHooks,
+    audit: RunAudit,
+    check_command: CommandGate,
+) -> NativeTools:
+    """The CLI's own tools of one run.
+
+    `check_command` says what is wrong with a shell command, as access/bash_rules.py does.
+    """
+    gate = _Gate(
+        grant=grant,
+        checkout=checkout,
+        taint=taint,
+        hooks=hooks,
+        audit=audit,
+        check_command=check_command,
+    )
+    return NativeTools(tools=grant.native, box=box, before=gate.before, after=gate.after)
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call that was let through: its number, when it began, and what hooks want the agent to
+    know.
+    """
+
+    use: str
+    began: float
+    context: tuple[str, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Gate:
+    """One run's."""
+
+    grant: Grant
+    checkout: Checkout
+    taint: Taint
+    hooks: AgentHooks
+    audit: RunAudit
+    check_command: CommandGate
+    _waiting: dict[str, list[_Call]] = field(default_factory=lambda: defaultdict(list))
+    _number: int = 0
+
+    async def before(self, name: str, arguments: Mapping[str, object]) -> str | None:
+        """Why the call may not be; None: it may."""
+        reason = call_objection(name, arguments, self.grant, self.taint, self.check_command)
+        if reason is not None:
+            return reason
+        self._number += 1
+        use = f"{self.hooks.session_id}-n{self._number}"
+        reason, context = await self.hooks.before_call(name, _told(arguments, self.hooks), use)
+        if reason is not None:
+            return reason
+        if (
+            self.taint and name in _REACHERS
+        ):  # hooks took a while, and a call beside this one may have read something
+            return call_objection(name, arguments, self.grant, self.taint, self.check_command)
+        try:
+            await self.checkout.refresh()
+        except StorageFailedError as error:
+            return error.message
+        if name in _CHANGERS:
+            self.checkout.expect()
+        if len(self._waiting) < _MOST_WAITING:
+            self._waiting[_key(name, arguments)].append(_Call(use, time.perf_counter(), context))
+        return None
+
+    async def after(
+        self, name: str, arguments: Mapping[str, object], result: ToolResult
+    ) -> NativeCallResult:
+        """What the agent is to know of what became of the call, and what it reads as its answer
+        where hooks replaced it.
+        """
+        call = self._begun(name, arguments)
+        took = (time.perf_counter() - call.began) * 1000
+        if name in {"WebFetch", "WebSearch"}:
+            self.taint.read(f"an answer to {name}", "web")
+        said = await self._checked_in(name) if name in _CHANGERS else ""
+        self.audit.called(name, _in_vault(arguments), result, took)
+        result = replace(result, response=_in_shown_places(result.response, self.hooks))
+        decision = await self.hooks.after_call(
+            name, _told(arguments, self.hooks), call.use, result, took
+        )
+        context = "\n\n".join(text for text in (said, *call.context, *decision.context) if text)
+        return NativeCallResult(context=context, output=decision.updated_output)
+
+    async def _checked_in(self, name: str) -> str:
+        try:
+            return (await self.checkout.check_in(name)).words()
+        except StorageFailedError as error:  # the run's end checks in again, and fails by it
+            log.warning(
+                "an agent's work could not be checked in yet",
+                extra={"tool": name, "error": error.message},
+            )
+            return f"Not written yet: {error.message}"
+
+    def _begun(self, name: str, arguments: Mapping[str, object]) -> _Call:
+        key = _key(name, arguments)
+        calls = self._waiting.get(key)
+        if not calls:
+            return _Call(f"{self.hooks.session_id}-n0", time.perf_counter(), ())
+        call = calls.pop(0)
+        if not calls:
+            del self._waiting[key]
+        return call
+
+
+def call_objection(
+    name: str,
+    arguments: Mapping[str, object],
+    grant: Grant,
+    taint: Taint,
+    check_command: CommandGate,
+) -> str | None:
+    """Why that call of a native tool may not be made, hooks aside.
+
+    Pure, but for what `check_command` does.
+    """
+    if name not in grant.native:
+        return f"this agent does not have {name[:80]}"
+    if taint and name in _REACHERS:
+        return (
+            f"{taint.why()}, so it may run no shell and reach no network any more; "
+            "suggest_change proposes a change to a person"
+        )
+    if name == "Bash":
+        return _bash_objection(arguments, grant, check_command)
+    if name in {"WebFetch", "WebSearch"}:
+        return "this agent has no network" if grant.network in ("none", ()) else None
+    return _place_objection(name, arguments, grant)
+
+
+def _bash_objection(
+    arguments: Mapping[str, object], grant: Grant, check_command: CommandGate
+) -> str | None:
+    command = arguments.get("command")
+    if not isinstance(command, str):
+        return "command must be a text"
+    if arguments.get("run_in_background"):
+        return "nothing runs in the background here: its end would be nobody's"
+    return check_command(command, grant.bash)
+
+
+def _place_objection(name: str, arguments: Mapping[str, object], grant: Grant) -> str | None:
+    """File tools work on the copy of the notes.
+
+    A link that leads elsewhere leads to the container's own, which holds nothing.
+    """
+    for field_name in _PLACES:
+        place = arguments.get(field_name)
+        if place is None:
+            continue
+        if not isinstance(place, str) or "\0" in place:
+            return f"{field_name} must be a path"
+        reason = _objection_to(name, posixpath.normpath(posixpath.join(VAULT, place)), grant)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _objection_to(name: str, place: str, grant: Grant) -> str | None:
+    root = next((one for one in _READABLE if place == one or place.startswith(f"{one}/")), None)
+    if root is None or (name in _WRITERS and root == "/outside"):
+        return f"{shown(place)} is not among the notes, which are under {VAULT}"
+    path = place.removeprefix(VAULT).strip("/")
+    if root != VAULT or not path:
+        return None
+    if name in _WRITERS and is_control(path):
+        return f"{shown(path)} belongs to a program or to a person, and no agent writes it"
+    if name in _WRITERS and not grant.may_write(path):
+        return f"{grant.agent} may not write {shown(path)}"
+    return (
+        f"{shown(path)} is hidden: what begins with a dot is no note"
+        if name in _READERS and is_hidden(path)
+        else None
+    )
+
+
+def _told(arguments: Mapping[str, object], hooks: AgentHooks) -> dict[str, object]:
+    """The arguments with the vault's own paths, as a hook's rules and scripts know them."""
+    told = dict(arguments)
+    for name, path in _in_vault(arguments).items():
+        if name in _PLACES and isinstance(path, str) and path != arguments.get(name):
+            told[name] = posixpath.join(hooks.vault, path)
+    return told
+
+
+def _in_shown_places(response: object, hooks: AgentHooks) -> object:
+    """An answer with the vault's own paths, where one of the CLI's tools names them."""
+    if isinstance(response, str) and f"{response}/".startswith(f"{VAULT}/"):
+        return posixpath.join(hooks.vault, response.removeprefix(VAULT).lstrip("/"))
+    if isinstance(response, list):
+        return [_in_shown_places(one, hooks) for one in response]
+    if isinstance(response, Mapping):
+        return {
+            name: _in_shown_places(one, hooks) if name in _PLACES_TOLD else one
+            for name, one in response.items()
+        }
+    return response
+
+
+def _in_vault(arguments: Mapping[str, object]) -> dict[str, object]:
+    """The arguments with paths as they are in the vault, where they are in it."""
+    told = dict(arguments)
+    for name in _PLACES:
+        place = told.get(name)
+        if isinstance(place, str):
+            whole = posixpath.normpath(posixpath.join(VAULT, place))
+            told[name] = whole.removeprefix(f"{VAULT}/") if whole.startswith(f"{VAULT}/") else place
+    return told
+
+
+def _key(name: str, arguments: Mapping[str, object]) -> str:
+    return f"{name} {json.dumps(arguments, sort_keys=True, default=repr)}"

@@ -1,0 +1,78 @@
+"""Run request: what a run of an agent is asked for with, by whichever way it is asked, and what it
+came to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from parachuted.access.agent_config import AgentConfig
+from parachuted.access.authority import Authority, Entry
+from parachuted.access.origin import Origin, Taint
+from parachuted.agents import RunLimits, RunResult, Tool
+from parachuted.runs.bounds import ModuleBounds
+from parachuted.tasks import RunOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDefinition:
+    """An agent as it may be at most.
+
+    `name` is `module/agent`, or one word for the core's own; `watcher` what its runs are listed
+    under.
+
+    `who` is how messages speak of it. `bounds` is what its module may touch, within which all of it
+    lies; `calls` the tools of modules that it may call, `tools` more of its own, whose reading
+    marks the run; `does_without_shell` whether it is of use where there is no container for its
+    shell.
+    """
+
+    name: str
+    who: str
+    config: AgentConfig
+    bounds: ModuleBounds
+    system_prompt: str
+    watcher: str
+    module: str | None = None
+    calls: tuple[str, ...] = ()
+    tools: Callable[[Taint], tuple[Tool, ...]] | None = None
+    does_without_shell: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """One run to be.
+
+    `origin` is whose words the prompt is, `folder` where it works, `session` an earlier one to go
+    on with.
+
+    `narrowing` is what a person's overrides come to; `authority` on whose behalf it is asked for.
+    """
+
+    definition: AgentDefinition
+    prompt: str
+    entry: Entry
+    limits: RunLimits
+    origin: Origin = "you"
+    folder: str | None = None
+    session: str | None = None
+    narrowing: tuple[AgentConfig, ...] = ()
+    authority: Authority = field(default_factory=Authority)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """What a run came to: the agent's last words, what it cost, the session to go on with, the
+    suggestions that it made.
+
+    `warning` is what it had to do without, and why.
+    """
+
+    words: str
+    run: str
+    outcome: RunOutcome
+    cost: RunResult | None
+    session: str | None
+    suggested: tuple[str, ...] = ()
+    warning: str | None = None

@@ -1,0 +1,375 @@
+"""Hooked: what hooks may do to an agent's prompt and calls, and that without them nothing is other
+than it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents import Tool, ToolResult, call_tool
+from parachuted.errors import ActRefusedError
+from parachuted.hooks import HookDecision, HookEvent
+from parachuted.runs.agent_hooks import AgentHooks, NoHooks, replaced_text
+from parachuted.testing import say, use
+from tests.runs.test_curator import B, W, study_with, update
+from tests.tools.conftest import OWN, Bench
+from tests.tools.study import Study
+
+NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
+
+
+@dataclass
+class Scripted:
+    """Hooks that answer each event as they are told to."""
+
+    answers: dict[str, Callable[[HookEvent], HookDecision]] = field(default_factory=dict)
+    asked: list[HookEvent] = field(default_factory=list)
+
+    def wants(self, event: str) -> bool:
+        return event in self.answers
+
+    async def ask(self, occurrence: HookEvent) -> HookDecision:
+        self.asked.append(occurrence)
+        return self.answers[occurrence.event](occurrence)
+
+    def tell(self, occurrence: HookEvent) -> None:
+        self.asked.append(occurrence)
+
+
+def no(reason: str = "not today") -> Callable[[HookEvent], HookDecision]:
+    return lambda _occurrence: HookDecision(allowed=False, reason=reason)
+
+
+def yes(**more: object) -> Callable[[HookEvent], HookDecision]:
+    return lambda _occurrence: HookDecision(**more)
+
+
+class Pen:
+    """A tool, and what it was given."""
+
+    def __init__(self) -> None:
+        self.given: list[Mapping[str, object]] = []
+        schema = {
+            "type": "object",
+            "properties": {"text": {"type": "string"}},
+            "required": ["text"],
+            "additionalProperties": False,
+        }
+        self.tool = Tool(name="note_down", description="Write.", schema=schema, call=self.call)
+
+    async def call(self, arguments: Mapping[str, object]) -> ToolResult:
+        self.given.append(arguments)
+        return ToolResult(text=f"wrote {arguments['text']}")
+
+
+def hooks_of(
+    scripted: Scripted | NoHooks, told: list[Mapping[str, object]] | None = None
+) -> AgentHooks:
+    heard = [] if told is None else told
+    return AgentHooks(
+        asker=scripted,
+        clock=lambda: NOON,
+        vault=Path("/v"),
+        session_id="r1",
+        agent="curator",
+        publish=lambda event, /, **data: heard.append({"event": event, **data}),
+    )
+
+
+async def write(
+    scripted: Scripted | NoHooks, told: list[Mapping[str, object]] | None = None
+) -> tuple[ToolResult, Pen]:
+    pen = Pen()
+    return await call_tool(
+        hooks_of(scripted, told).tools([pen.tool]), "note_down", {"text": "milk"}
+    ), pen
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("update_context", {"file_path": "g/AGENTS.md", "section": "facts"}, "- beans"),
+        (
+            "edit_section",
+            {"path": "g/AGENTS.md", "section": "Current Focus"},
+            "- dig\n\n### This week\n\n- sow",
+        ),
+        ("update_context", {"file_path": "g/AGENTS.md", "section": "History"}, ""),
+        ("update_context", {"file_path": "g/AGENTS.md", "section": "Missing"}, ""),
+        ("append_note", {"path": "g/AGENTS.md", "section": "Facts"}, ""),
+        ("write_note", {"path": "g/AGENTS.md"}, OWN),
+        ("write_note", {"path": "g/new.md"}, ""),
+        ("write_note", {"path": "../../etc/passwd"}, ""),
+        ("update_context", {"file_path": 7, "section": None}, ""),
+    ],
+)
+def test_what_a_call_is_about_to_replace_is_known(
+    bench: Bench, tool: str, arguments: Mapping[str, object], expected: str
+):
+    assert replaced_text(bench.store, tool, arguments) == expected
+
+
+async def test_with_no_hook_a_call_is_what_it_was():
+    told: list[Mapping[str, object]] = []
+    result, pen = await write(NoHooks(), told)
+
+    assert result == ToolResult(text="wrote milk")
+    assert pen.given == [{"text": "milk"}]
+    assert await hooks_of(NoHooks()).prompt("hello") == "hello"
+    assert (await hooks_of(NoHooks()).stopping("bye")).allowed
+    (event,) = told
+    assert (event["event"], event["tool_name"], event["tool_use_id"]) == (
+        "tool.after",
+        "note_down",
+        "r1-1",
+    )
+
+
+async def test_a_refused_call_reaches_no_tool_and_the_agent_reads_why():
+    result, pen = await write(Scripted({"tool.before": no("milk is out")}))
+
+    assert result == ToolResult(
+        text="a hook refused note_down, so nothing was done: milk is out", is_error=True
+    )
+    assert pen.given == []
+
+
+async def test_a_hook_is_told_which_tool_with_what_and_for_whom():
+    scripted = Scripted({"tool.before": yes(), "tool.after": yes()})
+    await write(scripted)
+    before, after = scripted.asked
+
+    assert (before.event, before.session_id, before.vault, before.at) == (
+        "tool.before",
+        "r1",
+        Path("/v"),
+        NOON,
+    )
+    assert dict(before.data) == {
+        "tool_name": "note_down",
+        "tool_input": {"text": "milk"},
+        "tool_use_id": "r1-1",
+        "agent_id": "r1",
+        "agent_type": "curator",
+    }
+    assert after.data["tool_response"] == [{"type": "text", "text": "wrote milk"}]
+    assert after.data["tool_use_id"] == "r1-1"
+
+
+async def test_changed_arguments_go_to_the_tool_and_what_a_hook_adds_comes_to_the_agent():
+    result, pen = await write(
+        Scripted(
+            {"tool.before": yes(updated_input={"text": "oat milk"}, context=("it is Tuesday",))}
+        )
+    )
+
+    assert pen.given == [{"text": "oat milk"}]
+    assert result.text == "wrote oat milk\n\nit is Tuesday"
+
+
+async def test_changed_arguments_are_checked_as_an_agents_are():
+    result, pen = await write(
+        Scripted({"tool.before": yes(updated_input={"text": 7, "more": True})})
+    )
+
+    assert result.is_error
+    assert pen.given == []
+
+
+async def test_what_hooks_say_after_a_call_reaches_the_agent_and_undoes_nothing():
+    result, pen = await write(
+        Scripted({"tool.after": yes(context=("a hook saw it", "x" * 20_000))})
+    )
+
+    assert pen.given == [{"text": "milk"}]
+    assert result.text == f"wrote milk\n\na hook saw it\n\n{'x' * 20_000}"
+    assert not result.is_error
+
+
+async def test_a_hook_may_put_another_answer_in_place():
+    result, _ = await write(Scripted({"tool.after": yes(updated_output="all is well")}))
+
+    assert result.text == "all is well"
+
+
+async def test_what_the_bus_is_told_of_a_call_holds_no_whole_note():
+    told: list[Mapping[str, object]] = []
+    pen = Pen()
+    await hooks_of(NoHooks(), told).tools([pen.tool])[0].call({"text": "x" * 100_000})
+
+    assert len(told[0]["tool_input"]["text"]) == 2000
+    assert len(told[0]["tool_response"]) == 2000
+
+
+async def test_a_prompt_is_added_to_or_refused():
+    added = await hooks_of(Scripted({"prompt.before": yes(context=("one", "two"))})).prompt("hello")
+
+    assert added == "hello\n\none\n\ntwo"
+    with pytest.raises(ActRefusedError, match="objected to the prompt: not today"):
+        await hooks_of(Scripted({"prompt.before": no()})).prompt("hello")
+
+
+async def hooked(folder: Path, scripted: Scripted, *blocks: object) -> Study:
+    study = await study_with(folder, *(blocks or (update(),)))
+    study.hook(scripted)
+    return study
+
+
+async def test_a_watcher_that_hooks_let_nobody_wake_is_not_woken_and_its_differences_stay_open(
+    tmp_path: Path,
+):
+    study = await hooked(tmp_path, Scripted({"bubble.before": no("not on Sundays")}))
+    outcome = await study.run("w")
+
+    assert (outcome.result, outcome.reason) == (
+        "failed",
+        "a hook objected to waking w.md: not on Sundays",
+    )
+    assert study.backend.jobs == []
+    assert study.text("w") == W
+    assert study.open_differences("w") == ["a"]
+    assert study.waiting() == []
+    (document,) = study.history.runs()
+    assert (document["outcome"], document["reason"]) == ("failed", outcome.reason)
+
+
+async def test_a_hook_is_told_who_would_be_woken_by_what_and_what_it_costs(tmp_path: Path):
+    scripted = Scripted({"bubble.before": yes()})
+    study = await hooked(tmp_path, scripted)
+    await study.run("w")
+    (asked,) = scripted.asked
+
+    assert asked.data["watcher"] == "w.md"
+    assert asked.data["paths"] == [str(study.vault / "a.md")]
+    assert (asked.data["causes"], asked.data["most_cost_usd"]) == (["c3"], 0.25)
+    assert asked.cause == {
+        "id": "c3",
+        "root": "a.md",
+        "depth": 1,
+        "actor": "curator",
+        "run": asked.data["run"],
+        "chain": ["c3"],
+    }
+    assert "-- one\n+- two\n" in asked.diff["text"]
+    assert asked.diff["changed"] == ["a.md#Facts"]
+    assert study.text("w") != W
+
+
+async def test_a_run_whose_calls_are_refused_writes_nothing_and_the_audit_has_them(tmp_path: Path):
+    study = await hooked(
+        tmp_path, Scripted({"tool.before": no("hands off")}), update(), say("I may not.")
+    )
+    outcome = await study.run("w")
+    (document,) = study.history.runs()
+
+    assert (outcome.result, outcome.reason) == (
+        "failed",
+        "a hook refused update_context: hands off",
+    )
+    assert study.text("w") == W
+    assert study.reviews.has("w.md")
+    assert [
+        (step["error"], "hands off" in step["answer"])
+        for step in document["steps"]
+        if "called" in step
+    ] == [(True, True)]
+
+
+async def test_arguments_that_a_hook_changed_stay_within_the_grant(tmp_path: Path):
+    elsewhere = {"file_path": "a.md", "section": "Facts", "content": "- mine"}
+    study = await hooked(tmp_path, Scripted({"tool.before": yes(updated_input=elsewhere)}))
+    await study.run("w")
+
+    assert study.text("a") == B
+    assert study.text("w") == W
+
+
+async def test_what_hooks_add_to_a_runs_prompt_is_in_it_and_no_objection_to_its_end_keeps_it_going(
+    tmp_path: Path,
+):
+    scripted = Scripted(
+        {"prompt.before": yes(context=("Write in French.",)), "stop.before": no("go on")}
+    )
+    study = await hooked(tmp_path, scripted, use("no_change", reason="fine"))
+    outcome = await study.run("w")
+
+    assert outcome.result == "unchanged"
+    assert len(study.backend.jobs) == 1
+    assert study.backend.jobs[0].prompt.endswith("\n\nWrite in French.")
+    assert [asked.event for asked in scripted.asked] == ["prompt.before", "stop.before"]
+
+
+async def test_a_refused_prompt_ends_the_run_and_asks_nobody(tmp_path: Path):
+    study = await hooked(tmp_path, Scripted({"prompt.before": no("too long")}))
+
+    assert (await study.run("w")).reason == "a hook objected to the prompt: too long"
+    assert study.backend.jobs == []
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("short", "short"),
+        ([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}], "one\ntwo"),
+        ([{"type": "image", "data": "x"}], '{"type": "image", "data": "x"}'),
+        ({"stdout": "x"}, "wrote milk"),
+    ],
+)
+async def test_a_text_and_a_list_of_blocks_take_the_answers_place(given: object, expected: str):
+    result, _ = await write(Scripted({"tool.after": yes(updated_output=given)}))
+
+    assert result.text == expected
+
+
+async def test_a_call_that_failed_is_told_as_a_failure_and_not_as_what_ended_well():
+    async def broken(_arguments: Mapping[str, object]) -> ToolResult:
+        return ToolResult(text="no such note", is_error=True)
+
+    told: list[Mapping[str, object]] = []
+    scripted = Scripted(
+        {
+            "tool.after": yes(),
+            "tool.failed": yes(context=("ask for the list first",), updated_output="all is well"),
+        }
+    )
+    (tool,) = hooks_of(scripted, told).tools(
+        [Tool(name="read_note", description="", schema={}, call=broken)]
+    )
+
+    assert await tool.call({}) == ToolResult(
+        text="no such note\n\nask for the list first", is_error=True
+    )
+    (asked,) = scripted.asked
+    assert (asked.event, asked.data["error"], asked.data["is_interrupt"]) == (
+        "tool.failed",
+        "no such note",
+        False,
+    )
+    assert [one["event"] for one in told] == ["tool.failed"]
+
+
+async def test_a_no_and_what_a_hook_adds_to_it_both_reach_the_agent():
+    result, _ = await write(
+        Scripted({"tool.before": yes(allowed=False, reason="milk is out", context=("tea is in",))})
+    )
+
+    assert result.text == "a hook refused note_down, so nothing was done: milk is out\n\ntea is in"
+
+
+@pytest.mark.parametrize("event", ["tool.before", "tool.after"])
+async def test_a_hook_that_says_to_stop_ends_the_run_and_no_call_after_it_is_made(
+    event: str, tmp_path: Path
+):
+    blocked = event == "tool.before"
+    scripted = Scripted({event: yes(allowed=not blocked, stop=True, reason="enough for today")})
+    study = await hooked(tmp_path, scripted, update(), update(content="- newer"), say("Done."))
+    outcome = await study.run("w")
+
+    assert (outcome.result, outcome.reason) == ("failed", "a hook ended the run: enough for today")
+    assert study.text("w") == (W if blocked else W.replace("- old", "- new"))
+    assert len(scripted.asked) == 1

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from parachuted.access.agent_config import AgentConfig, SandboxConfig
+from parachuted.access.granting import build_grant
+from parachuted.access.origin import Taint
+from parachuted.access.origins import Origins
+from parachuted.agents import ToolResult
+from parachuted.agents.sandbox.sandbox_spec import SandboxSlot
+from parachuted.errors import AgentFailedError
+from parachuted.keys import EVERYWHERE
+from parachuted.runs import AgentHooks, NoHooks
+from parachuted.runs.agent_parts import SandboxedRun
+from parachuted.runs.agent_sandboxes import AgentSandboxes
+from parachuted.runs.run_audit import RunAudit
+from parachuted.tasks import Task
+from parachuted.vault import Author, WriteResult
+from tests.modules.yard import NOON, Yard
+
+
+@dataclass
+class Slots:
+    """Slots without an engine."""
+
+    folder: Path
+    says: str | None = None
+    shapes: int = 0
+
+    @property
+    def user(self) -> tuple[int, int]:
+        return (os.getuid(), os.getgid())
+
+    async def status(self) -> Slots:
+        return self
+
+    @property
+    def problem(self) -> str | None:
+        return self.says
+
+    @contextlib.asynccontextmanager
+    async def prepare(
+        self, _config: SandboxConfig, *, is_writable: bool
+    ) -> AsyncIterator[SandboxSlot]:
+        self.shapes += is_writable
+        at = self.folder / "slot"
+        slot = SandboxSlot(
+            id="1", work=at / "work", home=at / "home", sockets=at / "s", outside=at / "outside"
+        )
+        for place in (slot.work, slot.home, slot.sockets, slot.outside):
+            place.mkdir(parents=True, exist_ok=True)
+        yield slot
+
+
+@dataclass
+class Bench:
+    """A yard with containers that are folders."""
+
+    yard: Yard
+    slots: Slots
+    boxes: AgentSandboxes
+    written: list[WriteResult]
+    taint: Taint
+
+    def run(self, **config: object) -> SandboxedRun:
+        made = AgentConfig(
+            **{"paths": ["Work/**"], "capabilities": ["read", "write"], "bash": ["git"], **config}
+        )
+        grant = build_grant(
+            made, agent="a", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="cli"
+        )
+        task = Task(
+            id="t",
+            watcher="w",
+            state="running",
+            causes=("c-1",),
+            parents=(),
+            first_at=NOON,
+            last_at=NOON,
+            due_at=NOON,
+            run="r-1",
+        )
+        return SandboxedRun(
+            run="r-1",
+            agent="a",
+            grant=grant,
+            author=Author(by="agent:a", run="r-1", causes=("c-1",)),
+            taint=self.taint,
+            audit=RunAudit(self.yard.audit, self.yard.clock, task, agent="a", backend="scripted"),
+            hooks=AgentHooks(
+                asker=NoHooks(),
+                clock=self.yard.clock,
+                vault=self.yard.vault,
+                session_id="r-1",
+                agent="a",
+            ),
+            wrote=self.written.append,
+            put_forward=None,
+        )
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    yard = Yard(tmp_path)
+    yard.save("Work/a.md", "# A\n")
+    yard.save("Private/b.md", "heliotrope\n")
+    slots = Slots(tmp_path)
+    boxes = AgentSandboxes(
+        sandboxes=slots,
+        root=yard.root,
+        store=yard.store,
+        index=yard.library.index,
+        objects=yard.objects,
+        origins=Origins(yard.state),
+        audit=yard.audit,
+        notice=yard.notice,
+        user_home=tmp_path,
+    )
+    yield Bench(yard=yard, slots=slots, boxes=boxes, written=[], taint=Taint())
+    yard.close()
+
+
+async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_when_it_ends(
+    bench: Bench,
+):
+    async with bench.boxes.open(bench.run()) as opened:
+        work = opened.native.box.work
+        assert [str(file.relative_to(work)) for file in sorted(work.rglob("*.md"))] == ["Work/a.md"]
+        assert "1 files" in opened.told
+        (work / "Work/a.md").write_text("# A\n\nnew\n")
+        assert await opened.native.before("Bash", {"command": "curl x"}) is not None
+        assert await opened.native.before("Bash", {"command": "git status"}) is None
+    assert bench.yard.text("Work/a.md") == "# A\n\nnew\n"
+    assert [written.path for written in bench.written] == ["Work/a.md"]
+    assert list(work.iterdir()) == []
+
+
+async def test_a_run_that_fails_leaves_nothing_but_what_was_checked_in_before(bench: Bench):
+    async def fail() -> None:
+        async with bench.boxes.open(bench.run()) as opened:
+            work = opened.native.box.work
+            (work / "Work/a.md").write_text("# One\n")
+            await opened.native.after("Bash", {"command": "git x"}, ToolResult(text=""))
+            (work / "Work/a.md").write_text("# Two\n")
+            raise AgentFailedError
+
+    with pytest.raises(AgentFailedError):
+        await fail()
+    assert bench.yard.text("Work/a.md") == "# One\n"
+
+
+async def connected(sockets: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the proxy."""
+    at = os.open(sockets, os.O_RDONLY)
+    try:
+        return await asyncio.open_unix_connection(f"/proc/self/fd/{at}/proxy.sock")
+    finally:
+        os.close(at)
+
+
+async def asked(sockets: Path, host: str) -> str:
+    """What the proxy answers to who wants to be connected."""
+    reader, writer = await connected(sockets)
+    writer.write(f"CONNECT {host}:443 HTTP/1.1\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    return answer.decode()
+
+
+async def test_a_network_is_a_proxy_that_knows_hosts_and_nothing_once_the_run_has_read_a_stranger(
+    bench: Bench,
+):
+    async with bench.boxes.open(bench.run(network=["a.invalid"])) as opened:
+        box = opened.native.box
+        assert box.network == ("a.invalid",)
+        assert "a was not granted b.invalid:443" in await asked(box.sockets, "b.invalid")
+        assert "was not granted" not in await asked(box.sockets, "a.invalid")
+        bench.taint.read("Inbox/mail.md", "imported")
+        assert "Inbox/mail.md (imported), so it may reach no network any more" in await asked(
+            box.sockets, "a.invalid"
+        )
+    async with bench.boxes.open(bench.run()) as opened:
+        assert not (opened.native.box.sockets / "proxy.sock").exists()
+
+
+async def test_why_there_is_none_is_the_sandboxes_to_say(bench: Bench):
+    assert await bench.boxes.problem() is None
+    bench.slots.says = "install docker.io"
+    assert await bench.boxes.problem() == "install docker.io"
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(
+    bench: Bench,
+    answer: bool,  # noqa: FBT001  a parameter of the test
+):
+    asked: list[str] = []
+
+    async def ask(command: str) -> bool:
+        asked.append(command)
+        return answer
+
+    async with bench.boxes.open(replace(bench.run(), ask_command=ask)) as opened:
+        native = opened.native
+        assert await native.before("Bash", {"command": "git status"}) is None
+        assert asked == []
+        for number in (1, 2):
+            assert (await native.before("Bash", {"command": "make all"}) is None) == answer
+            assert asked == ["make all"] * number
+        assert (
+            await native.before("Bash", {"command": "make more", "run_in_background": True})
+            is not None
+        )
+        bench.taint.read("Inbox/a.md", "imported")
+        assert "strangers" in str(await native.before("Bash", {"command": "rm all"}))
+        assert "rm all" not in asked
+
+
+async def test_an_agent_without_a_shell_asks_for_no_command(bench: Bench):
+    async def ask(_command: str) -> bool:
+        raise AssertionError
+
+    run = replace(bench.run(bash=False, paths=["~/x/", "Work/**"]), ask_command=ask)
+    async with bench.boxes.open(run) as opened:
+        assert await opened.native.before("Bash", {"command": "ls"}) is not None
+
+
+async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger_and_at_each_call_after_that(  # noqa: E501
+    bench: Bench,
+):
+    async with bench.boxes.open(bench.run(network=["a.invalid"])) as opened:
+        sockets, file = opened.native.box.sockets, {"file_path": "/vault/Work/a.md"}
+        acts = (
+            lambda: asyncio.to_thread(bench.taint.read, "Inbox/mail.md", "imported"),
+            lambda: opened.native.before("Read", file),
+            lambda: opened.native.after("Read", file, ToolResult(text="")),
+        )
+        for act in acts:
+            reader, writer = await connected(sockets)
+            writer.write(b"CONNECT a.inva")
+            await asked(sockets, "b.invalid")  # which came after the other one
+            await act()
+            with contextlib.suppress(ConnectionResetError):
+                assert (
+                    await asyncio.wait_for(reader.read(), 5) == b""
+                )  # a request may take ten seconds
+            writer.close()
+
+
+async def test_what_is_half_written_in_the_background_when_the_run_ends_is_not_taken_over(
+    bench: Bench,
+):
+    async with bench.boxes.open(bench.run()) as opened:
+        note = opened.native.box.work / "Work/a.md"
+        assert await opened.native.before("Bash", {"command": "git x"}) is None
+        note.write_text("# Whole\n")
+        await opened.native.after("Bash", {"command": "git x"}, ToolResult(text=""))
+        note.write_text("# Hal")
+    assert bench.yard.text("Work/a.md") == "# Whole\n"

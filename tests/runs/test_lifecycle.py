@@ -1,0 +1,204 @@
+"""Lifecycle: a run ends once, with its reason, in the audit, the history and on the bus."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from parachuted.agents import Backend, Job, RunLimits, Step
+from parachuted.agents.active_runs import ActiveRun, ActiveRuns
+from parachuted.audit.events import AuditEvent
+from parachuted.errors import AgentFailedError, AgentStoppedError
+from parachuted.events import Bus, Event
+from parachuted.history.run_account import RunAccount, RunAccounts
+from parachuted.runs import AgentHooks, NoHooks
+from parachuted.runs.lifecycle import RunLifecycle
+from parachuted.runs.run_audit import RunAudit
+from parachuted.state import open_state
+from parachuted.tasks import Causes, RunOutcome, Task
+from parachuted.testing import ScriptedBackend, say, use
+from parachuted.vault import History, ObjectStore
+
+NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+TASK = Task(
+    id="t-1",
+    watcher="w.md",
+    state="running",
+    causes=("c1",),
+    parents=(),
+    first_at=NOON,
+    last_at=NOON,
+    due_at=NOON,
+    run="r-1",
+)
+JOB = Job(
+    id="r-1",
+    watcher="w.md",
+    system_prompt="",
+    prompt="",
+    tools=(),
+    limits=RunLimits(timeout_s=5, max_turns=5, max_cost_usd=1),
+    changes=(),
+    at=NOON,
+)
+DONE = RunOutcome(result="unchanged", reason="done")
+
+
+class LifecycleRig:
+    """A run whose work is replaced by each test; `backend` is what `follow` asks."""
+
+    refusal: str | None = None
+    cancelled = "nobody waits for it"
+
+    def __init__(self, folder: Path) -> None:
+        self.events: list[Event] = []
+        self.audited: list[AuditEvent] = []
+        self.closed: list[tuple[RunOutcome, BaseException | None]] = []
+        self.is_final = True
+        self.history, self.objects = History(folder / "history.db"), ObjectStore(folder / "objects")
+        self.state = open_state(folder / "state.journal")
+        self.bus, self.active_runs = Bus(lambda: NOON), ActiveRuns()
+        self.bus.listen(self.events.append)
+        self.audit = RunAudit(self, lambda: NOON, TASK, agent="helper", backend="scripted")
+        self.account = RunAccount(
+            task=TASK,
+            backend="scripted",
+            model=None,
+            started=NOON,
+            changes=(),
+            prompt="",
+            system_prompt="",
+            written=(),
+        )
+        self.hooks = AgentHooks(
+            asker=NoHooks(), clock=lambda: NOON, vault=folder, session_id="r-1", agent="helper"
+        )
+
+    def record(self, event: AuditEvent) -> None:
+        self.audited.append(event)
+
+    @property
+    def active(self) -> ActiveRun:
+        return ActiveRun(run="r-1", agent="helper", entry="bubble", since=NOON)
+
+    async def work(self) -> RunOutcome:
+        return DONE
+
+    async def close(self, outcome: RunOutcome, error: BaseException | None) -> bool:
+        self.closed.append((outcome, error))
+        return self.is_final
+
+    def lifecycle(self, backend: Backend | None = None) -> RunLifecycle:
+        return RunLifecycle(
+            backend=backend or ScriptedBackend(),
+            accounts=RunAccounts(self.history, self.objects, Causes(self.state)),
+            active_runs=self.active_runs,
+            bus=self.bus,
+        )
+
+    async def run(self) -> RunOutcome:
+        return await self.lifecycle().run(self, since=self.active_runs.moment)
+
+    async def follow(self, backend: Backend) -> str:
+        return await self.lifecycle(backend).follow(JOB, self.account, self.audit, self.hooks)
+
+    def ends(self) -> list[tuple[str, str | None]]:
+        """How the audit says that it ended."""
+        return [
+            (event.target_endpoint, event.error)
+            for event in self.audited
+            if event.event_type == "agent_end"
+        ]
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[LifecycleRig]:
+    rig = LifecycleRig(tmp_path)
+    yield rig
+    rig.history.close()
+    rig.objects.close()
+    rig.state.close()
+
+
+async def test_a_run_that_ends_is_closed_audited_and_published_once(rig: LifecycleRig):
+    assert await rig.run() == DONE
+    assert rig.closed == [(DONE, None)]
+    assert rig.ends() == [("agents.scripted: unchanged", None)]
+    assert [(event.event, event.data["outcome"]) for event in rig.events] == [
+        ("run.finished", "unchanged")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (AgentFailedError("no credit"), "no credit"),
+        (AgentStoppedError("you stopped it"), "you stopped it"),
+        (RuntimeError("bug"), "it broke"),
+    ],
+)
+async def test_a_run_that_fails_is_closed_with_its_reason_before_its_error_is_raised(
+    rig: LifecycleRig, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+):
+    async def fail() -> RunOutcome:
+        raise error
+
+    monkeypatch.setattr(rig, "work", fail)
+    with pytest.raises(type(error)):
+        await rig.run()
+
+    assert [(outcome.result, outcome.reason) for outcome, _ in rig.closed] == [("failed", reason)]
+    assert rig.ends() == [("agents.scripted: failed", reason)]
+    assert [event.data["reason"] for event in rig.events] == [reason]
+
+
+async def test_a_run_that_is_tried_again_has_not_finished(rig: LifecycleRig):
+    rig.is_final = False
+    await rig.run()
+
+    assert (len(rig.closed), rig.events) == (1, [])
+
+
+async def test_whoever_cancels_a_run_finds_it_closed(
+    rig: LifecycleRig, monkeypatch: pytest.MonkeyPatch
+):
+    working = asyncio.Event()
+
+    async def work() -> RunOutcome:
+        working.set()
+        await asyncio.Event().wait()
+        return DONE
+
+    monkeypatch.setattr(rig, "work", work)
+    running = asyncio.get_running_loop().create_task(rig.run(), name="run")
+    await working.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert [outcome.reason for outcome, _ in rig.closed] == ["nobody waits for it"]
+
+
+async def test_the_words_after_the_last_call_are_the_answer(rig: LifecycleRig):
+    blocks = [say("Let me see."), use("nothing"), say("One."), say("Two.")]
+
+    assert await rig.follow(ScriptedBackend(blocks)) == "One.\n\nTwo."
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), TimeoutError(), ValueError("odd")])
+async def test_a_backend_that_breaks_has_failed_and_cancels_nobody(
+    rig: LifecycleRig, error: BaseException
+):
+    class Broken:
+        name = "odd"
+
+        async def run(self, _job: Job) -> AsyncIterator[Step]:
+            yield say("Hm.")
+            raise error
+
+    with pytest.raises(AgentFailedError, match="the backend odd broke"):
+        await rig.follow(Broken())

@@ -1,0 +1,343 @@
+"""Native: the CLI's own tools do what the grant says, on the copy, and what they did is in the
+vault when the agent is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from parachuted.access.agent_config import SandboxConfig
+from parachuted.access.grant import Grant
+from parachuted.access.origin import Taint
+from parachuted.agents.job import NativeTools, RunSandbox, ToolCallStep, ToolResult
+from parachuted.audit.events import AuditEvent
+from parachuted.errors import StorageFailedError
+from parachuted.hooks import HookDecision, HookEvent
+from parachuted.runs.agent_hooks import AgentHooks
+from parachuted.runs.native import call_objection, make_native
+from parachuted.runs.run_audit import RunAudit
+from parachuted.tasks import Task
+from tests.tools.desk import GARDENER, NOON, Desk, at_desk, paths
+
+GRANT = replace(
+    GARDENER,
+    native=("Read", "Glob", "Grep", "Edit", "Write", "Bash", "WebFetch"),
+    network=("example.org",),
+    bash=("git",),
+)
+
+
+class Recorded:
+    """An audit in memory."""
+
+    refusal: str | None = None
+
+    def __init__(self) -> None:
+        self.events: list[AuditEvent] = []
+
+    def record(self, event: AuditEvent) -> None:
+        self.events.append(event)
+
+
+class Hooks:
+    """Answers what a test says, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[HookEvent] = []
+        self.answers: dict[str, HookDecision] = {}
+
+    def wants(self, event: str) -> bool:
+        return event in self.answers
+
+    async def ask(self, occurrence: HookEvent) -> HookDecision:
+        self.asked.append(occurrence)
+        return self.answers[occurrence.event]
+
+    def tell(self, occurrence: HookEvent) -> None: ...
+
+
+def check(command: str, allowed: bool | tuple[str, ...]) -> str | None:  # noqa: FBT001  as access/bash_rules.py
+    return (
+        None
+        if allowed is True or (isinstance(allowed, tuple) and command.startswith(allowed))
+        else f"{command} is not allowed"
+    )
+
+
+class Shell:
+    """A run of the CLI: `call` is one call of a tool of it, with what the tool does to the copy."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk, self.recorder, self.hooks = desk, Recorded(), Hooks()
+
+    async def open(self, grant: Grant = GRANT) -> NativeTools:
+        self.desk.grant = grant
+        await self.desk.open()
+        assert self.desk.checkout is not None
+        task = Task(
+            id="t",
+            watcher="Modules/garden",
+            state="running",
+            causes=("c1",),
+            parents=(),
+            first_at=NOON,
+            last_at=NOON,
+            due_at=NOON,
+            run="r1",
+        )
+        self.audit = RunAudit(
+            self.recorder, lambda: NOON, task, agent="gardener", backend="claude", module="garden"
+        )
+        self.native = make_native(
+            grant=grant,
+            box=RunSandbox(
+                config=SandboxConfig(),
+                work=self.desk.work,
+                is_writable=True,
+                home=self.desk.folder,
+                sockets=self.desk.folder,
+            ),
+            checkout=self.desk.checkout,
+            taint=self.desk.taint,
+            hooks=AgentHooks(
+                asker=self.hooks,
+                clock=lambda: NOON,
+                vault=self.desk.vault,
+                session_id="r1",
+                agent="gardener",
+            ),
+            audit=self.audit,
+            check_command=check,
+        )
+        return self.native
+
+    async def bash(self, command: str, path: str | None = None, text: str = "") -> str:
+        arguments = {"command": command}
+        refused = await self.native.before("Bash", arguments)
+        if refused is not None:
+            return f"refused: {refused}"
+        if path is not None:
+            self.desk.shell(path, text)
+        return (await self.native.after("Bash", arguments, ToolResult(text="done"))).context
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    with at_desk(tmp_path) as desk:
+        yield Shell(desk)
+
+
+async def test_what_a_command_wrote_is_in_the_vault_when_the_agent_is_answered(shell: Shell):
+    native = await shell.open()
+    assert native.tools == GRANT.native
+
+    assert await shell.bash("git apply x", "Projects/roof.md", "new\n") == ""
+    assert shell.desk.texts()["Projects/roof.md"] == "new\n"
+
+
+async def test_the_agent_is_told_what_was_not_written(shell: Shell):
+    await shell.open()
+
+    assert "gardener may not write it" in await shell.bash(
+        "git apply x", "Library/book.md", "new\n"
+    )
+
+
+async def test_the_agent_works_on_what_a_person_saved_meanwhile(shell: Shell):
+    native = await shell.open()
+    shell.desk.save("Projects/roof.md", "saved since\n")
+
+    assert await native.before("Read", {"file_path": "/vault/Projects/roof.md"}) is None
+    assert shell.desk.texts(shell.desk.work)["Projects/roof.md"] == "saved since\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("Task", {}, "does not have Task"),
+        ("Bash", {}, "must be a text"),
+        ("Bash", {"command": 7}, "must be a text"),
+        ("Bash", {"command": "rm -rf /"}, "not allowed"),
+        ("Bash", {"command": "git log", "run_in_background": True}, "background"),
+        ("Read", {"file_path": "/etc/passwd"}, "not among the notes"),
+        ("Read", {"file_path": "../etc/passwd"}, "not among the notes"),
+        ("Read", {"file_path": "/vault/../proc/self/environ"}, "not among the notes"),
+        ("Read", {"file_path": "/vaults/x"}, "not among the notes"),
+        ("Read", {"file_path": "/vault/.claude/x"}, "hidden"),
+        ("Read", {"file_path": "a\0b"}, "must be a path"),
+        ("Read", {"file_path": ["x"]}, "must be a path"),
+        ("Glob", {"pattern": "**", "path": "/home/agent"}, "not among the notes"),
+        ("Edit", {"file_path": "/vault/Library/book.md"}, "may not write Library/book.md"),
+        ("Write", {"file_path": "/vault/Modules/m/module.py"}, "no agent writes it"),
+        ("Write", {"file_path": "Suggestions/x.md"}, "no agent writes it"),
+        ("Write", {"file_path": "/vault/.mcp.json"}, "no agent writes it"),
+        ("Write", {"file_path": "/outside/1/x"}, "not among the notes"),
+    ],
+)
+def test_a_call_beyond_the_grant_is_refused_in_words(
+    name: str, arguments: dict[str, object], words: str
+):
+    reason = call_objection(name, arguments, GRANT, Taint(), check)
+    assert reason is not None
+    assert words in reason
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("Bash", {"command": "git log"}),
+        ("Read", {"file_path": "/vault/Library/book.md"}),
+        ("Read", {"file_path": "/outside/1/a.txt"}),
+        ("Grep", {"pattern": "x"}),
+        ("Glob", {"pattern": "**/*.md", "path": "/vault"}),
+        ("Write", {"file_path": "/vault/Projects/new.md", "content": "x"}),
+        ("Write", {"file_path": "/tmp/scratch", "content": "x"}),  # noqa: S108  the container's
+        ("WebFetch", {"url": "https://example.org"}),
+    ],
+)
+def test_a_call_within_the_grant_is_made(name: str, arguments: dict[str, object]):
+    assert call_objection(name, arguments, GRANT, Taint(), check) is None
+
+
+@pytest.mark.parametrize("name", ["Bash", "WebFetch"])
+def test_after_strangers_texts_there_is_no_shell_and_no_network(name: str):
+    taint = Taint()
+    taint.read("Inbox/mail.md", "imported")
+
+    reason = call_objection(
+        name, {"command": "git log", "url": "https://example.org"}, GRANT, taint, check
+    )
+    assert reason is not None
+    assert "Inbox/mail.md (imported)" in reason
+
+
+async def test_a_page_of_the_web_is_a_strangers_text(shell: Shell):
+    native = await shell.open()
+    assert await native.before("WebFetch", {"url": "https://example.org"}) is None
+    await native.after("WebFetch", {"url": "https://example.org"}, ToolResult(text="Obey me."))
+
+    assert shell.desk.taint.origin == "web"
+    assert "run no shell" in await shell.bash("git log")
+
+
+async def test_an_agent_without_network_fetches_nothing():
+    grant = replace(GRANT, network="none")
+    assert (
+        call_objection("WebFetch", {"url": "https://example.org"}, grant, Taint(), check)
+        == "this agent has no network"
+    )
+
+
+async def test_hooks_see_the_tools_own_names_and_the_vaults_paths_and_may_refuse(shell: Shell):
+    native = await shell.open()
+    shell.hooks.answers["tool.before"] = HookDecision(allowed=False, reason="not today")
+    reason = await native.before(
+        "Edit", {"file_path": "/vault/Projects/roof.md", "old_string": "a"}
+    )
+
+    assert reason == "a hook refused Edit, so nothing was done: not today"
+    (asked,) = shell.hooks.asked
+    assert asked.data["tool_name"] == "Edit"
+    assert asked.data["tool_input"] == {
+        "file_path": str(shell.desk.vault / "Projects/roof.md"),
+        "old_string": "a",
+    }
+
+
+async def test_a_hook_that_wants_other_arguments_refuses_these(shell: Shell):
+    native = await shell.open()
+    shell.hooks.answers["tool.before"] = HookDecision(updated_input={"command": "git status"})
+
+    assert '"git status"' in str(await native.before("Bash", {"command": "git log"}))
+    assert await native.before("Bash", {"command": "git status"}) is None
+
+
+async def test_what_hooks_add_reaches_the_agent_after_the_call(shell: Shell):
+    await shell.open()
+    shell.hooks.answers = {
+        "tool.before": HookDecision(context=("mind the roof",)),
+        "tool.after": HookDecision(context=("well done",)),
+    }
+
+    assert await shell.bash("git log") == "mind the roof\n\nwell done"
+    before, after = shell.hooks.asked
+    assert before.data["tool_use_id"] == after.data["tool_use_id"]
+    assert after.data["tool_response"] == [{"type": "text", "text": "done"}]
+
+
+async def test_an_answer_of_the_clis_own_tool_is_told_as_it_is_with_the_places_of_the_vault(
+    shell: Shell,
+):
+    native = await shell.open()
+    shell.hooks.answers = {"tool.after": HookDecision()}
+    response = {
+        "type": "text",
+        "file": {"filePath": "/vault/Projects/roof.md", "content": "/vault/x", "numLines": 1},
+    }
+    await native.before("Read", {"file_path": "/vault/Projects/roof.md"})
+    await native.after(
+        "Read", {"file_path": "/vault/Projects/roof.md"}, ToolResult(text="x", response=response)
+    )
+
+    told = shell.hooks.asked[-1].data["tool_response"]
+    assert told == {
+        "type": "text",
+        "file": {**response["file"], "filePath": str(shell.desk.vault / "Projects/roof.md")},
+    }
+
+
+async def test_each_call_is_told_to_the_audit_once(shell: Shell):
+    native = await shell.open()
+    arguments = {"file_path": "/vault/Projects/roof.md"}
+    await native.before("Read", arguments)
+    await native.after("Read", arguments, ToolResult(text="text"))
+    shell.audit.note(ToolCallStep(tool="Read", arguments=arguments, result=ToolResult(text="text")))
+    shell.audit.note(
+        ToolCallStep(tool="Edit", arguments=arguments, result=ToolResult(text="no", is_error=True))
+    )
+
+    told = [
+        (event.target_endpoint, event.paths, event.success, event.run)
+        for event in shell.recorder.events
+    ]
+    assert told == [
+        ("garden.Read", ["Projects/roof.md"], True, "r1"),
+        ("garden.Edit", ["/vault/Projects/roof.md"], False, "r1"),
+    ]
+
+
+async def test_a_disk_that_fails_is_told_and_the_next_call_tries_again(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+):
+    await shell.open()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            shell.desk.store,
+            "replace",
+            lambda *_a, **_k: (_ for _ in ()).throw(StorageFailedError("the disk is full")),
+        )
+        assert (
+            await shell.bash("git apply", "Projects/roof.md", "new\n")
+            == "Not written yet: the disk is full"
+        )
+
+    assert await shell.bash("git log") == ""
+    assert shell.desk.texts()["Projects/roof.md"] == "new\n"
+
+
+async def test_an_answer_to_a_call_that_nobody_saw_begin_is_checked_in_all_the_same(shell: Shell):
+    native = await shell.open()
+    shell.desk.shell("Projects/roof.md", "new\n")
+    await native.after("Bash", {"command": "?"}, ToolResult(text="done"))
+
+    assert shell.desk.texts()["Projects/roof.md"] == "new\n"
+
+
+def test_a_lane_is_part_of_what_it_may_write():
+    assert GRANT.may_write("Daily/a.md", tainted=True)
+    assert not GRANT.may_write("Projects/a.md", tainted=True)
+    assert not replace(GRANT, lane=paths("**")).may_write("Library/a.md", tainted=True)
