@@ -240,9 +240,20 @@ def doctor(options: Namespace) -> int:
             f"history  {count(size['writes'], 'write')}{since} and "
             f"{count(size['texts'], 'earlier text')} take {taken:.1f} MB"
         )
+    if answer["databases"] is not None:
+        say(f"sqlite   {answer['databases']['sqlite']}")
+        for file in answer["databases"]["files"]:
+            say(f"database {file['file']}: {_database_state(file)}")
     if not answer["problems"] and not answer["notes"]:
         say("All is well: the daemon answers, the vault is watched, every note can be read.")
     return code
+
+
+def _database_state(file: Any) -> str:  # noqa: ANN401  JSON
+    if file["version"] is None:
+        return "not open"
+    state = f"version {file['version']}, {file['size'] / 1e6:.1f} MB"
+    return f"{state}; {file['problem']}" if file["problem"] else f"{state}, open"
 
 
 def _differences() -> list[str]:

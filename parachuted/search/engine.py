@@ -16,11 +16,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from parachuted.search.database import COLUMNS, Database
+from parachuted.search.database import COLUMNS
 from parachuted.search.index_tables import text_of
 from parachuted.search.query import ParsedQuery
 from parachuted.search.snippets import LOOKED_AT, SnippetMarker
 from parachuted.search.words import joined, plain
+from parachuted.state import Database
 
 _WEIGHTS = (10.0, 4.0, 1.0, 5.0, 2.0, 2.0, 0.0)
 _MOST_RANKED, _MOST_BY_TITLE, _FEWEST = 1_000, 400, 200

@@ -1,11 +1,11 @@
-"""Shelf: puts cards into the database and takes them out. One thread uses it."""
+"""Tables: put notes into the database and take them out. One thread uses them."""
 
 from __future__ import annotations
 
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from parachuted.search.database import COLUMNS
 from parachuted.search.indexed_note import IndexedNote
@@ -109,17 +109,6 @@ class IndexTables:
         """Notes whose time of change alone is another."""
         rows = ((modified, key_of(path)) for path, modified in times)
         self._connection.executemany("UPDATE notes SET modified = ? WHERE path = ?", rows)
-
-    def all_at_once(self, work: Callable[[], None]) -> None:
-        """Do the work as one transaction. Raises sqlite3.Error; then nothing of it is done."""
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            work()
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
 
 
 def link_name(target: str) -> bytes:

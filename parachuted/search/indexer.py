@@ -7,7 +7,6 @@ have changed is a hint: the thread looks.
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,10 +14,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 
-from parachuted.search.database import Database, is_garbled
+from parachuted.errors import StorageFailedError
 from parachuted.search.index_tables import IndexTables
 from parachuted.search.indexed_note import IndexedNote, make_card
 from parachuted.search.reader import NoteReader
+from parachuted.state import Database
 from parachuted.vault import NOTE_SUFFIXES, IndexEntry, VaultRoot
 
 log = logging.getLogger(__name__)
@@ -118,15 +118,16 @@ class Indexer:
                 and not self.is_behind
             )
 
-    def doubt(self, error: sqlite3.Error) -> None:
-        """Whoever read met this error: when the file is to blame, it is made anew."""
-        if is_garbled(error):
-            self._lose()
-
     def look(self) -> None:
-        """See whether the file is still there; when it was deleted, it is made anew."""
+        """See whether the file still exists; when it was deleted, it is rebuilt."""
         if self._is_idle and not self._database.exists():
-            self._lose()
+            self.lose()
+
+    def lose(self) -> None:
+        """The file is damaged or gone: rebuild it. Returns at once."""
+        with self._wake:
+            self._is_lost = True
+            self._wake.notify_all()
 
     def close(self) -> None:
         """End the thread, after what it has in hand. Blocks."""
@@ -137,17 +138,14 @@ class Indexer:
             self._thread.join()
         self._pool.shutdown()
 
-    def _lose(self) -> None:
-        with self._wake:
-            self._is_lost = True
-            self._wake.notify_all()
-
     def _run(self) -> None:
         while self._wait():
             try:
                 self._step()
-            except sqlite3.Error as error:
-                self._failed(error)
+            except StorageFailedError as error:
+                log.warning("the search index could not be written", extra={"error": str(error)})
+                if not self._is_lost:
+                    self._rest(f"{error}, so changes are not found; trying again")
             except OSError as error:
                 self._rest(
                     f"the vault cannot be read ({error.strerror}), so what changes is not found; "
@@ -180,19 +178,22 @@ class Indexer:
 
     def _step(self) -> None:
         if self._is_lost:
-            self._begin_anew("was deleted or cannot be read")
-        shelf = IndexTables(self._database.writer())
-        if self._must_compare:
-            self._compare(shelf)
-            self._report("search.writing", None)
-        if self._news:
-            self._take_news(shelf)
-        elif self._backlog:
-            self._take_backlog(shelf)
+            self._is_lost, self._must_compare, self._is_idle = False, True, False
+            self._database.set_aside("damaged")
+        with self._database.writer() as connection:
+            tables = IndexTables(connection)
+            if self._must_compare:
+                self._report("search", self._database.problem)
+                self._compare(tables)
+                self._report("search.writing", None)
+            if self._news:
+                self._take_news(tables)
+            elif self._backlog:
+                self._take_backlog(tables)
 
-    def _compare(self, shelf: IndexTables) -> None:
-        """What the vault holds against what is indexed. Raises sqlite3.Error."""
-        files, known = self._listing(), shelf.known()
+    def _compare(self, tables: IndexTables) -> None:
+        """What the vault holds against what is indexed."""
+        files, known = self._listing(), tables.known()
         notes = {path: entry for path, entry in files.items() if path.endswith(NOTE_SUFFIXES)}
         fresh = [
             path
@@ -205,24 +206,22 @@ class Indexer:
             if path in known and known[path][0] == entry.digest
         ]
         times = [(path, modified) for path, modified in times if known[path][1] != modified]
-        others, known_others = files.keys() - notes.keys(), shelf.others()
-
-        def correct() -> None:
-            shelf.drop([*(known.keys() - notes.keys()), *(known_others - others)])
-            shelf.put_others(others - known_others)
-            shelf.touch(times)
+        others, known_others = files.keys() - notes.keys(), tables.others()
 
         if times or known.keys() - notes.keys() or others != known_others:
-            shelf.all_at_once(correct)
+            with self._database.write():
+                tables.drop([*(known.keys() - notes.keys()), *(known_others - others)])
+                tables.put_others(others - known_others)
+                tables.touch(times)
         fresh.sort(key=lambda path: notes[path].mtime_ns, reverse=True)
         self._backlog, self._ahead = dict.fromkeys(fresh), None
         self._indexed = known.keys() & self._backlog.keys()
-        self._next_old = shelf.last_id() + len(fresh)
+        self._next_old = tables.last_id() + len(fresh)
         self._next_new = self._next_old + 1
         self._must_compare = False
         self._had_backlog = True
 
-    def _take_backlog(self, shelf: IndexTables) -> None:
+    def _take_backlog(self, tables: IndexTables) -> None:
         """Write what was read, while what comes after it is read."""
         read = (
             self._ahead or self._pool.submit(self._read, list(islice(self._backlog, _BATCH)))
@@ -237,11 +236,9 @@ class Indexer:
 
         self._wait_for_noticing()
 
-        def write() -> None:
-            shelf.drop(self._indexed & read.keys())
-            shelf.put(list(enumerate(reversed(cards), first)))
-
-        shelf.all_at_once(write)
+        with self._database.write():
+            tables.drop(self._indexed & read.keys())
+            tables.put(list(enumerate(reversed(cards), first)))
         self._next_old = first - 1
         self._indexed -= read.keys()
         for path in order:
@@ -266,7 +263,7 @@ class Indexer:
         while self._is_noticing() and not self._is_closing and time.monotonic() < deadline:
             time.sleep(_LOOK_EVERY_S)
 
-    def _take_news(self, shelf: IndexTables) -> None:
+    def _take_news(self, tables: IndexTables) -> None:
         self._wait_for_noticing()
         with self._wake:
             news = {path: self._news.pop(path) for path in list(islice(self._news, _BATCH))}
@@ -278,7 +275,7 @@ class Indexer:
             for path, one in news.items()
             if one.entry is not None and path.endswith(NOTE_SUFFIXES)
         }
-        known = {path: shelf.digest(path) for path in notes}
+        known = {path: tables.digest(path) for path in notes}
         changed = [
             path
             for path, one in notes.items()
@@ -288,17 +285,15 @@ class Indexer:
         others = [path for path, one in news.items() if one.entry is not None and path not in notes]
         kept = notes.keys() - changed
 
-        def write() -> None:
-            shelf.drop(path for path in news if path not in kept)
-            shelf.put(list(enumerate(cards, self._next_new)))
-            shelf.put_others(others)
-            shelf.touch(
+        with self._database.write():
+            tables.drop(path for path in news if path not in kept)
+            tables.put(list(enumerate(cards, self._next_new)))
+            tables.put_others(others)
+            tables.touch(
                 (path, entry.mtime_ns / 1e9)
                 for path in kept
                 if (entry := notes[path].entry) is not None
             )
-
-        shelf.all_at_once(write)
         self._next_new += len(cards)
         self._indexed.difference_update(news)
         for path in news:
@@ -317,30 +312,6 @@ class Indexer:
             else:
                 found.append(unread.get(path))
         return found
-
-    def _failed(self, error: sqlite3.Error) -> None:
-        log.warning("the search index could not be written", extra={"error": str(error)})
-        if is_garbled(error):
-            try:
-                self._begin_anew(f"cannot be used ({error})")
-            except OSError as refused:
-                self._rest(
-                    f"the search index cannot be made anew ({refused.strerror}); trying again"
-                )
-        else:
-            self._rest(
-                f"the search index cannot be written ({error}), so what changes is not found; "
-                "trying again"
-            )
-
-    def _begin_anew(self, why: str) -> None:
-        aside = self._database.set_aside()
-        self._is_lost, self._must_compare, self._is_idle = False, True, False
-        self._report(
-            "search",
-            f"search.db {why}; what was left of it is in {aside}, and it is made anew from the "
-            "vault",
-        )
 
     def _rest(self, problem: str) -> None:
         """Say what is wrong and wait a while, then compare everything: what was in hand is lost."""

@@ -9,11 +9,11 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 
 from parachuted.search.cursors import read_cursor, write_cursor
-from parachuted.search.database import Database
 from parachuted.search.index_tables import key_of, link_name, text_of
 from parachuted.search.listing import make_listing
 from parachuted.search.rows import LinkPage, LinkRow, NotePage, NoteQuery, NoteRow
 from parachuted.search.words import plain, storable
+from parachuted.state import Database
 from parachuted.vault import resolve_target
 
 _SECONDS = 5.0

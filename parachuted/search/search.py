@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from parachuted.search.database import Database
+from parachuted.search.database import make_database
 from parachuted.search.engine import SearchEngine, SearchResults
 from parachuted.search.index_tables import text_of
 from parachuted.search.indexer import Indexer, IndexReport
 from parachuted.search.note_catalogue import NoteCatalogue
 from parachuted.search.query import ParsedQuery
+from parachuted.state import DatabaseStatus
 from parachuted.vault import IndexEntry, VaultIndex, VaultRoot
 
 _SECONDS = 5.0
@@ -51,7 +52,7 @@ class Search:
 
         `is_noticing`: whether a change is just being told; asked in a thread.
         """
-        self._database = Database(path)
+        self._database = make_database(path)
         self._finder = SearchEngine(self._database)
         self._indexer = Indexer(
             self._database,
@@ -61,7 +62,7 @@ class Search:
             caught_up=caught_up,
             is_noticing=is_noticing,
         )
-        self._database.met = self._indexer.doubt
+        self._database.on_damage = self._indexer.lose
         self.catalogue = NoteCatalogue(self._database)
 
     @property
@@ -119,6 +120,10 @@ class Search:
         """How many notes are indexed. Blocks. Raises StorageFailedError."""
         with self._database.reading(_SECONDS) as connection:
             return int(connection.execute("SELECT count(*) FROM notes").fetchone()[0])
+
+    def status(self) -> DatabaseStatus:
+        """The state of the file. Blocks on the disk."""
+        return self._database.status()
 
     def close(self) -> None:
         """End the thread and close the file. Blocks."""

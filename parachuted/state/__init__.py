@@ -1,9 +1,21 @@
-"""State: the small tables a daemon keeps beside a vault, durable at every change and disposable."""
+"""State: what a daemon keeps beside a vault: small tables, and SQLite files."""
 
 from tinydb import where
 
+from parachuted.state.database import SQLITE_VERSION, Database, DatabaseStatus, transaction
 from parachuted.state.journal import JournalDisk
 from parachuted.state.state import StateStore, open_state
 from parachuted.state.table import Table, TableRecord
 
-__all__ = ["JournalDisk", "StateStore", "Table", "TableRecord", "open_state", "where"]
+__all__ = [
+    "SQLITE_VERSION",
+    "Database",
+    "DatabaseStatus",
+    "JournalDisk",
+    "StateStore",
+    "Table",
+    "TableRecord",
+    "open_state",
+    "transaction",
+    "where",
+]

@@ -10,16 +10,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from parachuted.errors import StorageFailedError
+from parachuted.state import Database, DatabaseStatus
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS writes (
@@ -46,11 +44,8 @@ PERSONS = "by a person"
 agents counts it.
 """
 _OF_AGENTS = f"outcome != '{PERSONS}'"
-_SMALL = 1 << 20
 _AFTER_ALL = "\U0010ffff"
 _RUNS_AT_ONCE = 500
-_BUSY_S = 0.5  # nobody else has it open: a lock that is refused is a disk that fails
-_GARBLED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 WriteState = Literal["intended", "done", "void"]
 UNDO, RESTORE = "undo", "restore"
@@ -105,10 +100,6 @@ class ObservedWrite:
     write: int
 
 
-class _GarbledError(Exception):
-    """The file is no history any more."""
-
-
 class History:
     """The record of writes and runs.
 
@@ -116,27 +107,26 @@ class History:
     """
 
     def __init__(self, path: Path) -> None:
-        """A garbled file is set aside under another name and a new one begun; `problem` says so."""
-        self._lock = threading.RLock()
-        self._path = path
-        self.problem: str | None = None
-        self._doubt = _doubt_of(path)
-        with self._named():
-            try:
-                self._database = _open(path)
-            except _GarbledError as error:
-                aside = _set_aside(path)
-                self.problem = (
-                    f"the history was unreadable ({error}) and was set aside as "
-                    f"{aside}; earlier runs cannot be explained or undone"
-                )
-                self._database = _open(path)
+        self._database = Database(
+            path,
+            label="the history",
+            loss="earlier runs cannot be explained or undone",
+            migrations={1: _SCHEMA},
+        )
         self._unnoticed = self._paths_unnoticed()
+
+    @property
+    def problem(self) -> str | None:
+        """Why a damaged file was set aside when this was opened."""
+        return self._database.problem
+
+    def status(self) -> DatabaseStatus:
+        """The state of the file. Blocks on the disk."""
+        return self._database.status()
 
     def close(self) -> None:
         """Close the file; no method may be called afterwards."""
-        with self._lock:
-            self._database.close()
+        self._database.close()
 
     def intend(
         self,
@@ -170,7 +160,7 @@ class History:
         """
         columns = "at, path, by, run, causes, operation, before, after, temporary, state"
         sql = f"INSERT INTO writes ({columns}) VALUES (?,?,?,?,?,?,?,?,?,'intended')"  # noqa: S608
-        with self._changing() as database:
+        with self._database.write() as database:
             self._unnoticed.update(write.path for write in writes)
             return [
                 replace(write, id=int(database.execute(sql, _storable(_row(write))).lastrowid or 0))
@@ -186,7 +176,7 @@ class History:
 
     def settle_all(self, writes: Sequence[int], state: Literal["done", "void"]) -> None:
         """The same for several that ended alike."""
-        with self._hastily() as database:
+        with self._database.write(is_durable=False) as database:
             database.executemany(
                 "UPDATE writes SET state = ? WHERE id = ?", [(state, write) for write in writes]
             )
@@ -227,8 +217,8 @@ class History:
         """Remember that the scanner has come across these, so that the same content is a person's
         when it comes again.
         """
-        with self._lock:
-            with self._changing() as database:
+        with self._database.writer():
+            with self._database.write() as database:
                 sql = "UPDATE writes SET noticed = 1 WHERE path = ? AND id <= ? AND noticed = 0"
                 database.executemany(sql, [_storable((write.path, write.id)) for write in writes])
             self._unnoticed = self._paths_unnoticed()
@@ -278,7 +268,7 @@ class History:
             "INSERT INTO sightings (at, path, kind, source, digest, write) SELECT ?,?,?,?,?, "
             "coalesce(max(id), 0) FROM writes"
         )
-        with self._hastily() as database:
+        with self._database.write(is_durable=False) as database:
             database.executemany(sql, [_storable((at.isoformat(), *one)) for one in seen])
 
     def sightings_of(self, path: str) -> list[ObservedWrite]:
@@ -307,18 +297,9 @@ class History:
         rows = self._rows("SELECT at FROM pruned WHERE path = ?", (path,))
         return datetime.fromisoformat(rows[0][0]) if rows else None
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """The file as it is now, for questions that take long: nobody who writes waits for them."""
-        with self._named():
-            database = sqlite3.connect(
-                f"{self._path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False
-            )
-            try:
-                database.execute("BEGIN")
-                yield database
-            finally:
-                database.close()
+    def reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        """The file as it is now, for questions that take long: no writer waits for them."""
+        return self._database.reading()
 
     def drop_writes(self, writes: Sequence[int]) -> None:
         """Forget these.
@@ -327,20 +308,20 @@ class History:
         remembered.
         """
         rows = [(write,) for write in writes]
-        with self._changing() as database:
+        with self._database.write() as database:
             database.executemany(
                 "INSERT INTO pruned (path, at) SELECT path, at FROM writes WHERE id = ? "
                 "ON CONFLICT (path) DO UPDATE SET at = max(at, excluded.at)",
                 rows,
             )
             database.executemany("DELETE FROM writes WHERE id = ?", rows)
-        with self._lock:
+        with self._database.writer():
             self._unnoticed = self._paths_unnoticed()
 
     def drop_runs(self, runs: Sequence[str]) -> None:
         """Forget these, and which causes they carried."""
         rows = [(run,) for run in runs]
-        with self._changing() as database:
+        with self._database.write() as database:
             database.executemany("DELETE FROM runs WHERE id = ?", rows)
             database.executemany("DELETE FROM run_causes WHERE run = ?", rows)
 
@@ -354,7 +335,7 @@ class History:
         kept = (
             "SELECT coalesce(min(id), 9223372036854775807) FROM sightings WHERE at >= ? AND at <= ?"
         )
-        with self._changing() as database:
+        with self._database.write() as database:
             return database.execute(
                 f"DELETE FROM sightings WHERE id < ({kept}) AND (at < ? OR at > ?)",  # noqa: S608
                 (*span, *span),
@@ -379,7 +360,7 @@ class History:
         document: Mapping[str, object],
     ) -> None:
         """Record a run, or what has become of it."""
-        with self._changing() as database:
+        with self._database.write() as database:
             sql = (
                 "INSERT OR REPLACE INTO runs (id, started, watcher, outcome, document) VALUES "
                 "(?,?,?,?,?)"
@@ -495,9 +476,8 @@ class History:
             for row in self._rows(f"SELECT {columns} FROM writes WHERE {where}", values)  # noqa: S608
         ]
 
-    def _rows(self, sql: str, values: tuple[object, ...]) -> list[tuple[str, ...]]:
-        with self._lock, self._named():
-            return self._database.execute(sql, _storable(values)).fetchall()
+    def _rows(self, sql: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        return self._database.rows(sql, _storable(values))
 
     def _sightings(self, where: str, values: tuple[object, ...]) -> list[ObservedWrite]:
         rows = self._rows(
@@ -516,85 +496,6 @@ class History:
             )
             for row in rows
         ]
-
-    @contextlib.contextmanager
-    def _hastily(self) -> Iterator[sqlite3.Connection]:
-        """A change that a power cut may take back: nothing waits for the disk."""
-        with self._lock, self._named():
-            self._database.execute("PRAGMA synchronous = NORMAL")
-            try:
-                with self._database as database:
-                    yield database
-            finally:
-                self._database.execute("PRAGMA synchronous = FULL")
-
-    @contextlib.contextmanager
-    def _changing(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._named(), self._database:
-            yield self._database
-
-    @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            if _is_garbled(
-                error
-            ):  # found in the middle of work: the next start looks at all of it, and sets it aside
-                with contextlib.suppress(OSError):
-                    self._doubt.touch()
-            raise StorageFailedError(
-                f"the history could not be read or written: {error}"
-            ) from error
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    is_doubtful = (
-        path.with_name(f"{path.name}-wal").exists()
-        or _doubt_of(path).exists()
-        or path.stat().st_size < _SMALL
-    )
-    database = sqlite3.connect(path, check_same_thread=False)
-    try:
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = FULL")
-        database.executescript(_SCHEMA)
-        if is_doubtful:  # it was not closed, or is so small that looking at all of it takes no time
-            _check(database)
-    except sqlite3.DatabaseError as error:
-        database.close()
-        if _is_garbled(error):
-            raise _GarbledError(str(error)) from error
-        raise
-    return database
-
-
-def _check(database: sqlite3.Connection) -> None:
-    (answer,) = database.execute("PRAGMA quick_check(1)").fetchone()
-    if answer != "ok":
-        database.close()
-        raise _GarbledError(answer)
-
-
-def _is_garbled(error: Exception) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _GARBLED
-
-
-def _doubt_of(path: Path) -> Path:
-    """A file that is there when the history was found to be garbled while it was in use."""
-    return path.with_name(f"{path.name}.doubtful")
-
-
-def _set_aside(path: Path) -> str:
-    """Rename the file; its journal would be taken for the new one's, so it goes along."""
-    aside = f"{path.name}.garbled-{datetime.now(UTC):%Y%m%dT%H%M%S}"
-    for suffix in ("", "-wal", "-shm"):
-        with contextlib.suppress(FileNotFoundError):
-            path.with_name(f"{path.name}{suffix}").rename(path.with_name(f"{aside}{suffix}"))
-    _doubt_of(path).unlink(missing_ok=True)
-    return aside
 
 
 def _storable(values: Sequence[object]) -> tuple[object, ...]:

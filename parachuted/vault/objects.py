@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parachuted.errors import StorageFailedError
+from parachuted.state import DatabaseStatus
 from parachuted.vault.root import begin_sync, digest_of, digest_of_open, let_go
 from parachuted.vault.texts import TextStore
 
@@ -161,6 +162,10 @@ class ObjectStore:
             except FileNotFoundError:
                 return False
         return True
+
+    def seen_status(self) -> DatabaseStatus:
+        """The state of the file of contents which were only seen. Blocks on the disk."""
+        return self._seen.status()
 
     def seen_size(self) -> int:
         """The bytes that contents take which were only seen."""

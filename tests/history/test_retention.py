@@ -59,7 +59,7 @@ class Shelf:
             status = file.stat()
             os.utime(file, (status.st_atime, status.st_mtime - days * 86400))
         for read, write in _AGED:
-            with self.history._changing() as database:
+            with self.history._database.write() as database:
                 for row, at in database.execute(read).fetchall():
                     moment = datetime.fromisoformat(at) - timedelta(days=days)
                     database.execute(write, (moment.isoformat(), row))

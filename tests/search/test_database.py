@@ -5,7 +5,6 @@ import sqlite3
 import pytest
 
 from parachuted.errors import StorageFailedError
-from parachuted.search.database import Database
 from tests.search.library import Library
 
 
@@ -73,14 +72,3 @@ def test_reading_ends_when_its_time_is_up(library: Library):
     with pytest.raises(StorageFailedError), library.search._database.reading(0.05) as connection:
         connection.execute(endless).fetchone()
     assert library.find("beans") == ["a.md"]
-
-
-def test_a_closed_one_is_not_opened_again(tmp_path):
-    database = Database(tmp_path / "search.db")
-    database.writer()
-    database.close()
-
-    with pytest.raises(sqlite3.ProgrammingError):
-        database.writer()
-    with pytest.raises(StorageFailedError), database.reading(1):
-        pass

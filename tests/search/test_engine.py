@@ -7,7 +7,7 @@ import pytest
 
 from parachuted.errors import StorageFailedError
 from parachuted.search import parse_query
-from parachuted.search.database import Database
+from parachuted.search.database import make_database
 from parachuted.search.engine import SearchEngine
 from tests.search.library import Library
 
@@ -252,8 +252,9 @@ def test_hostile_queries_are_bounded_in_time(shut: Library):
 
 
 def test_without_an_index_there_is_no_answer_but_a_named_error(tmp_path):
-    finder = SearchEngine(Database(tmp_path / "none.db"))
-    finder._database._is_made.set()
+    database = make_database(tmp_path / "none.db")
+    database.rows("DROP TABLE texts")
 
     with pytest.raises(StorageFailedError):
-        finder.find(parse_query("x"), 10, None)
+        SearchEngine(database).find(parse_query("x"), 10, None)
+    database.close()

@@ -17,7 +17,7 @@ def age(life: Life, days: float) -> None:
     for file in (life.daemon._objects._folder).glob("??/*"):
         os.utime(file, (time.time(), file.stat().st_mtime - days * 86400))
     for read, write in _AGED:
-        with life.daemon.history._changing() as database:
+        with life.daemon.history._database.write() as database:
             for row, at in database.execute(read).fetchall():
                 database.execute(
                     write, ((datetime.fromisoformat(at) - timedelta(days=days)).isoformat(), row)

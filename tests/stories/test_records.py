@@ -164,7 +164,7 @@ async def test_a_run_of_before_lists_were_kept_shows_its_words_to_who_sees_all(l
         document = {
             name: value for name, value in life.daemon.history.run(run).items() if name != "quotes"
         }
-        life.daemon.history._database.execute(
+        life.daemon.history._database.rows(
             "UPDATE runs SET document = ? WHERE id = ?", (json.dumps(document), run)
         )
         _, told = await call(

@@ -8,18 +8,16 @@ what an hour and a day are counted in.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sqlite3
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from parachuted.errors import StorageFailedError
+from parachuted.state import Database, DatabaseStatus, transaction
 from parachuted.times import time_of
 
 _SCHEMA = """
@@ -38,9 +36,6 @@ _SUMS = (
     "count(*), coalesce(sum(usd), 0), coalesce(sum(input), 0), coalesce(sum(output), 0), "
     "coalesce(sum(cache_read), 0), coalesce(sum(cache_written), 0)"
 )
-_GARBLED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-_BUSY_S = 0.5
-_SMALL = 1 << 20
 _KEPT_S = 400 * 86_400.0
 _UNTIMED = "NOT EXISTS (SELECT 1 FROM request_times WHERE request = id)"  # rows of earlier versions
 _OLDER = (
@@ -169,46 +164,38 @@ class UsageStore:
     """The rows.
 
     It opens itself at its first use. Methods raise StorageFailedError when the disk refuses;
-    threads may share it.
-
-    `problem` says what was wrong with the file when it was opened. What blocks is marked so.
+    threads may share it. What blocks is marked so.
     """
 
     def __init__(self, path: Path, elapsed: Callable[[], float]) -> None:
         """`elapsed` is the time that limits are counted in, in seconds since 1970."""
-        self._path, self._elapsed = path, elapsed
-        self._lock = threading.RLock()  # of the file, and so for as long as the disk takes
+        self._elapsed = elapsed
+        self._database = Database(
+            path,
+            label="the record of what the model cost",
+            loss="its sums start from zero",
+            migrations={1: _SCHEMA},
+            on_open=self._load,
+        )
         self._sums = (
             threading.Lock()
-        )  # of what is in memory, which the event loop asks; it may be taken inside the other one
-        self._connection: sqlite3.Connection | None = None
-        self._is_closed = False
+        )  # of what is in memory, which the event loop asks; may be taken while the file is in use
         self._hour, self._day = RollingSum(_HOUR_S), RollingSum(_DAY_S)
         self._followed: OrderedDict[tuple[UsageKind, str], UsageTotals] = OrderedDict()
-        self.problem: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why a damaged file was set aside when it was opened."""
+        return self._database.problem
+
+    def status(self) -> DatabaseStatus:
+        """The state of the file. Blocks on the disk."""
+        return self._database.status()
 
     def open(self) -> None:
-        """Open the file and add up the last day.
-
-        A garbled one is set aside and a new one begun. Blocks.
-        """
-        with self._lock, self._named():
-            if self._connection is not None or self._is_closed:
-                return
-            try:
-                self._connection = _open(self._path)
-                self._load(self._connection)
-            except sqlite3.DatabaseError as error:
-                if not _is_garbled(error):
-                    raise
-                if self._connection is not None:
-                    self._connection.close()
-                aside = _set_aside(self._path)
-                self.problem = (
-                    f"what the model cost was unreadable ({error}) and was set aside "
-                    f"as {aside}; its sums begin anew"
-                )
-                self._connection = _open(self._path)
+        """Open the file and add up the last day. Blocks."""
+        with self._database.writer():
+            pass
 
     def follow(self, run: str, causes: Sequence[str]) -> None:
         """Have the sums of this run and of these causes in memory from now on. Blocks."""
@@ -216,7 +203,7 @@ class UsageStore:
             ("run", run),
             *(("cause", cause) for cause in causes),
         ]
-        with self._using(), self._sums:
+        with self._database.writer(), self._sums:
             for kind, name in wanted:
                 if (kind, name) not in self._followed:
                     self._followed[kind, name] = self._of(kind, name)
@@ -243,13 +230,13 @@ class UsageStore:
         """Write down what a request costs at most, before it is sent: what a killed daemon leaves
         counts as spent. Blocks.
         """
-        with self._using() as database, database:
+        with self._database.write() as database:
             if not entry.is_settled:
                 entry.row = _insert(database, most, self._elapsed())
 
     def settle(self, entry: UsageEntry, usage: RequestUsage | None) -> None:
         """Write down what a request cost in place of what was reserved; None: nothing. Blocks."""
-        with self._using() as database, database:
+        with self._database.write() as database:
             entry.is_settled = True
             if entry.row is not None:
                 for table, column in (
@@ -315,11 +302,7 @@ class UsageStore:
 
     def close(self) -> None:
         """Close the file; what is counted afterwards is in memory alone."""
-        with self._lock:
-            self._is_closed = True
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+        self._database.close()
 
     def _of(self, kind: UsageKind, name: str) -> UsageTotals:
         return self.spent(run=name) if kind == "run" else self.spent(cause=name)
@@ -344,7 +327,7 @@ class UsageStore:
     def _load(self, database: sqlite3.Connection) -> None:
         """Nothing is asked of rows that are older than a year and a bit, so they go."""
         now = self._elapsed()
-        with database:
+        with transaction(database):
             old = [(row,) for (row,) in database.execute(_OLDER, (now - _KEPT_S, now - _KEPT_S))]
             for table, column in (
                 ("request_causes", "request"),
@@ -359,56 +342,7 @@ class UsageStore:
                 self._day.add(at, usd)
 
     def _rows(self, sql: str, values: tuple[object, ...]) -> list[tuple[object, ...]]:
-        with self._using() as database:
-            return database.execute(sql, values).fetchall()
-
-    @contextlib.contextmanager
-    def _using(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._named():
-            if self._connection is None:
-                self.open()
-            if self._connection is None:
-                raise StorageFailedError(
-                    "what the model costs is not kept any more: its file was closed"
-                )
-            yield self._connection
-
-    @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            if _is_garbled(
-                error
-            ):  # found in the middle of work: the next start looks at all of it, and sets it aside
-                with contextlib.suppress(OSError):
-                    _doubt_of(self._path).touch()
-            raise StorageFailedError(
-                f"what the model costs could not be read or written: {error}"
-            ) from error
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    is_doubtful = (
-        path.with_name(f"{path.name}-wal").exists()
-        or _doubt_of(path).exists()
-        or path.stat().st_size < _SMALL
-    )
-    database = sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False)
-    try:
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = FULL")
-        database.executescript(_SCHEMA)
-        # Looked at whole when it was not closed, or is so small that this takes no time.
-        answer = database.execute("PRAGMA quick_check(1)").fetchone()[0] if is_doubtful else "ok"
-        if answer != "ok":
-            raise _corrupt(answer)  # noqa: TRY301  the file is closed for this reason as for the others
-    except BaseException:
-        database.close()
-        raise
-    return database
+        return self._database.rows(sql, values)
 
 
 def _insert(database: sqlite3.Connection, usage: RequestUsage, elapsed: float) -> int | None:
@@ -436,31 +370,6 @@ def _insert(database: sqlite3.Connection, usage: RequestUsage, elapsed: float) -
         [(cause, row) for cause in set(usage.causes)],
     )
     return row
-
-
-def _corrupt(answer: str) -> sqlite3.DatabaseError:
-    error = sqlite3.DatabaseError(answer)
-    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-    return error
-
-
-def _set_aside(path: Path) -> str:
-    """Rename the file; its journal would be taken for the new one's, so it goes along."""
-    aside = f"{path.name}.garbled-{datetime.now(UTC):%Y%m%dT%H%M%S}"
-    for suffix in ("", "-wal", "-shm"):
-        with contextlib.suppress(FileNotFoundError):
-            path.with_name(f"{path.name}{suffix}").rename(path.with_name(f"{aside}{suffix}"))
-    _doubt_of(path).unlink(missing_ok=True)
-    return aside
-
-
-def _is_garbled(error: Exception) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _GARBLED
-
-
-def _doubt_of(path: Path) -> Path:
-    """A file that is there when the ledger was found to be garbled while it was in use."""
-    return path.with_name(f"{path.name}.doubtful")
 
 
 def _midnight(now: datetime, days: int) -> datetime:

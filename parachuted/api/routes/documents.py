@@ -198,6 +198,22 @@ class HistorySizeResponse(TypedDict):
     since: Time | None
 
 
+class DatabaseResponse(TypedDict):
+    """`version` is that of the schema, null until the file is open; `size` in bytes."""
+
+    file: str
+    version: int | None
+    size: int
+    problem: str | None
+
+
+class DatabasesResponse(TypedDict):
+    """The SQLite library, and the files that are kept with it."""
+
+    sqlite: str
+    files: list[DatabaseResponse]
+
+
 class DoctorResponse(TypedDict):
     """Problems of the vault, and oddities of single notes; those of which search does not know all
     the text are among them.
@@ -207,3 +223,4 @@ class DoctorResponse(TypedDict):
     notes: list[dict[str, object]]
     search: IndexResponse | None
     history: HistorySizeResponse | None
+    databases: DatabasesResponse | None

@@ -21,6 +21,7 @@ from parachuted.api.routes import documents as told
 from parachuted.api.routes.watch_checks import watch_notes
 from parachuted.bubbling import ChangePlan, PlannedRun, plan_for
 from parachuted.errors import NotFoundError, StorageFailedError
+from parachuted.state import SQLITE_VERSION
 from parachuted.tasks import Task
 from parachuted.times import time_of, with_times
 from parachuted.tools.vault_checks import conflict_copies
@@ -365,14 +366,36 @@ class LoopRoutes:
         if (
             call.grant.alternatives is not None
         ):  # problems may name any note, and numbers count them
-            return json_answer({"problems": {}, "notes": told, "search": None, "history": None})
+            return json_answer(
+                {
+                    "problems": {},
+                    "notes": told,
+                    "search": None,
+                    "history": None,
+                    "databases": None,
+                }
+            )
         history = await self._history_size()
         problems = self._parts.problems.all() | await asyncio.to_thread(
             self._parts.check_control_folder
         )
         return json_answer(
-            {"problems": problems, "notes": told, "search": indexed, "history": history}
+            {
+                "problems": problems,
+                "notes": told,
+                "search": indexed,
+                "history": history,
+                "databases": await asyncio.to_thread(self._databases),
+            }
         )
+
+    def _databases(self) -> dict[str, object]:
+        """In a thread."""
+        parts = self._parts
+        found = [parts.history.status(), parts.objects.seen_status(), parts.search.status()]
+        if parts.gateway is not None:
+            found.append(parts.gateway.ledger.status())
+        return {"sqlite": SQLITE_VERSION, "files": [asdict(one) for one in found]}
 
     async def _history_size(self) -> dict[str, object] | None:
         try:

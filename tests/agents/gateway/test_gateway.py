@@ -129,7 +129,7 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(
     assert spent.usd == pytest.approx(0.5 + (100 + 5 + 20 * 5) / MILLION)
     assert (spent.requests, spent.output, spent.cached, spent.prompt) == (2, 20, 50, 500_000 + 150)
     await bench.gateway.close()
-    again = type(bench.ledger)(bench.ledger._path, bench.now[0].timestamp)
+    again = type(bench.ledger)(bench.ledger._database.path, bench.now[0].timestamp)
     assert again.spent(cause="c2").usd == pytest.approx(spent.usd)
     assert again.report(bench.now[0])["sessions"][0]["session"] == "session-9"
     again.close()
@@ -315,7 +315,7 @@ async def test_an_unknown_price_is_noted_and_is_no_problem(bench: Bench, api: Sc
     async with bench.run(models=("llama-9",)) as way:
         await bench.ask(way, body={**BODY, "model": "llama-9"})
     await bench.gateway.close()
-    again = type(bench.ledger)(bench.ledger._path, bench.now[0].timestamp)
+    again = type(bench.ledger)(bench.ledger._database.path, bench.now[0].timestamp)
     (note,) = bench.gateway.price_notes([*again.models(bench.now[0]), MODEL])
     again.close()
     assert "llama-9" in note
@@ -437,7 +437,7 @@ async def test_while_what_it_costs_cannot_be_written_down_the_model_is_not_asked
 ):
     bench = make_bench(api.url)
     async with bench.run(max_cost_usd=1) as way:
-        bench.ledger._connection.execute("DROP TABLE requests")
+        bench.ledger._database.rows("DROP TABLE requests")
         answer = await bench.ask(way)
     assert (answer.status, "cannot be written down" in answer.error["message"]) == (503, True)
     assert api.asked == []
@@ -449,7 +449,7 @@ async def test_a_disk_that_refuses_while_the_model_answers_is_told_and_limits_ho
     bench = make_bench(api.url)
 
     def lose_the_table(_request: RecordedRequest) -> Reply:
-        bench.ledger._connection.execute("DROP TABLE requests")
+        bench.ledger._database.rows("DROP TABLE requests")
         return costing(1)
 
     api.add(lose_the_table, costing(1))

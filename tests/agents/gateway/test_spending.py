@@ -242,7 +242,7 @@ async def test_a_refusal_costs_nothing(bench: Bench, api: ScriptedMessages):
     async with bench.run() as way:
         assert [(await bench.ask(way)).status for _ in range(2)] == [400, 529]
     await bench.gateway.close()
-    again = UsageStore(bench.ledger._path, bench.now[0].timestamp)
+    again = UsageStore(bench.ledger._database.path, bench.now[0].timestamp)
     assert again.spent().requests == 0
     again.close()
 
@@ -266,7 +266,7 @@ GATEWAY = """
 import asyncio, sys, time
 from datetime import UTC, datetime
 from pathlib import Path
-from parachuted.agents.gateway import Gateway, UsageStore, MoneyLimits, RunToken
+from parachuted.agents.gateway import Gateway, MoneyLimits, RunToken, UsageStore
 
 async def main(url, folder):
     limits = MoneyLimits(usd_per_cause=1, usd_per_hour=1, usd_per_day=1)

@@ -84,7 +84,7 @@ def ledger(tmp_path):
 def again(ledger):
     """The same file in the next life."""
     ledger.close()
-    later = UsageStore(ledger._path, CLOCK)
+    later = UsageStore(ledger._database.path, CLOCK)
     later.open()
     return later
 
@@ -193,18 +193,18 @@ def test_what_is_older_than_a_year_and_a_bit_goes(ledger):
 def test_a_garbled_file_is_set_aside_and_said(ledger, spoil):
     note(ledger, *[usage(run=f"r{number}") for number in range(200)])
     ledger.close()
-    ledger._path.write_bytes(spoil(ledger._path.read_bytes()))
-    later = UsageStore(ledger._path, CLOCK)
+    ledger._database.path.write_bytes(spoil(ledger._database.path.read_bytes()))
+    later = UsageStore(ledger._database.path, CLOCK)
     later.open()
 
     assert "set aside as usage.db.garbled-" in later.problem
-    assert len(list(ledger._path.parent.glob("usage.db.garbled-*"))) == 1
+    assert len(list(ledger._database.path.parent.glob("usage.db.garbled-*"))) == 1
     note(later, usage(3))
     assert again(later).spent().usd == 3
 
 
 def test_nobody_else_may_read_it(ledger):
-    assert ledger._path.stat().st_mode & 0o077 == 0
+    assert ledger._database.path.stat().st_mode & 0o077 == 0
 
 
 def test_what_was_reserved_when_the_daemon_was_killed_is_spent(tmp_path):
@@ -212,7 +212,7 @@ def test_what_was_reserved_when_the_daemon_was_killed_is_spent(tmp_path):
 import os, signal
 from datetime import datetime, UTC
 from pathlib import Path
-from parachuted.agents.gateway.usage_store import UsageEntry, UsageStore, RequestUsage
+from parachuted.agents.gateway.usage_store import RequestUsage, UsageEntry, UsageStore
 import time
 ledger = UsageStore(Path({str(tmp_path / "usage.db")!r}), time.time)
 for number in range(50):
@@ -235,11 +235,10 @@ def test_after_its_close_it_says_so_and_counts_on(ledger):
     assert last(ledger, NOW)[1] == 2
 
 
-def test_what_is_in_memory_is_told_at_once_while_the_file_makes_others_wait(ledger, monkeypatch):
-    monkeypatch.setattr("parachuted.agents.gateway.usage_store._BUSY_S", 5.0)
+def test_what_is_in_memory_is_told_at_once_while_the_file_makes_others_wait(ledger):
     ledger = again(ledger)
     ledger.follow("r1", ["c1"])
-    other = sqlite3.connect(ledger._path, isolation_level=None, check_same_thread=False)
+    other = sqlite3.connect(ledger._database.path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
     with ThreadPoolExecutor(1) as threads:
         keeping = threads.submit(ledger.settle, UsageEntry(), usage(1))
@@ -287,8 +286,7 @@ def test_rows_of_an_earlier_version_have_the_wall_clock_s_time(ledger):
         usage(2, ago=timedelta(hours=2)),
         usage(4, ago=timedelta(days=500)),
     )
-    ledger._connection.execute("DELETE FROM request_times")
-    ledger._connection.commit()
+    ledger._database.rows("DELETE FROM request_times")
     later = again(ledger)
     assert (last(later), later.spent().usd) == ((1, 3), 3)
     later.close()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 
 from parachuted.errors import StorageFailedError
@@ -256,7 +258,7 @@ async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(live: Live
     async with live() as life:
         answer = await get(life, "/api/doctor")
 
-    assert set(answer) == {"problems", "notes", "search", "history"}
+    assert set(answer) == {"problems", "notes", "search", "history", "databases"}
     assert {note["path"] for note in answer["notes"]} == {"broken.md", "latin.md", "watch.md"}
     assert all(
         set(note) == {"path", "code", "message"} and note["message"] for note in answer["notes"]
@@ -291,6 +293,27 @@ async def test_a_key_without_the_vault_is_told_where_lines_come_from_but_not_wha
     assert {line["text"] for line in told["lines"]} == {""}
     assert len(told["lines"]) == len(read["lines"])
     assert read["lines"][0]["text"] == "# Secret"
+
+
+async def test_the_doctor_shows_the_state_of_every_database_to_who_sees_all(live: Live, vault):
+    save(vault / "Kitchen/a.md", "beans")
+    async with live() as life:
+        await life.until(lambda: not life.daemon.search.is_behind)
+        answer = (await get(life, "/api/doctor"))["databases"]
+        _, narrow = await call(
+            life, "GET", "/api/doctor", headers=key_of(life, "curator:admin", paths=["Kitchen/**"])
+        )
+
+    files = {one["file"]: one for one in answer["files"]}
+    assert answer["sqlite"] == sqlite3.sqlite_version
+    assert {name: files[name]["version"] for name in ("history.db", "seen.db", "search.db")} == {
+        "history.db": 1,
+        "seen.db": 1,
+        "search.db": 3,
+    }
+    assert all(one["problem"] is None for one in files.values())
+    assert all(files[name]["size"] > 0 for name in ("history.db", "seen.db", "search.db"))
+    assert narrow["databases"] is None
 
 
 async def test_the_doctor_answers_while_there_is_no_search_index(live: Live, vault, monkeypatch):
