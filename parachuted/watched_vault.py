@@ -1,4 +1,4 @@
-"""Watched vault: one vault, locked, known and watched.
+"""Watched vault: one vault with its lock, its state and its file watcher.
 
 It is all that a start waits for; the rooms that answer are loaded afterwards.
 

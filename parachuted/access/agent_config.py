@@ -1,4 +1,4 @@
-"""Agent config: what an agent of a module is told and may touch, checked when it is made."""
+"""Agent config: the instructions and permissions of a module's agent, checked when it is made."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Authority: on whose behalf a piece of work is done: what it may reach, what it follows from, who
-asked, and what it has read.
+"""Authority: on whose behalf work is done: what it may reach, what caused it, and who asked.
 
 It is a value that is passed as an argument. A module's code calls `self.vault.read(...)` with no
 such argument, so there, and nowhere else, it is found in the one context variable of this file:

@@ -1,4 +1,4 @@
-"""Bash rules: whether a line of shell can be proven to run only the programs of a list.
+"""Bash rules: whether a line of shell provably runs only listed programs.
 
 What cannot is refused, in words. Pure.
 

@@ -1,4 +1,4 @@
-"""EventFilter: which events exist for a listener, and what of them.
+"""Event filter: which events exist for a listener, and what of them.
 
 One for the keys of the API, for modules and for hooks. Pure.
 

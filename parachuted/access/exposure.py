@@ -1,5 +1,5 @@
-"""Exposure: whether an agent has private data, strangers' text and a way out at once, which is all
-that a stolen word needs. Pure.
+"""Exposure: whether an agent has private data, untrusted text and a way out at once, which is all
+that a theft needs.
 
 The three together are Willison's "lethal trifecta" (2025): with any two of them, a text cannot make
 an agent send away what it sees.

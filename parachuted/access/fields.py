@@ -1,4 +1,4 @@
-"""Fields: what each value of an event's data is, which decides who may be told of it. Pure."""
+"""Fields: the kind of each value in an event's data, which decides who may see it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AccessFilter: which files of the vault exist for a caller.
+"""Access filter: which files of the vault exist for a caller.
 
 Dot-folders and dot-files hold programs' settings and secrets: they do not exist here, and neither
 does what is beyond the caller's paths. All that does not exist gives the same answer, whatever the

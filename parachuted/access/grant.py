@@ -1,4 +1,4 @@
-"""Agent grant: all that one run of an agent may do.
+"""Grant: all that one run of an agent may do.
 
 It is built by one function, in access/granting.py, however the run was asked for.
 """

@@ -1,5 +1,4 @@
-"""Granting: the one function by which every run of an agent gets what it may do, however it was
-asked for. Pure.
+"""Granting: the one function that decides what an agent's run may do, however it was started.
 
 Each of a config, its module's permissions and what a person narrowed can only take away. By which
 way a run was asked for decides whether a person is asked for more while it works, and nothing else.

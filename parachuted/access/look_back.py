@@ -1,5 +1,5 @@
-"""Look back: finds the notes that say themselves that they are a stranger's, in a vault that was
-known before this was recorded.
+"""Look back: finds the notes that declare an untrusted origin, in a vault that was used before
+origins were recorded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Origin: where a text came from, and what having read it does to a run.
+"""Origin: where a text came from, and how reading it restricts a run.
 
 The method is information-flow control with one label, as in Denning's lattice (1976): what a run
 has read marks all that it does after.

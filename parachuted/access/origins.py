@@ -1,5 +1,4 @@
-"""Origins: where each text of the vault came from, as far as that decides what who has read it may
-do.
+"""Origins: where each text of the vault came from, as far as that limits those who read it.
 
 A text is as little trusted as the least of these says: the folders that a setting names, its own
 frontmatter's `origin`, and what was recorded of it. So trust is only ever lost along the way, as in

@@ -1,4 +1,5 @@
-"""Control: which paths of a vault no agent writes, whatever its grant says, and which are no notes.
+"""Paths: which paths of a vault no agent may write, whatever its grant says, and which are not
+notes.
 
 Pure.
 

@@ -1,4 +1,4 @@
-"""Patterns: lists of paths as grants, and what two of them come to together. Pure."""
+"""Patterns: lists of paths as grants, and the intersection of two. Pure."""
 
 from __future__ import annotations
 

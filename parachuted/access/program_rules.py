@@ -1,4 +1,4 @@
-"""Program rules: the plainest ways in which a listed program would run another that is not listed.
+"""Program rules: the most common ways in which a listed program would run one that is not listed.
 
 Pure.
 

@@ -1,4 +1,4 @@
-"""Quoted: which notes the record of a run may quote.
+"""Quoted paths: which notes the record of a run may quote.
 
 Whoever may not read one of them is shown none of the run's words.
 """

@@ -1,5 +1,5 @@
-"""Run watch: what whoever reads and writes for a run of an agent tells of it, and asks before it
-goes on.
+"""Run watch: what the tools of a run report about their reads and writes, and ask before they
+write.
 """
 
 from __future__ import annotations

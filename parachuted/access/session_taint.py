@@ -1,4 +1,4 @@
-"""Session taint: whose a session is, and what its runs have read of strangers' texts.
+"""Session taint: who owns a session, and which untrusted texts its runs have read.
 
 Who resumes a session has read all of it.
 """

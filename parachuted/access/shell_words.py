@@ -1,5 +1,5 @@
-"""Shell words: reads a line of shell as bash does, strictly: what this does not understand wholly
-is refused, and never guessed. Pure.
+"""Shell words: parses a line of shell strictly as bash does; what it does not fully understand is
+refused.
 
 The grammar is that of POSIX (Shell Command Language, 2.10) with bash's redirections and process
 substitution. Left out on purpose is all that evaluates text a second time (backticks, arithmetic,

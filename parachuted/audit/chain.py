@@ -1,5 +1,5 @@
-"""Audit chain: an event as a line that holds the hash of the line before, so that whoever changes
-one has to change all that follow.
+"""Audit chain: an event as a line that holds the hash of the line before, so that a later change
+shows.
 
 A line's hash is the SHA-256 of the line as it would be without it, byte for byte.
 """

@@ -1,4 +1,4 @@
-"""Audit: what was done, by whom, one event each."""
+"""Audit events: what was done, by whom, as one event each."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Audit file: the folder of the audit in the vault, one file a day and machine, and where the chain
-stands, kept outside the vault.
+"""Audit files: the audit's folder in the vault, with one file per day and machine, and where its
+chain ends.
 
 Whoever may write in the vault may have made a link of anything in it, so all is opened by
 descriptor and no link is followed.

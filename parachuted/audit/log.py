@@ -1,4 +1,5 @@
-"""Audit log: takes events from anyone at once, and writes them as lines from a thread of its own.
+"""Audit log: accepts events from any thread at once and writes them as lines in a thread of its
+own.
 
 What cannot be written waits, up to a bound; beyond it events are counted, and the count is itself
 an event.

@@ -1,5 +1,5 @@
-"""Audit reader: finds lines of the audit, the newest first, and reads no more of the files than
-that takes.
+"""Audit reader: finds lines of the audit, newest first, reading no more of the files than
+necessary.
 """
 
 from __future__ import annotations

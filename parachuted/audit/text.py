@@ -1,4 +1,4 @@
-"""Audit text: texts from anywhere as they may stand in the audit: bounded, printable, without
+"""Audit text: untrusted texts as they may appear in the audit: bounded, printable and without
 secrets.
 """
 

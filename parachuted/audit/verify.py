@@ -1,4 +1,4 @@
-"""Audit verify: whether the lines are those that were written, all of them, in their order.
+"""Audit verify: whether the lines are complete, unchanged and in order.
 
 Three things are compared: each line with its own hash, each line with the one before, and the end
 with where the state folder says that the chain stands. What a kill or the setting `audit.keep_days`

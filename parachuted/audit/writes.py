@@ -1,6 +1,4 @@
-"""Audit of writes: what our writer wrote and what was found to have changed on the disk, each told
-once.
-"""
+"""Audit writes: records our own writes and the changes found on the disk, each once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Weighing: whether a change means anything to those who watch the file, compared with what each of
-them saw last.
+"""Change evaluator: whether a change means anything to a watcher, compared with the text that it
+last saw.
 
 It reads texts, so it belongs into a thread; what it decides on is given to it.
 """

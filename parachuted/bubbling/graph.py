@@ -1,4 +1,4 @@
-"""Watch graph: what follows from a change, and who has to wait for whom.
+"""Watch graph: which watchers a change reaches, and who waits for whom.
 
 An edge runs from a path to each watcher of it, and a watcher writes only its own path. Notes that
 watch each other in a ring count as one place in the order, so that order exists for every graph.

@@ -1,4 +1,4 @@
-"""Meaning: which of the parts that changed in a note concern one who watches it."""
+"""Meaning: which of the changed parts of a note concern a watcher."""
 
 from __future__ import annotations
 

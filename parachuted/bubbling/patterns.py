@@ -1,4 +1,4 @@
-"""Patterns: what a watcher's `watch:` lines mean, as values.
+"""Patterns: the lines of a `watch:` declaration, as values.
 
 A pattern is vault content, so it is bounded and can name nothing outside the vault. What a changed
 path means to many patterns at once is the trie's work; here a line of text becomes a value or a

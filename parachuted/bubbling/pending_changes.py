@@ -1,5 +1,5 @@
-"""Reviews: for each watcher, the files whose present text it has not seen, and the text it saw
-last.
+"""Pending changes: for each watcher, the files whose current text it has not seen, and the text it
+saw last.
 
 Only open differences are kept: a watcher has seen everything else. So first contact with a vault
 costs nothing, and a lost table means only that differences are forgotten, not that work is

@@ -1,4 +1,4 @@
-"""Plan: what a change of a file would set off, printed before it does."""
+"""Plan: which runs a change of a file would start, without starting them."""
 
 from __future__ import annotations
 

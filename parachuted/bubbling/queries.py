@@ -1,5 +1,5 @@
-"""Queries: patterns that mean notes by what they hold, such as `tag:book status:reading`, and which
-notes these are now.
+"""Queries: patterns that select notes by content, such as `tag:book status:reading`, and which
+notes match.
 
 A query's first answer comes from the search index, once that has caught up; from then on each
 changed note is held against it.

@@ -1,4 +1,4 @@
-"""Reconciler: what a change means to those who watch.
+"""Reconciler: turns a change into tasks for those who watch the file.
 
 It opens differences and queues tasks, durably, before the change is forgotten.
 """

@@ -1,4 +1,4 @@
-"""Watch trie: who watches a path, answered by walking its folders once.
+"""Watch trie: who watches a path, found by walking its folders once.
 
 The patterns of all watchers share one tree, so a lookup costs what the path's depth costs and not
 what the number of watchers does. The same walk, steered by a tree of files, answers which paths a

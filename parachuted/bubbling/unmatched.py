@@ -1,5 +1,5 @@
-"""Unmatched: which patterns of a declaration match nothing that is there now, and what their writer
-may have meant.
+"""Unmatched: which patterns of a declaration match no file now, and what their writer may have
+meant.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Watches: who watches what, kept from the declarations in the notes, and who therefore has to wait
-for whom.
+"""Watches: who watches what, according to the notes' declarations, and who therefore waits for
+whom.
 """
 
 from __future__ import annotations

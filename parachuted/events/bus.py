@@ -1,4 +1,4 @@
-"""Bus: hands each event to everyone who listens, in order, without waiting for anyone."""
+"""Bus: delivers each event to every subscriber in order, without waiting for any of them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Canary: a file of the vault that is touched now and then, to see whether the system still tells
-of changes.
+"""Canary: a file of the vault that is touched now and then, to check that the system still reports
+changes.
 
 Touched is the vault's id: opened for writing, its time set to what it is. Nothing in it changes,
 and each kind of watcher tells of it.

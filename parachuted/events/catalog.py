@@ -1,5 +1,5 @@
-"""Catalogue: every event there is, by the one name it has in Python, settings, the event stream and
-the docs.
+"""Catalogue: every event, under the one name that it has in Python, settings, the event stream and
+hooks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keeper: takes changes in.
+"""Change committer: records detected changes and publishes them.
 
 They are made durable as work to do, then the index follows, then all are told.
 """

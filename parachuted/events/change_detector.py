@@ -1,4 +1,4 @@
-"""Noticer: turns hints into changes.
+"""Change detector: turns hints into changes.
 
 The disk is compared with the index, the difference recorded, then told.
 

@@ -1,4 +1,4 @@
-"""Changes: from what a scan saw to what happened, pairing a file that went with one that came.
+"""Changes: from what a scan found to what happened, pairing a removed file with an added one.
 
 Pure.
 """

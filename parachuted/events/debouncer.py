@@ -1,5 +1,4 @@
-"""Held: paths to look at again after a moment, since what was heard of them may not be all there is
-to come.
+"""Debouncer: paths to scan again after a delay, since more changes may follow the first hint.
 
 Pure: it is told what is heard, and when. Times are the event loop's, in seconds.
 """

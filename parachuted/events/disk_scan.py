@@ -1,4 +1,4 @@
-"""Looker: looks at the disk for one turn of the noticer.
+"""Disk scan: scans the disk for one turn of the change detector.
 
 It blocks, and runs in one thread; others only hand it turns.
 """

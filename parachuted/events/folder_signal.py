@@ -1,6 +1,4 @@
-"""Folder signal: wakes who looks at a few folders now and then as soon as something changes in one
-of them.
-"""
+"""Folder signal: wakes those who poll a few folders as soon as something in one of them changes."""
 
 from __future__ import annotations
 

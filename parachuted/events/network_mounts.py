@@ -1,5 +1,5 @@
-"""Network mounts: whether a folder lies on a file system that other machines change, of which
-inotify hears nothing.
+"""Network mounts: whether a folder is on a file system that other machines change without inotify
+noticing.
 
 Linux alone tells what is mounted in a file; elsewhere no file system is known to be one, and the
 canary has to do.

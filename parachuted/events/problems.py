@@ -1,4 +1,4 @@
-"""Problems: what a person should know is wrong just now, by subject."""
+"""Problems: what is wrong at the moment and a person should know, by subject."""
 
 from __future__ import annotations
 

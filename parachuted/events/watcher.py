@@ -1,4 +1,4 @@
-"""Watcher: says which paths may have changed. A hint only; the scanner finds out.
+"""File watcher: says which paths may have changed; a hint only, the scanner decides.
 
 Linux: inotify itself, since it wakes at once, costs nothing while nothing happens and says when its
 queue overflowed. watchfiles, at a step short enough to be as quick (2 ms), takes 2 % of a core for

@@ -1,6 +1,4 @@
-"""Act: what a person has done to files in one go, an undo or a restore, kept as a run of its own:
-to be explained, and taken back.
-"""
+"""Operation: an undo or a restore by a person, recorded as a run of its own that can be undone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Pruning: once a day, and soon after the start, the history is brought to what is to be kept of
-it.
-"""
+"""Pruning: applies the retention limits to the history once a day, and soon after the start."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Past: what a file was, version by version, and what a run, or a run with all that followed from
-it, changed in every file.
+"""History queries: the versions of a file, and what a run, or a run with all that followed from it,
+changed.
 """
 
 from __future__ import annotations

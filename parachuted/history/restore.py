@@ -1,4 +1,4 @@
-"""Restore: a file as it was in an earlier version, or before or after a run.
+"""Restore: brings back a file as it was in an earlier version, or before or after a run.
 
 A run of its own, so that it can be taken back.
 """

@@ -1,4 +1,4 @@
-"""Retention: the history is kept by age and by size.
+"""Retention: limits the history by age and by size.
 
 What is the last copy of anything that may be wanted is never dropped.
 

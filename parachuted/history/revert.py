@@ -1,4 +1,4 @@
-"""Revert: takes a write back out of a file and keeps what was written there since."""
+"""Revert: removes a write from a file, keeping what was written there since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Account: what is known of a run, and the document of it that stays in the history."""
+"""Run account: what is known of a run, and the document of it that is kept in the history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Undo: takes a run back, and every run that followed from it, and keeps what people wrote since.
+"""Undo: reverts a run and every run that followed from it, keeping what people wrote since.
 
 An undo is a run of its own, so an undo of an undo brings back what the first one took, and so on to
 any depth.

@@ -1,5 +1,5 @@
-"""Keeper: the small process that runs other people's programs for us, one at a time, and leaves
-nothing of them.
+"""Hook process: a small child process that runs hook programs one at a time, and leaves none of
+their processes behind.
 
 asyncio alone waits for whoever holds a pipe, and a process group can be left;
 parachuted/processes/keeping.py is what runs in it.

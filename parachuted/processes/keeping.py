@@ -1,5 +1,5 @@
-"""Keeping: the program of a keeper, a small process that runs one command at a time and ends all
-that the command ever started.
+"""Keeping: the program of the hook process, which runs one command at a time and ends everything
+that it started.
 
 On Linux a keeper is the subreaper of what it runs: a descendant that left its group, forgot its
 environment and lost its parents is the keeper's own child then, and no other command's. It loads no

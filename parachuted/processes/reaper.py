@@ -1,4 +1,4 @@
-"""Reaper: ends a process together with all that it started.
+"""Reaper: ends a process with everything that it started.
 
 A process group is not enough: a descendant may have left it. Each carries a mark in its
 environment, or hangs on the tree. On a system without /proc only the group is ended.

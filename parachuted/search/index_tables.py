@@ -1,4 +1,4 @@
-"""Shelf: puts cards into the database and takes them out. One thread uses it."""
+"""Index tables: adds notes to the database and removes them; for one thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Card: what is indexed of one note."""
+"""Indexed note: what is indexed of one note."""
 
 from __future__ import annotations
 

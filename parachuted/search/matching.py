@@ -1,5 +1,5 @@
-"""Matching: whether one note is among those that a query lists, told from its text alone and as the
-index would tell it. Pure.
+"""Matching: whether a query lists a note, decided from the note's text alone and as the database
+would.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reader: reads notes from the vault and makes their cards."""
+"""Reader: reads notes from the vault for the index."""
 
 from __future__ import annotations
 

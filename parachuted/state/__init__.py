@@ -1,4 +1,4 @@
-"""State: the small tables a daemon keeps beside a vault, durable at every change and disposable."""
+"""State: small tables beside a vault, durable at every change and disposable."""
 
 from tinydb import where
 

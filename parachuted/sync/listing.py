@@ -1,5 +1,5 @@
-"""Listing: the files below a folder that a device may have, kept by folder and made again only
-where a folder changed.
+"""Listing: the files below a folder that a device may have, cached by folder until something
+changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Budget: how many runs there may be, for a cause and over time.
+"""Budget: how many runs are allowed, per cause and over time.
 
 An hour and a day are of elapsed time, which no clock's jump moves.
 """

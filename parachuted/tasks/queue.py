@@ -1,4 +1,4 @@
-"""Queue: one task a watcher, waiting for quiet, for those upstream of it, and for its turn.
+"""Queue: one task per watcher, which waits for quiet, for watchers upstream and for a free worker.
 
 Every change is durable before it counts, and joins the state's open batch, so that work and the
 reviews it rests on never part.

@@ -1,4 +1,4 @@
-"""Worker: gives ready tasks to agents, a few at a time, within the budgets."""
+"""Worker: runs ready tasks, a few at a time, within the budgets."""
 
 from __future__ import annotations
 

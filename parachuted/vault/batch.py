@@ -1,4 +1,4 @@
-"""Batch: edits of several notes made together, so that the disk is waited for once and not once a
+"""Batch: edits of several notes made together, so that the disk is synced once and not once per
 note.
 
 Each note is given what a write alone is: its texts kept and its intent recorded before its swap,

@@ -1,6 +1,4 @@
-"""Together: the edits of several callers to one note, decided in their order, so that they can be
-one write. Pure.
-"""
+"""Edit request: applies several callers' edits of one note in order, so that they are one write."""
 
 from __future__ import annotations
 

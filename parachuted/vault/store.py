@@ -1,4 +1,4 @@
-"""Store: the one writer. Every change this program makes in the vault goes through here.
+"""Store: the one writer; every change that this program makes in the vault goes through it.
 
 A write names what it changes and the content it was decided on. It is atomic, durable and recorded
 before it happens; when the file has moved on it is applied to what is there now if the named place
