@@ -17,7 +17,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposure:
-    """Of each, how an agent comes by it; None: it does not."""
+    """How an agent comes by each of the three; None: it does not."""
 
     private: str | None
     untrusted: str | None
@@ -25,7 +25,6 @@ class Exposure:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has all three."""
         return None not in (self.private, self.untrusted, self.outward)
 
 
@@ -34,8 +33,8 @@ def exposure(
 ) -> Exposure:
     """What an agent of that grant has.
 
-    The numbers are of the files that it may read; `calls` are the tools of modules that it may
-    call, which may bring in and take out whatever their modules do.
+    The numbers count the files that it may read; `calls` are the modules' tools that it may call,
+    which may bring in and send out whatever their modules do.
     """
     private = [
         *([f"{private_files} notes"] if private_files else []),

@@ -62,7 +62,7 @@ def find_family(leader: int, mark: str) -> set[int]:
             if parent in family and pid not in family:
                 family.add(pid)
                 grown = True
-    return {pid for pid, *_, lives in seen if lives} & family - {os.getpid()}
+    return {pid for pid, *_, is_alive in seen if is_alive} & family - {os.getpid()}
 
 
 def began_at(pid: int) -> str:

@@ -17,7 +17,7 @@ from itertools import islice
 
 from parachuted.search.database import Database, is_garbled
 from parachuted.search.index_tables import IndexTables
-from parachuted.search.indexed_note import IndexedNote, make_card
+from parachuted.search.indexed_note import IndexedNote, make_indexed_note
 from parachuted.search.reader import NoteReader
 from parachuted.vault import NOTE_SUFFIXES, IndexEntry, VaultRoot
 
@@ -180,19 +180,19 @@ class Indexer:
 
     def _step(self) -> None:
         if self._is_lost:
-            self._begin_anew("was deleted or cannot be read")
-        shelf = IndexTables(self._database.writer())
+            self._rebuild("was deleted or cannot be read")
+        tables = IndexTables(self._database.writer())
         if self._must_compare:
-            self._compare(shelf)
+            self._compare(tables)
             self._report("search.writing", None)
         if self._news:
-            self._take_news(shelf)
+            self._take_news(tables)
         elif self._backlog:
-            self._take_backlog(shelf)
+            self._take_backlog(tables)
 
-    def _compare(self, shelf: IndexTables) -> None:
+    def _compare(self, tables: IndexTables) -> None:
         """What the vault holds against what is indexed. Raises sqlite3.Error."""
-        files, known = self._listing(), shelf.known()
+        files, known = self._listing(), tables.known()
         notes = {path: entry for path, entry in files.items() if path.endswith(NOTE_SUFFIXES)}
         fresh = [
             path
@@ -205,24 +205,24 @@ class Indexer:
             if path in known and known[path][0] == entry.digest
         ]
         times = [(path, modified) for path, modified in times if known[path][1] != modified]
-        others, known_others = files.keys() - notes.keys(), shelf.others()
+        others, known_others = files.keys() - notes.keys(), tables.others()
 
         def correct() -> None:
-            shelf.drop([*(known.keys() - notes.keys()), *(known_others - others)])
-            shelf.put_others(others - known_others)
-            shelf.touch(times)
+            tables.drop([*(known.keys() - notes.keys()), *(known_others - others)])
+            tables.put_others(others - known_others)
+            tables.touch(times)
 
         if times or known.keys() - notes.keys() or others != known_others:
-            shelf.all_at_once(correct)
+            tables.all_at_once(correct)
         fresh.sort(key=lambda path: notes[path].mtime_ns, reverse=True)
         self._backlog, self._ahead = dict.fromkeys(fresh), None
         self._indexed = known.keys() & self._backlog.keys()
-        self._next_old = shelf.last_id() + len(fresh)
+        self._next_old = tables.last_id() + len(fresh)
         self._next_new = self._next_old + 1
         self._must_compare = False
         self._had_backlog = True
 
-    def _take_backlog(self, shelf: IndexTables) -> None:
+    def _take_backlog(self, tables: IndexTables) -> None:
         """Write what was read, while what comes after it is read."""
         read = (
             self._ahead or self._pool.submit(self._read, list(islice(self._backlog, _BATCH)))
@@ -232,16 +232,16 @@ class Indexer:
         )
         self._ahead = self._pool.submit(self._read, following) if following else None
         order = [path for path in read if path in self._backlog]
-        cards = [card for path in order if (card := read[path]) is not None]
-        first = self._next_old - len(cards) + 1
+        indexed_notes = [indexed_note for path in order if (indexed_note := read[path]) is not None]
+        first = self._next_old - len(indexed_notes) + 1
 
         self._wait_for_noticing()
 
         def write() -> None:
-            shelf.drop(self._indexed & read.keys())
-            shelf.put(list(enumerate(reversed(cards), first)))
+            tables.drop(self._indexed & read.keys())
+            tables.put(list(enumerate(reversed(indexed_notes), first)))
 
-        shelf.all_at_once(write)
+        tables.all_at_once(write)
         self._next_old = first - 1
         self._indexed -= read.keys()
         for path in order:
@@ -251,22 +251,22 @@ class Indexer:
         """Those paths, or the first of them where they are much text; each with its card, None
         where the file is gone.
         """
-        cards: dict[str, IndexedNote | None] = {}
+        indexed_notes: dict[str, IndexedNote | None] = {}
         characters = 0
-        for path, card in self._reader.cards(paths):
-            cards[path] = card
+        for path, indexed_note in self._reader.indexed_notes(paths):
+            indexed_notes[path] = indexed_note
             self._wait_for_noticing()
-            characters += sum(map(len, card.texts)) if card is not None else 0
+            characters += sum(map(len, indexed_note.texts)) if indexed_note is not None else 0
             if characters > _BATCH_CHARACTERS or self._is_closing:
                 break
-        return {path: cards[path] for path in paths if path in cards}
+        return {path: indexed_notes[path] for path in paths if path in indexed_notes}
 
     def _wait_for_noticing(self) -> None:
         deadline = time.monotonic() + _LONGEST_WAIT_S
         while self._is_noticing() and not self._is_closing and time.monotonic() < deadline:
             time.sleep(_LOOK_EVERY_S)
 
-    def _take_news(self, shelf: IndexTables) -> None:
+    def _take_news(self, tables: IndexTables) -> None:
         self._wait_for_noticing()
         with self._wake:
             news = {path: self._news.pop(path) for path in list(islice(self._news, _BATCH))}
@@ -278,42 +278,50 @@ class Indexer:
             for path, one in news.items()
             if one.entry is not None and path.endswith(NOTE_SUFFIXES)
         }
-        known = {path: shelf.digest(path) for path in notes}
+        known = {path: tables.digest(path) for path in notes}
         changed = [
             path
             for path, one in notes.items()
             if one.entry is None or known[path] != one.entry.digest
         ]
-        cards = [card for card in self._cards(changed, notes) if card is not None]
+        indexed_notes = [
+            indexed_note
+            for indexed_note in self._read_notes(changed, notes)
+            if indexed_note is not None
+        ]
         others = [path for path, one in news.items() if one.entry is not None and path not in notes]
         kept = notes.keys() - changed
 
         def write() -> None:
-            shelf.drop(path for path in news if path not in kept)
-            shelf.put(list(enumerate(cards, self._next_new)))
-            shelf.put_others(others)
-            shelf.touch(
+            tables.drop(path for path in news if path not in kept)
+            tables.put(list(enumerate(indexed_notes, self._next_new)))
+            tables.put_others(others)
+            tables.touch(
                 (path, entry.mtime_ns / 1e9)
                 for path in kept
                 if (entry := notes[path].entry) is not None
             )
 
-        shelf.all_at_once(write)
-        self._next_new += len(cards)
+        tables.all_at_once(write)
+        self._next_new += len(indexed_notes)
         self._indexed.difference_update(news)
         for path in news:
             self._backlog.pop(path, None)
 
-    def _cards(self, paths: list[str], news: Mapping[str, IndexUpdate]) -> list[IndexedNote | None]:
+    def _read_notes(
+        self, paths: list[str], news: Mapping[str, IndexUpdate]
+    ) -> list[IndexedNote | None]:
         unread: dict[str, IndexedNote | None] = {}
-        for path, card in self._reader.cards([path for path in paths if news[path].data is None]):
-            unread[path] = card
+        for path, indexed_note in self._reader.indexed_notes(
+            [path for path in paths if news[path].data is None]
+        ):
+            unread[path] = indexed_note
             self._wait_for_noticing()
         found: list[IndexedNote | None] = []
         for path in paths:
             one = news[path]
             if one.data is not None and one.entry is not None:
-                found.append(make_card(path, one.data, one.entry.mtime_ns / 1e9))
+                found.append(make_indexed_note(path, one.data, one.entry.mtime_ns / 1e9))
             else:
                 found.append(unread.get(path))
         return found
@@ -322,7 +330,7 @@ class Indexer:
         log.warning("the search index could not be written", extra={"error": str(error)})
         if is_garbled(error):
             try:
-                self._begin_anew(f"cannot be used ({error})")
+                self._rebuild(f"cannot be used ({error})")
             except OSError as refused:
                 self._rest(
                     f"the search index cannot be made anew ({refused.strerror}); trying again"
@@ -333,7 +341,7 @@ class Indexer:
                 "trying again"
             )
 
-    def _begin_anew(self, why: str) -> None:
+    def _rebuild(self, why: str) -> None:
         aside = self._database.set_aside()
         self._is_lost, self._must_compare, self._is_idle = False, True, False
         self._report(

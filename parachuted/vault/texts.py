@@ -35,7 +35,7 @@ class TextStore:
         try:
             self._database = _open(path)
         except sqlite3.DatabaseError:
-            self._database = self._anew()
+            self._database = self._recreate()
 
     def put(self, texts: Iterable[tuple[str, bytes]]) -> None:
         """Keep contents under their digests. Raises OSError when the disk refuses."""
@@ -47,7 +47,7 @@ class TextStore:
                 if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _GARBLED:
                     raise OSError(f"texts could not be kept: {error}") from error
                 self._database.close()
-                self._database = self._anew()
+                self._database = self._recreate()
                 self._put(rows)
 
     def _put(self, rows: Sequence[tuple[str, bytes]]) -> None:
@@ -56,7 +56,7 @@ class TextStore:
                 "INSERT OR IGNORE INTO texts (digest, data) VALUES (?, ?)", rows
             )
 
-    def _anew(self) -> sqlite3.Connection:
+    def _recreate(self) -> sqlite3.Connection:
         try:
             for suffix in ("", "-wal", "-shm"):
                 self._path.with_name(f"{self._path.name}{suffix}").unlink(missing_ok=True)
