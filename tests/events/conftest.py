@@ -1,4 +1,4 @@
-"""The parts of the noticer on a real vault, with a watcher that is moved by hand."""
+"""The parts of the change detector on a real vault, with a watcher that is moved by hand."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Room:
 
     @contextlib.asynccontextmanager
     async def detector(self, **pace: float) -> AsyncIterator[ChangeDetector]:
-        """A noticer at work, after its first scan, of which nothing is kept in `changes`."""
+        """A change detector at work, after its first scan, which is not in `changes`."""
         detector = ChangeDetector(
             disk_scan=self.disk_scan,
             committer=self.committer,

@@ -1,4 +1,4 @@
-"""The keeper: recorded, then known, then told; and by whom it was done."""
+"""Change committer: recorded, then known, then published; and by whom it was done."""
 
 from __future__ import annotations
 

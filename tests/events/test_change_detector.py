@@ -1,4 +1,4 @@
-"""The noticer: which hint leads to which look, and when what was seen counts.
+"""Change detector: which hint leads to which look, and when what was seen counts.
 
 The watcher is moved by hand.
 """

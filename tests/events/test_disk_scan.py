@@ -1,4 +1,4 @@
-"""The looker: what one turn looks at."""
+"""Disk scan: what one turn scans."""
 
 from __future__ import annotations
 

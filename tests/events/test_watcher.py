@@ -296,7 +296,7 @@ async def test_a_stream_that_fails_is_begun_anew_and_all_is_looked_at(vault, hea
 
 @pytest.fixture(params=["auto", "watchfiles"])
 async def real_room(request, vault, home, monkeypatch):
-    """The events room with each engine that can be chosen here: what a noticer finds out must not
+    """The events room with each engine that can be chosen here: what a detector finds out must not
     depend on who woke it.
     """
     monkeypatch.setattr("parachuted.events.watcher._RESTART_S", 0.0)
