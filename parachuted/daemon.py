@@ -240,7 +240,7 @@ class Daemon:
             vault.problems,
             vault.index,
             vault.history,
-            vault.noticer,
+            vault.detector,
         )
         self._root, self._state, self._objects = vault.root, vault.state, vault.objects
         folder, clock = vault.folder, vault.clock

@@ -1,4 +1,4 @@
-"""JSON limits: how much a stranger's JSON may hold, found before anything is built of it.
+"""JSON limits: how much untrusted JSON may hold, checked before anything is built from it.
 
 A parser makes an object of every `[]`: 8 MB of them are 2.7 million, and take seconds in which
 nothing else runs. The scan counts bytes, piece by piece, so that another thread has its turn

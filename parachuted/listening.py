@@ -1,4 +1,4 @@
-"""Listening: sockets that take connections before anything is there that answers."""
+"""Listening: sockets that accept connections before the server is ready to answer."""
 
 from __future__ import annotations
 

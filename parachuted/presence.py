@@ -1,5 +1,5 @@
-"""Presence: which daemon is running for a home, and that there is only one for a home and for a
-vault with all its folders.
+"""Presence: which daemon runs for a home, and that only one runs per home and per vault with all
+its folders.
 
 Kept cheap to import: it is all that `parachute status` needs to know before it asks. A lock held
 for life is the proof; the record beside it only says whom to ask. A vault is locked for its daemon

@@ -1,4 +1,4 @@
-"""Private: files of the home, replaced whole or not at all, and believed only where nobody else
+"""Private: files of the home, replaced whole or not at all, and trusted only where nobody else
 could have written them.
 """
 

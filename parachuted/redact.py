@@ -1,4 +1,4 @@
-"""Redact: takes secrets out of texts: those that are known, and what has the shape of one."""
+"""Redact: removes secrets from texts: known ones, and what has the shape of one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Testing: a scripted Messages API, a scripted backend and modules that run alone, for our tests
-and for those of module authors.
+"""Testing: a scripted Messages API, a scripted backend and a harness for modules, for our tests and
+for module authors.
 
 The API speaks the real protocol, so that the real agent process runs with no network and no
 account.

@@ -1,4 +1,4 @@
-"""Times: the one way in which answers spell a moment: RFC 3339, in UTC, with a `Z`."""
+"""Times: how answers write a time: RFC 3339, in UTC, with a `Z`."""
 
 from __future__ import annotations
 

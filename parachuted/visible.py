@@ -1,4 +1,4 @@
-"""Visible: a stranger's text as a person can judge it before they agree to something.
+"""Visible: untrusted text in a form that a person can judge before agreeing to something.
 
 On a screen of ours each line begins with a label, and what a stranger wrote stands behind `label
 | `, on lines of its own. It is one paragraph: blanks are one blank, line ends are none, what nobody

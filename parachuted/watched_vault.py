@@ -1,4 +1,4 @@
-"""Watched vault: one vault, locked, known and watched.
+"""Watched vault: one vault with its lock, its state and its file watcher.
 
 It is all that a start waits for; the rooms that answer are loaded afterwards.
 
@@ -90,11 +90,11 @@ class WatchedVault:
         self.is_first_contact = False
         self.index = self._load_index()
         watcher = make_watcher(self.root.folder, settings.watch.engine)
-        self.noticer = ChangeDetector(
-            looker=DiskScan(
+        self.detector = ChangeDetector(
+            disk_scan=DiskScan(
                 self.root, Scanner(self.root, self.index, load_ignore(self.root)), watcher
             ),
-            keeper=ChangeCommitter(
+            committer=ChangeCommitter(
                 self.index,
                 self._snapshot,
                 self.history,
@@ -173,7 +173,7 @@ class WatchedVault:
         # third of the time
         gc.disable()
         try:
-            await self.noticer.first_scan()
+            await self.detector.first_scan()
         finally:
             if was_enabled:
                 gc.enable()
@@ -198,7 +198,7 @@ class WatchedVault:
         """Stop watching, write the index down, and let the vault go."""
         for one in self.sockets:
             one.close()
-        await self.noticer.close()
+        await self.detector.close()
         self.state.close()
         self.history.close()
         self.objects.close()

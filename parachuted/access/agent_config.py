@@ -1,4 +1,4 @@
-"""Agent config: what an agent of a module is told and may touch, checked when it is made."""
+"""Agent config: the instructions and permissions of a module's agent, checked when it is made."""
 
 from __future__ import annotations
 
@@ -37,14 +37,12 @@ _MEMORY_UNITS = {"k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 def is_outside(path: str) -> bool:
-    """Whether the path names something beside the vault: a person's home, or a place on the
-    disk.
-    """
+    """Whether the path is outside the vault: in a person's home, or elsewhere on the disk."""
     return path.startswith(("~", "/"))
 
 
 def normal_pattern(text: str) -> str:
-    """A pattern of the vault, spelled one way: `Brain/` means all that is below it.
+    """A pattern in its normal form: `Brain/` means everything below it.
 
     Raises ValueError.
     """
@@ -129,9 +127,7 @@ def _memory(value: object) -> object:
 
 
 def _cap_drop(value: object) -> object:
-    """A box has no capability, ever: a list that would leave some is refused, and one that names
-    more beside ALL says nothing more.
-    """
+    """A sandbox never has capabilities: a list that would keep some is refused."""
     if (
         isinstance(value, str)
         or not isinstance(value, Sequence)
@@ -147,7 +143,7 @@ PathList: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_paths), Field(
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class SandboxConfig:
-    """The box that an agent runs in."""
+    """The sandbox of an agent."""
 
     workspace_access: Literal["none", "ro", "rw"] = "none"
     allowed_paths: PathList = ()
@@ -162,7 +158,6 @@ class SandboxConfig:
 
     @property
     def memory_bytes(self) -> int:
-        """The limit of memory."""
         number, unit = (
             (self.memory[:-1], self.memory[-1])
             if self.memory[-1] in _MEMORY_UNITS
@@ -218,25 +213,23 @@ class AgentConfig:
 
     @property
     def prompt_file(self) -> str | None:
-        """The file of the module's folder that holds the system prompt; None: `system_prompt` is
-        the words.
+        """The file in the module's folder that holds the system prompt; None: `system_prompt` is
+        the text.
         """
         text = self.system_prompt
         return text if re.fullmatch(r"[^\s\x00]+\.(md|txt)", text) else None
 
     @property
     def may_read(self) -> bool:
-        """Whether it may read the notes that it reaches."""
         return bool(self._allowed)
 
     @property
     def may_write(self) -> bool:
-        """Whether it may change the notes that it reaches."""
         return "write" in self._allowed
 
     @property
     def outside_paths(self) -> tuple[str, ...]:
-        """What it asks for beside the vault, which needs a sandbox with mounts."""
+        """The paths outside the vault that it asks for, which need a sandbox with mounts."""
         return tuple(
             path
             for path in (*self.paths, *(self.sandbox.allowed_paths if self.sandbox else ()))
@@ -245,15 +238,13 @@ class AgentConfig:
 
     @property
     def wants_network(self) -> bool:
-        """Whether it asks for the network, in either place."""
         return bool(self.network) or (
             self.sandbox is not None and self.sandbox.network not in ("none", ())
         )
 
     def at(self, folder: str | None) -> AgentConfig:
-        """The same, working in that folder of the vault: what `${CWD}` means.
-
-        Without one, such paths mean nothing.
+        """The same with `${CWD}` as that folder of the vault; without one, paths with `${CWD}`
+        match nothing.
         """
         sandbox = self.sandbox and replace(
             self.sandbox, allowed_paths=_placed(self.sandbox.allowed_paths, folder)
@@ -266,11 +257,10 @@ class AgentConfig:
         )
 
     def sees(self, path: str) -> bool:
-        """Whether it may read that file of the vault, as far as its own paths go."""
+        """Whether its own paths allow reading that file of the vault."""
         return self.may_read and self._reaches(path)
 
     def edits(self, path: str) -> bool:
-        """Whether it may change it."""
         return self.may_write and self._reaches(path)
 
     @property

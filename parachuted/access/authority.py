@@ -1,5 +1,4 @@
-"""Authority: on whose behalf a piece of work is done: what it may reach, what it follows from, who
-asked, and what it has read.
+"""Authority: on whose behalf work is done: what it may reach, what caused it, and who asked.
 
 It is a value that is passed as an argument. A module's code calls `self.vault.read(...)` with no
 such argument, so there, and nowhere else, it is found in the one context variable of this file:
@@ -39,10 +38,10 @@ _TRUST: tuple[Origin, ...] = ("you", "agent")
 
 
 class RunRestrictions(Protocol):
-    """The run of an agent that the work is part of, as far as other runs must know of it."""
+    """The agent's run that the work is part of, as far as other runs must know of it."""
 
     def narrowed(self, grant: Any) -> Any:  # noqa: ANN401  an Grant, which is of a room above this one
-        """What an agent may that this one asks for help."""
+        """The rights of an agent that this one asks for help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +72,12 @@ class Authority:
 
     @property
     def is_limited(self) -> bool:
-        """Whether who asked may reach some paths of the vault only."""
+        """Whether the caller is limited to some paths of the vault."""
         return self.reads.alternatives is not None or self.writes.alternatives is not None
 
     def check(self) -> None:
-        """Raises ActRefusedError when who asked may ask no longer: the key was revoked, or the run
-        has ended.
+        """Raises ActRefusedError when the caller's rights ended: the key was revoked, or the run is
+        over.
         """
         if not self.holds():
             raise ActRefusedError(
@@ -87,8 +86,8 @@ class Authority:
             )
 
     def check_circle(self, act: str) -> None:
-        """Raises ActRefusedError for an act that would tell one event more, when so many in a row
-        led here that it must be a circle.
+        """Raises ActRefusedError when so many events in a row led here that they must form a
+        circle.
         """
         if self.events > MOST_EVENTS:
             raise ActRefusedError(
@@ -97,7 +96,7 @@ class Authority:
             )
 
     def causes_at(self, now: datetime) -> tuple[str, ...]:
-        """What an act follows from: a new cause where nothing else led here."""
+        """The causes of an act; a new one where nothing else led here."""
         return self.causes or (new_id("c", now),)
 
     def words(self, own: Origin, said: Origin = "you") -> Origin:
@@ -113,13 +112,11 @@ class Authority:
         return max(found, said, key=_TRUST.index)
 
     def narrowed(self, reads: AccessGrant, writes: AccessGrant) -> Authority:
-        """The same, for no more paths than these."""
+        """The same, limited to these paths."""
         return replace(self, reads=self.reads.both(reads), writes=self.writes.both(writes))
 
     def forked(self) -> Authority:
-        """The same, with a taint of its own that begins with what was read so far: what follows
-        reads for itself.
-        """
+        """The same, with a copy of the taint, so that later reads do not affect this one."""
         taint = Taint()
         pass_on(self.taint, taint)
         return replace(self, taint=taint)

@@ -1,4 +1,4 @@
-"""Bash rules: whether a line of shell can be proven to run only the programs of a list.
+"""Bash rules: whether a line of shell provably runs only listed programs.
 
 What cannot is refused, in words. Pure.
 
@@ -141,7 +141,6 @@ class _Rules:
         self._allowed = allowed
 
     def command(self, words: Sequence[Word]) -> None:
-        """A simple command."""
         name, rest = words[0].text, words[1:]
         if name is None:
             raise ShellRefusedError(
@@ -169,8 +168,8 @@ class _Rules:
             )
 
     def variable(self, name: str, is_for_command: bool) -> None:  # noqa: FBT001  the seam's shape
-        """A variable that is set: for one command, where it reaches the program, or in the
-        shell.
+        """A variable that is set: for one command, whose environment it changes, or in
+        the shell.
         """
         if name in _HARMLESS_VARIABLES or (not is_for_command and _OWN_VARIABLE.fullmatch(name)):
             return
@@ -180,7 +179,6 @@ class _Rules:
         )
 
     def target(self, word: Word) -> None:
-        """A file that is opened."""
         if word.begins.startswith("/dev/") and word.text not in {
             "/dev/null",
             "/dev/stdout",
@@ -200,11 +198,11 @@ def _cut(text: str) -> str:
 
 
 def _free(_words: Sequence[Word]) -> None:
-    """Whatever it is given, it runs nothing."""
+    """Runs nothing, whatever its arguments are."""
 
 
 def _plain(words: Sequence[Word]) -> None:
-    """It takes a number or nothing."""
+    """Takes a number or nothing."""
     if any(word.text is None or not re.fullmatch(r"\d{0,3}", word.text) for word in words):
         raise ShellRefusedError("exit, break and continue take a number")
 
@@ -215,8 +213,8 @@ def _printf(words: Sequence[Word]) -> None:
 
 
 def _test(words: Sequence[Word]) -> None:
-    """`test` evaluates what it is given in some forms, so these alone: one thing, `-f thing`,
-    `thing = thing`, and ! before them.
+    """`test` evaluates some arguments, so only these forms: one thing, `-f thing`, `thing = thing`,
+    and ! before them.
     """
     texts = [word.text for word in words]
     while texts and texts[0] == "!":

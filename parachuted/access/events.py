@@ -1,4 +1,4 @@
-"""EventFilter: which events exist for a listener, and what of them.
+"""Event filter: which events exist for a listener, and what of them.
 
 One for the keys of the API, for modules and for hooks. Pure.
 
@@ -26,38 +26,30 @@ _WORDS = frozenset({FieldKind.TEXT, FieldKind.TEXTS, FieldKind.FREE, FieldKind.M
 
 
 class EventShape(Protocol):
-    """A kind of event, as it was declared."""
-
     @property
-    def name(self) -> str:
-        """Its dotted name."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def scope(self) -> str:
-        """The module that a key must be allowed to read in."""
+        """The module that a key needs read access to."""
         ...
 
     @property
     def publisher(self) -> str | None:
-        """The module that publishes it; None: the core does."""
+        """The module that publishes it; None: the core."""
         ...
 
     @property
-    def fields(self) -> Mapping[str, FieldKind]:
-        """What its data holds."""
-        ...
+    def fields(self) -> Mapping[str, FieldKind]: ...
 
     @property
     def path_fields(self) -> Mapping[str, FieldKind]:
-        """Those of its fields that name paths."""
+        """The fields that name paths."""
         ...
 
 
 class EventValues:
-    """What holds of an event's data for every listener: worked out when the first one asks, and no
-    further than needed.
-    """
+    """What is the same for every listener of an event, computed lazily."""
 
     __slots__ = ("_data", "_is_plain", "_kind", "_paths")
 
@@ -68,14 +60,13 @@ class EventValues:
 
     @property
     def paths(self) -> EventPaths:
-        """The paths that it names."""
         if self._paths is None:
             self._paths = EventPaths.of(self._kind, self._data)
         return self._paths
 
     @property
     def is_plain(self) -> bool:
-        """Whether each value is of the kind that was declared, and none holds words."""
+        """Whether each value is of its declared kind, and none quotes notes."""
         if self._is_plain is None:
             fields = self._kind.fields
             self._is_plain = all(
@@ -86,7 +77,7 @@ class EventValues:
 
 
 class EventPaths(NamedTuple):
-    """The paths that an event names; None where a field that holds paths holds something else."""
+    """The paths that an event names; None where a path field holds something else."""
 
     named: list[str] | None
     has_hidden: bool
@@ -101,20 +92,20 @@ class EventPaths(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """What one listener may hear. Equal for listeners who hear the same."""
+    """What one listener may hear; equal for listeners who hear the same."""
 
     scopes: tuple[Scope, ...] = ()
     module: str | None = None
     files: AccessGrant = _NOTHING
-    hears_all: bool = False
+    is_everything: bool = False
     _grants: dict[str, AccessGrant | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     @classmethod
     def of_key(cls, scopes: Iterable[Scope]) -> Self:
-        """For whoever has these scopes: `read` on the module whose event it is, and on `vault` for
-        the words of notes.
+        """For a key with these scopes: `read` on the event's module, and on `vault` for quoted
+        notes.
         """
         return cls(scopes=tuple(scopes))
 
@@ -122,24 +113,24 @@ class EventFilter:
     def of_module(cls, name: str, files: AccessGrant) -> Self:
         """For a module that may read these files.
 
-        Its own events it hears as it published them, others only as one who sees some paths.
+        It hears its own events unchanged, and others as a listener limited to some paths.
         """
         return cls(module=name, files=files)
 
     @classmethod
     def of_person(cls) -> Self:
-        """For a program that a person has put there: everything, as it is."""
-        return cls(hears_all=True)
+        """For a program that a person installed: everything, unchanged."""
+        return cls(is_everything=True)
 
     def heard(
         self, kind: EventShape, data: Data, values: EventValues | None = None
     ) -> tuple[str, Data] | None:
-        """The name and the data of the event as it exists for the listener, the very same data
-        where nothing is left out; or None.
+        """The name and the data of the event as the listener may see it, unchanged where nothing is
+        left out; or None.
 
-        `values`: the event's, where others ask for them too.
+        `values`: the event's, where they are shared with other listeners.
         """
-        if self.hears_all or (self.module is not None and kind.publisher == self.module):
+        if self.is_everything or (self.module is not None and kind.publisher == self.module):
             return kind.name, data
         grant = self.files if self.module is not None else self._granted(kind.scope)
         return (
@@ -149,7 +140,7 @@ class EventFilter:
         )
 
     def _granted(self, scope: str) -> AccessGrant | None:
-        """Reckoned once for each module whose events there are."""
+        """Computed once per publishing module."""
         try:
             return self._grants[scope]
         except KeyError:
@@ -193,14 +184,14 @@ class EventFilter:
         return not is_hidden(path) and not (self.module is not None and is_code(path))
 
     def _hears_of_no_path(self, kind: EventShape) -> bool:
-        """What names no path may be about any note: a key for some paths does not hear it, a module
-        unless it quotes notes.
+        """An event without paths may be about any note: a key limited to paths does not hear it,
+        and a module only if it quotes no notes.
         """
         return self.module is not None and FieldKind.FREE not in kind.fields.values()
 
 
 def paths_named(kind: EventShape, data: Data) -> list[str] | None:
-    """Every path that the event names; None where a field that holds paths holds something else."""
+    """Every path that the event names; None where a path field holds something else."""
     try:
         return [
             path
@@ -212,9 +203,7 @@ def paths_named(kind: EventShape, data: Data) -> list[str] | None:
 
 
 def _told(kind: EventShape, data: Data, may: Mapping[FieldKind, bool]) -> Data:
-    """The fields that are declared and hold what they should, without the words that the listener
-    may not read.
-    """
+    """The declared fields with valid values, without quotes that the listener may not read."""
     told: dict[str, object] = {}
     for name, value in data.items():
         field = kind.fields.get(name)
@@ -230,7 +219,7 @@ def _told(kind: EventShape, data: Data, may: Mapping[FieldKind, bool]) -> Data:
 
 
 def _moved(data: Data, seen: str) -> tuple[str, Data]:
-    """A move of which one end is seen: there a file is new, or gone."""
+    """A move with one visible end: there the file is new, or gone."""
     rest = {name: value for name, value in data.items() if name != "from"}
     return (
         (_CREATED, rest)

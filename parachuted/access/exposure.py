@@ -1,5 +1,5 @@
-"""Exposure: whether an agent has private data, strangers' text and a way out at once, which is all
-that a stolen word needs. Pure.
+"""Exposure: whether an agent has private data, untrusted text and a way out at once, which is all
+that a theft needs.
 
 The three together are Willison's "lethal trifecta" (2025): with any two of them, a text cannot make
 an agent send away what it sees.
@@ -17,7 +17,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposure:
-    """Of each, how an agent comes by it; None: it does not."""
+    """How an agent comes by each of the three; None: it does not."""
 
     private: str | None
     untrusted: str | None
@@ -25,7 +25,6 @@ class Exposure:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has all three."""
         return None not in (self.private, self.untrusted, self.outward)
 
 
@@ -34,8 +33,8 @@ def exposure(
 ) -> Exposure:
     """What an agent of that grant has.
 
-    The numbers are of the files that it may read; `calls` are the tools of modules that it may
-    call, which may bring in and take out whatever their modules do.
+    The numbers count the files that it may read; `calls` are the modules' tools that it may call,
+    which may bring in and send out whatever their modules do.
     """
     private = [
         *([f"{private_files} notes"] if private_files else []),

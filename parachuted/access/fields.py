@@ -1,4 +1,4 @@
-"""Fields: what each value of an event's data is, which decides who may be told of it. Pure."""
+"""Fields: the kind of each value in an event's data, which decides who may see it. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_NAMES = frozenset({"", ".", ".."})
 
 
 class FieldKind(StrEnum):
-    """What a field of an event holds. null stands for none of any kind."""
+    """What a field of an event holds; null is allowed for any kind."""
 
     __hash__ = (
         str.__hash__
@@ -70,7 +70,7 @@ HOLDS: Mapping[FieldKind, str] = MappingProxyType(
 
 
 def fits(kind: FieldKind, value: object) -> bool:
-    """Whether the value is of that kind, so that nothing else hides in it."""
+    """Whether the value is of that kind and hides nothing else."""
     return value is None or _FITS[kind](value)
 
 
@@ -84,8 +84,8 @@ def paths_in(kind: FieldKind, value: object) -> list[str]:
 
 
 def without_words(value: object) -> object:
-    """What stands in the place of words that are left out: of the same type, so that whoever reads
-    the field still can.
+    """A replacement for quotes that are left out, of the same type, so that readers do
+    not break.
     """
     if isinstance(value, str):
         return ""

@@ -1,4 +1,4 @@
-"""AccessFilter: which files of the vault exist for a caller.
+"""Access filter: which files of the vault exist for a caller.
 
 Dot-folders and dot-files hold programs' settings and secrets: they do not exist here, and neither
 does what is beyond the caller's paths. All that does not exist gives the same answer, whatever the
@@ -23,7 +23,6 @@ class AccessFilter:
     grant: AccessGrant
 
     def sees(self, path: str) -> bool:
-        """Whether a file of that name exists for the caller."""
         return not is_hidden(path) and self.grant.sees(path)
 
     def enters(self, folder: str) -> bool:
@@ -31,9 +30,9 @@ class AccessFilter:
         return not is_hidden(folder) and self.grant.enters(folder)
 
     def find(self, path: VaultPath) -> VaultPath:
-        """Where the file is that `path` names, links followed.
+        """The file that `path` names, links followed.
 
-        Raises NotFoundError, in the same words for all that is not theirs.
+        Raises NotFoundError, worded the same for whatever the caller may not see.
         """
         if self.sees(path):
             try:

@@ -1,4 +1,4 @@
-"""Agent grant: all that one run of an agent may do.
+"""Grant: all that one run of an agent may do.
 
 It is built by one function, in access/granting.py, however the run was asked for.
 """
@@ -42,13 +42,11 @@ class Grant:
 
     @property
     def needs_container(self) -> bool:
-        """Whether it can only run in a container: our own tools need none."""
+        """Whether it can only run in a container; our own tools need none."""
         return bool(self.native)
 
     def may_read(self, path: str) -> bool:
-        """Whether that file of the vault exists for it: never what is hidden, nor a module's
-        code.
-        """
+        """Whether that file of the vault exists for it; hidden files and modules' code never do."""
         return not is_hidden(path) and not is_code(path) and self.reads.sees(path)
 
     def may_enter(self, folder: str) -> bool:
@@ -56,8 +54,8 @@ class Grant:
         return not is_hidden(folder) and not is_code(folder) and self.reads.enters(folder)
 
     def may_write(self, path: str, *, tainted: bool = False) -> bool:
-        """Whether it may make, change or remove that file: never a control file; once it has read
-        strangers' text, its lane alone.
+        """Whether it may create, change or remove that file: never a control file, and only its
+        lane once it has read untrusted text.
         """
         return (
             not is_control(path)

@@ -1,5 +1,4 @@
-"""Granting: the one function by which every run of an agent gets what it may do, however it was
-asked for. Pure.
+"""Granting: the one function that decides what an agent's run may do, however it was started.
 
 Each of a config, its module's permissions and what a person narrowed can only take away. By which
 way a run was asked for decides whether a person is asked for more while it works, and nothing else.
@@ -134,7 +133,7 @@ def curator_grant(*, own: str, watched: Iterable[str]) -> Grant:
 
 
 def may_begin(config: AgentConfig, entry: Entry) -> str | None:
-    """Why such a run is not begun by that way, or None."""
+    """Why such a run may not be started that way, or None."""
     if config.requires_explicit_invocation and entry not in EXPLICIT:
         return f"it begins only when a person asks for it by name, and never by way of {entry}"
     return None
@@ -170,7 +169,7 @@ def narrowing_of(override: AgentConfig, told: Mapping[str, object]) -> AgentConf
 
 
 def in_both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """The names that both lists have; None is a list of all."""
+    """The intersection; None stands for all names."""
     return (
         one
         if other is None
@@ -181,7 +180,7 @@ def in_both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple
 
 
 def _network(config: AgentConfig) -> bool | tuple[str, ...]:
-    """Where the config and its sandbox both speak of the network, both hold."""
+    """Where the config and its sandbox both limit the network, both hold."""
     boxed = config.sandbox.network if config.sandbox is not None else "none"
     if boxed in {"none", ()}:
         return config.network or False
@@ -190,7 +189,7 @@ def _network(config: AgentConfig) -> bool | tuple[str, ...]:
 
 
 def _narrower(one: bool | tuple[str, ...], other: bool | tuple[str, ...]) -> bool | tuple[str, ...]:  # noqa: FBT001  yes, no or a list
-    """What both allow of a shell's programs, or of hosts."""
+    """The intersection of what both allow of a shell's programs, or of hosts."""
     if one is True or other is True:
         return other if one is True else one
     if one is False or other is False:
@@ -205,8 +204,8 @@ def _native(
     network: bool | tuple[str, ...],
     outside: Sequence[str],
 ) -> tuple[str, ...]:
-    """The CLI's own tools that it needs: with a shell, or files beside the vault, its file tools
-    too; our own reach notes without them.
+    """The CLI tools that it needs: file tools with a shell or with files outside the vault; our own
+    tools need none of them.
     """
     fetches = bool(network) and all(one.fetches for one in every)
     files = _READS if (bash or outside) and all(one.may_read for one in every) else ()
@@ -215,7 +214,7 @@ def _native(
 
 
 def _sandbox(every: Sequence[AgentConfig], network: Network) -> SandboxConfig:
-    """The smallest of all boxes; what is seen of the vault is decided by `reads` and `writes`."""
+    """The smaller of both sandboxes; `reads` and `writes` decide what of the vault it sees."""
     own = every[0].sandbox or SandboxConfig()
     boxes = [own, *(one.sandbox for one in every[1:] if one.sandbox is not None)]
     access: Literal["none", "ro", "rw"] = (
@@ -238,7 +237,7 @@ def _sandbox(every: Sequence[AgentConfig], network: Network) -> SandboxConfig:
 
 
 def _leaves(config: AgentConfig, path: str) -> bool:
-    """Whether a narrowing lets it have a folder beside the vault: one that says nothing of paths
-    does, and else one that names it.
+    """Whether a narrowing allows a folder outside the vault: one without paths does, others only by
+    name.
     """
     return config.may_read and (config.paths == ("**",) or path in config.outside_paths)

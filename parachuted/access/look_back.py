@@ -1,5 +1,5 @@
-"""Look back: finds the notes that say themselves that they are a stranger's, in a vault that was
-known before this was recorded.
+"""Look back: finds the notes that declare an untrusted origin, in a vault that was used before
+origins were recorded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TABLE, _KEY = "control", "origins"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """A `Sighting` of a note that has not changed."""
+    """A `Sighting` of an unchanged note."""
 
     path: str
     new: IndexEntry
@@ -39,12 +39,14 @@ class _Known:
 
 
 def is_looked_back(state: StateStore) -> bool:
-    """Whether it has been done in this vault, once for all."""
+    """Whether this vault was searched already."""
     return state.table(_TABLE).take(_KEY) is not None
 
 
 def set_looked_back(state: StateStore, at: datetime) -> None:
-    """It has been done, or nothing was known before. Raises StorageFailedError."""
+    """Record that it was searched, or that there was nothing to search. Raises
+    StorageFailedError.
+    """
     state.table(_TABLE).put(_KEY, {"at": at.isoformat()})
 
 
@@ -53,7 +55,7 @@ def look_back(
 ) -> None:
     """Read the beginnings of those notes.
 
-    Blocks on the disk, 50 µs a note. Raises StorageFailedError.
+    Blocks on the disk, 50 µs per note. Raises StorageFailedError.
     """
     notes = (path for path in paths if path.endswith(NOTE_SUFFIXES))
     while piece := list(islice(notes, _AT_ONCE)):

@@ -1,4 +1,4 @@
-"""Origin: where a text came from, and what having read it does to a run.
+"""Origin: where a text came from, and how reading it restricts a run.
 
 The method is information-flow control with one label, as in Denning's lattice (1976): what a run
 has read marks all that it does after.
@@ -17,15 +17,15 @@ _MOST_TOLD = 20
 
 
 class Taint:
-    """What one run has read of strangers' texts. It only grows, and ends with the run."""
+    """The untrusted texts that one run has read. It only grows, and ends with the run."""
 
     def __init__(self) -> None:
         self._sources: dict[str, Origin] = {}
         self._at_first: list[Callable[[], object]] = []
 
     def read(self, source: str, origin: Origin) -> None:
-        """The run has seen a text: `source` is a vault path, or words such as `the prompt` or `an
-        answer of example.org`.
+        """Record a text that the run has read: `source` is a vault path, or words such as `the
+        prompt` or `an answer of example.org`.
         """
         if origin not in UNTRUSTED:
             return
@@ -36,8 +36,8 @@ class Taint:
                 act()
 
     def at_first(self, act: Callable[[], object]) -> None:
-        """Have that done when the first of them is read, before its words are told; in the thread
-        that reads, so it must not wait.
+        """Call the function before the run sees its first untrusted text, in the reading thread, so
+        it must not block.
         """
         self._at_first.append(act)
 
@@ -46,18 +46,18 @@ class Taint:
 
     @property
     def sources(self) -> dict[str, Origin]:
-        """What it read, in the order in which it did."""
+        """What it read, in order."""
         return dict(self._sources)
 
     @property
     def origin(self) -> Origin:
-        """What its own words count as from now on: those of an agent, or of the first stranger that
-        it read.
+        """The origin of what it writes from now on: an agent, or the first untrusted source that it
+        read.
         """
         return next(iter(self._sources.values()), "agent")
 
     def why(self) -> str:
-        """For the agent and the person: what it has read."""
+        """What it has read, in words for the agent and the person."""
         told = [
             f"{printable(source)} ({origin})"
             for source, origin in list(self._sources.items())[:_MOST_TOLD]

@@ -1,5 +1,4 @@
-"""Origins: where each text of the vault came from, as far as that decides what who has read it may
-do.
+"""Origins: where each text of the vault came from, as far as that limits those who read it.
 
 A text is as little trusted as the least of these says: the folders that a setting names, its own
 frontmatter's `origin`, and what was recorded of it. So trust is only ever lost along the way, as in
@@ -34,7 +33,7 @@ _WORD = re.compile(rb"\w+")
 
 
 class ScannedChange(Protocol):
-    """What a scan saw of one file, as events/changes.py tells it."""
+    """What a scan found of one file; implemented by events/changes.py."""
 
     @property
     def path(self) -> str:
@@ -53,24 +52,24 @@ class ScannedChange(Protocol):
 
     @property
     def new(self) -> IndexEntry | None:
-        """What it is now; None: gone."""
+        """None: removed."""
         ...
 
     @property
     def data(self) -> bytes | None:
-        """Its text, where that is at hand."""
+        """Its text, if it was read."""
         ...
 
     @property
     def origin(self) -> object:
-        """The value of `origin` in its frontmatter."""
+        """The `origin` in its frontmatter."""
         ...
 
 
 class Origins:
     """Answers where texts came from.
 
-    Threads may share it; changes are durable when they return, or raise StorageFailedError.
+    Thread-safe; changes are durable when a method returns, or it raises StorageFailedError.
     """
 
     def __init__(
@@ -97,8 +96,8 @@ class Origins:
         self._learn()
 
     def of(self, path: str, digest: str | None = None, frontmatter_origin: object = None) -> Origin:
-        """Where the text of that digest at that path came from: `you` where nothing says
-        otherwise.
+        """The origin of the text of that digest at that path; `you` where nothing else is
+        recorded.
         """
         row = self._table.take(path)
         if row is not None and digest is not None and row.get(_TRUSTED) == digest:
@@ -111,12 +110,12 @@ class Origins:
         return self._of_digest(digest) or ("imported" if self._is_place(path) else "you")
 
     def of_text(self, path: str, data: bytes, digest: str | None = None) -> Origin:
-        """The same for a text that is at hand."""
+        """The same for a text itself."""
         return self.of(path, digest or digest_of(data), declared_origin(data))
 
     def first_stranger(self, paths: Iterable[str]) -> tuple[str, Origin] | None:
-        """The first of these paths that is a stranger's by its name alone, and as what: many cost
-        one look at what is recorded.
+        """The first of these paths that is untrusted by its path alone, with its origin; many paths
+        cost one lookup.
         """
         recorded = {
             key: cast("Origin", row["origin"])
@@ -130,23 +129,19 @@ class Origins:
         return None
 
     def is_trusted(self, path: str, digest: str) -> bool:
-        """Whether a person has said that they trust the text of that digest there."""
+        """Whether a person trusts the text of that digest there."""
         row = self._table.take(path)
         return row is not None and row.get(_TRUSTED) == digest
 
     def of_folder(self, folder: str) -> Origin:
-        """What the least trusted of that folder's files counts as, as far as is recorded; of a
-        folder of strangers, what that says.
-        """
+        """The least trusted origin recorded in that folder; for an untrusted folder, its own."""
         for path, row in self._table.items():
             if path.startswith(f"{folder}/") and row["origin"] in UNTRUSTED and _LEFT not in row:
                 return cast("Origin", row["origin"])
         return "imported" if self._is_place(f"{folder}/x.md") else "you"
 
     def notice(self, sightings: Sequence[ScannedChange]) -> None:
-        """Take in what a scan saw, so that strangers' texts are known wherever they go.
-
-        To repeat it changes nothing.
+        """Record what a scan found, so that untrusted texts are known wherever they go. Idempotent.
 
         Raises StorageFailedError, and has then recorded none of them.
         """
@@ -172,8 +167,8 @@ class Origins:
                 self._table.drop(self._left.popitem(last=False)[0])
 
     def wrote(self, path: str, digest: str | None, origin: Origin) -> None:
-        """A text was written there by a run, or a module, of that origin; a trusted one leaves what
-        is recorded of the path.
+        """Record that a run or a module of that origin wrote a text there; a trusted one leaves the
+        path's record unchanged.
         """
         if origin not in UNTRUSTED or digest is None:
             return
@@ -217,19 +212,18 @@ class Origins:
             raise
 
     def moved(self, source: str, target: str, digest: str | None = None) -> None:
-        """A file has another path: where its text came from goes along, and so does a person's
-        trust in the text of that digest.
+        """Record a move: the file's origin moves along, and so does a person's trust in the text of
+        that digest.
         """
         row = self._moved_row(source, target, digest)
         if row is not None and row != self._table.take(target):
             self._put(target, row)
 
     def trust(self, path: str, digest: str) -> Origin:
-        """A person has read the text of that digest there and trusts it, whatever says otherwise,
-        until it is another. What it was before.
+        """Trust the text of that digest there until it changes; returns its former origin.
 
-        Their own later edits there are theirs. The path's earlier texts stay strangers', should one
-        of them be brought back.
+        The person's later edits there are trusted. Earlier texts of the path stay untrusted, should
+        one be restored.
         """
         before, row = self.of(path, digest), self._table.take(path)
         earlier = [one for one in _digests(row) if one != digest] if row is not None else []
@@ -243,7 +237,7 @@ class Origins:
         return before
 
     def recorded(self) -> dict[str, Origin]:
-        """The paths that are recorded as a stranger's, and what they count as."""
+        """The paths that are recorded as untrusted, with their origins."""
         return {
             key: cast("Origin", row["origin"])
             for key, row in self._table.items()
@@ -257,8 +251,8 @@ class Origins:
             )  # nothing is nobody's text
 
     def _is_place(self, path: str) -> bool:
-        """Whether it lies among strangers' texts, however the disk compares names: what one disk
-        takes for that place, is it.
+        """Whether it lies in an untrusted folder, under every way in which file systems compare
+        names.
         """
         folder, _, name = path.rpartition("/")
         known, folded, globs = self._entered  # a scan asks for one file of a folder after the other
@@ -277,7 +271,7 @@ class Origins:
         )
 
     def _row_of(self, seen: ScannedChange) -> Mapping[str, object] | None:
-        """What is to be recorded of that file from now on; None: nothing new."""
+        """The new record of that file; None: unchanged."""
         old, new = _digest(seen.old), _digest(seen.new)
         if seen.new is None:
             return self._left_row(seen.path, old)
@@ -300,7 +294,7 @@ class Origins:
         return _with(row, cast("Origin", origin), new) if origin in UNTRUSTED else None
 
     def _left_row(self, path: str, digest: str | None) -> Mapping[str, object] | None:
-        """A text that lay among strangers' is gone: should it come again elsewhere, it is known."""
+        """A text that was in an untrusted folder is remembered, in case it appears elsewhere."""
         if digest is None or not self._is_place(path) or self.of(path, digest) not in UNTRUSTED:
             return None
         return {**_with(self._table.take(path), "imported", digest), _LEFT: True}
@@ -355,7 +349,7 @@ class Origins:
             self._by_digest = dict.fromkeys(self._here - trusted, here) | found
 
     def _digests_here(self, index: VaultIndex) -> Iterator[str]:
-        """Of the notes in the folders of strangers."""
+        """Of the notes in untrusted folders."""
         for folder in index.below(""):
             if not self._entering(folder, _folded(folder)):
                 continue
@@ -393,14 +387,14 @@ def _folded(path: str) -> str:
 
 
 def _says_enough(data: bytes | None) -> bool:
-    """Whether a text is long enough that another one like it is a copy: two notes with a mere title
-    are not one another's.
+    """Whether a text is long enough that an equal one is a copy: two notes with a mere title are
+    not.
     """
     return data is None or len(data) > _SHORT or len(_WORD.findall(data)) >= _LEAST_WORDS
 
 
 def _digest(entry: IndexEntry | None) -> str | None:
-    """What its text is known by, where there is any."""
+    """What identifies its text, if it has any."""
     return entry.digest if entry is not None and entry.digest != _EMPTY else None
 
 
@@ -409,8 +403,8 @@ def _digests(row: Mapping[str, object]) -> Sequence[str]:
 
 
 def _declared(value: object) -> Origin | None:
-    """What a frontmatter says, where that is less than trusted: it can take trust away, and never
-    give it.
+    """The origin in the frontmatter, if it is less than trusted: it can remove trust, never give
+    it.
     """
     words = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else ()
     said = {word.strip().casefold() for word in words if isinstance(word, str)}

@@ -1,4 +1,5 @@
-"""Control: which paths of a vault no agent writes, whatever its grant says, and which are no notes.
+"""Paths: which paths of a vault no agent may write, whatever its grant says, and which are not
+notes.
 
 Pure.
 
@@ -17,7 +18,7 @@ _APPROVALS = "suggestions"
 
 
 def is_hidden(path: str) -> bool:
-    """Whether a name on the way begins with a dot, and is not one that holds notes."""
+    """Whether a name on the way begins with a dot, apart from those that hold notes."""
     if (
         path.isascii()
         and not path.startswith(".")
@@ -30,20 +31,20 @@ def is_hidden(path: str) -> bool:
 
 
 def is_code(path: str) -> bool:
-    """Whether it is in the folder of modules, or is that folder."""
+    """Whether it is the folder of modules, or in it."""
     return _top(path) == _PROGRAMS
 
 
 def is_approval(path: str) -> bool:
-    """Whether it is in the folder of suggestions, or is that folder: a box that is ticked there has
-    things done elsewhere in the vault.
+    """Whether it is the folder of suggestions, or in it: a box ticked there changes other files of
+    the vault.
     """
     return _top(path) == _APPROVALS
 
 
 def is_control(path: str) -> bool:
-    """Whether it is a program's, or decides over one: unwritable for every agent, existing or
-    not.
+    """Whether it configures or is a program: unwritable for every agent, whether it exists
+    or not.
     """
     return _top(path) in {_PROGRAMS, _APPROVALS} or any(map(begins_with_dot, _names(path)))
 

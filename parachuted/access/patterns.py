@@ -1,4 +1,4 @@
-"""Patterns: lists of paths as grants, and what two of them come to together. Pure."""
+"""Patterns: lists of paths as grants, and the intersection of two. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ NOTHING = AccessGrant(alternatives=())
 
 
 class ExactPaths(PathGlob):
-    """These files, whatever their names: in the name of a note, `?` and `*` are letters like
-    others. As quick for many as for one.
+    """Exactly these files: `?` and `*` in their names are ordinary characters. As fast for many as
+    for one.
     """
 
     __slots__ = ("folders", "paths")
@@ -35,15 +35,14 @@ class ExactPaths(PathGlob):
         return hash(self.paths)
 
     def matches(self, path: str) -> bool:
-        """Whether it is one of them."""
         return path in self.paths
 
     def enters(self, folder: str) -> bool:
-        """Whether one of them lies below that folder."""
+        """Whether one of them is below that folder."""
         return folder in self.folders
 
     def covers(self, other: PathGlob) -> bool:
-        """Whether the other means none but these."""
+        """Whether the other matches none but these."""
         return isinstance(other, ExactPaths) and other.paths <= self.paths
 
     def _names(self) -> list[str]:
@@ -56,35 +55,34 @@ def _folders_of(path: str) -> list[str]:
 
 
 def grant_of(patterns: Iterable[str]) -> AccessGrant:
-    """What any of the patterns means; without one, nothing.
+    """The union of the patterns; none of them grants nothing.
 
-    Raises ValueError for what is no pattern.
+    Raises ValueError for an invalid pattern.
     """
     globs = tuple(map(PathGlob, patterns))
     return AccessGrant(alternatives=((globs,),)) if globs else NOTHING
 
 
 def exactly(paths: Iterable[str]) -> AccessGrant:
-    """These files and no others."""
     files = ExactPaths(paths)
     return AccessGrant(alternatives=(((files,),),)) if files.text else NOTHING
 
 
 def all_of(one: AccessGrant, other: AccessGrant) -> AccessGrant:
-    """What both see."""
+    """The intersection."""
     return one.both(other)
 
 
 def any_of(one: AccessGrant, other: AccessGrant) -> AccessGrant:
-    """What either sees."""
+    """The union."""
     if one.alternatives is None or other.alternatives is None:
         return one if one.alternatives is None else other
     return AccessGrant(alternatives=(*one.alternatives, *other.alternatives))
 
 
 def within(grant: AccessGrant, config: AgentConfig) -> AccessGrant:
-    """What the grant sees and each of the config's lists of paths names; a config that names none
-    sees none.
+    """What the grant sees and each of the config's lists of paths names; a config without lists
+    grants nothing.
     """
     lists = [config.paths, config.sandbox.allowed_paths if config.sandbox else ()]
     told = [one for one in lists if one]

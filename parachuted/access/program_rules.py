@@ -1,4 +1,4 @@
-"""Program rules: the plainest ways in which a listed program would run another that is not listed.
+"""Program rules: the most common ways in which a listed program would run one that is not listed.
 
 Pure.
 
@@ -125,7 +125,7 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
 
 
 def check_program(name: str, words: Sequence[Word]) -> None:
-    """Whether a listed program, with these arguments, plainly runs another.
+    """Refuse a listed program whose arguments plainly run another.
 
     Raises ShellRefusedError.
     """
@@ -138,7 +138,7 @@ def check_program(name: str, words: Sequence[Word]) -> None:
 
 
 def _check_git(words: Sequence[Word]) -> None:
-    """Up to the subcommand, everything must stand there as it is."""
+    """Up to the subcommand, everything must be literal."""
     at = 0
     while at < len(words) and (text := _sure("git", words[at])).startswith("-"):
         if text != "-C" and text not in _GIT_FIRST:
@@ -176,7 +176,7 @@ def _check_packager(name: str, words: Sequence[Word]) -> None:
 
 
 def _check_all(name: str, words: Sequence[Word], never: Sequence[str]) -> None:
-    """Those with which any argument may be such an option: so none may begin with what only the
+    """For programs where any argument may be such an option: none may start with what only the
     shell knows.
     """
     if any(word.text is None and not word.begins for word in words):
@@ -205,8 +205,8 @@ def _check_options(name: str, words: Sequence[Word], never: Sequence[str]) -> No
 
 
 def _may_be(option: str, word: Word) -> bool:
-    """Whether a word may be that option: long ones are cut short and take a value after =, short
-    ones stand together, as in -ix.
+    """Whether a word may be that option: long options may be abbreviated and take a value after =,
+    short ones may be combined, as in -ix.
     """
     given, is_sure = word.begins, word.text is not None
     if not given.startswith("-"):

@@ -1,4 +1,4 @@
-"""Quoted: which notes the record of a run may quote.
+"""Quoted paths: which notes the record of a run may quote.
 
 Whoever may not read one of them is shown none of the run's words.
 """
@@ -13,8 +13,7 @@ _MOST = 1000
 class QuotedPaths:
     """Paths, as they are printed, whose text or name a run's agent was shown. It only grows.
 
-    What cannot be listed (a prompt that came from elsewhere, more than 1000 paths) makes it
-    `anything`.
+    What cannot be listed (a prompt from elsewhere, more than 1000 paths) makes it `anything`.
     """
 
     def __init__(self, paths: Iterable[str] | None = ()) -> None:
@@ -24,7 +23,7 @@ class QuotedPaths:
 
     @classmethod
     def from_document(cls, value: object) -> QuotedPaths:
-        """What `document` made; anything else counts as anything."""
+        """Loads what `document` made; anything else counts as anything."""
         return cls(
             value
             if isinstance(value, list) and all(isinstance(one, str) for one in value)
@@ -32,14 +31,12 @@ class QuotedPaths:
         )
 
     def add(self, *paths: str) -> None:
-        """The agent was shown these."""
         if self._paths is not None:
             self._paths.update(paths)
             if len(self._paths) > _MOST:
                 self._paths = None
 
     def add_all(self, other: QuotedPaths) -> None:
-        """The agent was shown all that the other one lists."""
         if other.is_anything:
             self.add_anything()
         else:
@@ -51,9 +48,9 @@ class QuotedPaths:
 
     @property
     def is_anything(self) -> bool:
-        """Whether no list would be whole."""
+        """Whether no list would be complete."""
         return self._paths is None
 
     def document(self) -> list[str] | None:
-        """The list as it is kept, sorted; None: anything."""
+        """The sorted list for the record; None: anything."""
         return None if self._paths is None else sorted(self._paths)

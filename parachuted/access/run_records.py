@@ -24,26 +24,26 @@ RunLookup = Callable[[str], Mapping[str, object] | None]
 
 @dataclass(frozen=True, slots=True)
 class RunAccess:
-    """What one caller is told of runs: `sight` is what exists for them where they ask, `reading`
-    what of the vault they may read.
+    """What one caller may know of runs: `access` decides what exists for them, `reading` what of
+    the vault they may read.
     """
 
-    sight: AccessFilter
+    access: AccessFilter
     reading: AccessGrant
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing is kept from the caller."""
-        return self.sight.grant.alternatives is None and self.reading.alternatives is None
+        """Whether the caller may know everything."""
+        return self.access.grant.alternatives is None and self.reading.alternatives is None
 
     def exists(self, run: Mapping[str, object]) -> bool:
-        """Whether its watcher, and all that it wrote, exist for the caller."""
-        return self.sight.sees(str(run["watcher"])) and all(
-            map(self.sight.sees, paths_of(run, "wrote"))
+        """Whether its watcher and everything that it wrote exist for the caller."""
+        return self.access.sees(str(run["watcher"])) and all(
+            map(self.access.sees, paths_of(run, "wrote"))
         )
 
     def may_read_words(self, run: Mapping[str, object]) -> bool:
-        """Whether the caller may read every note whose text or name the run's words may repeat."""
+        """Whether the caller may read every note whose text or name the run's record may quote."""
         quotes = _quotes(run)
         may_read = (
             self.reading.alternatives is None
@@ -53,18 +53,18 @@ class RunAccess:
         return may_read and self.sees_quoted(run)
 
     def sees_quoted(self, run: Mapping[str, object]) -> bool:
-        """Whether every note exists for the caller that the run's words may repeat."""
+        """Whether every note that the run's record may quote exists for the caller."""
         quotes = _quotes(run)
         return (
-            self.sight.grant.alternatives is None
+            self.access.grant.alternatives is None
             if quotes is None
-            else all(map(self.sight.sees, quotes))
+            else all(map(self.access.sees, quotes))
         )
 
     def shown(
         self, run: Mapping[str, object], find: RunLookup = lambda _run: None
     ) -> Mapping[str, object]:
-        """The document of a run that exists, without what the caller may not know.
+        """The document of an existing run, without what the caller may not know.
 
         `find` looks up runs that it names.
         """
@@ -74,7 +74,7 @@ class RunAccess:
         reviewed = [
             self._reviewed(item, has_words=has_words)
             for item in _items(run, "reviewed")
-            if self.sight.sees(str(item["path"]))
+            if self.access.sees(str(item["path"]))
         ]
         shown = {
             **run,
@@ -83,10 +83,10 @@ class RunAccess:
             "wrote": [item if has_words else {**item, "diff": ""} for item in _items(run, "wrote")],
             **({} if has_words else _NO_WORDS),
         }
-        if self.sight.grant.alternatives is None:
+        if self.access.grant.alternatives is None:
             return shown
         if not self.sees_quoted(run):
-            quotes = [path for path in _quotes(run) or () if self.sight.sees(path)]
+            quotes = [path for path in _quotes(run) or () if self.access.sees(path)]
             shown |= {**_NO_SIZES, "quotes": quotes, "reviewed_count": len(reviewed)}
         shown |= {
             name: [one for one in _names(run, name) if self._finds(one, find)]
@@ -103,19 +103,19 @@ class RunAccess:
         return shown
 
     def plan(self, plan: Mapping[str, object]) -> dict[str, object]:
-        """The document of a plan, with the runs that the caller sees the reasons of: neither the
-        others nor their number or cost.
+        """The document of a plan, limited to runs whose reasons the caller sees; the others are
+        neither counted nor priced.
         """
         known = {str(plan["path"])}
         for run in sorted(_items(plan, "runs"), key=lambda one: one["depth"]):  # type: ignore[arg-type, return-value]
-            if run["because"] in known and self.sight.sees(str(run["watcher"])):
+            if run["because"] in known and self.access.sees(str(run["watcher"])):
                 known.add(str(run["watcher"]))
         runs = [
             run
             for run in _items(plan, "runs")
             if run["because"] in known and run["watcher"] in known
         ]
-        loops = [ring for ring in plan["loops"] if all(map(self.sight.sees, ring))]  # type: ignore[attr-defined]
+        loops = [ring for ring in plan["loops"] if all(map(self.access.sees, ring))]  # type: ignore[attr-defined]
         all_runs, cost = len(_items(plan, "runs")), float(plan["most_cost_usd"])  # type: ignore[arg-type]
         cost = cost if len(runs) == all_runs else round(cost / all_runs * len(runs), 4)
         return {**plan, "runs": runs, "loops": loops, "most_runs": len(runs), "most_cost_usd": cost}
@@ -129,7 +129,7 @@ class RunAccess:
         seen = (
             {
                 **item,
-                "source": source if isinstance(source, str) and self.sight.sees(source) else None,
+                "source": source if isinstance(source, str) and self.access.sees(source) else None,
             }
             if "source" in item
             else item
@@ -138,9 +138,9 @@ class RunAccess:
 
     def _cause(self, cause: Mapping[str, object]) -> Mapping[str, object]:
         """`files` counts all that changed at once, wherever that was."""
-        if self.sight.grant.alternatives is None:
+        if self.access.grant.alternatives is None:
             return cause
-        hidden = {"files"} if self.sight.sees(str(cause.get("path", ""))) else {"files", "path"}
+        hidden = {"files"} if self.access.sees(str(cause.get("path", ""))) else {"files", "path"}
         return {name: value for name, value in cause.items() if name not in hidden}
 
 

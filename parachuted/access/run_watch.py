@@ -1,5 +1,5 @@
-"""Run watch: what whoever reads and writes for a run of an agent tells of it, and asks before it
-goes on.
+"""Run watch: what the tools of a run report about their reads and writes, and ask before they
+write.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedChange:
-    """What a run would have done to one file.
+    """A change of one file that a run may not make itself.
 
-    `base` is the digest of the text it was decided on; `data` the whole new text, None: gone.
+    `base` is the digest of the text it is based on; `data` the whole new text, None: removed.
     """
 
     path: str
@@ -24,26 +24,26 @@ class ProposedChange:
 
 
 class RunWatch(Protocol):
-    """One run of one agent, as the reader and the writer of its notes know it.
+    """One run of one agent, for the reader and the writer of its notes.
 
-    All but `instead` and `beyond` are called in threads, at the moment at which the act is done,
-    and must not wait.
+    All but `instead` and `beyond` are called in threads, at the moment of the act, and must not
+    block.
     """
 
     @property
     def is_tainted(self) -> bool:
-        """Whether it has read text of strangers."""
+        """Whether it has read untrusted text."""
         ...
 
     def is_stranger(self, path: str, digest: str | None, data: bytes | None) -> bool:
-        """Whether that text is one of a stranger's; without `digest` and `data`, as far as the path
-        and what is known of it tell.
+        """Whether that text is untrusted; without `digest` and `data`, as far as the path and its
+        record tell.
         """
         ...
 
     def has_read(self, path: str, digest: str | None, data: bytes | None) -> None:
-        """The agent is about to be told that text, or its name: it marks the run where it is a
-        stranger's.
+        """The agent is about to see that text, or its name, which taints the run where it is
+        untrusted.
         """
         ...
 
@@ -52,21 +52,20 @@ class RunWatch(Protocol):
         ...
 
     def instead(self, change: ProposedChange, why: str) -> Awaitable[str]:
-        """What becomes of a change to which there was that objection, in words for the agent: it is
-        put forward, or it is not.
+        """What happens to a change with that objection, in words for the agent: it is suggested, or
+        dropped.
         """
         ...
 
     def beyond(self, what: Literal["read", "write"], path: str) -> Awaitable[bool]:
-        """Whether a person, asked now, allows it that file, which is beyond its grant and is no
+        """Whether a person, asked now, allows that file, which is outside its grant and not a
         control file.
         """
         ...
 
     def writing(self, path: str) -> AbstractContextManager[Callable[[str | None], None]]:
-        """Around its write of that file, which is of its origin from before the write on.
+        """Wraps its write of that file, whose origin is recorded from before the write on.
 
-        What this answers is told the digest of the text that was written, or None where nothing
-        was.
+        Call the result with the digest of the text that was written, or None where nothing was.
         """
         ...

@@ -1,4 +1,4 @@
-"""Session taint: whose a session is, and what its runs have read of strangers' texts.
+"""Session taint: who owns a session, and which untrusted texts its runs have read.
 
 Who resumes a session has read all of it.
 """
@@ -20,16 +20,16 @@ _KEPT = timedelta(days=90)  # the CLI clears away a session that nobody has gone
 
 
 class SessionTaints:
-    """Kept with the state, by the session's id, until long after it can be resumed.
+    """Stored in the state by the session's id, until long after it can be resumed.
 
-    Without the state there are none to resume.
+    Without the state no session can be resumed.
     """
 
     def __init__(self, state: StateStore, clock: Callable[[], datetime]) -> None:
         self._state, self._table, self._clock = state, state.table(_TABLE), clock
 
     def recall(self, session: str, taint: Taint) -> None:
-        """The run goes on with that session."""
+        """The run resumes that session."""
         row = self._table.take(session)
         for source, origin in (
             cast("dict[str, Origin]", row["sources"]).items() if row is not None else ()
@@ -37,9 +37,9 @@ class SessionTaints:
             taint.read(source, origin)
 
     def owner(self, session: str) -> str | None:
-        """The agent that the session is one of; None: that is not known.
+        """The agent that the session belongs to; None: unknown.
 
-        Another one would learn from it what it may not read itself.
+        Another agent would learn from it what it may not read itself.
         """
         row = self._table.take(session)
         return str(row["agent"]) if row is not None else None
@@ -59,7 +59,7 @@ class SessionTaints:
             self._drop_old(today)
 
     def _drop_old(self, today: date) -> None:
-        """Where there are many, those that were not used for long go."""
+        """Drop those that were unused for longest, where there are many."""
         rows = self._table.items()
         for session, row in rows if len(rows) > _FEW else ():
             if _USED not in row:  # kept by an earlier version

@@ -1,5 +1,5 @@
-"""Shell words: reads a line of shell as bash does, strictly: what this does not understand wholly
-is refused, and never guessed. Pure.
+"""Shell words: parses a line of shell strictly as bash does; what it does not fully understand is
+refused.
 
 The grammar is that of POSIX (Shell Command Language, 2.10) with bash's redirections and process
 substitution. Left out on purpose is all that evaluates text a second time (backticks, arithmetic,
@@ -35,15 +35,15 @@ _NOT_HERE = frozenset({"case", "esac", "select", "function", "coproc", "time", "
 
 
 class ShellRefusedError(Exception):
-    """The line cannot be followed; the text says why, for the agent."""
+    """The line cannot be parsed safely; the text says why, for the agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
     """A word as it was written.
 
-    `text` is what it comes to, None: only the shell knows. `begins` is what it surely begins with;
-    `is_one` whether it is one argument whatever is in its variables; `assigns` the variable that it
+    `text` is its value, None: only the shell knows. `begins` is what it certainly begins with;
+    `is_one` whether it is one argument whatever its variables hold; `assigns` the variable that it
     would set where a command may begin.
     """
 
@@ -62,7 +62,7 @@ class _Heredoc:
 
 
 class _Reading:
-    """What a word has come to so far."""
+    """The word that is being read."""
 
     def __init__(self) -> None:
         self.text: str | None = ""
@@ -82,11 +82,11 @@ class _Reading:
 
 
 class Shell:
-    """Walks one line.
+    """Parses one line.
 
-    `command` is asked of each simple command with its words, `variable` of each name that is set,
-    with whether a command follows, `target` of each file that is opened; each raises
-    ShellRefusedError for what may not be.
+    `command` is called for each simple command with its words, `variable` for each name that is
+    set, with whether a command follows, `target` for each file that is opened; each raises
+    ShellRefusedError for what is not allowed.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Shell:
         self._depth = 0
 
     def walk(self) -> None:
-        """Read the whole line. Raises ShellRefusedError."""
+        """Parse the whole line. Raises ShellRefusedError."""
         if len(self._text) > _LONGEST:
             raise ShellRefusedError(f"a command is at most {_LONGEST} characters")
         if "\0" in self._text or "\r" in self._text:
@@ -115,7 +115,7 @@ class Shell:
             )
 
     def _list(self, *ends: str) -> str:
-        """Commands until one of these words, `)`, or the end of the text (empty); which it was."""
+        """Commands until one of these words, `)`, or the end of the text (empty); returns which."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise ShellRefusedError("it is nested too deeply")
@@ -299,7 +299,7 @@ class Shell:
         )
 
     def _newline(self) -> None:
-        """Past the end of a line, and the texts that were promised before it."""
+        """Past the end of a line, and the here-documents announced before it."""
         self._at += 1
         if any(self._waiting[:-1]):
             raise ShellRefusedError("a text promised by << begins before what is inside $( ) ends")
@@ -408,11 +408,10 @@ class Shell:
             found.text, found.is_one = None, False
 
     def _ends_here(self, found: _Reading) -> bool:
-        """Whether the word is that one letter."""
         return found.begins == "[" and (self._is_over() or self._text[self._at] in " \t\n;|&")
 
     def _begins_path(self) -> bool:
-        """Whether what was just passed stands where a home folder could be meant."""
+        """Whether what was just passed is where a home folder could be meant."""
         return self._at == 1 or self._text[self._at - 2] in " \t\n=:;|&(<>"
 
     def _single(self, found: _Reading) -> None:
@@ -497,9 +496,7 @@ class Shell:
         self._at = end.end()
 
     def _space(self, *, newlines: bool = False) -> None:
-        """Past blanks, lines that go on, and remarks; with `newlines`, past the ends of lines
-        too.
-        """
+        """Past blanks, continued lines and comments; with `newlines`, past line ends too."""
         while self._at < len(self._text):
             one = self._text[self._at]
             if one in _SPACE:
@@ -522,7 +519,7 @@ class Shell:
         return self._at == 0 or self._text[self._at - 1] in " \t\n;|&()"
 
     def _reserved(self) -> str:
-        """The plain word that stands here, which may mean something to the shell."""
+        """The plain word at this place, which may mean something to the shell."""
         found = _WORD.match(self._text, self._at)
         return found[0] if found is not None and found[0] in _RESERVED | _NOT_HERE else "\0"
 

@@ -1,5 +1,5 @@
-"""Audit chain: an event as a line that holds the hash of the line before, so that whoever changes
-one has to change all that follow.
+"""Audit chain: an event as a line that holds the hash of the line before, so that a later change
+shows.
 
 A line's hash is the SHA-256 of the line as it would be without it, byte for byte.
 """
@@ -28,7 +28,7 @@ _encode = json.JSONEncoder(
 
 
 class ChainPosition(NamedTuple):
-    """Where the chain stands: the number of a line and its hash."""
+    """The number of a line and its hash."""
 
     seq: int
     hash: str
@@ -38,7 +38,7 @@ START = ChainPosition(0, "0" * 64)
 
 
 class AuditLine(NamedTuple):
-    """A line that was read. `is_sound`: its hash is the one of its bytes."""
+    """A line that was read. `is_sound`: its hash matches its bytes."""
 
     link: ChainPosition
     prev: str
@@ -47,10 +47,9 @@ class AuditLine(NamedTuple):
 
 
 def line_of(event: AuditEvent, before: ChainPosition) -> tuple[bytes, ChainPosition]:
-    """The line, with its end, and where the chain stands after it.
+    """The line, with its end, and its position in the chain.
 
-    Put together from pieces that are JSON already, since a daemon that is much asked writes
-    thousands a second: a fifth of the time.
+    Built from JSON pieces, since a busy daemon writes thousands a second: a fifth of the time.
     """
     at, duration = event.timestamp, event.duration_ms
     moment = (at if at.tzinfo is UTC else at.astimezone(UTC)).isoformat(timespec="microseconds")[
@@ -67,7 +66,7 @@ def line_of(event: AuditEvent, before: ChainPosition) -> tuple[bytes, ChainPosit
 
 
 def read_line(raw: bytes) -> AuditLine | None:
-    """What a line without its end says; None when it is none of the audit's, whatever it is."""
+    """Parse a line without its end; None when it is not one of the audit's."""
     found = _TAIL.search(raw, max(0, len(raw) - 80)) if len(raw) <= MOST_LINE_BYTES else None
     if found is None:
         return None
@@ -96,7 +95,7 @@ def read_line(raw: bytes) -> AuditLine | None:
 
 @lru_cache(maxsize=4096)
 def _target(kind: str, source_type: str, source_id: str, module: str, endpoint: str) -> str:
-    """The same few again and again."""
+    """Cached, since the same few come again and again."""
     named = {"event_type": kind, "source_type": source_type, "source_id": clean(source_id, _ID)}
     return _encode(
         {
@@ -114,7 +113,7 @@ def _outcome(success: bool, error: str | None, status: int | None) -> str:  # no
 
 
 def _ours(event: AuditEvent) -> str:
-    """Our own fields, where they say something: each with a comma before it."""
+    """Our own fields that have a value, each with a comma before it."""
     asked = event.request_id
     said = (
         f',"request_id":"{asked}"'
@@ -139,7 +138,7 @@ def _ours(event: AuditEvent) -> str:
 
 @lru_cache(maxsize=4096)
 def _listed(texts: tuple[str, ...], most: int) -> str:
-    """The same note is asked for again and again."""
+    """Cached, since the same note is asked for again and again."""
     return _encode(clean_all(texts, most, len(texts)))
 
 

@@ -1,4 +1,4 @@
-"""Audit: what was done, by whom, one event each."""
+"""Audit events: what was done, by whom, as one event each."""
 
 from __future__ import annotations
 
@@ -26,11 +26,9 @@ SourceType: TypeAlias = Literal[
 class AuditEvent(NamedTuple):
     """One thing that happened: first the fields of the specification, then ours.
 
-    `duration_ms` is in milliseconds.
-
-    `paths` are of the vault, `names` what stood in the place of a route's names, `before` and
-    `after` digests of a write, `write` the number of its record in the history. A tuple with names,
-    since one is made for each call and nothing else is made faster.
+    `duration_ms` is in milliseconds, `paths` are of the vault, `names` the values of a route's
+    placeholders, `before` and `after` digests of a write, `write` the number of its record in the
+    history. A named tuple, because one is made for each call.
     """
 
     timestamp: datetime
@@ -66,8 +64,6 @@ class AuditRecorder(Protocol):
 
 
 class NullAuditRecorder:
-    """Keeps none."""
-
     refusal: str | None = None
 
     def record(self, event: AuditEvent) -> None:
@@ -75,7 +71,7 @@ class NullAuditRecorder:
 
 
 class AuditCaller(NamedTuple):
-    """On whose behalf a task or thread is at work: what a write of it is told to come from."""
+    """On whose behalf a task or thread works: the source of its writes in the audit."""
 
     source_type: SourceType
     source_id: str

@@ -1,5 +1,5 @@
-"""Audit file: the folder of the audit in the vault, one file a day and machine, and where the chain
-stands, kept outside the vault.
+"""Audit files: the audit's folder in the vault, with one file per day and machine, and where its
+chain ends.
 
 Whoever may write in the vault may have made a link of anything in it, so all is opened by
 descriptor and no link is followed.
@@ -50,9 +50,7 @@ class TornLines(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """The file that was written last, with what tells it from another and the size that it was left
-    with.
-    """
+    """The file that was written last, with its identity and the size after that write."""
 
     day: str
     descriptor: int
@@ -61,7 +59,7 @@ class _Kept(NamedTuple):
 
 
 def machine_name(home: Path) -> str:
-    """What the audit's files of this home's daemon are called by; "" when none has run yet."""
+    """The prefix of this home's audit files; "" before the first run."""
     try:
         name = (home / _MACHINE_FILE).read_text("ascii", "replace").strip()
     except OSError:
@@ -70,8 +68,8 @@ def machine_name(home: Path) -> str:
 
 
 def make_machine_name(home: Path) -> str:
-    """The same, chosen at the first call: the host's name, for people, and what tells two hosts of
-    one name apart. OSError.
+    """The same, chosen at the first call: the host's name and a suffix that distinguishes hosts of
+    one name. OSError.
     """
     known = machine_name(home)
     if known:
@@ -87,8 +85,7 @@ def make_machine_name(home: Path) -> str:
 class AuditFolder:
     """One machine's files.
 
-    All methods raise OSError as the system gives it; ELOOP or ENOTDIR where a link stands in the
-    way.
+    All methods raise OSError; ELOOP or ENOTDIR where a link is in the way.
     """
 
     def __init__(self, root: VaultRoot, machine: str) -> None:
@@ -101,7 +98,7 @@ class AuditFolder:
         self._kept: _Kept | None = None
 
     def days(self) -> list[str]:
-        """The days that have a file, the oldest first."""
+        """The days that have a file, oldest first."""
         try:
             with self._root.opened_folder(FOLDER) as folder:
                 return sorted(
@@ -113,7 +110,6 @@ class AuditFolder:
             return []
 
     def name(self, day: str) -> str:
-        """What the day's file is called."""
         return f"{day}{self._suffix}"
 
     def earlier(self) -> AuditFolder:
@@ -145,7 +141,7 @@ class AuditFolder:
             os.close(descriptor)
 
     def append(self, day: str, data: bytes, *, durably: bool) -> bool:
-        """Put whole lines at the end of a day's file; of data that did not fit, nothing stays.
+        """Append whole lines to a day's file, all of them or none.
 
         False: the file ends within a line.
         """
@@ -169,14 +165,13 @@ class AuditFolder:
         return True
 
     def close(self) -> None:
-        """Let go of the file that was written last."""
         if self._kept is not None:
             os.close(self._kept.descriptor)
             self._kept = None
 
     def _is_as_left(self, kept: _Kept, day: str) -> bool:
-        """Whether what stands there is the open file, as the last write left it, so that a batch
-        takes three calls and not twenty.
+        """Whether the open file is as the last write left it, so that a batch takes three calls and
+        not twenty.
         """
         if kept.day != day:
             return False
@@ -192,7 +187,7 @@ class AuditFolder:
         )
 
     def _keep(self, day: str) -> _Kept | None:
-        """Open the day's file and keep it so; None when it ends within a line."""
+        """Open the day's file and keep it open; None when it ends within a line."""
         self.close()
         with self._appending(day) as (_folder, descriptor):
             status = os.fstat(descriptor)
@@ -222,7 +217,6 @@ class AuditFolder:
             return TornLines(size=size - end, digest=digest.hexdigest(), name=name)
 
     def is_torn(self, day: str) -> bool:
-        """Whether that file ends within a line."""
         with self.opened(day) as descriptor:
             size = os.fstat(descriptor).st_size
             return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
@@ -253,7 +247,7 @@ class AuditFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainHead:
-    """Where the chain stands: all lines up to `sure` are in the files; those up to `begun` may be.
+    """The end of the chain: lines up to `sure` are in the files; those up to `begun` may be.
 
     `write`: the last record of a write.
     """
@@ -264,14 +258,14 @@ class ChainHead:
 
 
 class ChainHeadFile:
-    """Keeps the standing in a file of the state folder, which nothing in the vault can change."""
+    """Stores the end of the chain in the state folder, which nothing in the vault can change."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
 
     def read(self) -> ChainHead | None:
-        """What it says; None when there is no such file, or it is garbled."""
+        """None when the file is missing or unreadable."""
         try:
             document = json.loads(self._path.read_bytes())
             sure, begun, write = document["sure"], document["begun"], document["write"]
@@ -284,14 +278,16 @@ class ChainHeadFile:
             return None
 
     def write(self, standing: ChainHead) -> None:
-        """Keep it. In place and of one size, so that a full disk does not refuse it. OSError."""
+        """Written in place and with a fixed size, so that a full disk does not refuse it.
+        OSError.
+        """
         text = json.dumps({"sure": standing.sure, "begun": standing.begun, "write": standing.write})
         if self._descriptor is None:
             self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, _OWN)
         os.pwrite(self._descriptor, text.ljust(_HEAD_BYTES - 1).encode() + b"\n", 0)
 
     def close(self) -> None:
-        """Let go of the file; it is opened anew when it is written again."""
+        """Close the file; the next write opens it again."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -314,9 +310,7 @@ def _names(folder: int) -> list[str]:
 
 
 def _must_be_plain(descriptor: int) -> int:
-    """The permissions of the open file, which has to be a regular one with no second name
-    elsewhere.
-    """
+    """The permissions of the open file, which must be a regular one without a second name."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         raise OSError(errno.ENXIO, "not a file of the audit alone")

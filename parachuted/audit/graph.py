@@ -20,7 +20,7 @@ _BAR, _MOST_ENDPOINTS, _MOST_RECENT = 24, 3, 8
 
 @dataclass(slots=True)
 class AuditEdge:
-    """All that one source did with one module.
+    """All calls of one source to one module.
 
     Durations in milliseconds, of the `timed` alone: a stream lasts as long as it is read.
     """
@@ -34,7 +34,6 @@ class AuditEdge:
     endpoints: Counter[str] = field(default_factory=Counter)
 
     def add(self, event: dict[str, Any]) -> None:
-        """Count one."""
         self.count += 1
         self.failed += not event["success"]
         self.endpoints[event["target_endpoint"]] += 1
@@ -47,15 +46,15 @@ class AuditEdge:
 
     @property
     def mean_ms(self) -> float:
-        """How long one took; 0.0 when there is none to tell of."""
+        """0.0 without timed calls."""
         return self.total_ms / self.timed if self.timed else 0.0
 
 
 @dataclass(slots=True)
 class AuditGraph:
-    """Sources, the modules that they called, and the latest calls, the newest first.
+    """Sources, the modules that they called, and the latest calls, newest first.
 
-    `partial`: not all that happened was counted.
+    `partial`: not everything was counted.
     """
 
     edges: dict[str, dict[str, AuditEdge]] = field(default_factory=dict)
@@ -63,7 +62,7 @@ class AuditGraph:
     partial: bool = False
 
     def add(self, event: dict[str, Any]) -> None:
-        """Take one in; the newest come first.
+        """Add an event, newest first.
 
         The audit's own notes do not count, and a run counts when it ends.
         """
@@ -76,7 +75,7 @@ class AuditGraph:
 
 
 def graph_of(events: Iterable[dict[str, Any]], most: int = 1_000_000) -> AuditGraph:
-    """The graph of these events, the newest first."""
+    """The graph of these events, newest first."""
     graph = AuditGraph()
     for number, event in enumerate(events):
         if number == most:
@@ -87,7 +86,7 @@ def graph_of(events: Iterable[dict[str, Any]], most: int = 1_000_000) -> AuditGr
 
 
 def source_name(event: dict[str, Any]) -> str:
-    """Who did it, as a person reads it."""
+    """Who did it, in words for a person."""
     kind, name = event["source_type"], event["source_id"]
     if kind in _NAMES:
         return (
@@ -119,7 +118,7 @@ def document_of(graph: AuditGraph) -> dict[str, Any]:
 
 
 def draw(graph: AuditGraph, span: str) -> list[str]:
-    """The lines of the picture; `span` says of which time it is."""
+    """The lines of the picture; `span` names its period."""
     title = f"System activity, {span}"
     if not graph.edges:
         return [title, "", "Nothing happened."]

@@ -1,4 +1,5 @@
-"""Audit log: takes events from anyone at once, and writes them as lines from a thread of its own.
+"""Audit log: accepts events from any thread at once and writes them as lines in a thread of its
+own.
 
 What cannot be written waits, up to a bound; beyond it events are counted, and the count is itself
 an event.
@@ -32,9 +33,9 @@ _BROKEN = "it is not as it was written, `parachute audit verify` says where: "
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditBatching:
     """How events become lines: after `gather_s` seconds or with `batch` events; `most` may wait; a
-    refusing disk is asked each `retry_s`.
+    failing disk is retried each `retry_s`.
 
-    Lines are made durable at most each `durable_s`; whether the day is over is looked at each
+    Lines are made durable at most each `durable_s`; whether the day is over is checked each
     `tend_s`.
     """
 
@@ -47,12 +48,12 @@ class AuditBatching:
 
 
 class AuditLog:
-    """Keeps the audit.
+    """Writes the audit.
 
     `trouble` says why lines wait, `refusal` the same where no change may be made meanwhile.
 
-    `broken` says in what the files were found not to be as they were left; all that is wrong with
-    them is for `verify` to find.
+    `broken` says how the files differ from how they were left; `verify` finds all that is wrong
+    with them.
     """
 
     def __init__(
@@ -97,12 +98,12 @@ class AuditLog:
         self._thread = threading.Thread(target=self._work, name="audit", daemon=True)
 
     def start(self) -> None:
-        """Begin to write, after a look whether the files are as they were left."""
+        """Check that the files are as they were left, and start to write."""
         self._awake.set()
         self._thread.start()
 
     def record(self, event: AuditEvent) -> None:
-        """Keep an event: a matter of a microsecond, from any thread."""
+        """Queue an event: a microsecond, from any thread."""
         waiting = len(self._queue)
         if waiting >= self._pace.most:
             with self._lock:
@@ -115,10 +116,7 @@ class AuditLog:
             self._hurried.set()
 
     def flush(self, timeout_s: float = 5.0) -> bool:
-        """Wait until what was recorded before is in the files, or cannot be; whether it is.
-
-        Blocks.
-        """
+        """Wait until earlier events are in the files; returns whether they are. Blocks."""
         done = threading.Event()
         with self._lock:
             self._flushes.append(done)
@@ -127,7 +125,7 @@ class AuditLog:
         return done.wait(timeout_s) and self.trouble is None
 
     def close(self) -> None:
-        """Write what waits, as far as the disk takes it, and end."""
+        """Write what waits, as far as possible, and stop."""
         self._is_closing = True
         self._awake.set()
         self._hurried.set()
@@ -199,8 +197,8 @@ class AuditLog:
                     waiting.popleft()
 
     def _begin(self) -> ChainHead:
-        """Find where the chain stands: at the end of the files, unless these end elsewhere than
-        this machine knows.
+        """Find the end of the chain: the end of the files, unless that differs from what this
+        machine recorded.
         """
         known = self.head.read()
         found = AuditReader(self.folder).last_link()
@@ -268,10 +266,7 @@ class AuditLog:
         )
 
     def _tend(self) -> None:
-        """Once a day: remove what is older than is to be kept.
-
-        The line that says so is written first.
-        """
+        """Once a day, remove what is older than the limit, after writing a line that says so."""
         today = self._elapsed().astimezone(UTC).date()
         if self._tended == today.isoformat():
             return

@@ -1,5 +1,5 @@
-"""Audit reader: finds lines of the audit, the newest first, and reads no more of the files than
-that takes.
+"""Audit reader: finds lines of the audit, newest first, reading no more of the files than
+necessary.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 class AuditFilter:
     """Which lines.
 
-    `source` is a kind of source or one's name, `path` a file or a folder with all below it. None:
-    any.
+    `source` is a kind of source or one's name, `path` a file or a folder with everything below it.
+    None: any.
     """
 
     since: datetime | None = None
@@ -40,7 +40,7 @@ class AuditFilter:
     path: str | None = None
 
     def takes(self, told: dict[str, object]) -> bool:
-        """Whether the event, as `told` gives it, is wanted."""
+        """Whether the event, as `told` gives it, matches."""
         return (
             (self.type is None or told["event_type"] == self.type)
             and (self.success is None or told["success"] is self.success)
@@ -54,7 +54,7 @@ class AuditFilter:
         )
 
     def may_be_in(self, day: str) -> bool:
-        """Whether a line of that day's file could be wanted."""
+        """Whether that day's file could hold a match."""
         return (self.since is None or day >= stamp(self.since)[:10]) and (
             self.until is None or day <= stamp(self.until)[:10]
         )
@@ -62,14 +62,14 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPage:
-    """Some events, the newest first. `cursor`: where to go on, None when there is no more."""
+    """Some events, newest first. `cursor`: where to continue, None at the end."""
 
     events: list[dict[str, object]]
     cursor: int | None
 
 
 class AuditReader:
-    """Reads the files. Blocks on the disk; OSError as the system gives it."""
+    """Reads the files. Blocks on the disk; OSError."""
 
     def __init__(self, folder: AuditFolder) -> None:
         self._folder = folder
@@ -82,7 +82,9 @@ class AuditReader:
         before: int | None = None,
         most: int = MOST_LOOKED_AT,
     ) -> AuditPage:
-        """At most `limit` wanted events with a number below `before`, found among `most` lines."""
+        """At most `limit` matching events with a number below `before`, found among
+        `most` lines.
+        """
         events: list[dict[str, object]] = []
         looked_at = 0
         for line in self.backward(wanted):
@@ -97,21 +99,23 @@ class AuditReader:
         return AuditPage(events=events, cursor=None)
 
     def backward(self, wanted: AuditFilter) -> Iterator[AuditLine]:
-        """All lines of the days that may have wanted ones, the newest first.
+        """All lines of the days that may hold matches, newest first.
 
-        Days that overlap, after a clock was set, are woven.
+        Days that overlap, after a clock was set, are merged.
         """
         days = [day for day in self._folder.days() if wanted.may_be_in(day)]
         while days:
-            woven = [days.pop()]
-            first = self._first_seq(woven[0])
+            overlapping = [days.pop()]
+            first = self._first_seq(overlapping[0])
             while days and self._last_seq(days[-1]) > first:
                 first = min(first, self._first_seq(days[-1]))
-                woven.append(days.pop())
-            yield from heapq.merge(*map(self.backward_in, woven), key=lambda line: -line.link.seq)
+                overlapping.append(days.pop())
+            yield from heapq.merge(
+                *map(self.backward_in, overlapping), key=lambda line: -line.link.seq
+            )
 
     def backward_in(self, day: str) -> Iterator[AuditLine]:
-        """The lines of one day, the last first; what is no line of the audit is passed over."""
+        """The lines of one day, last first; others than the audit's are skipped."""
         try:
             with self._folder.opened(day) as descriptor:
                 for raw in _backward(descriptor):
@@ -122,7 +126,7 @@ class AuditReader:
             return  # removed meanwhile
 
     def last_link(self) -> ChainPosition:
-        """Where the chain ends in the files: the highest number of a sound line at the end of a
+        """The end of the chain in the files: the highest number of a sound line at the end of a
         file.
         """
         return max(map(self.last, self._folder.days()), default=START)
@@ -148,14 +152,14 @@ class AuditReader:
 
 
 class AuditFollower:
-    """What is written from now on, as lines, the oldest first."""
+    """New lines as they are written, oldest first."""
 
     def __init__(self, folder: AuditFolder) -> None:
         self._folder = folder
         self._read: dict[str, int] = {day: self._size(day) for day in folder.days()}
 
     def more(self) -> list[dict[str, object]]:
-        """The events that have come since the last call."""
+        """The events since the last call."""
         found = []
         for day in self._folder.days():
             start, size = self._read.get(day, 0), self._size(day)
@@ -183,9 +187,8 @@ class AuditFollower:
 
 
 def told(line: AuditLine) -> dict[str, object] | None:
-    """The event of a line with every field, each of its kind; None for what our writer never wrote.
-
-    Files in a vault may hold anything.
+    """The event of a line with every field, each of its type; None for what our writer never wrote,
+    since files in a vault may hold anything.
     """
     document = line.document
     if not all(isinstance(document.get(name), str) for name in _TEXTS) or not isinstance(
@@ -221,15 +224,15 @@ def told(line: AuditLine) -> dict[str, object] | None:
 
 
 def stamp(moment: datetime) -> str:
-    """A moment in UTC as the lines have it, so that texts compare as moments do."""
+    """A moment in UTC in the format of the lines, in which texts sort as moments do."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def moment_of(text: str, now: datetime) -> datetime:
-    """The moment that `90s`, `15m`, `24h`, `7d`, `2w` (ago), a day, or an ISO time means; UTC
-    unless it says otherwise.
+    """Parse `90s`, `15m`, `24h`, `7d`, `2w` (ago), a day, or an ISO time, in UTC unless it says
+    otherwise.
 
-    Raises ValueError when it means none.
+    Raises ValueError.
     """
     ago = _AGO.fullmatch(text)
     try:
@@ -244,9 +247,9 @@ def moment_of(text: str, now: datetime) -> datetime:
 
 
 def _backward(descriptor: int) -> Iterator[bytes]:
-    """The lines that have an end, the last first, without it.
+    """The complete lines, last first, without their ends.
 
-    A line longer than any of ours comes in pieces, and is none.
+    A line longer than any of ours comes in pieces, which are not lines of the audit.
     """
     at, chunk, rest = end_of_lines(descriptor, os.fstat(descriptor).st_size), _FIRST_CHUNK, b""
     while at:
@@ -277,5 +280,5 @@ def _plain(value: object) -> str | int | bool:
 
 
 def _valid(text: str) -> str:
-    """JSON may name half of a character, which no answer can hold."""
+    """JSON may hold lone surrogates, which no answer can."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Audit text: texts from anywhere as they may stand in the audit: bounded, printable, without
+"""Audit text: untrusted texts as they may appear in the audit: bounded, printable and without
 secrets.
 """
 
@@ -31,20 +31,20 @@ _MARGIN = 512
 
 
 def clean(text: str, most: int) -> str:
-    """At most `most` characters of the text, with secrets left out and what cannot be seen as an
-    escape, like in a Python string.
+    """At most `most` characters of the text, with secrets removed and invisible characters escaped
+    as in a Python string.
     """
     return _short(text, most) if len(text) <= _LONG else _clean(text, most)
 
 
 def clean_all(texts: Sequence[str], most: int, most_texts: int) -> list[str]:
-    """The same of the first of several texts."""
+    """The same for the first of several texts."""
     return [clean(text, most) for text in texts[:most_texts]]
 
 
 def _clean(text: str, most: int) -> str:
-    """What comes after the window may be the rest of a secret, so of a text that shrank no more
-    than half the window is shown.
+    """What follows the window may be the rest of a secret, so a text that shrank is shown only up
+    to half the window.
     """
     window = text[: most + 2 * _MARGIN]
     cleaned = _SECRETS.sub(SECRET, window)

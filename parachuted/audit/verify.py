@@ -1,4 +1,4 @@
-"""Audit verify: whether the lines are those that were written, all of them, in their order.
+"""Audit verify: whether the lines are complete, unchanged and in order.
 
 Three things are compared: each line with its own hash, each line with the one before, and the end
 with where the state folder says that the chain stands. What a kill or the setting `audit.keep_days`
@@ -23,10 +23,7 @@ _MOST_FINDINGS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainVerification:
-    """What was found.
-
-    `findings`: what must not be, and where; `notes`: what is known of, such as a cut by a kill.
-    """
+    """`findings`: what is wrong, and where; `notes`: known causes, such as a kill."""
 
     lines: int
     days: int
@@ -42,7 +39,7 @@ class ChainVerification:
 
 @dataclass(slots=True)
 class _Segment:
-    """Lines of one file that follow one another."""
+    """Consecutive lines of one file."""
 
     name: str
     number: int
@@ -53,7 +50,7 @@ class _Segment:
 
 @dataclass(slots=True)
 class _Look:
-    """What one look through the files comes to."""
+    """The result of one pass through the files."""
 
     lines: int = 0
     segments: list[_Segment] = field(default_factory=list)
@@ -63,9 +60,9 @@ class _Look:
 
 
 def verify(folder: AuditFolder, head: ChainHeadFile) -> ChainVerification:
-    """Look through all files.
+    """Check all files.
 
-    Blocks on the disk, also while the daemon goes on writing. OSError as the system gives it.
+    Blocks on the disk, also while the daemon goes on writing. OSError.
     """
     look, before, days = _Look(), head.read(), folder.days()
     torn = []
@@ -88,7 +85,7 @@ def verify(folder: AuditFolder, head: ChainHeadFile) -> ChainVerification:
 
 
 def _read_day(folder: AuditFolder, day: str, look: _Look) -> bool:
-    """Take in a day's lines; whether the file ends within one."""
+    """Add a day's lines; returns whether the file ends within one."""
     segment: _Segment | None = None
     name = folder.name(day)
     with folder.opened(day) as descriptor:
@@ -130,10 +127,7 @@ def _read_day(folder: AuditFolder, day: str, look: _Look) -> bool:
 
 
 def _take_notes(line: AuditLine, day: str, look: _Look) -> None:
-    """What the daemon itself wrote down of cuts and removals.
-
-    A line that is not sound says nothing.
-    """
+    """The daemon's own notes of cuts and removals; a line that is not sound does not count."""
     document = line.document
     details = document.get("details")
     if document.get("event_type") != "audit" or not line.is_sound or not isinstance(details, dict):
@@ -153,7 +147,7 @@ def _take_notes(line: AuditLine, day: str, look: _Look) -> None:
 
 
 def _link(look: _Look) -> None:
-    """Whether each segment goes on where the one before it ended; `look.segments` are in order."""
+    """Whether each segment continues the one before it; `look.segments` are in order."""
     at = START
     through = max(look.removed, default=START)
     for segment in look.segments:
@@ -187,7 +181,9 @@ def _compare_end(
     before: ChainHead | None,
     after: ChainHead | None,
 ) -> None:
-    """The end of the files against where the chain stood before and after the look."""
+    """Compares the end of the files with the recorded end of the chain before and after
+    the pass.
+    """
     if before is None or after is None:
         look.notes.append(
             "the state folder does not say where the chain ends, so a cut at its end could not be "
@@ -230,9 +226,7 @@ def _lines(first: int, last: int) -> str:
 
 
 def _forward(descriptor: int) -> Iterator[tuple[int, bytes, bool]]:
-    """Number, bytes and wholeness of each line; of one longer than any of ours, only as much as
-    shows that.
-    """
+    """Number, bytes and completeness of each line; a line longer than any of ours is truncated."""
     number, rest = 1, b""
     while part := os.read(descriptor, _CHUNK):
         *lines, rest = (rest + part).split(b"\n")

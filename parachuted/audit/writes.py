@@ -1,6 +1,4 @@
-"""Audit of writes: what our writer wrote and what was found to have changed on the disk, each told
-once.
-"""
+"""Audit writes: records our own writes and the changes found on the disk, each once."""
 
 from __future__ import annotations
 
@@ -21,9 +19,9 @@ _MODULE = "vault"
 
 
 class WriteAudit:
-    """Tells of writes.
+    """Records writes.
 
-    A write of ours is told when it is made, so it is passed over when it is noticed.
+    A write of ours is recorded when it is made, so it is skipped when it is detected.
     """
 
     def __init__(self, recorder: AuditRecorder, clock: Callable[[], datetime]) -> None:
@@ -32,7 +30,7 @@ class WriteAudit:
         self._lock = threading.Lock()
 
     def wrote(self, write: Write) -> None:
-        """Our writer has made this one. From the thread that made it."""
+        """Record a write of ours, in the thread that made it."""
         with self._lock:
             self._ours[write.path, write.after or _GONE] = self._ours[write.path, None] = (
                 time.monotonic()
@@ -42,8 +40,8 @@ class WriteAudit:
         self._tell(write, CALLER.get(), is_late=False)
 
     def catch_up(self, history: History, after: int) -> int:
-        """Tell of the writes after that record, which a daemon that was killed could not tell of
-        any more. Blocks; StorageFailedError.
+        """Record the writes after that number, which a killed daemon could not. Blocks;
+        StorageFailedError.
         """
         owed = history.done_after(after)
         for write in owed:
@@ -51,9 +49,7 @@ class WriteAudit:
         return len(owed)
 
     def noticed(self, change: Change) -> None:
-        """Something on the disk is otherwise than it was known: unless we did it, a person or a
-        program of theirs has.
-        """
+        """Record a change on the disk: unless we made it, a person or a program of theirs did."""
         if change.author.by != PERSON.by or change.author.run is not None or self._is_ours(change):
             return
         paths = [change.path] if change.source is None else [change.path, change.source]
@@ -73,8 +69,8 @@ class WriteAudit:
         )
 
     def _is_ours(self, change: Change) -> bool:
-        """Files that are no notes are noticed without a digest: then a write of ours a moment ago
-        is taken for what was noticed.
+        """Files that are not notes are detected without a digest: then a very recent write of ours
+        explains the change.
         """
         digest = change.new.digest if change.new is not None else None
         with self._lock:

@@ -1,4 +1,4 @@
-"""Bubbling: watch declarations, what a change means, and whom it wakes."""
+"""Bubbling: watch declarations, what a change means, and which notes it wakes."""
 
 from parachuted.bubbling.meaning import Meaning, changed_units, meaning
 from parachuted.bubbling.patterns import WatchDeclaration, WatchPattern, parse_declaration

@@ -1,5 +1,5 @@
-"""Weighing: whether a change means anything to those who watch the file, compared with what each of
-them saw last.
+"""Change evaluator: whether a change means anything to a watcher, compared with the text that it
+last saw.
 
 It reads texts, so it belongs into a thread; what it decides on is given to it.
 """
@@ -24,11 +24,11 @@ _LARGEST = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedChange:
-    """A change and one who watches the path: the file's own, or (`change.source`) the one that a
-    moved file had.
+    """A change and one watcher of the path: the file's own, or (`change.source`) one of a moved
+    file.
 
     `source`: where the watcher saw the file last, when it watches both paths of a move. `is_new`:
-    it did not watch the file before, which was there.
+    it did not watch the file before, though the file existed.
     """
 
     change: Change
@@ -39,7 +39,7 @@ class WatchedChange:
 
     @property
     def before(self) -> str | None:
-        """The digest of what stood there before the change, for who watched it."""
+        """The digest of the text before the change, for this watcher."""
         if self.is_new:
             return None
         has_old = (
@@ -54,7 +54,7 @@ class WatchedChange:
 
     @property
     def after(self) -> str | None:
-        """The digest of what stands there now."""
+        """The digest of the current text."""
         return (
             self.change.new.digest
             if self.path == self.change.path and self.change.new is not None
@@ -64,10 +64,10 @@ class WatchedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """What a change comes to for one watcher.
+    """What a change means for one watcher.
 
-    `known`: the difference that was open when it was weighed; `review`: the one that is open now,
-    None when there is none (any more). `wakes`: the change itself meant something too.
+    `known`: the difference that was open when it was evaluated; `review`: the one that is open now,
+    if any. `wakes`: the change itself meant something too.
     """
 
     touched: WatchedChange
@@ -77,9 +77,7 @@ class Evaluation:
 
 
 class ChangeEvaluator:
-    """Weighs the changes of one look; what was worked out for one watcher is not worked out again
-    for the next.
-    """
+    """Evaluates the changes of one scan, sharing work between watchers."""
 
     def __init__(self, root: VaultRoot, objects: ObjectStore, reviews: PendingChanges) -> None:
         self._root, self._objects, self._reviews = root, objects, reviews
@@ -88,23 +86,23 @@ class ChangeEvaluator:
         self._conflicts: set[str] = set()
         self._units: dict[tuple[str | None, str | None], tuple[str, ...]] = {}
 
-    def weigh(self, touched: Iterable[WatchedChange], fresh: PendingChange) -> list[Evaluation]:
-        """Weigh each; `fresh` is what a difference that opens now looks like.
+    def evaluate(self, touched: Iterable[WatchedChange], fresh: PendingChange) -> list[Evaluation]:
+        """Evaluate each; `fresh` is the template of a difference that opens now.
 
         Raises OSError. Blocks on the disk.
         """
         return [
-            self._weigh(one, replace(fresh, watcher=one.match.watcher, path=str(one.path)))
+            self._evaluate(one, replace(fresh, watcher=one.match.watcher, path=str(one.path)))
             for one in touched
         ]
 
     def keep(self, texts: Iterable[tuple[VaultPath, str | None, bytes | None]]) -> None:
-        """Keep texts, by path, digest and (if they are at hand) content, to show their next change
-        as a difference. Blocks on the disk.
+        """Keep texts, by path, digest and (if available) content, so that their next change can be
+        shown as a difference. Blocks on the disk.
         """
         self._objects.see(self._still_wanted(texts))
 
-    def _weigh(self, touched: WatchedChange, fresh: PendingChange) -> Evaluation:
+    def _evaluate(self, touched: WatchedChange, fresh: PendingChange) -> Evaluation:
         if touched.after is not None and touched.after not in self._kept:
             self.keep([(touched.path, touched.after, touched.change.data)])
         known = self._reviews.get(fresh.watcher, touched.path)
@@ -132,7 +130,7 @@ class ChangeEvaluator:
         )
 
     def _is_in_conflict(self, digest: str | None) -> bool:
-        """Whether the text has conflict markers; what watches it waits for a person to resolve
+        """Whether the text has conflict markers; its watchers wait until a person has resolved
         them.
         """
         with contextlib.suppress(LookupError):
@@ -140,9 +138,7 @@ class ChangeEvaluator:
         return digest in self._conflicts
 
     def _opened(self, touched: WatchedChange, fresh: PendingChange) -> PendingChange:
-        """The difference that begins now; of a moved file, the one that was open at its old path
-        goes on.
-        """
+        """The new difference; for a moved file, the one that was open at its old path continues."""
         earlier = (
             self._reviews.get(fresh.watcher, touched.source) if touched.source is not None else None
         )

@@ -1,4 +1,4 @@
-"""Watch graph: what follows from a change, and who has to wait for whom.
+"""Watch graph: which watchers a change reaches, and who waits for whom.
 
 An edge runs from a path to each watcher of it, and a watcher writes only its own path. Notes that
 watch each other in a ring count as one place in the order, so that order exists for every graph.
@@ -16,7 +16,9 @@ _Edges = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CascadeStep:
-    """A watcher that a change can wake: how many notes away, and through which one first."""
+    """A watcher that a change can wake: its distance in notes, and the nearest watcher that leads
+    to it.
+    """
 
     watcher: str
     depth: int
@@ -25,7 +27,7 @@ class CascadeStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cascade:
-    """All that one change can wake, upstream first, and the rings among them: sets of notes that
+    """Everything that one change can wake, upstream first, and the cycles in it: sets of notes that
     wake one another.
     """
 
@@ -36,7 +38,7 @@ class Cascade:
 def reachable(start: str, downstream: Downstream) -> Cascade:
     """What a change of `start` can wake.
 
-    `start` itself is among the steps only where a ring leads back to it.
+    `start` itself is among the steps only where a cycle leads back to it.
     """
     edges, steps = _explored(start, downstream)
     rings = [ring for ring in _rings(edges) if ring != (start,)]
@@ -48,12 +50,12 @@ def reachable(start: str, downstream: Downstream) -> Cascade:
 
 
 class WatchGraph:
-    """Who is upstream of whom, among some watchers and all that they lead to.
+    """Who is upstream of whom, among some watchers and everything that they lead to.
 
     Build it again when a declaration changes.
 
-    Building is linear. What lies below a place is worked out when first asked for, as one integer
-    with a bit a place: n watchers in a single chain hold n²/16 bytes (6 MB for 10,000).
+    Building is linear. What is downstream of a place is computed on demand, as one integer with a
+    bit per place: n watchers in a single chain hold n²/16 bytes (6 MB for 10,000).
     """
 
     def __init__(self, edges: _Edges) -> None:
@@ -65,7 +67,7 @@ class WatchGraph:
 
     @classmethod
     def of(cls, watchers: Iterable[str], downstream: Downstream) -> WatchGraph:
-        """The reach among `watchers` and everything downstream of them."""
+        """The graph of `watchers` and everything downstream of them."""
         edges: dict[str, tuple[str, ...]] = {}
         waiting = sorted(watchers, reverse=True)
         while waiting:
@@ -85,8 +87,8 @@ class WatchGraph:
         )
 
     def blocks(self, upper: str, lower: str) -> bool:
-        """Whether `lower` should wait for `upper`: it is downstream of it, and not the other way
-        round as well.
+        """Whether `lower` should wait for `upper`: it is downstream of it, and not in a cycle with
+        it.
         """
         above, below = self._place.get(upper), self._place.get(lower)
         return above != below and self.reaches(upper, lower)
@@ -94,7 +96,7 @@ class WatchGraph:
     def blockers(self, watchers: Collection[str]) -> dict[str, str]:
         """For each of these watchers that should wait for another of them, one such.
 
-        Linear in those that need not.
+        Linear in those that need not wait.
         """
         here = [
             (watcher, place)

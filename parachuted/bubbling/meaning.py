@@ -1,4 +1,4 @@
-"""Meaning: which of the parts that changed in a note concern one who watches it."""
+"""Meaning: which of the changed parts of a note concern a watcher."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBER = re.compile(r" \(\d+\)\Z")
 
 
 def matters(units: Iterable[str], match: WatchMatch) -> tuple[str, ...]:
-    """Those of the changed units that the match is about: its sections with all below them and its
+    """The changed units that the match is about: its sections with everything below them and its
     keys, or the whole note.
     """
     return tuple(

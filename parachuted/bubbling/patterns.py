@@ -1,4 +1,4 @@
-"""Patterns: what a watcher's `watch:` lines mean, as values.
+"""Patterns: the lines of a `watch:` declaration, as values.
 
 A pattern is vault content, so it is bounded and can name nothing outside the vault. What a changed
 path means to many patterns at once is the trie's work; here a line of text becomes a value or a
@@ -55,11 +55,11 @@ Segment = str | SegmentGlob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchPattern:
-    """One line of a `watch:` list, read.
+    """One parsed line of a `watch:` list.
 
     `segments` run from the vault's top; a `**` among them stands for zero or more folders. With
     `context` they name folders whose context file is meant, otherwise the last one names notes.
-    With `query` there are none: it says which notes are meant.
+    With `query` there are none: the query selects the notes.
     """
 
     watcher: str
@@ -73,7 +73,7 @@ class WatchPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchDeclaration:
-    """All that one note watches, and in sentences what of its `watch:` could not be read."""
+    """Everything that one note watches, and sentences about invalid parts of its `watch:`."""
 
     watcher: str
     patterns: tuple[WatchPattern, ...]
@@ -86,8 +86,8 @@ def normal(name: str) -> str:
 
 
 def parse_declaration(watcher: str, texts: object) -> WatchDeclaration:
-    """Read what a note's frontmatter holds under `watch`: a list of strings, one string, or
-    rubbish, which is reported.
+    """Parse the value of `watch` in a note's frontmatter: a list of strings or one string; anything
+    else is reported.
     """
     lines = _lines(texts)
     patterns: dict[str, WatchPattern] = {}
@@ -113,7 +113,7 @@ def parse_declaration(watcher: str, texts: object) -> WatchDeclaration:
 
 
 def parse_pattern(text: str, watcher: str) -> WatchPattern:
-    """Read one pattern of the note `watcher`; raises ValueError with a sentence for a person.
+    """Parse one pattern of the note `watcher`; raises ValueError with a sentence for a person.
 
     `Projects/C#.md` and `People/@kevin.md` are names: a mark narrows only where the text before it
     is a pattern by itself and the text after it can be a heading or a key. To name a folder such as
@@ -140,7 +140,7 @@ def parse_pattern(text: str, watcher: str) -> WatchPattern:
 
 
 def _parse_query(text: str, rest: str, watcher: str, *, excludes: bool) -> WatchPattern:
-    """A query, behind which a section or key may stand."""
+    """A query, which a section or key may follow."""
     query, behind = parse_query_terms(rest)
     mark, name = behind[:1], behind[1:]
     if behind and not (mark in _BEHIND_NOTE and _BEHIND_NOTE[mark].fullmatch(name)):

@@ -1,5 +1,5 @@
-"""Reviews: for each watcher, the files whose present text it has not seen, and the text it saw
-last.
+"""Pending changes: for each watcher, the files whose current text it has not seen, and the text it
+saw last.
 
 Only open differences are kept: a watcher has seen everything else. So first contact with a vault
 costs nothing, and a lost table means only that differences are forgotten, not that work is
@@ -19,13 +19,13 @@ from parachuted.state import StateStore
 class PendingChange:
     """One open difference.
 
-    `base`: digest of the text last seen (None: no file); `asked`: a person wants it looked at,
+    `base`: digest of the text last seen (None: no file); `asked`: a person requested a review,
     changed or not.
 
-    With the watcher itself as `path` it is a wish that all be looked at that the watcher watches.
-    `source` is where the file was when it was last seen under another path; `target` where it has
-    been moved, where this watcher does not watch it; `reviewing` the digest an agent is looking at
-    ("": no file). `is_in_conflict`: the present text has conflict markers, and is shown to no agent
+    With the watcher itself as `path` it requests a review of everything that it watches. `source`
+    is where the file was when it was last seen under another path; `target` where it has been
+    moved, where this watcher does not watch it; `reviewing` the digest that an agent is reviewing
+    ("": no file). `is_in_conflict`: the current text has conflict markers, and is shown to no agent
     until they are resolved.
     """
 
@@ -41,7 +41,7 @@ class PendingChange:
 
     @property
     def is_of_all(self) -> bool:
-        """Whether it is about all that the watcher watches, and not about one file."""
+        """Whether it is about everything that the watcher watches, and not about one file."""
         return self.path == self.watcher
 
 
@@ -58,19 +58,17 @@ class PendingChanges:
         return [review for _path, review in sorted(self._open.get(watcher, {}).items())]
 
     def get(self, watcher: str, path: str) -> PendingChange | None:
-        """The open difference between a watcher and a path, if there is one."""
         return self._open.get(watcher, {}).get(path)
 
     def has(self, watcher: str) -> bool:
-        """Whether there is anything that a watcher has not seen."""
         return watcher in self._open
 
     def watchers(self) -> list[str]:
-        """Every watcher that has not seen something."""
+        """Every watcher with an open difference."""
         return sorted(self._open)
 
     def digests(self) -> set[str]:
-        """Every text that an open difference begins at, or that an agent is looking at."""
+        """Every text that an open difference begins at, or that an agent is reviewing."""
         found = {
             digest
             for reviews in self._open.values()
@@ -80,7 +78,7 @@ class PendingChanges:
         return {digest for digest in found if digest}
 
     def open(self, review: PendingChange) -> None:
-        """Keep an open difference, in place of what was kept for the pair."""
+        """Store an open difference, replacing the pair's former one."""
         row = {field.name: getattr(review, field.name) for field in fields(review)}
         self._table.put(
             _key(review.watcher, review.path), {**row, "since": review.since.isoformat()}
@@ -88,7 +86,7 @@ class PendingChanges:
         self._hold(review)
 
     def close(self, watcher: str, path: str) -> None:
-        """The watcher has seen the present text."""
+        """The watcher has seen the current text."""
         if self.get(watcher, path) is None:
             return
         self._table.drop(_key(watcher, path))
@@ -97,9 +95,7 @@ class PendingChanges:
             del self._open[watcher]
 
     def close_all(self, watcher: str, keep: Iterable[str] = ()) -> None:
-        """Forget what a watcher has not seen, but for these paths: it no longer watches the
-        others.
-        """
+        """Close a watcher's differences except for these paths: it no longer watches the others."""
         kept = set(keep)
         for review in self.of(watcher):
             if review.path not in kept:
@@ -108,7 +104,7 @@ class PendingChanges:
     def rename(self, watcher: str, now: str) -> None:
         """A watcher has another path.
 
-        Whoever looks for it at the old one looks in vain, so what it looks at stays unseen.
+        An agent at work cannot find it at the old one, so what it reviews stays open.
         """
         for review in self.of(watcher):
             self.close(watcher, review.path)
@@ -122,18 +118,20 @@ class PendingChanges:
             )
 
     def look_at(self, review: PendingChange, digest: str | None) -> PendingChange:
-        """An agent begins to look at that text."""
+        """An agent starts to review that text."""
         looking = replace(review, reviewing=digest if digest is not None else "")
         self.open(looking)
         return looking
 
     def looking(self, watcher: str) -> list[PendingChange]:
-        """What an agent looks at; at the start, what one looked at when the last daemon ended."""
+        """What agents are reviewing; at the start, what they were reviewing when the last daemon
+        ended.
+        """
         return [review for review in self.of(watcher) if review.reviewing is not None]
 
     def saw(self, looked: PendingChange, present: str | None, at: datetime) -> None:
-        """The agent is done: what it looked at is now the text last seen; later changes, and later
-        wishes of a person, stay open.
+        """The agent is done: what it reviewed is now the text last seen; later changes and requests
+        stay open.
         """
         now = self.get(looked.watcher, looked.path)
         if now is None:

@@ -1,4 +1,4 @@
-"""Plan: what a change of a file would set off, printed before it does."""
+"""Plan: which runs a change of a file would start, without starting them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from parachuted.bubbling.watches import WatchRegistry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """One watcher that would wake: how many notes away, because of which file, by which of its
-    patterns.
+    """One watcher that would wake: its distance in notes, the file and the patterns that
+    wake it.
     """
 
     watcher: str
@@ -24,9 +24,9 @@ class PlannedRun:
 class ChangePlan:
     """All runs that one change of `path` can lead to, in order; never more.
 
-    `loops`: notes that wake each other in a ring.
+    `loops`: notes that wake each other in a cycle.
 
-    `most_cost_usd` is what they can cost at most, in US dollars.
+    `most_cost_usd` is their maximum cost in US dollars.
     """
 
     path: str
@@ -38,8 +38,8 @@ class ChangePlan:
 def plan_for(path: str, watches: WatchRegistry, *, most_cost_usd: float) -> ChangePlan:
     """The plan for a change of `path`; `most_cost_usd` is the limit of one run.
 
-    A change of a watcher's own note can wake that watcher again only through others, so it is
-    counted when a ring leads back to it.
+    A watcher's own change can wake it again only through others, so it is counted when a cycle
+    leads back to it.
     """
     cascade = reachable(path, watches.downstream)
     runs = tuple(

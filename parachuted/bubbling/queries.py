@@ -1,5 +1,5 @@
-"""Queries: patterns that mean notes by what they hold, such as `tag:book status:reading`, and which
-notes these are now.
+"""Queries: patterns that select notes by content, such as `tag:book status:reading`, and which
+notes match.
 
 A query's first answer comes from the search index, once that has caught up; from then on each
 changed note is held against it.
@@ -29,22 +29,22 @@ _OPERATORS: Mapping[str, Literal["eq", "ne", "gt", "lt", "in"]] = {
 
 @dataclass(frozen=True, slots=True)
 class WatchQuery:
-    """A query as it is written and as the index is asked."""
+    """A query as it is written and as the index understands it."""
 
     text: str
     asked: NoteQuery
 
 
 def is_query(text: str) -> bool:
-    """Whether a pattern means notes by what they hold: it begins with a key and a colon, right
-    before a value.
+    """Whether a pattern selects notes by content: it begins with a key and a colon, directly before
+    a value.
     """
     return _FIRST.match(text) is not None
 
 
 def parse_query_terms(text: str) -> tuple[WatchQuery, str]:
-    """Read the terms `tag:x`, `folder:x`, `key:value`, `key:op:value` and `key:*`; also what stands
-    behind them. Raises ValueError.
+    """Parse the terms `tag:x`, `folder:x`, `key:value`, `key:op:value` and `key:*`; also what
+    follows them. Raises ValueError.
     """
     filters: list[KeyFilter] = []
     named: dict[str, str] = {}
@@ -81,11 +81,9 @@ def _filter(key: str, value: str) -> KeyFilter:
 
 
 class QueryMatches:
-    """The notes that each query lists, kept in the table `watch_matches`.
+    """The notes that each query lists, stored in the table `watch_matches`.
 
-    Changes join the state's open batch.
-
-    `version` grows with each change.
+    Changes join the state's open batch; `version` grows with each.
     """
 
     def __init__(self, state: StateStore) -> None:
@@ -103,11 +101,10 @@ class QueryMatches:
         return query.text in self._paths
 
     def has(self, query: WatchQuery, path: str) -> bool:
-        """Whether the query lists that note."""
         return path in self._paths.get(query.text, ())
 
     def decide(self, query: WatchQuery, path: str, *, is_match: bool) -> bool:
-        """A note has changed: say whether it is listed now. Returns whether that is news."""
+        """Record whether a changed note is listed now. Returns whether that is new."""
         if (
             query.text not in self._paths
         ):  # the index has not answered yet, and may answer with what was before
@@ -119,7 +116,7 @@ class QueryMatches:
         return True
 
     def answer(self, query: WatchQuery, paths: Iterable[str]) -> None:
-        """The index has answered; what has changed since it was asked counts as it is."""
+        """Store the index's answer; what has changed since the question keeps its newer state."""
         found = set(paths)
         for path, is_match in self._undecided.pop(query.text, {}).items():
             (found.add if is_match else found.discard)(path)
@@ -129,7 +126,7 @@ class QueryMatches:
             self._put(query, path, is_match=True)
 
     def forget(self, wanted: Collection[WatchQuery]) -> None:
-        """Nobody watches by any other query than these."""
+        """Drop all queries but these."""
         texts = {query.text for query in wanted}
         for text in [text for text in self._paths if text not in texts]:
             for path in self._paths.pop(text):

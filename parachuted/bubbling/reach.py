@@ -21,7 +21,7 @@ def watched_beyond(
     """A pattern that the note `after` watches by, beyond what `grant` sees, and that it did not
     watch by `before`, where it `was`.
 
-    A list that reached further before may stay, as long as it leaves out no less than it did.
+    A list that reached further before may stay, if it excludes no less than it did.
     """
     if grant.alternatives is None:
         return None
@@ -55,9 +55,8 @@ def _meant(pattern: WatchPattern) -> tuple[object, ...]:
 
 
 def _is_within(pattern: WatchPattern, grant: AccessGrant) -> bool:
-    """Whether every file that the pattern can mean is provably one that the grant sees.
-
-    A query can mean any.
+    """Whether every file that the pattern can match is provably one that the grant sees; a query
+    can match any.
     """
     if pattern.query is not None:
         return False

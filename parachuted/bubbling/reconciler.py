@@ -1,4 +1,4 @@
-"""Reconciler: what a change means to those who watch.
+"""Reconciler: turns a change into tasks for those who watch the file.
 
 It opens differences and queues tasks, durably, before the change is forgotten.
 """
@@ -39,8 +39,8 @@ _MOST_PATHS_TOLD = 100
 
 @dataclass(slots=True, kw_only=True)
 class _Outcome:
-    """What is to be told of one look: declarations, tasks that are new, tasks that nothing is left
-    of.
+    """The results of one scan: declarations, new tasks, and tasks that have nothing left
+    to review.
     """
 
     declared: list[DeclarationChange]
@@ -54,13 +54,12 @@ async def _no_notes(_query: NoteQuery) -> Iterable[str]:
 
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
-    """Holds the rules of the loop: a change that means something wakes each watcher, each cause
-    each watcher once.
+    """Applies the rules of the loop: a change with meaning wakes each watcher, each cause each
+    watcher once.
 
-    `stood_at` says of a text that is brought back, by its digest, when it stood there: who began to
-    watch later has not seen it. `listing` asks the search index, once it has caught up.
-    `looks_at_once`: a note that declares what it watches looks at all of that, because its agent
-    costs nothing.
+    `stood_at` says when a restored text was current, by its digest: who began to watch later has
+    not seen it. `listing` asks the search index, once it has caught up. `looks_at_once`: a note
+    that declares what it watches reviews all of it at once, because its agent costs nothing.
     """
 
     root: VaultRoot
@@ -83,15 +82,15 @@ class Reconciler:
     _first_texts: dict[str, bytes] = field(default_factory=dict, init=False)
 
     async def record(self, changes: Sequence[Change]) -> Callable[[], None]:
-        """Take in changes, before the index does; what is returned tells what follows from them.
+        """Record changes, before the index does; call the result to publish what follows from them.
 
-        Raises StorageFailedError or OSError, and is then to be called again with the same changes:
-        what it did is not done twice.
+        Raises StorageFailedError or OSError; then call it again with the same changes, which
+        repeats nothing.
         """
         outcome = _Outcome(declared=[])
         self._declare(changes, outcome, looks_at_once=self.looks_at_once)
-        scales = ChangeEvaluator(self.root, self.objects, self.reviews)
-        await self._keep_baselines(scales)
+        evaluator = ChangeEvaluator(self.root, self.objects, self.reviews)
+        await self._keep_baselines(evaluator)
         new, left = await self._follow(changes)
         files = Counter(cause for change in changes for cause in change.author.causes)
         touched = (one for change in changes for one in self._touched(change, new))
@@ -99,7 +98,7 @@ class Reconciler:
             while piece := list(islice(touched, _PIECE)):
                 while piece:
                     piece = await self._take_in(
-                        piece, scales, files, outcome
+                        piece, evaluator, files, outcome
                     )  # what became another difference meanwhile is weighed again
                 await asyncio.sleep(0)
         with self.state.batch():
@@ -107,7 +106,7 @@ class Reconciler:
         return functools.partial(self._tell, outcome)
 
     async def follow_up(self) -> None:
-        """Until cancelled: keep the texts that `record` left for later, and have the search index
+        """Until cancelled: store the texts that `record` left for later, and have the search index
         answer queries that notes watch by.
         """
         self._has_more.set()
@@ -148,8 +147,8 @@ class Reconciler:
     async def _follow(
         self, changes: Sequence[Change]
     ) -> tuple[set[tuple[WatchQuery, str]], set[tuple[WatchQuery, str]]]:
-        """Hold changed notes against the queries; returns which notes a query lists since now, and
-        which it does no longer.
+        """Compare changed notes with the queries; returns the notes that a query lists now, and
+        those that it lists no longer.
         """
         queries = self.watches.queries()
         new: set[tuple[WatchQuery, str]] = set()
@@ -174,7 +173,7 @@ class Reconciler:
         return [self._listed(change, queries) for change in changes]
 
     def _listed(self, change: Change, queries: Sequence[WatchQuery]) -> list[bool]:
-        """Which of the queries list the note that the change left. In a thread."""
+        """The queries that list the note as the change left it. In a thread."""
         if change.new is None or change.new.digest is None:
             return [False] * len(queries)
         try:
@@ -186,7 +185,7 @@ class Reconciler:
         )
 
     def baseline(self, changes: Sequence[Change]) -> None:
-        """First contact: take in what is declared; what is there counts as seen.
+        """First contact: record declarations; the present texts count as seen.
 
         The texts wait for `keep_watched`.
         """
@@ -201,10 +200,10 @@ class Reconciler:
         )
 
     async def keep_watched(self, paths: Iterable[VaultPath]) -> None:
-        """Keep the present texts of watched files, so that their next change can be shown as a
+        """Store the present texts of watched files, so that their next change can be shown as a
         difference.
         """
-        waiting, scales = list(paths), ChangeEvaluator(self.root, self.objects, self.reviews)
+        waiting, evaluator = list(paths), ChangeEvaluator(self.root, self.objects, self.reviews)
         for start in range(0, len(waiting), _PIECE):
             await self._keep(
                 [
@@ -212,39 +211,39 @@ class Reconciler:
                     for path in waiting[start : start + _PIECE]
                     if self.watches.watchers_of(path)
                 ],
-                scales,
+                evaluator,
             )
         self._first_texts = {}
 
-    async def _keep_baselines(self, scales: ChangeEvaluator) -> None:
-        """Keep the present texts of what new declarations watch; of very many, most later, so that
+    async def _keep_baselines(self, evaluator: ChangeEvaluator) -> None:
+        """Store the present texts of what new declarations watch; of very many, most later, so that
         no other change waits for it.
 
         A daemon that ends meanwhile does it at its next start.
         """
         for watcher in tuple(self._without_baseline):
             watched = await asyncio.to_thread(self.watches.watched_by, watcher)
-            await self._keep_all(watched[:_AT_ONCE], scales)
+            await self._keep_all(watched[:_AT_ONCE], evaluator)
             self._later += watched[_AT_ONCE:]
             self._without_baseline.discard(watcher)
         if self._later:
             self._has_more.set()
 
-    async def _keep_all(self, paths: Sequence[VaultPath], scales: ChangeEvaluator) -> None:
+    async def _keep_all(self, paths: Sequence[VaultPath], evaluator: ChangeEvaluator) -> None:
         for start in range(0, len(paths), _PIECE):
-            await self._keep(paths[start : start + _PIECE], scales)
+            await self._keep(paths[start : start + _PIECE], evaluator)
 
-    async def _keep(self, paths: Iterable[VaultPath], scales: ChangeEvaluator) -> None:
+    async def _keep(self, paths: Iterable[VaultPath], evaluator: ChangeEvaluator) -> None:
         texts = [
             (path, entry.digest, self._first_texts.get(path))
             for path in paths
             if (entry := self.index.get(path))
         ]
-        await asyncio.to_thread(scales.keep, texts)
+        await asyncio.to_thread(evaluator.keep, texts)
 
     def ask(self, path: VaultPath) -> tuple[Cause, list[Task]]:
-        """A person wants the watchers of `path` to look at it now, changed or not; if it watches,
-        it looks at all it watches.
+        """A person requests a review by the watchers of `path`, changed or not; if it watches, it
+        reviews everything that it watches.
 
         Raises NotFoundError when it neither watches nor is watched.
         """
@@ -316,7 +315,7 @@ class Reconciler:
                 outcome.declared += changed
 
     def _look_at_all(self, watcher: str, change: Change, outcome: _Outcome) -> None:
-        """Ask a note to look at all that it watches, because of a change of its own."""
+        """Request a review of everything that a note watches, because of its own change."""
         waking, now = self.causes.that_may_wake(watcher, change.author.causes), self.clock()
         if waking:
             self._open_causes(change, Counter(waking))
@@ -324,9 +323,9 @@ class Reconciler:
             self._add(watcher, waking, (), now, outcome, wait=True)
 
     def _rename(self, change: Change, outcome: _Outcome) -> None:
-        """A watcher has moved: what it has not seen goes along.
+        """A watcher has moved: its open differences move along.
 
-        An agent at work looks for it in vain, so its work is asked for anew.
+        An agent at work cannot find it, so its work is requested again.
         """
         before, now = str(change.source), change.path
         at_work = any(task.watcher == before for task in self.queue.running())
@@ -337,7 +336,7 @@ class Reconciler:
             self._add(now, change.author.causes, (), self.clock(), outcome, wait=True)
 
     def _prune(self, watcher: str, outcome: _Outcome) -> None:
-        """Forget what a note has not seen of files that it does not watch (any more)."""
+        """Close a note's differences in files that it does not watch (any more)."""
         own = {watcher} if self.watches.of(watcher) is not None else set()
         watched = [
             one.path
@@ -350,7 +349,7 @@ class Reconciler:
     def _touched(
         self, change: Change, new: Collection[tuple[WatchQuery, str]]
     ) -> Iterator[WatchedChange]:
-        """Each who watches the path of the change, or, of a move, the one it had.
+        """Each watcher of the path of the change, or, for a move, of the former path.
 
         A watcher is not woken by what it wrote itself.
         """
@@ -382,7 +381,7 @@ class Reconciler:
     async def _take_in(
         self,
         piece: list[WatchedChange],
-        scales: ChangeEvaluator,
+        evaluator: ChangeEvaluator,
         files: Counter[str],
         outcome: _Outcome,
     ) -> list[WatchedChange]:
@@ -391,7 +390,7 @@ class Reconciler:
         """
         now = self.clock()
         weighed = await asyncio.to_thread(
-            scales.weigh, piece, PendingChange(watcher="", path="", base=None, since=now)
+            evaluator.evaluate, piece, PendingChange(watcher="", path="", base=None, since=now)
         )
         stale: list[WatchedChange] = []
         waking: dict[str, list[Change]] = {}
@@ -407,7 +406,7 @@ class Reconciler:
         return stale
 
     def _settle(self, item: Evaluation, outcome: _Outcome) -> bool:
-        """Keep or close the difference; whether the watcher has to be woken."""
+        """Store or close the difference; returns whether the watcher must be woken."""
         touched, watcher = item.touched, item.touched.match.watcher
         earlier = self.reviews.get(watcher, touched.source) if touched.source is not None else None
         if earlier is not None:
@@ -430,8 +429,8 @@ class Reconciler:
         return item.wakes
 
     def _saw_both(self, watcher: str, change: Change) -> bool:
-        """Whether the change brings back a text that the watcher has seen, in place of another that
-        it has seen.
+        """Whether the change restores a text that the watcher has seen, in place of another that it
+        has seen.
         """
         if change.author.by not in BRINGS_BACK:
             return False
@@ -451,7 +450,7 @@ class Reconciler:
     ) -> None:
         """Queue a task for the causes that have not woken the watcher yet.
 
-        What they could not show it stays an open difference.
+        What they may not show it stays an open difference.
         """
         for change in changes:
             self._open_causes(change, files)

@@ -1,4 +1,4 @@
-"""Watch trie: who watches a path, answered by walking its folders once.
+"""Watch trie: who watches a path, found by walking its folders once.
 
 The patterns of all watchers share one tree, so a lookup costs what the path's depth costs and not
 what the number of watchers does. The same walk, steered by a tree of files, answers which paths a
@@ -35,8 +35,8 @@ class VaultTree(Protocol):
 class WatchMatch:
     """One watcher of a path, and by which of its patterns.
 
-    `narrowings` are the sections and keys it cares for, empty when it cares for the whole note;
-    `without` are those that its `!` patterns take out again.
+    `narrowings` are the sections and keys it cares for, empty for the whole note; `without` are
+    those that its `!` patterns exclude.
     """
 
     watcher: str
@@ -59,14 +59,13 @@ class WatchTrie:
         self._left_out = _Node()  # the `!` patterns, asked only about those who watch
 
     def add(self, declaration: WatchDeclaration) -> None:
-        """Take in a declaration, in place of what the same watcher declared before."""
+        """Add a declaration, replacing the same watcher's former one."""
         self.remove(declaration.watcher)
         self._declarations[declaration.watcher] = declaration
         for pattern in _of_places(declaration):
             _insert(self._left_out if pattern.excludes else self._watched, pattern)
 
     def remove(self, watcher: str) -> None:
-        """Forget a watcher's declaration, if there is one."""
         declaration = self._declarations.pop(watcher, None)
         for pattern in _of_places(declaration) if declaration else ():
             _delete(self._left_out if pattern.excludes else self._watched, pattern)
@@ -76,7 +75,6 @@ class WatchTrie:
         return self._declarations.values()
 
     def declaration(self, watcher: str) -> WatchDeclaration | None:
-        """What a note declared."""
         return self._declarations.get(watcher)
 
     def watchers_of(
@@ -85,8 +83,8 @@ class WatchTrie:
         is_context_file: bool,  # noqa: FBT001 - the pair is the question
         listing: Iterable[WatchPattern] = (),
     ) -> list[WatchMatch]:
-        """Who watches a path, by name; `is_context_file` says whether it is its folder's context
-        file, `listing` which queries list it.
+        """Who watches a path, by name; `is_context_file`: it is its folder's context file;
+        `listing`: the queries that list it.
         """
         *folders, name = normal(path).split("/")
         asked = [({pattern.watcher: _alone(pattern)}, pattern.excludes) for pattern in listing]
@@ -143,10 +141,10 @@ def _watched_names(
 
 
 class _Node:
-    """A place in the trie: what may come next, and the patterns that end here, by watcher.
+    """A place in the trie: what may follow, and the patterns that end here, by watcher.
 
-    A folder's node leads to its file names through a door of their own, so that they are tried on
-    file names only.
+    File names have a node of their own below a folder's, so that they are compared with file names
+    only.
     """
 
     __slots__ = ("children", "ends", "globs", "is_deep")
@@ -261,9 +259,9 @@ def _is_glob(key: str) -> bool:
 
 
 def _keys(pattern: WatchPattern) -> list[str]:
-    """The pattern's way through the trie.
+    """The pattern's path through the trie.
 
-    A key that is no name begins with `/`, which no name can hold.
+    A key that is not a name begins with `/`, which no name can hold.
     """
     keys = [
         segment if isinstance(segment, str) else f"/{segment.text}" for segment in pattern.segments
@@ -272,7 +270,7 @@ def _keys(pattern: WatchPattern) -> list[str]:
 
 
 def _of_places(declaration: WatchDeclaration) -> Iterator[WatchPattern]:
-    """The patterns that mean notes by where they are."""
+    """The patterns that select notes by path."""
     return (pattern for pattern in declaration.patterns if pattern.query is None)
 
 
@@ -295,8 +293,8 @@ def _insert(top: _Node, pattern: WatchPattern) -> None:
 
 
 def _delete(top: _Node, pattern: WatchPattern) -> None:
-    """Take out all that the pattern's watcher has where the pattern ends, and the branch that is
-    bare then.
+    """Remove what the pattern's watcher has where the pattern ends, and the branch if it is empty
+    then.
     """
     keys, nodes = _keys(pattern), [top]
     for key in keys:
@@ -357,8 +355,10 @@ def _walked(top: _Node, folders: Iterable[str]) -> list[_Node]:
 
 
 def _ends_at(states: list[_Node], name: str, is_context_file: bool) -> list[_Ends]:  # noqa: FBT001 - handed on
-    doors = [node.children[_FILES] for node in states if node.children and _FILES in node.children]
-    ends = [node.ends for node in _step(doors, name) if node.ends]
+    file_nodes = [
+        node.children[_FILES] for node in states if node.children and _FILES in node.children
+    ]
+    ends = [node.ends for node in _step(file_nodes, name) if node.ends]
     if is_context_file:
         ends += [node.ends for node in states if node.ends]
     return ends
@@ -382,9 +382,7 @@ def _joined(one: WatchMatch, other: WatchMatch) -> WatchMatch:
 
 
 def _less(match: WatchMatch, left_out: list[_Ends]) -> WatchMatch | None:
-    """What is left of a match when the `!` patterns of its watcher that match as well are taken
-    out.
-    """
+    """What is left of a match without the matching `!` patterns of its watcher."""
     taken = [end[match.watcher] for end in left_out if match.watcher in end]
     if not taken:
         return match

@@ -1,5 +1,5 @@
-"""Unmatched: which patterns of a declaration match nothing that is there now, and what their writer
-may have meant.
+"""Unmatched: which patterns of a declaration match no file now, and what their writer may have
+meant.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CONTEXT = " or ".join(CONTEXT_NAMES)
 
 
 def unmatched(declaration: WatchDeclaration, tree: VaultTree) -> Iterator[str]:
-    """A sentence for each pattern that matches nothing.
+    """A sentence for each pattern without a match.
 
     It may name folders and notes beside those that the pattern names.
     """

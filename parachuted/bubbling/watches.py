@@ -1,5 +1,5 @@
-"""Watches: who watches what, kept from the declarations in the notes, and who therefore has to wait
-for whom.
+"""Watches: who watches what, according to the notes' declarations, and who therefore waits for
+whom.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclarationChange:
-    """A note's declaration has become another; `now` is None when it watches nothing any more."""
+    """A note's declaration has changed; `now` is None when it watches nothing any more."""
 
     watcher: str
     now: WatchDeclaration | None
@@ -34,7 +34,7 @@ class DeclarationChange:
 class WatchRegistry:
     """The watchers of a vault.
 
-    The table `context_watches` keeps what was declared, so that a start need not read the notes
+    The table `context_watches` stores the declarations, so that a start need not read the notes
     again.
     """
 
@@ -55,16 +55,14 @@ class WatchRegistry:
         return len(self._texts)
 
     def all(self) -> list[WatchDeclaration]:
-        """Every declaration, by watcher; also of a note that declares nothing that could be
-        read.
-        """
+        """Every declaration, by watcher, also of notes without a valid pattern."""
         watchers = {declaration.watcher for declaration in self._trie.declarations()} | {
             key for key, _row in self._problems.items()
         }
         return [found for watcher in sorted(watchers) if (found := self.of(watcher)) is not None]
 
     def of(self, watcher: str) -> WatchDeclaration | None:
-        """What a note declares, and what of that could not be read."""
+        """What a note declares, and which parts of it are invalid."""
         declared, row = self._trie.declaration(watcher), self._problems.take(watcher)
         problems = tuple(row["problems"]) if row is not None else ()
         if declared is None:
@@ -76,9 +74,8 @@ class WatchRegistry:
         return replace(declared, problems=(*declared.problems, *problems))
 
     def unmatched(self, watcher: str) -> list[str]:
-        """In sentences, which of a note's patterns match nothing now.
-
-        May be asked in a thread, like `watched_by`.
+        """Sentences about a note's patterns that match nothing now. Thread-safe, like
+        `watched_by`.
         """
         declaration = self.of(watcher)
         if declaration is None:
@@ -100,8 +97,8 @@ class WatchRegistry:
         return min(self._texts.get(watcher, {}).values(), default=None)
 
     def watchers_of(self, path: str) -> list[WatchMatch]:
-        """Who watches a path, whether or not there is such a file; by a query, who watched it until
-        the present change too.
+        """Who watches a path, whether the file exists or not; by a query, also who watched it until
+        the current change.
         """
         if is_conflict_copy(path):
             return []
@@ -114,18 +111,15 @@ class WatchRegistry:
         return self._trie.watchers_of(path, self._would_be_context(path), listing)
 
     def queries(self) -> list[WatchQuery]:
-        """Every query that somebody watches by."""
+        """Every query that a note watches by."""
         return list(self._queries)
 
     def watchers_by(self, query: WatchQuery) -> list[str]:
-        """Who watches by that query."""
         return sorted({pattern.watcher for pattern in self._queries.get(query, ())})
 
     @contextlib.contextmanager
     def leaving(self, left: Iterable[tuple[WatchQuery, str]]) -> Iterator[None]:
-        """While these notes, which queries do not list any more, are still told to who watched
-        them.
-        """
+        """Within it, notes that queries do not list any more still reach their former watchers."""
         self._left = set(left)
         try:
             yield
@@ -138,7 +132,7 @@ class WatchRegistry:
     def watched_by(self, watcher: str) -> list[VaultPath]:
         """The files that a note watches now.
 
-        May be asked in a thread, since it looks through the whole vault for a pattern like `**`.
+        Thread-safe, since it searches the whole vault for a pattern like `**`.
         """
         declaration = self.of(watcher)
         if declaration is None:
@@ -162,8 +156,8 @@ class WatchRegistry:
         return [match.watcher for match in self.watchers_of(path)]
 
     def blockers(self, watchers: Collection[str]) -> Mapping[str, str]:
-        """For each of these watchers that is downstream of another of them, and not the other way
-        round as well, one such.
+        """For each of these watchers that is downstream of another of them, and not in a cycle with
+        it, one such.
         """
         return self.reach.blockers(watchers)
 
@@ -176,9 +170,7 @@ class WatchRegistry:
         return self._reach
 
     async def prepare(self) -> None:
-        """Bring `reach` up to date, leaving the loop free for others meanwhile; while declarations
-        go on changing it may lag behind.
-        """
+        """Update `reach`, leaving the event loop free; may lag while declarations change."""
         for _ in range(_ATTEMPTS):
             version = self._version + self.matches.version
             if self._reach is not None and self._reach_version == version:
@@ -189,8 +181,7 @@ class WatchRegistry:
     def declare(
         self, watcher: str, texts: tuple[str, ...], problems: tuple[str, ...] = ()
     ) -> DeclarationChange | None:
-        """Take in what a note declares now, and what of that could not be read; None when that is
-        what it declared before.
+        """Record a note's declaration and its invalid parts; None when nothing changed.
 
         Joins the state's open batch.
         """
@@ -289,7 +280,7 @@ def _reach_of(edges: dict[str, tuple[str, ...]]) -> WatchGraph:
 
 
 class _Glance:
-    """The index as it is at each single look, since the loop may change it meanwhile."""
+    """The index at the moment of each lookup, since the loop may change it meanwhile."""
 
     def __init__(self, index: VaultIndex) -> None:
         self._index = index

@@ -1,4 +1,4 @@
-"""Config: the settings, read once at the top; the parts of a daemon receive plain values."""
+"""Config: the settings, read once at the top; parts of the daemon receive plain values."""
 
 from parachuted.config.load import home_folder, load_settings, set_setting
 from parachuted.config.settings import (

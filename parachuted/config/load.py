@@ -1,5 +1,5 @@
-"""Load: settings from the file, the environment and the command line, the later ones over the
-earlier, with every mistake told at once.
+"""Load: settings from the file, the environment and the command line, where later ones override
+earlier ones and all mistakes are reported at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Settings: what may be set, its default, and what it means."""
+"""Settings: every setting, its default, and what it means."""
 
 from __future__ import annotations
 

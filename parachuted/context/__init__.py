@@ -1,4 +1,4 @@
-"""Context: what an agent is told about where it works."""
+"""Context: what an agent knows about the place where it works."""
 
 from parachuted.context.chain import LARGEST_FILE, Chain, ChainFile, ContextSelection, chain_of
 from parachuted.context.folders import ContextFolder, context_folder, context_folders, tokens_in

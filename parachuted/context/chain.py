@@ -1,4 +1,4 @@
-"""Chain: which context files a choice of folders loads, and which it does not, with the reason.
+"""Chain: which context files a choice of folders loads, which it leaves out, and why.
 
 Explicit: the chosen folders and what their context files watch are included; parents are listed,
 but only included when chosen or watched themselves.

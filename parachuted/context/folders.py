@@ -1,4 +1,4 @@
-"""Folders: the places of the vault that have a context file."""
+"""Folders: the folders of the vault that have a context file."""
 
 from __future__ import annotations
 

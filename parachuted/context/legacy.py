@@ -1,5 +1,5 @@
-"""Legacy: contexts as older programs name them, single files such as
-`Chat/contexts/general-context.md` in place of folders.
+"""Legacy: contexts in the form of older programs, single files such as
+`Chat/contexts/general-context.md` instead of folders.
 """
 
 from __future__ import annotations

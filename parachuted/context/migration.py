@@ -1,5 +1,4 @@
-"""Migration: what becomes of an older program's context files (`Chat/contexts/*.md`) in a vault
-where contexts are folders.
+"""Migration: moves an older program's context files (`Chat/contexts/*.md`) into context folders.
 
 Pure on purpose: the same plan is shown first and carried out afterwards. Nothing of an old text is
 lost: what its folder's context file does not say yet is added there, and the old file is kept.

@@ -1,5 +1,5 @@
-"""Prompt: what an agent is told before a conversation begins: who it is, then the context files,
-the nearest last, since they win.
+"""Prompt: the system prompt of a conversation: who the agent is, then the context files, the
+nearest last because they take precedence.
 
 Deterministic: the same notes give the same text. What stands in notes is quoted, and cannot end its
 quotation.

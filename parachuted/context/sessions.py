@@ -1,4 +1,4 @@
-"""Sessions: which contexts are chosen for each session of conversation.
+"""Sessions: which contexts are chosen for each conversation.
 
 Small and bounded, whoever asks.
 """

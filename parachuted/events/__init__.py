@@ -1,4 +1,4 @@
-"""Events: what happens in the vault, noticed and told."""
+"""Events: what happens in the vault, how it is detected, and who hears of it."""
 
 from parachuted.events.bus import Bus, Event
 from parachuted.events.catalog import CATALOG, CORE, FACTS, EventKind

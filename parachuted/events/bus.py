@@ -1,4 +1,4 @@
-"""Bus: hands each event to everyone who listens, in order, without waiting for anyone."""
+"""Bus: delivers each event to every subscriber in order, without waiting for any of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,63}(\.[a-z][a-z0-9_-]{0,63}){1,5}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that has happened. `id` counts up from 1 in each life of the daemon."""
+    """An event that has happened; `id` counts up from 1 at each start of the daemon."""
 
     id: int
     kind: EventKind
@@ -33,12 +33,11 @@ class Event:
 
     @property
     def event(self) -> str:
-        """Its name."""
         return self.kind.name
 
     def heard_by(self, listener: EventFilter) -> Event | None:
-        """The event as it exists for that listener; the very same where nothing is left out; None:
-        it does not.
+        """The event as far as that listener may see it, unchanged where nothing is left out; None
+        where it may not.
         """
         found = listener.heard(self.kind, self.data, self.values)
         if found is None:
@@ -50,7 +49,7 @@ class Event:
 
 
 class Bus:
-    """Publishes events and remembers the last ones. All on one thread."""
+    """Publishes events and remembers the latest; for one thread."""
 
     def __init__(self, clock: Callable[[], datetime], *, remembered: int = 1000) -> None:
         self._clock = clock
@@ -67,10 +66,9 @@ class Bus:
         return self._count
 
     def publish(self, event: str, /, **data: object) -> Event:
-        """Tell everyone. What a listener publishes is told after what it was told.
+        """Deliver the event; what a listener publishes is delivered after the current event.
 
-        KeyError when the catalogue has no such fact and no module has declared one: an act that may
-        be refused is not told as if it were.
+        KeyError when neither the catalogue nor a module declares it as a fact.
         """
         kind = FACTS.get(event) or self._declared[event]
         self._count += 1
@@ -82,9 +80,9 @@ class Bus:
         return happened
 
     def declare(self, kind: EventKind) -> None:
-        """Carry a module's own events of that name too, until it is withdrawn.
+        """Accept a module's events of that name until `withdraw`.
 
-        ValueError for what is no name, or the catalogue's.
+        ValueError for an invalid name, or one of the catalogue's.
         """
         if not _NAME.fullmatch(kind.name):
             raise ValueError(
@@ -103,16 +101,16 @@ class Bus:
         self._declared[kind.name] = kind
 
     def withdraw(self, name: str) -> None:
-        """Carry no more events of that name, if a module declared it."""
+        """Accept no more events of that name, if a module declared it."""
         self._declared.pop(name, None)
 
     @property
     def declared(self) -> Mapping[str, EventKind]:
-        """What modules have declared, by name."""
+        """The declarations of modules, by name."""
         return MappingProxyType(self._declared)
 
     def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Call `listener` for each event from now on; the answer ends it."""
+        """Call `listener` for each event from now on; call the result to stop."""
         self._listeners.append(listener)
 
         def end() -> None:
@@ -136,7 +134,7 @@ class Bus:
         return (event for event in tuple(self._last) if event.id > event_id)
 
     def remembers(self, event_id: int) -> bool:
-        """Whether nothing between that number and now has been forgotten."""
+        """Whether every event after that number is still remembered."""
         return event_id <= self._count and (
             event_id == self._count or (bool(self._last) and self._last[0].id <= event_id + 1)
         )

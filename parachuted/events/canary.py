@@ -1,5 +1,5 @@
-"""Canary: a file of the vault that is touched now and then, to see whether the system still tells
-of changes.
+"""Canary: a file of the vault that is touched now and then, to check that the system still reports
+changes.
 
 Touched is the vault's id: opened for writing, its time set to what it is. Nothing in it changes,
 and each kind of watcher tells of it.
@@ -19,9 +19,9 @@ _OPEN = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Canary:
-    """`is_silent`: the last touch was not told. Times are the event loop's, in seconds.
+    """`is_silent`: the last touch was not reported. Times are the event loop's, in seconds.
 
-    `every_s`: how often it is touched; `patience_s`: how long the telling may take.
+    `every_s`: how often it is touched; `patience_s`: how long the report may take.
     """
 
     def __init__(
@@ -39,15 +39,13 @@ class Canary:
         self.is_silent = False
 
     def is_due(self, now: float) -> bool:
-        """Whether it is to be touched; on the way, whether the last touch has been waited for in
-        vain.
-        """
+        """Whether it is to be touched now; also notes whether the last touch went unreported."""
         if self._touched is not None and now - self._touched > self._patience_s:
             self.is_silent, self._touched = True, None
         return self._touched is None and now >= self._next
 
     def touch(self, now: float) -> None:
-        """Touch it; where that cannot be done, nothing is expected. Blocks on the disk."""
+        """Touch it; if that fails, no report is expected. Blocks on the disk."""
         self._next = now + self._every_s
         try:
             self._touched = now
@@ -56,7 +54,7 @@ class Canary:
             self._touched = None
 
     def hears(self, path: str) -> bool:
-        """Whether the path is the canary's: then it was told."""
+        """Whether the path is the canary's, which counts as its report."""
         if path != CANARY:
             return False
         self._touched, self.is_silent = None, False

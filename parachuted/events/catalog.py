@@ -1,5 +1,5 @@
-"""Catalogue: every event there is, by the one name it has in Python, settings, the event stream and
-the docs.
+"""Catalogue: every event, under the one name that it has in Python, settings, the event stream and
+hooks.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ _OTHER_SCOPE = "system"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventKind:
-    """A kind of event: its name, what it tells, and of what kind each field of its `data` is.
+    """A kind of event: its name and the kind of each field of its `data`.
 
-    `blocks`: hooks alone get it, before the act, and any of them may object; nothing has happened
-    yet, so the bus does not carry it. `claude`: the name that Claude Code's hooks have for it.
-    `publisher`: the module that publishes it; None: the core does. ValueError where a field has no
-    kind, or words are of notes that no field names.
+    `blocks`: only hooks receive it, before the act, and any of them may object; the bus does not
+    carry it. `claude`: its name in Claude Code's hooks. `publisher`: the module that publishes it;
+    None: the core. ValueError where a field has no kind, or quotes notes that no field names.
     """
 
     name: str
@@ -63,7 +62,7 @@ class EventKind:
 
     @property
     def scope(self) -> str:
-        """The module that a key must be allowed to read in to hear of it."""
+        """The module that a key needs read access to."""
         if self.publisher is not None:
             return self.publisher
         return _SCOPES.get(self.name.partition(".")[0], _OTHER_SCOPE)

@@ -1,4 +1,4 @@
-"""Keeper: takes changes in.
+"""Change committer: records detected changes and publishes them.
 
 They are made durable as work to do, then the index follows, then all are told.
 """
@@ -36,10 +36,9 @@ Explained = tuple[Change, list[Write]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeListeners:
-    """Whom the noticer serves: `tell` lets others know; `record` makes changes durable as work to
-    do, before the index forgets.
+    """`record` makes changes durable as work before the index forgets them; `tell` publishes them.
 
-    What `record` returns is called once the changes were told, to tell what follows from them.
+    The function that `record` returns is called afterwards, to publish what follows.
     """
 
     record: Callable[[Sequence[Change]], Awaitable[Callable[[], None]]]
@@ -47,8 +46,8 @@ class ChangeListeners:
 
 
 class ChangeCommitter:
-    """Keeps the index, its copy on disk and the records of our own writes in step with what was
-    noticed.
+    """Keeps the index, its copy on disk and the records of our own writes in step with detected
+    changes.
     """
 
     def __init__(
@@ -69,13 +68,13 @@ class ChangeCommitter:
         self._emptied: set[str] = set()
         self._unsaved: list[Write] = []
 
-    async def take_in(
+    async def commit(
         self, found: SortedChanges, thread: Executor, *, remember: bool
     ) -> list[Change]:
-        """Take in what was found, in pieces that leave the loop free for others; `remember`: on
-        disk too.
+        """Commit what was found, in pieces, so that the event loop stays free; `remember`: on disk
+        too.
 
-        Raises StorageFailedError or OSError; what was not told by then is to be found again.
+        Raises StorageFailedError or OSError; what was not published by then is found again.
         """
         loop = asyncio.get_running_loop()
         explained = (
@@ -87,7 +86,7 @@ class ChangeCommitter:
         try:
             for start in range(0, len(explained), _CHUNK):
                 piece = explained[start : start + _CHUNK]
-                await self._take_in([change for change, _writes in piece])
+                await self._commit([change for change, _writes in piece])
                 told += piece
                 if len(told) >= _KEPT_AT_ONCE:
                     await loop.run_in_executor(thread, self._keep, told, remember)
@@ -105,9 +104,7 @@ class ChangeCommitter:
         return [change for change, _writes in explained]
 
     def follow_folders(self, new: Iterable[str], gone: Iterable[str], entered: set[str]) -> None:
-        """Folders that are gone are forgotten once the files that were in them are, unless they are
-        back by then.
-        """
+        """Forget removed folders once their files are forgotten, unless they are back by then."""
         for folder in new:
             self.index.add_folder(folder)
         self._emptied = (self._emptied - entered).union(gone)
@@ -117,7 +114,7 @@ class ChangeCommitter:
                 self._emptied.discard(folder)
 
     def save(self) -> None:
-        """Write the whole index down. OSError."""
+        """Write the whole index to disk. OSError."""
         self._snapshot.save(self.index)
         try:
             self._history.notice(self._unsaved)
@@ -127,26 +124,22 @@ class ChangeCommitter:
             self._unsaved = []
 
     def close(self) -> None:
-        """Let go of the files."""
         self._snapshot.close()
 
-    async def _take_in(self, changes: Sequence[Change]) -> None:
-        tell_what_follows = await self._listeners.record(changes)
+    async def _commit(self, changes: Sequence[Change]) -> None:
+        publish_results = await self._listeners.record(changes)
         for change in changes:
             if change.source is not None:
                 self.index.set(change.source, None)
             self.index.set(change.path, change.new)
         for change in changes:
             self._listeners.tell(change)
-        tell_what_follows()
+        publish_results()
 
     def _explain(self, found: SortedChanges) -> list[Explained]:
-        """In a thread: who did it.
+        """In a thread: who made each change, with the records of our writes that it completes.
 
-        What our writer did not do, a person did; all of one look is one cause.
-
-        With each change the records of the writes of ours that it came from, which are done with
-        then.
+        What our writer did not do, a person did; all of one scan has one cause.
         """
         person = Author(by=PERSON.by, causes=(new_id("c", self._clock()),))
         explained = []
@@ -160,8 +153,8 @@ class ChangeCommitter:
         return explained
 
     def _author(self, ours: Write, seen: PathDifference, person: Author) -> Author:
-        """Who made what our writer left: a person too, when it was merged with a save that nobody
-        had noticed.
+        """Who made what our writer left: also a person, when it was merged with a save that was not
+        detected.
         """
         if self._history.is_ours_since(ours, seen.old.digest if seen.old is not None else None):
             return ours.author
@@ -170,7 +163,7 @@ class ChangeCommitter:
         return replace(ours.author, causes=(*ours.author.causes, *person.causes))
 
     def _keep(self, told: Sequence[Explained], remember: bool) -> None:  # noqa: FBT001  for an executor
-        """In a thread: what was told, in the history and the index's copy on disk."""
+        """In a thread: record what was published in the history and in the index's copy on disk."""
         writes = [write for _change, writes in told for write in writes]
         by_people = _by_people(told, since_start=remember)
         if by_people:
@@ -182,9 +175,7 @@ class ChangeCommitter:
             self._unsaved += writes
 
     def _saw(self, seen: Sequence[tuple[str, str, str | None, str | None]]) -> None:
-        """It is told of a file's past, and decides nothing: where the disk refuses, that past is
-        told without it.
-        """
+        """Record it for explanations only; a disk that refuses loses just that."""
         try:
             self._history.saw(self._clock(), seen)
         except StorageFailedError as error:

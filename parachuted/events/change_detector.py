@@ -1,4 +1,4 @@
-"""Noticer: turns hints into changes.
+"""Change detector: turns hints into changes.
 
 The disk is compared with the index, the difference recorded, then told.
 
@@ -33,26 +33,26 @@ _PACE = DebounceTimes()
 class ChangeDetector:
     """Keeps the index equal to the disk.
 
-    `full_every_s`: how often to walk over everything unasked, in seconds.
+    `full_every_s`: seconds between full walks.
     """
 
     def __init__(
         self,
         *,
-        looker: DiskScan,
-        keeper: ChangeCommitter,
+        disk_scan: DiskScan,
+        committer: ChangeCommitter,
         watcher: FileWatcher,
         problems: Problems,
         full_every_s: float,
         pace: DebounceTimes = _PACE,
     ) -> None:
-        self._looker, self._keeper, self._watcher, self._problems = (
-            looker,
-            keeper,
+        self._disk_scan, self._committer, self._watcher, self._problems = (
+            disk_scan,
+            committer,
             watcher,
             problems,
         )
-        self._index = keeper.index
+        self._index = committer.index
         self._full_every_s = full_every_s
         self._pace = pace
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scanner")
@@ -62,42 +62,42 @@ class ChangeDetector:
         self._asked: set[str] = set()
         self._wake = asyncio.Event()
         self._next = ScanRequest()
-        self._held = Debouncer(pace)
+        self._debouncer = Debouncer(pace)
         self._next_full = 0.0
         self._rest_until = 0.0
         self._vault: FileIdentity | None = None
         self._here: FileIdentity | None = None
         self._is_unsaved = False
-        self._canary = looker.canary(every_s=pace.canary, patience_s=2 * pace.heartbeat)
+        self._canary = disk_scan.canary(every_s=pace.canary, patience_s=2 * pace.heartbeat)
         self.polling = False
 
     @property
     def busy(self) -> bool:
-        """Whether something is still to be looked at."""
-        return bool(self._next or self._held or self._lock.locked())
+        """Whether something is still to be scanned."""
+        return bool(self._next or self._debouncer or self._lock.locked())
 
     @property
     def is_noticing(self) -> bool:
-        """Whether a change is being looked at just now. Any thread may ask."""
+        """Whether a change is being processed now. Any thread may ask."""
         return bool(self._next) or self._lock.locked()
 
     async def first_scan(self) -> None:
-        """Compare the whole vault with the index, and watch each folder from then on; `save` has to
-        follow.
+        """Compare the whole vault with the index, and watch each folder from then on; call `save`
+        afterwards.
 
         OSError when the vault cannot be read.
         """
-        self._watcher.start(self._hear)
-        self._problems.set(IGNORE_FILE, self._looker.ignore_problem)
-        self._here = self._looker.identity()
+        self._watcher.start(self._on_hints)
+        self._problems.set(IGNORE_FILE, self._disk_scan.ignore_problem)
+        self._here = self._disk_scan.identity()
         await self._turn(ScanRequest(everything=True, final=True, first=True))
 
     async def run(self) -> None:
-        """Notice changes until cancelled."""
+        """Detect changes until cancelled."""
         while True:
             await self._wait()
             await self._look_after_canary()
-            here = self._looker.identity()
+            here = self._disk_scan.identity()
             if self._loop.time() >= self._next_full or here != self._here:
                 self._next.everything = True
             self._here = here
@@ -107,12 +107,10 @@ class ChangeDetector:
                 await self._guarded(turn)
 
     async def notice(self, paths: Iterable[str]) -> None:
-        """Look at these paths now and take what is there as final.
+        """Scan these paths now and treat what is there as final, as our own writes are.
 
-        For our own writes, which are whole.
-
-        What cannot be read or recorded just now is noticed later, with the same author. Callers
-        that come while one turn is under way share the next.
+        What cannot be read or recorded now is detected later, with the same author. Callers that
+        come during a turn share the next one.
         """
         shared = self._asked
         shared.update(paths)
@@ -122,9 +120,9 @@ class ChangeDetector:
                 await self._guarded(ScanRequest(closed=shared, final=True))
 
     async def rescan(self, *, accept_missing: bool = False) -> None:
-        """Walk over everything now.
+        """Walk the whole vault now.
 
-        `accept_missing`: a person says that what is gone was meant to go.
+        `accept_missing`: a person confirms that missing files were meant to go.
 
         Raises StorageFailedError when the vault cannot be read or the state not written.
         """
@@ -139,22 +137,20 @@ class ChangeDetector:
         self._problems.set("vault", None)
 
     async def save(self) -> None:
-        """Write the index down; when the disk refuses, say so and try it again with the next walk
-        over everything.
-        """
+        """Write the index to disk; a failure is reported and retried after the next full walk."""
         async with self._lock:
             await self._save()
 
     async def close(self) -> None:
-        """Stop watching and write the index down, if it can be."""
+        """Stop watching and write the index to disk, if possible."""
         self._watcher.close()
         await self.save()
-        self._keeper.close()
+        self._committer.close()
         self._thread.shutdown()
 
     async def _save(self) -> None:
         try:
-            await self._loop.run_in_executor(self._thread, self._keeper.save)
+            await self._loop.run_in_executor(self._thread, self._committer.save)
         except OSError as error:
             log.warning("the index was not written down", extra={"error": str(error)})
             self._problems.set(
@@ -168,49 +164,47 @@ class ChangeDetector:
             self._is_unsaved = False
 
     async def _look_after_canary(self) -> None:
-        """Once a minute, or so; while hints do not come, the vault is walked as often as it is
-        where none can be had.
-        """
+        """About once a minute; while hints do not come, the vault is polled by walks."""
         was_silent = self._canary.is_silent
         if self._canary.is_due(self._loop.time()):
             await self._loop.run_in_executor(self._thread, self._canary.touch, self._loop.time())
         self._next.everything |= self._canary.is_silent and not was_silent
 
-    def _hear(self, hints: ChangeHints) -> None:
+    def _on_hints(self, hints: ChangeHints) -> None:
         now, was_silent = self._loop.time(), self._canary.is_silent
-        for path, heard in hints.paths.items():
+        for path, hint in hints.paths.items():
             if self._canary.hears(path):
                 self._next.everything |= was_silent
                 continue
             if _is_scrap(path):
                 continue
-            if heard == "closed" and self._index.get(path) is not None:
-                self._held.let_go(path)
+            if hint == "closed" and self._index.get(path) is not None:
+                self._debouncer.discard(path)
                 self._next.closed.add(path)
-            elif heard == "touched" and path in self._index:
+            elif hint == "touched" and path in self._index:
                 self._next.folders.add(path)
             else:
                 self._next.closed.discard(path)
-                self._held.hear(path, heard, now)
+                self._debouncer.add(path, hint, now)
         self._next.folders |= hints.folders
         if hints.missed:
             self._next.everything = True
             self._rest_until = 0.0
-        if self._next or self._held:
+        if self._next or self._debouncer:
             self._wake.set()
 
     async def _wait(self) -> None:
-        """Until there is a hint, something held is due, or a heartbeat has passed: a vault put in
+        """Until there is a hint, a debounced path is due, or a heartbeat has passed: a vault put in
         another's place gives no hint.
 
-        After a failure a heartbeat has to pass anyway, unless the vault itself is heard to move.
+        After a failure a heartbeat must pass, unless the vault itself moved.
         """
         while (is_resting := self._loop.time() < self._rest_until) or not self._next:
             heartbeat = self._loop.time() + self._pace.heartbeat
             upcoming = (
                 self._rest_until
                 if is_resting
-                else min(self._held.next_due(), self._next_full, heartbeat)
+                else min(self._debouncer.next_due(), self._next_full, heartbeat)
             )
             waker = self._loop.call_at(upcoming, self._wake.set)
             await self._wake.wait()
@@ -222,12 +216,12 @@ class ChangeDetector:
 
     def _take(self) -> ScanRequest:
         turn, self._next = self._next, ScanRequest()
-        turn.finished, turn.unfinished = self._held.take(self._loop.time())
+        turn.finished, turn.unfinished = self._debouncer.take(self._loop.time())
         return turn
 
     async def _guarded(self, turn: ScanRequest) -> None:
-        """One turn; when the disk or the state refuses, say so and look at everything again
-        soon.
+        """One turn; when the disk or the state refuses, report it and scan everything
+        again soon.
         """
         try:
             await self._turn(turn)
@@ -261,26 +255,23 @@ class ChangeDetector:
     async def _noticed(self, turn: ScanRequest) -> list[Change]:
         began = self._loop.time()
         look = await self._loop.run_in_executor(
-            self._thread, self._looker.look, turn, self._vault, self._held.missing
+            self._thread, self._disk_scan.look, turn, self._vault, self._debouncer.missing
         )
         self._watcher.poll()
         self._arrange(turn, look, took=self._loop.time() - began)
-        ripe = look.scan.seen if turn.final else self._ripe(turn, look, began)
+        settled = look.scan.seen if turn.final else self._settled(turn, look, began)
         found = await self._loop.run_in_executor(
-            self._thread, sort_seen, ripe, self._looker.is_same
+            self._thread, sort_seen, settled, self._disk_scan.is_same
         )
         plausible = self._plausible(turn, look, found)
-        changes = await self._keeper.take_in(plausible, self._thread, remember=not turn.first)
+        changes = await self._committer.commit(plausible, self._thread, remember=not turn.first)
         self._settle(look, changes)
         if turn.everything and self._is_unsaved:
             await self._save()
         return changes
 
     def _arrange(self, turn: ScanRequest, look: ScanResult, *, took: float) -> None:
-        """Say what is wrong, and arrange the looks to come.
-
-        `took`: how long this one did, in seconds.
-        """
+        """Report problems and schedule the next scans; `took`: the seconds that this one took."""
         now, scan, paths = self._loop.time(), look.scan, turn.paths()
         if turn.everything:
             reason = self._reason_to_poll()
@@ -291,28 +282,28 @@ class ChangeDetector:
             )
             self._problems.replace("file:", scan.problems)
         else:
-            self._next.everything |= self._looker.is_unwatched and not self.polling
+            self._next.everything |= self._disk_scan.is_unwatched and not self.polling
             for path in paths.difference(scan.problems):
                 self._problems.set(f"file:{printable(path)}", None)
             self._problems.add("file:", scan.problems.items())
-        self._held.looked(paths - scan.unsettled, now)
+        self._debouncer.scanned(paths - scan.unsettled, now)
         for path in scan.unsettled:
-            self._held.again(path, now)
-        looked_at = self._held.missing if turn.everything else paths
-        self._held.found(
+            self._debouncer.again(path, now)
+        looked_at = self._debouncer.missing if turn.everything else paths
+        self._debouncer.found(
             set(looked_at).difference(seen.path for seen in scan.seen if seen.new is None)
         )
 
     def _reason_to_poll(self) -> str | None:
-        """Why hints are not enough, so that the vault is walked again and again."""
-        if self._looker.is_unwatched:
+        """Why hints are not enough, so that the vault is walked repeatedly."""
+        if self._disk_scan.is_unwatched:
             return (
                 "the system gives no more watches, so the vault is walked again and again; "
                 "raise fs.inotify.max_user_watches"
             )
-        if self._looker.network is not None:
+        if self._disk_scan.network is not None:
             told = (
-                f"the vault is on a network file system ({self._looker.network}), which does "
+                f"the vault is on a network file system ({self._disk_scan.network}), which does "
                 "not tell what other devices change"
             )
             return f"{told}, so it is walked again and again"
@@ -323,9 +314,9 @@ class ChangeDetector:
             )
         return None
 
-    def _ripe(self, turn: ScanRequest, look: ScanResult, began: float) -> list[PathDifference]:
-        """What was seen, without what is being written again by now and what looks cut short: both
-        are looked at once more.
+    def _settled(self, turn: ScanRequest, look: ScanResult, began: float) -> list[PathDifference]:
+        """What was seen, without files that are being written again or look truncated; those are
+        scanned again.
         """
         return [
             item
@@ -335,10 +326,10 @@ class ChangeDetector:
         ]
 
     def _is_begun(self, turn: ScanRequest, item: PathDifference, began: float) -> bool:
-        return self._held.is_written_since(item.path, began) and item.path not in turn.finished
+        return self._debouncer.is_written_since(item.path, began) and item.path not in turn.finished
 
     def _is_cut(self, turn: ScanRequest, item: PathDifference) -> bool:
-        """Many programs empty a file, close it, and open it once more to write."""
+        """Many programs empty a file, close it, and open it again to write."""
         if (
             item.path not in turn.closed
             or item.old is None
@@ -347,28 +338,28 @@ class ChangeDetector:
             or item.new.size
         ):
             return False
-        self._held.again(item.path, self._loop.time())
+        self._debouncer.again(item.path, self._loop.time())
         return True
 
     def _plausible(
         self, turn: ScanRequest, look: ScanResult, found: SortedChanges
     ) -> SortedChanges:
-        """What came, and what may be taken as gone.
+        """What was added, and what may be treated as removed.
 
-        Files that are missing at the first look wait for a second one. Most of the vault gone at
-        once, or all of it where the vault is another folder than before, is a lost disk or a sync
-        program's accident, until a person says otherwise.
+        Files missing at the first scan wait for a second one. When most of the vault is gone at
+        once, or all of it because the vault is another folder, it is taken for a lost disk or a
+        sync accident until a person confirms it.
         """
         now = self._loop.time()
         moving = bool(found.went) and any(
-            self._index.get(path) is None for path in self._held.waiting()
+            self._index.get(path) is None for path in self._debouncer.waiting()
         )
         gone = [
             seen
             for seen in found.went
             if turn.final
             or seen.path in look.ignored
-            or self._held.is_gone(seen.path, now, may_have_moved=moving)
+            or self._debouncer.is_gone(seen.path, now, may_have_moved=moving)
         ]
         missing = [seen for seen in gone if seen.path not in look.ignored]
         problem = self._implausible(missing, look) if missing and not turn.accept_missing else None
@@ -383,11 +374,11 @@ class ChangeDetector:
         return SortedChanges(came=found.came, went=gone, same=found.same)
 
     def _implausible(self, gone: list[PathDifference], look: ScanResult) -> str | None:
-        """Those that are missing but not yet for long enough count too: a storm is seen whole."""
+        """Files missing for too short a time count too, so that a storm is seen as a whole."""
         known = len(self._index)
         missing = len(
             {seen.path for seen in gone}.union(
-                path for path in self._held.missing if self._index.get(path) is not None
+                path for path in self._debouncer.missing if self._index.get(path) is not None
             )
         )
         if (missing < _MANY or missing * 2 <= known) and not (
@@ -398,20 +389,20 @@ class ChangeDetector:
         return f"{text}; if they were meant to go, run `parachute doctor --accept-missing`"
 
     def _settle(self, look: ScanResult, changes: Iterable[Change]) -> None:
-        """After the changes are taken in: folders follow, and nothing that went is waited for."""
+        """After the commit: update the folders, and stop waiting for removed files."""
         for folder in look.scan.gone_folders:
             self._watcher.leave(folder)
-        self._keeper.follow_folders(
-            look.scan.new_folders, look.scan.gone_folders, self._looker.entered
+        self._committer.follow_folders(
+            look.scan.new_folders, look.scan.gone_folders, self._disk_scan.entered
         )
         for change in changes:
             if change.source is not None:
-                self._held.found([change.source])
+                self._debouncer.found([change.source])
             elif change.new is None:
-                self._held.found([change.path])
+                self._debouncer.found([change.path])
 
     async def _reload_ignore(self) -> None:
-        problem = await self._loop.run_in_executor(self._thread, self._looker.reload_ignore)
+        problem = await self._loop.run_in_executor(self._thread, self._disk_scan.reload_ignore)
         self._problems.set(IGNORE_FILE, problem)
         self._next.everything = True
         self._wake.set()

@@ -1,4 +1,4 @@
-"""Changes: from what a scan saw to what happened, pairing a file that went with one that came.
+"""Changes: from what a scan found to what happened, pairing a removed file with an added one.
 
 Pure.
 """
@@ -35,8 +35,8 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortedChanges:
-    """What a scan amounts to: pairs of (what came, what it was before it moved or None), what went,
-    and entries that only look newer.
+    """Pairs of (what came, what it was before it moved or None), what went, and entries that only
+    look newer.
     """
 
     came: list[tuple[PathDifference, PathDifference | None]]
@@ -48,11 +48,11 @@ def sort_seen(
     seen: Iterable[PathDifference],
     is_same: Callable[[PathDifference, PathDifference], bool] = lambda _came, _left: True,
 ) -> SortedChanges:
-    """Tell new, changed, moved and missing files apart; a move keeps its inode, or its content
-    where there is only one such.
+    """Classify new, changed, moved and missing files; a move keeps its inode, or its content where
+    that is unique.
 
-    `is_same` is asked whether one that came with the inode, but not the content, of one that went
-    is that file indeed.
+    `is_same` decides whether a new file with the inode, but not the content, of a removed one is
+    that file.
     """
     came, went, same = [], [], []
     for item in seen:
@@ -76,7 +76,7 @@ def _pair(
     gone: list[PathDifference],
     is_same: Callable[[PathDifference, PathDifference], bool],
 ) -> dict[str, PathDifference]:
-    """Each new path with what moved there: first by inode, then, among the rest, by content."""
+    """Each new path with what moved there: first by inode, then by content."""
     pairs: dict[str, PathDifference] = {}
     if not gone:
         return pairs

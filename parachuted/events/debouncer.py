@@ -1,5 +1,4 @@
-"""Held: paths to look at again after a moment, since what was heard of them may not be all there is
-to come.
+"""Debouncer: paths to scan again after a delay, since more changes may follow the first hint.
 
 Pure: it is told what is heard, and when. Times are the event loop's, in seconds.
 """
@@ -11,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-Heard = Literal["closed", "open", "gone", "touched"]
+HintKind = Literal["closed", "open", "gone", "touched"]
 
 _MANY = 20
 _ROUNDING_S = 0.001
@@ -19,14 +18,14 @@ _ROUNDING_S = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DebounceTimes:
-    """How long to wait, in seconds.
+    """Delays in seconds.
 
-    `new`: after a new file was closed, for it may be a scrap that is renamed at once. `gone`: after
-    a file went, for many editors take it away for a moment. `touched`: after a path about which no
-    more is known. `open`: after the last write into a file that stays open. `burst`: how long a
-    storm over one path, or of deletions, may put the look off. `patience`: the same for a file that
-    is always being written. `heartbeat`: between looks at whether the vault is still there, and
-    between walks where hints cannot be had. `canary`: between looks at whether hints still come.
+    `new`: after a new file was closed, since it may be temporary. `gone`: after a file went, since
+    many editors remove it briefly. `touched`: after a path of which no more is known. `open`: after
+    the last write into a file that stays open. `burst`: how long a storm over one path, or of
+    deletions, may delay the scan. `patience`: the same for a file that is always being written.
+    `heartbeat`: between checks that the vault is still there, and between walks where hints are
+    unavailable. `canary`: between checks that hints still come.
     """
 
     new: float = 0.1
@@ -40,7 +39,7 @@ class DebounceTimes:
 
 
 class Debouncer:
-    """What was heard of each path that waits, and which known files are missing since when."""
+    """The last hint for each waiting path, and since when known files are missing."""
 
     def __init__(self, pace: DebounceTimes) -> None:
         self._pace = pace
@@ -56,27 +55,27 @@ class Debouncer:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The paths that are taken to be missing, for long enough or not."""
+        """The paths that seem to be missing, for long enough or not."""
         return tuple(self._missing)
 
     def next_due(self) -> float:
-        """When something is to be looked at; infinity: nothing waits."""
+        """When the next scan is due; infinity: nothing waits."""
         return min(self._due.values(), default=math.inf)
 
-    def hear(self, path: str, heard: Heard, now: float) -> None:
-        """Hold a path for as long as the hint demands."""
+    def add(self, path: str, hint: HintKind, now: float) -> None:
+        """Delay a path for as long as the hint demands."""
         since = self._since.setdefault(path, now)
-        if heard == "closed":
+        if hint == "closed":
             self._missing.pop(path, None)
             self._written.pop(path, None)
             self._closed.add(path)
             self._due[path] = min(now + self._pace.new, max(since + self._pace.burst, now))
-        elif heard == "open":
+        elif hint == "open":
             self._missing.pop(path, None)
             self._closed.discard(path)
             self._written[path] = now
             self._due[path] = min(now + self._pace.open, max(since + self._pace.patience, now))
-        elif heard == "gone":
+        elif hint == "gone":
             self._closed.discard(path)
             self._written.pop(path, None)
             self._miss(path, now)
@@ -84,12 +83,12 @@ class Debouncer:
             self.again(path, now)
 
     def again(self, path: str, now: float) -> None:
-        """Look at it once more, a moment from now."""
+        """Scan it once more, after a delay."""
         self._since.setdefault(path, now)
         self._due[path] = min(self._due.get(path, math.inf), now + self._pace.touched)
 
     def take(self, now: float) -> tuple[set[str], set[str]]:
-        """The paths that are due: those whose writers are done or were waited for long enough, and
+        """The paths that are due: those whose writers finished or were waited for long enough, and
         the others.
         """
         due = {path for path, moment in self._due.items() if moment <= now}
@@ -102,38 +101,34 @@ class Debouncer:
         }
         return finished, due - finished
 
-    def looked(self, paths: Iterable[str], now: float) -> None:
-        """These were looked at and need not wait, unless more was heard of them since they were
-        taken.
-        """
+    def scanned(self, paths: Iterable[str], now: float) -> None:
+        """These need not wait any more, unless new hints came after they were taken."""
         for path in paths:
             if path in self._due:
                 self._since[path] = now
             else:
-                self.let_go(path)
+                self.discard(path)
 
-    def let_go(self, path: str) -> None:
-        """Forget all about a path, but for that it is missing."""
+    def discard(self, path: str) -> None:
+        """Forget all about a path, except that it is missing."""
         self._due.pop(path, None)
         self._since.pop(path, None)
         self._closed.discard(path)
         self._written.pop(path, None)
 
     def is_written_since(self, path: str, moment: float) -> bool:
-        """Whether someone was heard to write into the file since then, and not yet to have closed
-        it.
-        """
+        """Whether a program started writing the file since then and has not closed it yet."""
         return self._written.get(path, -math.inf) >= moment
 
     def waiting(self) -> Iterator[str]:
-        """The paths that are to be looked at and not taken to be missing."""
+        """The paths that are to be scanned and do not seem to be missing."""
         return (path for path in self._due if path not in self._missing)
 
     def is_gone(self, path: str, now: float, *, may_have_moved: bool) -> bool:
-        """Whether a path that is missing now has been so for long enough; else it is held.
+        """Whether a missing path has been missing for long enough; else it waits.
 
         That takes longer in a storm of deletions, and while it may turn out to be one of the files
-        that are still to be looked at.
+        still to be scanned.
         """
         age = now - self._missing.get(path, now) + _ROUNDING_S
         is_storm = (
@@ -145,7 +140,7 @@ class Debouncer:
         return False
 
     def found(self, paths: Iterable[str]) -> None:
-        """These are not missing, or their absence is settled."""
+        """These are not missing, or their removal is settled."""
         for path in paths:
             self._missing.pop(path, None)
 

@@ -1,4 +1,4 @@
-"""Looker: looks at the disk for one turn of the noticer.
+"""Disk scan: scans the disk for one turn of the change detector.
 
 It blocks, and runs in one thread; others only hand it turns.
 """
@@ -34,9 +34,9 @@ FileIdentity = tuple[int, int]
 class ScanRequest:
     """One turn's work.
 
-    `closed`: known files to read at once; `finished` and `unfinished`: held for long enough;
-    `final`: what is missing is gone, without a second look; `first`: the walk at the start;
-    `accept_missing`: so it is even where that is most of the vault.
+    `closed`: known files to read at once; `finished` and `unfinished`: debounced for long enough;
+    `final`: what is missing is gone, without a second scan; `first`: the walk at the start;
+    `accept_missing`: the same even where it is most of the vault.
     """
 
     closed: set[str] = field(default_factory=set)
@@ -54,14 +54,13 @@ class ScanRequest:
         )
 
     def paths(self) -> set[str]:
-        """The single paths to look at."""
         return self.closed | self.finished | self.unfinished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanResult:
-    """What a turn saw; `ignored`: those among the missing that are only ignored by now; `vault`:
-    which folder it was.
+    """What a turn found; `ignored`: the missing ones that are now ignored; `vault`: which folder it
+    was.
     """
 
     scan: ScanFindings
@@ -70,7 +69,7 @@ class ScanResult:
 
 
 class DiskScan:
-    """Asks the scanner, and has each folder that it walks watched first."""
+    """Runs the scanner, and has each folder watched before it is walked."""
 
     def __init__(self, root: VaultRoot, scanner: Scanner, watcher: FileWatcher) -> None:
         self._root, self._scanner, self._watcher = root, scanner, watcher
@@ -109,12 +108,12 @@ class DiskScan:
         )
 
     def canary(self, *, every_s: float, patience_s: float) -> Canary:
-        """What shows whether this vault's watcher still tells."""
+        """The canary of this vault's watcher."""
         return Canary(self._root, self._watcher, every_s=every_s, patience_s=patience_s)
 
     def is_same(self, came: PathDifference, left: PathDifference) -> bool:
-        """Whether a new file is the one that went, and not another with its number: it was born
-        before that was last seen to change.
+        """Whether a new file is the removed one and not another with its inode: it was created
+        before that one was last changed.
         """
         try:
             with self._root.opened_folder(came.path.folder) as folder:
@@ -124,7 +123,7 @@ class DiskScan:
         return born is None or left.old is None or born <= max(left.old.mtime_ns, left.old.ctime_ns)
 
     def identity(self) -> FileIdentity | None:
-        """Which folder the vault is now; None: there is none."""
+        """Which folder the vault is now; None: it does not exist."""
         try:
             status = self._root.folder.stat()
         except OSError:
@@ -132,7 +131,7 @@ class DiskScan:
         return status.st_dev, status.st_ino
 
     def reload_ignore(self) -> str | None:
-        """Take in the vault's ignore rules anew; what is wrong with them."""
+        """Load the vault's ignore rules again; returns what is wrong with them."""
         self._scanner.ignore = load_ignore(self._root)
         return self._scanner.ignore.problem
 
@@ -155,8 +154,8 @@ class DiskScan:
         return [*scans, *(self._scanner.walk(folder, enter=self._enter) for folder in folders)]
 
     def _walk_over_everything(self, turn: ScanRequest) -> list[ScanFindings]:
-        """A walk comes by every path; those it takes for half-written, though their writers are
-        done, are looked at after it.
+        """Files that the walk takes for half-written, though their writers finished, are scanned
+        again after it.
         """
         self.is_unwatched, self.network = False, network_mount(self._root.folder)
         scan = self._scanner.walk(enter=self._enter, finished=turn.first)
@@ -184,8 +183,8 @@ def load_ignore(root: VaultRoot) -> IgnoreRules:
 
 
 def _joined(scans: list[ScanFindings]) -> ScanFindings:
-    """One scan of several; a path seen twice counts as it was seen last, and one that is being
-    written is not missing.
+    """Merges scans; a path seen twice counts as it was seen last, and one that is being written is
+    not missing.
     """
     joined = ScanFindings()
     seen: dict[str, PathDifference] = {}

@@ -1,6 +1,4 @@
-"""Folder signal: wakes who looks at a few folders now and then as soon as something changes in one
-of them.
-"""
+"""Folder signal: wakes those who poll a few folders as soon as something in one of them changes."""
 
 from __future__ import annotations
 
@@ -13,11 +11,10 @@ from parachuted.events.watcher import make_watcher
 
 
 class FolderSignal:
-    """Folders below `root`, by relative name, "" for itself.
+    """Watches folders below `root`, by relative name ("" for itself).
 
-    A hint only: who waits looks after `longest_s` anyway.
-
-    Where the system does not watch, that is `shortest_s`. Both in seconds.
+    A hint only: `wait` returns after `longest_s` seconds anyway, or after `shortest_s` where the
+    system does not watch.
     """
 
     def __init__(
@@ -30,7 +27,7 @@ class FolderSignal:
         self._is_watched = self._enter()
 
     async def wait(self) -> None:
-        """Until something changed since the last time, or the time has passed."""
+        """Wait until something has changed since the last call, or the time has passed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._longest_s if self._is_watched else self._shortest_s):
                 await self._changed.wait()
@@ -40,7 +37,6 @@ class FolderSignal:
         )  # before anyone looks, so that what is made in a new folder meanwhile is heard
 
     def close(self) -> None:
-        """End."""
         self._watcher.close()
 
     def _enter(self) -> bool:

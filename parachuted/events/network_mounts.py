@@ -1,5 +1,5 @@
-"""Network mounts: whether a folder lies on a file system that other machines change, of which
-inotify hears nothing.
+"""Network mounts: whether a folder is on a file system that other machines change without inotify
+noticing.
 
 Linux alone tells what is mounted in a file; elsewhere no file system is known to be one, and the
 canary has to do.
@@ -20,8 +20,8 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 def network_mount(folder: Path) -> str | None:
-    """The type of the network file system that the folder, or a folder in it, lies on; None: there
-    is none, or it is not known.
+    """The type of the network file system of the folder, or of a folder in it; None: none
+    is known.
     """
     try:
         table = MOUNTS.read_text("utf-8", "surrogateescape")
@@ -31,7 +31,7 @@ def network_mount(folder: Path) -> str | None:
 
 
 def network_type(folder: str, table: str) -> str | None:
-    """The same, by the text of /proc/self/mountinfo (proc(5)).
+    """The same, from the text of /proc/self/mountinfo (proc(5)).
 
     Of two mounts on one folder the later one counts.
     """

@@ -1,4 +1,4 @@
-"""Problems: what a person should know is wrong just now, by subject."""
+"""Problems: what is wrong at the moment and a person should know, by subject."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from parachuted.events.bus import Bus
 
 
 class Problems:
-    """The open problems. Each is told when it comes and when it goes, not while it stays."""
+    """The open problems. Each is reported when it appears and when it is resolved."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._open: dict[str, str] = {}
 
     def set(self, subject: str, problem: str | None) -> None:
-        """Say what is wrong with `subject`; None: nothing any more."""
+        """Set the problem of `subject`; None: it is resolved."""
         if self._open.get(subject) == problem:
             return
         if problem is None:
@@ -25,7 +25,7 @@ class Problems:
         self._bus.publish("vault.problem", subject=subject, problem=problem)
 
     def replace(self, group: str, found: dict[str, str]) -> None:
-        """Say all that is wrong in a group; what is not named there is no problem any more."""
+        """Set all problems of a group; those not named are resolved."""
         for subject in [
             subject
             for subject in self._open
@@ -35,10 +35,9 @@ class Problems:
         self.add(group, found.items())
 
     def add(self, group: str, found: Iterable[tuple[str, str]]) -> None:
-        """Say more that is wrong in a group."""
+        """Add problems to a group."""
         for subject, problem in found:
             self.set(group + subject, problem)
 
     def all(self) -> dict[str, str]:
-        """Every open problem."""
         return dict(self._open)

@@ -1,4 +1,4 @@
-"""Watcher: says which paths may have changed. A hint only; the scanner finds out.
+"""File watcher: says which paths may have changed; a hint only, the scanner decides.
 
 Linux: inotify itself, since it wakes at once, costs nothing while nothing happens and says when its
 queue overflowed. watchfiles, at a step short enough to be as quick (2 ms), takes 2 % of a core for
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from parachuted.events.debouncer import Heard
+from parachuted.events.debouncer import HintKind
 
 if sys.platform == "linux":
     from inotify_simple import INotify, flags, parse_events
@@ -31,49 +31,44 @@ _RESTART_S = 5.0
 
 @dataclass(slots=True, kw_only=True)
 class ChangeHints:
-    """Paths (vault-relative) that may have changed, with what was heard of each last.
+    """Paths (vault-relative) that may have changed, each with its last hint.
 
-    `closed`: written and closed, or renamed into place. `open`: made or written, and not closed
-    yet, which will be told. `gone`: deleted or renamed away. `touched`: no more is known. `missed`:
+    `closed`: written and closed, or renamed into place. `open`: created or written, and not yet
+    closed, which will be reported. `gone`: deleted or renamed away. `touched`: unknown. `missed`:
     hints were lost, or the vault itself was moved.
     """
 
-    paths: dict[str, Heard] = field(default_factory=dict)
+    paths: dict[str, HintKind] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
     missed: bool = False
 
 
 class FileWatcher(Protocol):
-    """Tells of changes below the vault's folder until it is closed."""
+    """Reports changes below the vault's folder until it is closed."""
 
-    def start(self, tell: Callable[[ChangeHints], None]) -> None:
-        """Begin; `tell` is called on the event loop."""
+    def start(self, on_hints: Callable[[ChangeHints], None]) -> None:
+        """`on_hints` is called on the event loop."""
 
     def enter(self, folder: str) -> None:
-        """Watch that folder too.
-
-        Any thread may call it. OSError when the system's watches are used up.
-        """
+        """Watch that folder too, from any thread. OSError when the system's watches are used up."""
 
     def leave(self, folder: str) -> None:
-        """That folder is gone, or has another name by now."""
+        """That folder is gone or was renamed."""
 
     def poll(self) -> None:
-        """Tell now what has happened up to now, as far as the system has told it."""
+        """Report now what the system has reported so far."""
 
     def close(self) -> None:
         """End."""
 
 
 class NullFileWatcher:
-    """Stands in where the system refuses to watch: each folder is refused too, so that the vault is
-    walked again and again.
-    """
+    """For systems that refuse to watch: it refuses each folder too, so that the vault is polled."""
 
     def __init__(self, reason: OSError) -> None:
         self._reason = reason
 
-    def start(self, tell: Callable[[ChangeHints], None]) -> None:
+    def start(self, on_hints: Callable[[ChangeHints], None]) -> None:
         """Nothing will be told."""
 
     def enter(self, folder: str) -> None:
@@ -90,9 +85,9 @@ class NullFileWatcher:
 
 
 class WatchfilesWatcher:
-    """FSEvents and the like by way of watchfiles: recursive by itself, nothing known but the path.
+    """FSEvents and others through watchfiles: recursive, and only the path is known.
 
-    `watch` begins to watch and gives sets of (kind, absolute path), as `watchfiles.awatch` does.
+    `watch` yields sets of (kind, absolute path), as `watchfiles.awatch` does.
     """
 
     def __init__(
@@ -102,8 +97,10 @@ class WatchfilesWatcher:
         self._watch = watch
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, tell: Callable[[ChangeHints], None]) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._follow(tell), name="watchfiles")
+    def start(self, on_hints: Callable[[ChangeHints], None]) -> None:
+        self._task = asyncio.get_running_loop().create_task(
+            self._follow(on_hints), name="watchfiles"
+        )
 
     def enter(self, folder: str) -> None:
         """Nothing to do: the whole tree is watched."""
@@ -118,19 +115,19 @@ class WatchfilesWatcher:
         if self._task is not None:
             self._task.cancel()
 
-    async def _follow(self, tell: Callable[[ChangeHints], None]) -> None:
-        """Watch; when it ends or fails, say that something may be missed and begin again."""
+    async def _follow(self, on_hints: Callable[[ChangeHints], None]) -> None:
+        """Watch; when it ends or fails, report missed hints and start again."""
         while True:
             try:
                 async for changes in self._watch(self._root):
-                    tell(self._hints(changes))
+                    on_hints(self._hints(changes))
             except (OSError, RuntimeError) as error:
                 log.warning(
                     "the system's watch of the vault ended; it is begun anew",
                     extra={"error": str(error)},
                 )
             await asyncio.sleep(_RESTART_S)
-            tell(ChangeHints(missed=True))
+            on_hints(ChangeHints(missed=True))
 
     def _hints(self, changes: Iterable[tuple[object, str]]) -> ChangeHints:
         hints = ChangeHints()
@@ -165,8 +162,8 @@ if sys.platform == "linux":
     _IS_GONE = int(flags.DELETE | flags.MOVED_FROM)
 
     class InotifyWatcher:
-        """One inotify watch a folder; the queue is read whenever the loop is free, and its overflow
-        asks for a full scan.
+        """One inotify watch per folder; the queue is read whenever the loop is free, and an
+        overflow asks for a full scan.
         """
 
         def __init__(self, root: Path) -> None:
@@ -175,10 +172,10 @@ if sys.platform == "linux":
             self._inotify = INotify(nonblocking=True)
             self._folders: dict[int, str] = {}
             self._watches: dict[str, int] = {}
-            self._tell: Callable[[ChangeHints], None] = lambda _hints: None
+            self._on_hints: Callable[[ChangeHints], None] = lambda _hints: None
 
-        def start(self, tell: Callable[[ChangeHints], None]) -> None:
-            self._tell = tell
+        def start(self, on_hints: Callable[[ChangeHints], None]) -> None:
+            self._on_hints = on_hints
             asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._read)
 
         def enter(self, folder: str) -> None:
@@ -231,7 +228,7 @@ if sys.platform == "linux":
                     self._folders.pop(watch, None)
                 elif (folder := self._folders.get(watch)) is not None:
                     _sort(hints, f"{folder}/{name}" if folder else name, mask)
-            self._tell(hints)
+            self._on_hints(hints)
             return True
 
     def _sort(hints: ChangeHints, path: str, mask: int) -> None:
@@ -246,7 +243,7 @@ if sys.platform == "linux":
 
 
 def make_watcher(root: Path, engine: Literal["auto", "watchfiles"] = "auto") -> FileWatcher:
-    """The watcher of `engine`; auto: the best of this system."""
+    """The watcher for `engine`; auto: the best one for this system."""
     if sys.platform == "linux" and engine == "auto":
         try:
             return InotifyWatcher(root)

@@ -1,4 +1,4 @@
-"""History: what was; versions with authors, why, restore, undo and retention."""
+"""History: versions with authors, why, restore, undo and retention."""
 
 from parachuted.history.pruning import HistoryPruning
 from parachuted.history.queries import HistoryQueries

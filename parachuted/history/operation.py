@@ -1,6 +1,4 @@
-"""Act: what a person has done to files in one go, an undo or a restore, kept as a run of its own:
-to be explained, and taken back.
-"""
+"""Operation: an undo or a restore by a person, recorded as a run of its own that can be undone."""
 
 from __future__ import annotations
 
@@ -24,10 +22,9 @@ from parachuted.vault import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One act.
+    """One operation.
 
-    `takes_back` are the runs that it undoes: when the act is undone in its turn, they are in force
-    again.
+    `takes_back` are the runs that it undoes; undoing the operation puts them in force again.
 
     `watcher` is the file that it is about. All methods block on the disk, and raise
     StorageFailedError.
@@ -43,13 +40,10 @@ class Operation:
 
     @property
     def author(self) -> Author:
-        """Who writes."""
         return Author(by=self.by, run=self.run, causes=self.causes)
 
     def begin(self, history: History) -> None:
-        """It is about to be done: a crash leaves a run that failed, whose writes can be taken
-        back.
-        """
+        """Record the start: a crash leaves a failed run, whose writes can be undone."""
         save(history, {**self._document(), "outcome": RUNNING})
 
     def end(
@@ -61,10 +55,9 @@ class Operation:
         *,
         quotes: Iterable[str] = (),
     ) -> dict[str, object]:
-        """It is done.
+        """Record the end.
 
-        `quotes` are the files, as they are printed, that the reason speaks of. Returns its
-        document.
+        `quotes` are the files, as they are printed, that the reason mentions. Returns the document.
         """
         writes = history.writes_by(self.run)
         wrote = net_of(writes, objects)
@@ -127,7 +120,7 @@ def new_act(
     takes_back: Iterable[str] = (),
     carries: bool = False,
 ) -> Operation:
-    """An act that begins now; with `carries` it is a cause of its own, for those whom it wakes."""
+    """An operation that starts now; with `carries` it is a new cause for those whom it wakes."""
     causes = (new_id("c", at),) if carries else ()
     return Operation(
         by=by,
@@ -141,7 +134,7 @@ def new_act(
 
 
 def net_of(writes: Sequence[Write], objects: ObjectStore) -> list[dict[str, object]]:
-    """What writes, oldest first, come to: each file that is another after the last of them than
+    """The net effect of writes, oldest first: each file that differs after the last of them from
     before the first, with the difference.
     """
     net: dict[str, tuple[str | None, str | None]] = {}
@@ -167,8 +160,8 @@ def _wrote(
 def in_force(
     history: History, document: Mapping[str, object], undone: Mapping[str, object] | None
 ) -> None:
-    """Say of a run that it was undone, or (None) that it is in force again; of an undo, the
-    contrary of what it took back, however deep.
+    """Record that a run was undone, or (None) that it is in force again; for an undo, the reverse
+    for what it undid, however deep.
     """
     save(history, {**document, "undone": None if undone is None else dict(undone)})
     again = (

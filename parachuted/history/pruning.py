@@ -1,6 +1,4 @@
-"""Pruning: once a day, and soon after the start, the history is brought to what is to be kept of
-it.
-"""
+"""Pruning: applies the retention limits to the history once a day, and soon after the start."""
 
 from __future__ import annotations
 
@@ -26,7 +24,8 @@ _TIMES_ITS_COST = 20
 class HistoryPruning:
     """Prunes in the background.
 
-    `wanted` gives the digests of texts that must stay; `report` tells of what a person should know.
+    `wanted` gives the digests of texts that must stay; `report` is called with problems for a
+    person.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class HistoryPruning:
         )
 
     async def run(self) -> None:
-        """Until cancelled. Days are told by the clock, since a laptop sleeps."""
+        """Until cancelled. Days follow the clock, since a laptop sleeps."""
         await asyncio.sleep(self._soon_s)
         last: datetime | None = None
         while True:
@@ -61,9 +60,9 @@ class HistoryPruning:
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def prune(self) -> Pruned | None:
-        """One pass now; None when the disk refused, which is told.
+        """One pass now; None when the disk refused, which is reported.
 
-        Who is cancelled meanwhile goes when the pass has ended, soon.
+        A cancelled caller returns when the pass has ended, soon.
         """
         wanted = await self._wanted()
         running = asyncio.get_running_loop().run_in_executor(None, self._retention.prune, wanted)
@@ -91,18 +90,20 @@ class HistoryPruning:
 
     @property
     def known(self) -> HistorySize | None:
-        """What the history took when that was last looked at; None before the first time."""
+        """The size of the history when it was last measured; None before the first time."""
         return self._size[1] if self._size is not None else None
 
     async def size(self) -> HistorySize:
-        """What the history takes: as of the last minute where finding out takes long, else as of a
-        moment ago.
+        """The size of the history: up to a minute old where measuring takes long, else current.
 
         Raises StorageFailedError, OSError.
         """
         loop = asyncio.get_running_loop()
         if self._size is None or loop.time() > self._size[0]:
-            begun = loop.time()
+            started = loop.time()
             size = await asyncio.to_thread(self._retention.size)
-            self._size = loop.time() + min(_KNOWN_S, _TIMES_ITS_COST * (loop.time() - begun)), size
+            self._size = (
+                loop.time() + min(_KNOWN_S, _TIMES_ITS_COST * (loop.time() - started)),
+                size,
+            )
         return self._size[1]

@@ -1,5 +1,5 @@
-"""Past: what a file was, version by version, and what a run, or a run with all that followed from
-it, changed in every file.
+"""History queries: the versions of a file, and what a run, or a run with all that followed from it,
+changed.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ SHORT = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChange:
-    """A version, and how it differs from the one before: lines that came and went, None where that
-    cannot be said.
+    """A version, and how it differs from the one before: lines added and removed, None where that
+    is unknown.
 
-    `kept`: its text can be had.
+    `kept`: its text is available.
     """
 
     version: TextVersion
@@ -65,9 +65,9 @@ class HistoryQueries:
         self._store, self._objects, self._history = store, objects, history
 
     def versions(self, path: VaultPath) -> list[TextVersion]:
-        """All that is known of the file, oldest first.
+        """All known versions of the file, oldest first.
 
-        Raises NotFoundError when there is no such file and never was.
+        Raises NotFoundError when the file does not exist and never did.
         """
         present: str | None = None
         try:
@@ -80,8 +80,8 @@ class HistoryQueries:
     def told(
         self, path: VaultPath, limit: int = 50, *, sees: Callable[[str], bool] = lambda _path: True
     ) -> tuple[list[VersionChange], int]:
-        """The latest versions, newest first, and how many there are in all, of those that the file
-        had where `sees` sees it. Raises as `versions` does.
+        """The latest versions that the caller may see, newest first, and their total number. Raises
+        as `versions` does.
         """
         versions = self.versions(path)
         seen = [number for number, one in enumerate(versions) if sees(one.path)]
@@ -105,9 +105,8 @@ class HistoryQueries:
         return cascade_of(document, self._history) if cascade else [document]
 
     def diff(self, documents: Iterable[Mapping[str, object]]) -> list[FileDiff]:
-        """What these runs wrote, file by file.
-
-        What the history no longer has is told as the run's own account has it.
+        """What these runs wrote, file by file; from the run's own document where the history no
+        longer has the writes.
         """
         found: list[FileDiff] = []
         writes: list[Write] = []
@@ -192,7 +191,7 @@ class HistoryQueries:
 
 
 class _Chain:
-    """Writes of one file, one after the other."""
+    """Consecutive writes of one file."""
 
     def __init__(self, first: Write, source: str, before: str | None) -> None:
         self.source, self.before = source, before
@@ -205,7 +204,7 @@ class _Chain:
 
 
 def _accounted(document: Mapping[str, object]) -> list[FileDiff]:
-    """What the document of a run whose writes are no longer in the history says of them."""
+    """What the document of a run says of writes that are no longer in the history."""
     wrote: list[Mapping[str, str]] = document.get("wrote", [])  # type: ignore[assignment]
     return [
         FileDiff(

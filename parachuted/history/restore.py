@@ -1,4 +1,4 @@
-"""Restore: a file as it was in an earlier version, or before or after a run.
+"""Restore: brings back a file as it was in an earlier version, or before or after a run.
 
 A run of its own, so that it can be taken back.
 """
@@ -35,8 +35,8 @@ _LARGEST_MERGED = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreResult:
-    """What was done: `run` takes it back (None: the file is as it was to be already), `version` is
-    the digest that was asked for.
+    """What was done: undoing `run` reverts it (None: the file already had that text), `version` is
+    the requested digest.
 
     `merged`: somebody wrote meanwhile, and that was kept.
     """
@@ -50,11 +50,11 @@ class RestoreResult:
 
 
 class Restore:
-    """Brings texts back.
+    """Restores texts.
 
-    It wakes nobody who has seen both the present text and the one that comes back.
+    It wakes no watcher that has seen both the current text and the restored one.
 
-    `stood_at` is where a text's time is left, by its digest, for whoever decides on that.
+    `stood_at` receives the time of a restored text, by its digest.
     """
 
     def __init__(
@@ -108,7 +108,9 @@ class Restore:
         return restored
 
     def _stood(self, path: VaultPath, digest: str) -> datetime | None:
-        """Until when that text was there, as far as it is known: what replaced it says so."""
+        """Until when that text was current, as far as is known: the write that replaced it
+        says so.
+        """
         versions = self._past.versions(path)
         last = max(
             (number for number, one in enumerate(versions) if one.digest == digest), default=0
@@ -254,7 +256,7 @@ class Restore:
             return self._store.replace(path, data, author, base=base or present, sees=sees)
 
     def _kept(self, path: VaultPath, digest: str) -> str:
-        """See that the text is kept for good, also one that was only seen."""
+        """Ensure that the text is stored durably, also one that was only seen."""
         try:
             with self._objects.opened(digest):
                 return digest

@@ -1,4 +1,4 @@
-"""Retention: the history is kept by age and by size.
+"""Retention: limits the history by age and by size.
 
 What is the last copy of anything that may be wanted is never dropped.
 
@@ -29,8 +29,8 @@ _Row = TypeVar("_Row")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionLimits:
-    """How long, and how much: the days after which the history is dropped, and the megabytes of
-    texts that it may take; 0: no limit.
+    """The days after which the history is dropped, and the megabytes of texts that it may take; 0:
+    no limit.
     """
 
     days: int = 90
@@ -39,8 +39,8 @@ class RetentionLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySize:
-    """What the history takes: texts and their bytes, those of texts that were only seen, those of
-    the record, and since when it goes.
+    """The size of the history: texts and their bytes, those of texts that were only seen, those of
+    the record, and its start.
     """
 
     texts: int
@@ -55,7 +55,7 @@ class HistorySize:
 class Pruned:
     """What a pass dropped: writes, runs, texts and their bytes.
 
-    `over_bytes`: by how much the rest, which must stay, is over the limit.
+    `over_bytes`: by how much the rest, which must stay, exceeds the limit.
     """
 
     writes: int
@@ -81,11 +81,11 @@ class Retention:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Let a pass that goes on in another thread end soon."""
+        """Ask a pass in another thread to end soon."""
         self._stopping.set()
 
     def size(self) -> HistorySize:
-        """What the history takes now. Blocks on the disk. Raises StorageFailedError, OSError."""
+        """The current size. Blocks on the disk. Raises StorageFailedError, OSError."""
         texts = text_bytes = 0
         for kept in self._objects.kept():
             texts, text_bytes = texts + 1, text_bytes + kept.size

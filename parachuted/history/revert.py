@@ -1,4 +1,4 @@
-"""Revert: takes a write back out of a file and keeps what was written there since."""
+"""Revert: removes a write from a file, keeping what was written there since."""
 
 from __future__ import annotations
 
@@ -23,14 +23,12 @@ where that may not be written.
 
 
 def refuse_nothing(_path: VaultPath, _text: bytes, _was: VaultPath) -> None:
-    """Any text may be written anywhere."""
+    """Allows any text anywhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevertResult:
-    """What taking a write back did to its file; `kept` are later texts that stand in its place and
-    were kept.
-    """
+    """The effect of reverting a write; `kept` are later texts at its place that were kept."""
 
     path: VaultPath
     changed: bool

@@ -1,4 +1,4 @@
-"""Account: what is known of a run, and the document of it that stays in the history."""
+"""Run account: what is known of a run, and the document of it that is kept in the history."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RunAccount:
     module's agent.
 
     `cost` is of all its attempts. `quoted` grows with all that the agent is shown; what it reviews
-    and writes is added when the account is kept.
+    and writes is added when the account is saved.
     """
 
     task: Task
@@ -55,7 +55,7 @@ class RunAccount:
     quoted: QuotedPaths = field(default_factory=QuotedPaths)
 
     def note(self, step: Step) -> None:
-        """Take in a step of the agent's."""
+        """Add a step of the agent."""
         if isinstance(step, RunResult):
             self.cost = step if step.of_run or self.cost is None else _sum(self.cost, step)
         elif len(self.steps) < _MOST_STEPS:
@@ -63,16 +63,16 @@ class RunAccount:
 
     @property
     def net(self) -> dict[str, tuple[str | None, str | None]]:
-        """For each file that is another now, the digests before the run's first write and after its
-        last.
-        """
+        """For each changed file, the digests before the run's first write and after its last."""
         net: dict[str, tuple[str | None, str | None]] = {}
         for written in self.written:
             net[written.path] = (net.get(written.path, (written.before, None))[0], written.after)
         return {path: digests for path, digests in net.items() if digests[0] != digests[1]}
 
     def quotes(self) -> list[str] | None:
-        """The paths whose names or texts the record may quote, as it keeps them."""
+        """The paths whose names or texts the record may quote, in the form in which it
+        stores them.
+        """
         quoted = QuotedPaths([printable(self.task.watcher), *map(printable, self.net)])
         quoted.add_all(self.quoted)
         for note in self.changes:
@@ -92,14 +92,14 @@ class RunAccounts:
         self._history, self._objects, self._causes = history, objects, causes
 
     def open(self, account: RunAccount) -> None:
-        """The run has begun, perhaps again: what it has cost before is kept."""
+        """The run has started, perhaps again: its earlier cost is kept."""
         account.cost = self._cost(str(account.task.run))
         self._save(
             account, RunOutcome(result="unchanged", reason="the agent is at work"), state=RUNNING
         )
 
     def wait(self, account: RunAccount, reason: str) -> None:
-        """The agent could not begin; the same run is tried again."""
+        """The agent could not start; the same run is tried again."""
         self._save(account, RunOutcome(result="unchanged", reason=reason), state=WAITING)
 
     def close(self, account: RunAccount, outcome: RunOutcome, at: datetime) -> None:

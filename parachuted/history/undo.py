@@ -1,4 +1,4 @@
-"""Undo: takes a run back, and every run that followed from it, and keeps what people wrote since.
+"""Undo: reverts a run and every run that followed from it, keeping what people wrote since.
 
 An undo is a run of its own, so an undo of an undo brings back what the first one took, and so on to
 any depth.
@@ -42,8 +42,8 @@ def _anywhere(_path: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoResult:
-    """What was taken back: the runs, newest first, the files changed by that, and, by file, later
-    texts that were kept.
+    """What was undone: the runs, newest first, the changed files, and, by file, later texts that
+    were kept.
 
     `undo` is the undo's own run.
     """
@@ -55,9 +55,9 @@ class UndoResult:
 
 
 class Undo:
-    """Takes runs back.
+    """Undoes runs.
 
-    An undo is a person's act and wakes nobody: who watched has seen both texts.
+    An undo is a person's operation and wakes no watcher: they have seen both texts.
     """
 
     def __init__(
@@ -81,14 +81,12 @@ class Undo:
         may_write: Callable[[str], bool] = _anywhere,
         refuse: RefuseText = refuse_nothing,
     ) -> UndoResult:
-        """Take back a run and what followed from it, but for what was taken back before.
+        """Undo a run and what followed from it, except for what was undone before. One at a time.
 
-        One at a time.
-
-        `may_write` is asked of each file, where it was written and where it is now, before anything
-        is done: ActRefusedError where it says no. A file whose text `refuse` raises for stays as it
-        is, and is told as kept. Raises NotFoundError when there is no such run, EditRefusedError
-        when it was undone already or is not over.
+        `may_write` is asked for each file, where it was written and where it is now, before
+        anything changes: ActRefusedError where it refuses. A file whose text `refuse` raises for
+        stays unchanged and is reported as kept. Raises NotFoundError when there is no such run,
+        EditRefusedError when it was undone already or is not over.
         """
         async with self._turn:
             act, reverted = await run_uninterrupted(self._take_back, run, may_write, refuse)
@@ -116,7 +114,7 @@ class Undo:
         may_write: Callable[[str], bool] = _anywhere,
         refuse: RefuseText = refuse_nothing,
     ) -> tuple[Operation, list[RevertResult]]:
-        """All of it, in one thread: what is written is not done by halves when the caller goes."""
+        """All of it in one thread, so that it is finished even when the caller is cancelled."""
         followed = self.followed(run)
         names = [str(one["id"]) for one in followed]
         places = {
@@ -159,7 +157,7 @@ class Undo:
         may_write: Callable[[str], bool] = _anywhere,
         refuse: RefuseText = refuse_nothing,
     ) -> list[RevertResult]:
-        """Revert every write of these runs, the newest first; what cannot be reverted is told as
+        """Revert every write of these runs, newest first; what cannot be reverted is reported as
         kept. Blocks on the disk.
         """
         by = author or Author(by=UNDO)
@@ -203,7 +201,7 @@ class Undo:
             return [RevertResult(path=VaultPath(write.path), changed=False, kept=(error.message,))]
 
     def _place_of(self, write: Write) -> VaultPath | None:
-        """Where the file is now; None: nowhere, and another one has its name."""
+        """Where the file is now; None: it is gone, and another one has its name."""
         if write.after is None:
             return VaultPath(write.path)
         place = place_of(self._history, write)
@@ -237,7 +235,7 @@ class Undo:
 def cascade_of(document: Mapping[str, object], history: History) -> list[dict[str, object]]:
     """The document's run and those that it led to, newest first.
 
-    Clocks may have been set, so their order by name says nothing.
+    Clocks may have been set, so the order of names means nothing.
     """
     related = history.runs_of_causes(causes_of(document))
     children: dict[str, list[str]] = {}

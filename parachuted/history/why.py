@@ -33,11 +33,10 @@ _Lines = Sequence[bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineOrigin:
-    """One line of the present text: its number from 1, and who wrote it; `run` names the agent's
+    """One line of the current text: its number from 1, and who wrote it; `run` names the agent's
     run.
 
-    `by` is "earlier" for what is older than all that is kept of the history: anybody may have
-    written that.
+    `by` is "earlier" for what is older than the history: anybody may have written that.
     """
 
     number: int
@@ -49,8 +48,8 @@ class LineOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Version:
-    """A text the file had, and whose it is; None: nobody knows whose, since what came before it is
-    no longer kept.
+    """A text of the file, and its author; None: unknown, since the text before it is no longer
+    kept.
     """
 
     digest: str | None
@@ -70,10 +69,10 @@ class Why:
     def lines(
         self, path: VaultPath, *, sees: Callable[[str], bool] = lambda _path: True
     ) -> list[LineOrigin]:
-        """Where each line of the file comes from, wherever the file was then.
+        """The origin of each line of the file, wherever the file was then.
 
-        What was there before the first known write is a person's, unless there was more to know
-        once. What the file was where `sees` does not see it counts as earlier. Blocks on the disk.
+        What preceded the first known write is a person's, unless older records were dropped. What
+        the file was where `sees` does not see it counts as earlier. Blocks on the disk.
         """
         content = self._store.read(path)
         present = _lines_of(content.data)
@@ -81,11 +80,10 @@ class Why:
         return [_origin(number, line, origins.get(number)) for number, line in enumerate(present)]
 
     def run(self, run: str) -> Mapping[str, object] | None:
-        """The document of a run."""
         return self._history.run(run)
 
     def chain(self, run: str) -> list[Mapping[str, object]]:
-        """The documents of the runs that led to that one, the nearest first, to the one that a
+        """The documents of the runs that led to that one, nearest first, back to the one that a
         person's change woke.
         """
         found: list[Mapping[str, object]] = []
@@ -104,7 +102,7 @@ class Why:
     def _versions(
         self, path: VaultPath, digest: str, present: _Lines, sees: Callable[[str], bool]
     ) -> list[_Version]:
-        """The texts that are known of the file, oldest first.
+        """The known texts of the file, oldest first.
 
         One that is no longer kept hides who wrote what came with the next.
         """

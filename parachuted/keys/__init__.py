@@ -1,4 +1,4 @@
-"""Keys: who asks, and what they may do. Trust: nothing in the vault has a say in it."""
+"""Keys: who a caller is and what they may do; nothing in the vault can change it."""
 
 from parachuted.keys.api_key import ApiKey, key_document, parse_scope, scope_document, time_text
 from parachuted.keys.key_file import KeyFile, KeysRefusedError, NameTakenError

@@ -1,4 +1,4 @@
-"""Key: one entry of keys.yaml, of which the key itself is never kept: only its SHA-256."""
+"""API key: one entry of keys.yaml; only the SHA-256 of the key is stored."""
 
 from __future__ import annotations
 

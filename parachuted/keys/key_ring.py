@@ -1,6 +1,4 @@
-"""Ring: the keys of keys.yaml as they are at this moment, in memory, and when each was last
-used.
-"""
+"""Key ring: the current keys of keys.yaml, in memory, and when each was last used."""
 
 from __future__ import annotations
 

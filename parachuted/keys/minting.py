@@ -1,4 +1,4 @@
-"""Minting: a new key, and what people write for what it may do and for how long."""
+"""Minting: makes a new key, and parses what people write for its rights and lifetime."""
 
 from __future__ import annotations
 

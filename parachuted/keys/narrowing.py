@@ -1,4 +1,4 @@
-"""Narrowing: whether what a new key may do is provably no more than what its maker may.
+"""Narrowing: whether a new key provably has no more rights than its maker.
 
 When in doubt, it is not.
 """

@@ -1,4 +1,4 @@
-"""Globs: patterns over paths of the vault.
+"""Path globs: patterns over paths of the vault.
 
 `*` and `?` stay within one name, `**` stands for any number of names.
 

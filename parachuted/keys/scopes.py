@@ -1,5 +1,4 @@
-"""Scopes: what an identity may do, decided from the route that was reached and never from the
-spelling of a path.
+"""Scopes: what an identity may do, decided by the route that was matched and never by the raw path.
 
 A scope names a module (`*`: all), capabilities, and optionally patterns of paths. No capability
 implies another. A scope on a module that keeps its notes in a folder of the vault (daily, chat,

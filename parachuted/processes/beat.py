@@ -1,6 +1,4 @@
-"""Beat: one clock for all that looks at something now and then, so that they wake the daemon in one
-turn and not in a turn each.
-"""
+"""Beat: one shared interval for everything that polls, so that the daemon wakes once for all."""
 
 from __future__ import annotations
 

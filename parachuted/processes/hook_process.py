@@ -1,5 +1,5 @@
-"""Keeper: the small process that runs other people's programs for us, one at a time, and leaves
-nothing of them.
+"""Hook process: a small child process that runs hook programs one at a time, and leaves none of
+their processes behind.
 
 asyncio alone waits for whoever holds a pipe, and a process group can be left;
 parachuted/processes/keeping.py is what runs in it.
@@ -161,10 +161,10 @@ class HookProcess:
             await self._kill()
             return _late(order)
         except EOFError as error:
-            await self._bury()
+            await self._discard()
             raise HookProcessLostError from error
         except OSError as error:  # what was written to it was not read
-            await self._bury()
+            await self._discard()
             raise HookProcessGoneError from error
         except asyncio.CancelledError:
             await self.close()
@@ -188,7 +188,7 @@ class HookProcess:
         except TimeoutError:
             await self._kill()
         else:
-            await self._bury()
+            await self._discard()
 
     async def _kill(self) -> None:
         """For one that does not answer, such as one that was stopped: what it runs is all
@@ -199,7 +199,7 @@ class HookProcess:
         kill_group(self._process.pid)
         await self._process.wait()
 
-    async def _bury(self) -> None:
+    async def _discard(self) -> None:
         """For one that was killed: what it ran is found by its mark."""
         self.dismiss()
         await self._process.wait()

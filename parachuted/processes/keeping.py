@@ -1,5 +1,5 @@
-"""Keeping: the program of a keeper, a small process that runs one command at a time and ends all
-that the command ever started.
+"""Keeping: the program of the hook process, which runs one command at a time and ends everything
+that it started.
 
 On Linux a keeper is the subreaper of what it runs: a descendant that left its group, forgot its
 environment and lost its parents is the keeper's own child then, and no other command's. It loads no
@@ -116,7 +116,9 @@ def descendants(ancestor: int) -> dict[int, int]:
         found = [pid for pid in children.get(waiting.pop(), ()) if pid not in below]
         below.update(found)
         waiting += found
-    return {pid: group for pid, _parent, group, _session, lives in seen if lives and pid in below}
+    return {
+        pid: group for pid, _parent, group, _session, is_alive in seen if is_alive and pid in below
+    }
 
 
 class _Work:
@@ -346,11 +348,11 @@ def _adopt_orphans() -> None:
 
 def _wake_on_children() -> int:
     """A descriptor that becomes readable when a child ends."""
-    wake, sleeper = os.pipe()
+    wake, wake_reader = os.pipe()
     os.set_blocking(wake, False)
-    os.set_blocking(sleeper, False)
+    os.set_blocking(wake_reader, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(sleeper, warn_on_full_buffer=False)
+    signal.set_wakeup_fd(wake_reader, warn_on_full_buffer=False)
     return wake
 
 

@@ -1,4 +1,4 @@
-"""Reaper: ends a process together with all that it started.
+"""Reaper: ends a process with everything that it started.
 
 A process group is not enough: a descendant may have left it. Each carries a mark in its
 environment, or hangs on the tree. On a system without /proc only the group is ended.
@@ -62,7 +62,7 @@ def find_family(leader: int, mark: str) -> set[int]:
             if parent in family and pid not in family:
                 family.add(pid)
                 grown = True
-    return {pid for pid, *_, lives in seen if lives} & family - {os.getpid()}
+    return {pid for pid, *_, is_alive in seen if is_alive} & family - {os.getpid()}
 
 
 def began_at(pid: int) -> str:

@@ -1,4 +1,4 @@
-"""Uninterrupted: a blocking call in a thread that ends before its caller may go."""
+"""Uninterrupted: a blocking call in a thread that ends before its caller may leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search: what the notes say, in an index beside the vault that can be deleted at any time."""
+"""Search: an index of the notes beside the vault, which can be deleted at any time."""
 
 from parachuted.search.engine import Ranking, SearchHit, SearchResults
 from parachuted.search.note_catalogue import NoteCatalogue

@@ -1,4 +1,4 @@
-"""Cursors: where a page ended, as a text that only means something to us."""
+"""Cursors: where a page ended, as an opaque text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finder: answers a query from the database, the best notes first.
+"""Search engine: answers a query from the database, best notes first.
 
 bm25 over each hit of a common word takes long in a large vault, so no more than some thousands are
 ranked: those with the words in their title, and of the others the freshest. Where more than half of

@@ -52,21 +52,25 @@ class IndexTables:
         ).fetchone()
         return None if row is None else str(row[0])
 
-    def put(self, cards: Sequence[tuple[int, IndexedNote]]) -> None:
+    def put(self, indexed_notes: Sequence[tuple[int, IndexedNote]]) -> None:
         """Put in cards of notes that are not there, by rising id."""
         run = self._connection.executemany
-        self._connection.execute(_INSERT_TEXTS, _packed(cards))
-        run(_INSERT_NOTE, (_row(number, card) for number, card in cards))
+        self._connection.execute(_INSERT_TEXTS, _packed(indexed_notes))
+        run(_INSERT_NOTE, (_row(number, indexed_note) for number, indexed_note in indexed_notes))
         run(
             "INSERT OR IGNORE INTO tags VALUES (?, ?)",
-            ((plain(tag), number) for number, card in cards for tag in card.tags),
+            (
+                (plain(tag), number)
+                for number, indexed_note in indexed_notes
+                for tag in indexed_note.tags
+            ),
         )
         run(
             "INSERT OR IGNORE INTO fields VALUES (?, ?, ?, ?, ?, ?)",
             (
                 (number, one.key, one.at, plain(one.text), one.kind, one.number)
-                for number, card in cards
-                for one in card.fields
+                for number, indexed_note in indexed_notes
+                for one in indexed_note.fields
             ),
         )
         run(
@@ -81,8 +85,8 @@ class IndexTables:
                     one.form in {"bare", "angle"},
                     one.line,
                 )
-                for number, card in cards
-                for at, one in enumerate(card.links)
+                for number, indexed_note in indexed_notes
+                for at, one in enumerate(indexed_note.links)
             ),
         )
 
@@ -131,15 +135,15 @@ def text_of(stored: bytes) -> str:
     return os.fsdecode(stored)
 
 
-def _packed(cards: Sequence[tuple[int, IndexedNote]]) -> tuple[bytes, str]:
+def _packed(indexed_notes: Sequence[tuple[int, IndexedNote]]) -> tuple[bytes, str]:
     """All texts in one, and where each begins and ends: one statement takes them in, and other
     threads run meanwhile.
     """
     pieces: list[bytes] = []
     places, at = [], 1
-    for number, card in cards:
+    for number, indexed_note in indexed_notes:
         place = [number, at]
-        for text in card.texts:
+        for text in indexed_note.texts:
             piece = text.encode()
             pieces.append(piece)
             at += len(piece)
@@ -148,18 +152,18 @@ def _packed(cards: Sequence[tuple[int, IndexedNote]]) -> tuple[bytes, str]:
     return b"".join(pieces), json.dumps(places)
 
 
-def _row(number: int, card: IndexedNote) -> tuple[object, ...]:
-    name = key_of(name_key(card.path.rpartition("/")[2]))
-    tags = json.dumps(card.tags, ensure_ascii=False) if card.tags else "[]"
+def _row(number: int, indexed_note: IndexedNote) -> tuple[object, ...]:
+    name = key_of(name_key(indexed_note.path.rpartition("/")[2]))
+    tags = json.dumps(indexed_note.tags, ensure_ascii=False) if indexed_note.tags else "[]"
     return (
         number,
-        key_of(card.path),
+        key_of(indexed_note.path),
         name,
-        card.title,
-        card.modified,
-        card.size,
-        card.digest,
+        indexed_note.title,
+        indexed_note.modified,
+        indexed_note.size,
+        indexed_note.digest,
         tags,
-        card.matter,
-        card.reason,
+        indexed_note.matter,
+        indexed_note.reason,
     )

@@ -1,4 +1,4 @@
-"""Card: what is indexed of one note."""
+"""Indexed note: what is indexed of one note."""
 
 from __future__ import annotations
 
@@ -61,18 +61,20 @@ class IndexedNote:
     reason: str | None
 
 
-def make_card(path: str, data: bytes, modified: float) -> IndexedNote:
+def make_indexed_note(path: str, data: bytes, modified: float) -> IndexedNote:
     """The card of a note with that content. Never raises on content."""
     if len(data) > LARGEST:
-        return large_card(path, data[:KEPT_OF_LARGE], modified, len(data), sha256(data).hexdigest())
+        return make_large_note(
+            path, data[:KEPT_OF_LARGE], modified, len(data), sha256(data).hexdigest()
+        )
     digest = sha256(data).hexdigest()
     try:
-        return _card_of(path, data, modified, len(data), digest, None)
+        return _make_note(path, data, modified, len(data), digest, None)
     except (
         Exception
     ):  # a fault of this program: one note is found by its name alone, and all others as ever
         log.exception("a note could not be prepared for the search", extra={"path": path})
-        return nameless_card(
+        return make_unread_note(
             path,
             modified,
             len(data),
@@ -81,15 +83,17 @@ def make_card(path: str, data: bytes, modified: float) -> IndexedNote:
         )
 
 
-def large_card(path: str, head: bytes, modified: float, size: int, digest: str) -> IndexedNote:
+def make_large_note(path: str, head: bytes, modified: float, size: int, digest: str) -> IndexedNote:
     """The card of a note that is too large to be searched whole."""
     reason = (
         f"it is larger than {LARGEST >> 20} MB; only its first {KEPT_OF_LARGE >> 20} MB is searched"
     )
-    return _card_of(path, head, modified, size, digest, reason)
+    return _make_note(path, head, modified, size, digest, reason)
 
 
-def nameless_card(path: str, modified: float, size: int, digest: str, reason: str) -> IndexedNote:
+def make_unread_note(
+    path: str, modified: float, size: int, digest: str, reason: str
+) -> IndexedNote:
     """The card of a note of which nothing but the name is known."""
     return IndexedNote(
         path=path,
@@ -106,11 +110,11 @@ def nameless_card(path: str, modified: float, size: int, digest: str, reason: st
     )
 
 
-def _card_of(
+def _make_note(
     path: str, data: bytes, modified: float, size: int, digest: str, reason: str | None
 ) -> IndexedNote:
     if b"\0" in data[:_LOOKED_AT_FOR_NUL]:
-        return nameless_card(
+        return make_unread_note(
             path,
             modified,
             size,

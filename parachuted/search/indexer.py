@@ -16,7 +16,7 @@ from itertools import islice
 
 from parachuted.errors import StorageFailedError
 from parachuted.search.index_tables import IndexTables
-from parachuted.search.indexed_note import IndexedNote, make_card
+from parachuted.search.indexed_note import IndexedNote, make_indexed_note
 from parachuted.search.reader import NoteReader
 from parachuted.state import Database
 from parachuted.vault import NOTE_SUFFIXES, IndexEntry, VaultRoot
@@ -231,32 +231,32 @@ class Indexer:
         )
         self._ahead = self._pool.submit(self._read, following) if following else None
         order = [path for path in read if path in self._backlog]
-        cards = [card for path in order if (card := read[path]) is not None]
-        first = self._next_old - len(cards) + 1
+        indexed_notes = [indexed_note for path in order if (indexed_note := read[path]) is not None]
+        first = self._next_old - len(indexed_notes) + 1
 
         self._wait_for_noticing()
 
         with self._database.write():
             tables.drop(self._indexed & read.keys())
-            tables.put(list(enumerate(reversed(cards), first)))
+            tables.put(list(enumerate(reversed(indexed_notes), first)))
         self._next_old = first - 1
         self._indexed -= read.keys()
         for path in order:
             del self._backlog[path]
 
     def _read(self, paths: list[str]) -> dict[str, IndexedNote | None]:
-        """Those paths, or the first of them where they are much text; each with its card, None
+        """Those paths, or the first of them where they are much text; each with its indexed_note, None
         where the file is gone.
         """
-        cards: dict[str, IndexedNote | None] = {}
+        indexed_notes: dict[str, IndexedNote | None] = {}
         characters = 0
-        for path, card in self._reader.cards(paths):
-            cards[path] = card
+        for path, indexed_note in self._reader.indexed_notes(paths):
+            indexed_notes[path] = indexed_note
             self._wait_for_noticing()
-            characters += sum(map(len, card.texts)) if card is not None else 0
+            characters += sum(map(len, indexed_note.texts)) if indexed_note is not None else 0
             if characters > _BATCH_CHARACTERS or self._is_closing:
                 break
-        return {path: cards[path] for path in paths if path in cards}
+        return {path: indexed_notes[path] for path in paths if path in indexed_notes}
 
     def _wait_for_noticing(self) -> None:
         deadline = time.monotonic() + _LONGEST_WAIT_S
@@ -281,34 +281,42 @@ class Indexer:
             for path, one in notes.items()
             if one.entry is None or known[path] != one.entry.digest
         ]
-        cards = [card for card in self._cards(changed, notes) if card is not None]
+        indexed_notes = [
+            indexed_note
+            for indexed_note in self._read_notes(changed, notes)
+            if indexed_note is not None
+        ]
         others = [path for path, one in news.items() if one.entry is not None and path not in notes]
         kept = notes.keys() - changed
 
         with self._database.write():
             tables.drop(path for path in news if path not in kept)
-            tables.put(list(enumerate(cards, self._next_new)))
+            tables.put(list(enumerate(indexed_notes, self._next_new)))
             tables.put_others(others)
             tables.touch(
                 (path, entry.mtime_ns / 1e9)
                 for path in kept
                 if (entry := notes[path].entry) is not None
             )
-        self._next_new += len(cards)
+        self._next_new += len(indexed_notes)
         self._indexed.difference_update(news)
         for path in news:
             self._backlog.pop(path, None)
 
-    def _cards(self, paths: list[str], news: Mapping[str, IndexUpdate]) -> list[IndexedNote | None]:
+    def _read_notes(
+        self, paths: list[str], news: Mapping[str, IndexUpdate]
+    ) -> list[IndexedNote | None]:
         unread: dict[str, IndexedNote | None] = {}
-        for path, card in self._reader.cards([path for path in paths if news[path].data is None]):
-            unread[path] = card
+        for path, indexed_note in self._reader.indexed_notes(
+            [path for path in paths if news[path].data is None]
+        ):
+            unread[path] = indexed_note
             self._wait_for_noticing()
         found: list[IndexedNote | None] = []
         for path in paths:
             one = news[path]
             if one.data is not None and one.entry is not None:
-                found.append(make_card(path, one.data, one.entry.mtime_ns / 1e9))
+                found.append(make_indexed_note(path, one.data, one.entry.mtime_ns / 1e9))
             else:
                 found.append(unread.get(path))
         return found

@@ -1,4 +1,4 @@
-"""Listing: a query of notes as SQL. Every value goes in as a parameter."""
+"""Listing: a query of notes as SQL; every value is a parameter."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Matching: whether one note is among those that a query lists, told from its text alone and as the
-index would tell it. Pure.
+"""Matching: whether a query lists a note, decided from the note's text alone and as the database
+would.
 """
 
 from __future__ import annotations
 
-from parachuted.search.indexed_note import IndexedField, IndexedNote, make_card
+from parachuted.search.indexed_note import IndexedField, IndexedNote, make_indexed_note
 from parachuted.search.rows import KeyFilter, NoteQuery
 from parachuted.search.values import measure
 from parachuted.search.words import plain, storable
@@ -15,22 +15,24 @@ def matching(queries: list[NoteQuery], path: str, data: bytes, modified: float) 
 
     `modified` in seconds since 1970. Never raises on content.
     """
-    card = make_card(path, data, modified)
-    return [_matches(query, card) for query in queries]
+    indexed_note = make_indexed_note(path, data, modified)
+    return [_matches(query, indexed_note) for query in queries]
 
 
-def _matches(query: NoteQuery, card: IndexedNote) -> bool:
-    if query.folder and not card.path.startswith(query.folder.rstrip("/") + "/"):
+def _matches(query: NoteQuery, indexed_note: IndexedNote) -> bool:
+    if query.folder and not indexed_note.path.startswith(query.folder.rstrip("/") + "/"):
         return False
     if query.tag:
         tag = plain(storable(query.tag)).strip("#/")
-        if not any(one == tag or one.startswith(f"{tag}/") for one in map(plain, card.tags)):
+        if not any(
+            one == tag or one.startswith(f"{tag}/") for one in map(plain, indexed_note.tags)
+        ):
             return False
-    return all(_fulfils(one, card) for one in query.filters)
+    return all(_fulfils(one, indexed_note) for one in query.filters)
 
 
-def _fulfils(one: KeyFilter, card: IndexedNote) -> bool:
-    fields = _fields(card, one.key)
+def _fulfils(one: KeyFilter, indexed_note: IndexedNote) -> bool:
+    fields = _fields(indexed_note, one.key)
     if one.op == "exists":
         return bool(fields) is (one.value not in (False, "false", "0", "no"))
     texts = (
@@ -48,16 +50,18 @@ def _fulfils(one: KeyFilter, card: IndexedNote) -> bool:
     return not found if one.op == "ne" else found
 
 
-def _fields(card: IndexedNote, key: str) -> list[IndexedField]:
+def _fields(indexed_note: IndexedNote, key: str) -> list[IndexedField]:
     """The values of that key; title, size and modified are the note's own."""
     if key == "title":
-        return [IndexedField(key, 0, card.title, "text", 0.0)]
+        return [IndexedField(key, 0, indexed_note.title, "text", 0.0)]
     if key in {"modified", "size"}:
         return [
-            IndexedField(key, 0, "", kind, float(getattr(card, key)))
+            IndexedField(key, 0, "", kind, float(getattr(indexed_note, key)))
             for kind in ("number", "moment")
         ]
-    return [field._replace(key="") for field in card.fields if field.key == plain(storable(key))]
+    return [
+        field._replace(key="") for field in indexed_note.fields if field.key == plain(storable(key))
+    ]
 
 
 def _compares(op: str, text: str, field: IndexedField) -> bool:

@@ -1,6 +1,4 @@
-"""Catalogue: the notes and their links as they were last indexed, to be listed, filtered and
-followed.
-"""
+"""Note catalogue: the indexed notes and their links, to be listed, filtered and counted."""
 
 from __future__ import annotations
 

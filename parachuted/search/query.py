@@ -1,6 +1,4 @@
-"""Query: what a person types into the search box, as an expression of FTS5 that is never
-malformed.
-"""
+"""Query: turns what a person types into an FTS5 expression that is always valid."""
 
 from __future__ import annotations
 

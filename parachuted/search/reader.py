@@ -1,4 +1,4 @@
-"""Reader: reads notes from the vault and makes their cards."""
+"""Reader: reads notes from the vault for the index."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from parachuted.search.indexed_note import (
     KEPT_OF_LARGE,
     LARGEST,
     IndexedNote,
-    large_card,
-    make_card,
-    nameless_card,
+    make_indexed_note,
+    make_large_note,
+    make_unread_note,
 )
 from parachuted.vault import VaultRoot
 from parachuted.vault.root import let_go
@@ -30,7 +30,7 @@ class NoteReader:
     def __init__(self, root: VaultRoot) -> None:
         self._root = root
 
-    def cards(self, paths: Iterable[str]) -> Iterator[tuple[str, IndexedNote | None]]:
+    def indexed_notes(self, paths: Iterable[str]) -> Iterator[tuple[str, IndexedNote | None]]:
         """Each path with its card, None where there is no such file any more; folder by folder.
 
         OSError when the vault is not there.
@@ -42,7 +42,7 @@ class NoteReader:
             try:
                 with self._root.opened_folder(folder) as descriptor:
                     for path in below:
-                        yield path, _card(path, descriptor)
+                        yield path, _read_note(path, descriptor)
             except OSError as error:
                 if error.errno == errno.ESTALE:
                     raise
@@ -51,7 +51,7 @@ class NoteReader:
                 )
 
 
-def _card(path: str, folder: int) -> IndexedNote | None:
+def _read_note(path: str, folder: int) -> IndexedNote | None:
     try:
         descriptor = os.open(path.rpartition("/")[2], _FILE, dir_fd=folder)
     except OSError as error:
@@ -71,7 +71,7 @@ def _read(path: str, descriptor: int, status: os.stat_result) -> IndexedNote:
     modified = status.st_mtime_ns / 1e9
     data = os.read(descriptor, min(status.st_size + 1, _CHUNK))
     if len(data) <= status.st_size < _CHUNK:
-        return make_card(path, data, modified)
+        return make_indexed_note(path, data, modified)
     parts, size, digest = [data], len(data), sha256(data)
     while part := os.read(descriptor, _CHUNK):
         digest.update(part)
@@ -79,12 +79,14 @@ def _read(path: str, descriptor: int, status: os.stat_result) -> IndexedNote:
         if size <= LARGEST:
             parts.append(part)
     if size > LARGEST:
-        return large_card(path, b"".join(parts)[:KEPT_OF_LARGE], modified, size, digest.hexdigest())
-    return make_card(path, b"".join(parts), modified)
+        return make_large_note(
+            path, b"".join(parts)[:KEPT_OF_LARGE], modified, size, digest.hexdigest()
+        )
+    return make_indexed_note(path, b"".join(parts), modified)
 
 
 def _unread(path: str, error: OSError) -> IndexedNote:
     reason = (
         f"it cannot be read ({os.strerror(error.errno or errno.EIO)}); it is found by its name only"
     )
-    return nameless_card(path, 0.0, 0, "", reason)
+    return make_unread_note(path, 0.0, 0, "", reason)

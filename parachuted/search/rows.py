@@ -1,4 +1,4 @@
-"""Rows: what is asked of the catalogue of notes, and what it answers. Values only."""
+"""Rows: the queries of the note catalogue and their results; values only."""
 
 from __future__ import annotations
 

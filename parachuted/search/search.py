@@ -1,6 +1,4 @@
-"""Search: the index of one vault, as the daemon holds it: what follows the disk, and what
-answers.
-"""
+"""Search: the index of one vault in the daemon: its updates and its queries."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Snippets: the piece of a note that shows why it was found, as HTML in which nothing but the marks
-is markup.
+"""Snippets: the part of a note that shows why it was found, as HTML in which only the marks are
+tags.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Values: what a text of the frontmatter counts as when it is compared: a number, a moment, or a
-text.
-"""
+"""Values: how a text of the frontmatter is compared: as a number, a time or a text."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Words: how a text is cut and folded, in the same way when it is indexed and when it is looked
-for.
+"""Words: splits and folds text, identically for indexing and for searching.
 
 SQLite's tokenizer knows letters and accents, but takes a run of Chinese for one word: characters of
 scripts that put no spaces between words, and emoji, are set apart by a mark that takes no room, so

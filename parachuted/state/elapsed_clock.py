@@ -1,5 +1,5 @@
-"""Elapsed: time for limits and retention, which no change of the wall clock makes run faster than
-real time.
+"""Elapsed clock: time for limits and retention, which no change of the wall clock makes run faster
+than real time.
 
 The rule, in `advance`: within one boot of the machine it moves with the system's uptime alone,
 suspended time included. Across a reboot only the wall clock knows how long the machine was off; it

@@ -1,5 +1,4 @@
-"""Journal: the one file that holds every table's records, a line a batch, replayed when it is
-opened.
+"""Journal: the one file of all tables' records, a line per batch, replayed when it is opened.
 
 A line is `crc32 json`, where the json lists changes as `[table, key, document or null]`. Only
 appended to, so that one change costs one write and one fdatasync whatever the file holds; written

@@ -1,4 +1,4 @@
-"""Table: a TinyDB table with text keys, whose changes cost what changed and not what it holds."""
+"""Table: a TinyDB table with text keys, where a change costs its own size and not the table's."""
 
 from __future__ import annotations
 

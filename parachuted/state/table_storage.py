@@ -1,4 +1,4 @@
-"""Records: every table's documents in memory, changed in batches that are durable or undone.
+"""Table storage: all tables' documents in memory, changed in batches that are durable or undone.
 
 It is the storage beneath TinyDB's tables. A document in memory is never changed in place, so
 undoing is putting the old one back.

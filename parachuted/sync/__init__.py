@@ -1,6 +1,4 @@
-"""Sync: what a device asks of the vault: what there is, what changed, and texts that come back
-changed.
-"""
+"""Sync: what a device asks of the vault: its files, its changes, and texts to write back."""
 
 from parachuted.sync.deletions import DeletionCounter
 from parachuted.sync.digests import FileDigests

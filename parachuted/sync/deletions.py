@@ -1,5 +1,5 @@
-"""Deletions: how much of the vault a caller has deleted of late, so that a device gone wrong is
-stopped before it has emptied it.
+"""Deletions: limits how much of the vault a caller deletes in a short time, so that a faulty device
+is stopped.
 """
 
 from __future__ import annotations

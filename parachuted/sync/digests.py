@@ -1,5 +1,5 @@
-"""Digests: those of files that are no notes, which the index does not read; each is read once, when
-it is asked for.
+"""Digests: those of files that are not notes, which the index does not read; each is computed on
+demand and cached.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Listing: the files below a folder that a device may have, kept by folder and made again only
-where a folder changed.
+"""Listing: the files below a folder that a device may have, cached by folder until something
+changes.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class ListingView:
 
     index: VaultIndex
     asked: ListingQuery
-    sight: VisibleFiles
+    access: VisibleFiles
     known: Callable[[str, IndexEntry], str | None]
     told: bytes | None = None
     _parts: dict[str, FolderListing] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class ListingView:
         for folder in sorted(self.index.below(self.asked.root)):
             part = self._parts.get(folder)
             if part is None or part.version != self.index.version_of(folder):
-                if not self.sight.enters(folder):
+                if not self.access.enters(folder):
                     continue
                 part = self._part(folder, missing, read)
                 made += 1
@@ -134,7 +134,7 @@ class ListingView:
         version, is_sure = self.index.version_of(folder), True
         prefix = f"{folder}/" if folder else ""
         cut = len(self.asked.root) + 1 if self.asked.root else 0
-        wanted, sees, rows = _wanted(self.asked), self.sight.sees, list[ListingRow]()
+        wanted, sees, rows = _wanted(self.asked), self.access.sees, list[ListingRow]()
         before = self._parts.get(folder)
         known = {row.path: row for row in before.rows} if before is not None else {}
         for name, entry in sorted(self.index.entries(folder).items()):

@@ -1,6 +1,4 @@
-"""Putting: a whole text that comes from elsewhere into the vault, so that nothing that stood there
-is lost.
-"""
+"""Putting: writes a whole text from a device into the vault, so that no other text is lost."""
 
 from __future__ import annotations
 

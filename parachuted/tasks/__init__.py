@@ -1,4 +1,4 @@
-"""Tasks: work that waits for an agent, when it may begin, and who does it."""
+"""Tasks: the queue of work for agents, when a task may start, and the worker that runs it."""
 
 from parachuted.tasks.budget import Budget, RunCountLimits
 from parachuted.tasks.causes import Cause, Causes

@@ -1,4 +1,4 @@
-"""Budget: how many runs there may be, for a cause and over time.
+"""Budget: how many runs are allowed, per cause and over time.
 
 An hour and a day are of elapsed time, which no clock's jump moves.
 """
@@ -41,9 +41,9 @@ class Budget:
     """Counts the runs in the history, so that a restart forgets nothing, and by when they began in
     elapsed time, which is kept beside it.
 
-    `begun` are tasks whose runs have begun; those that are not in the history yet count too. So do
-    those whose place was taken: all that begin runs ask and take without waiting in between, on the
-    event loop, so that no two get the same place.
+    `started` are tasks whose runs have started, counted also while the history does not hold them
+    yet. So are reserved places: callers check and reserve without waiting in between, on the event
+    loop, so that no two get the same place.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Budget:
         self._taken: dict[str, Task] = {}
 
     def take(self, task: Task) -> None:
-        """Its run begins, and will be in the history.
+        """Reserve a run, which will be in the history.
 
         Raises StorageFailedError; joins the state's open batch.
         """
@@ -71,12 +71,12 @@ class Budget:
         self._taken[str(task.run)] = task
 
     def give_back(self, task: Task) -> None:
-        """Its run is in the history by now, or does not begin."""
+        """Release the reservation: the run is in the history by now, or does not start."""
         self._taken.pop(str(task.run), None)
 
-    def exceeded(self, begun: Collection[Task] = ()) -> ExceededLimit | None:
-        """The budget over time that is used up, if one is."""
-        more = len(self._uncounted(begun))
+    def exceeded(self, started: Collection[Task] = ()) -> ExceededLimit | None:
+        """The budget over time that is used up, if any."""
+        more = len(self._uncounted(started))
         for budget, limit in (
             ("runs_per_hour", self.limits.runs_per_hour),
             ("runs_per_day", self.limits.runs_per_day),
@@ -85,9 +85,9 @@ class Budget:
                 return ExceededLimit(budget=budget, limit=limit)
         return None
 
-    def causes_left(self, task: Task, begun: Collection[Task] = ()) -> tuple[str, ...]:
-        """Those of a task's causes that may still have a run."""
-        more = [cause for one in self._uncounted(begun) for cause in one.causes]
+    def causes_left(self, task: Task, started: Collection[Task] = ()) -> tuple[str, ...]:
+        """The task's causes that may still have a run."""
+        more = [cause for one in self._uncounted(started) for cause in one.causes]
         limit = self.limits.runs_per_cause
         return tuple(
             cause
@@ -96,7 +96,7 @@ class Budget:
         )
 
     def cause_exceeded(self) -> ExceededLimit:
-        """What to say when no cause of a task has a run left."""
+        """The message when no cause of a task has a run left."""
         return ExceededLimit(budget="runs_per_cause", limit=self.limits.runs_per_cause)
 
     def used(self) -> dict[str, int]:
@@ -107,8 +107,8 @@ class Budget:
         }
 
     def _in(self, span: timedelta) -> int:
-        """Runs in the history that began in the last such span: by its dates, or, where a clock's
-        jump put these wrong, by elapsed time.
+        """Runs in the history that started in the last such span: by date, or, where a clock's jump
+        put these wrong, by elapsed time.
         """
         now = self._elapsed()
         dated = self._history.runs_begun(now - span, now + span)
@@ -119,6 +119,6 @@ class Budget:
         )
         return len(dated) + sum(self._history.run(run) is not None for run in began)
 
-    def _uncounted(self, begun: Collection[Task]) -> list[Task]:
-        known = {**self._taken, **{str(task.run): task for task in begun}}
+    def _uncounted(self, started: Collection[Task]) -> list[Task]:
+        known = {**self._taken, **{str(task.run): task for task in started}}
         return [task for run, task in known.items() if self._history.run(run) is None]

@@ -17,8 +17,8 @@ _FORGOTTEN_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """What began it: `kind` is `change` or `request`, `path` the first file concerned, `files` how
-    many there were.
+    """What started it: `kind` is `change` or `request`, `path` the first file concerned, `files`
+    their number.
     """
 
     id: str
@@ -29,9 +29,9 @@ class Cause:
 
 
 class Causes:
-    """The causes that may wake someone, and whom each has woken.
+    """The causes that may wake a watcher, and whom each has woken.
 
-    Its changes join the state's open batch.
+    Changes join the state's open batch.
     """
 
     def __init__(self, state: StateStore) -> None:
@@ -42,7 +42,7 @@ class Causes:
         state.on_undone(self._load)
 
     def open(self, cause: Cause) -> None:
-        """Remember a cause; opening it again changes nothing."""
+        """Remember a cause; idempotent."""
         if self._table.take(cause.id) is None:
             self._table.put(
                 cause.id,
@@ -56,7 +56,7 @@ class Causes:
             self._woken.setdefault(cause.id, set())
 
     def get(self, cause: str) -> Cause | None:
-        """What began it, if it is remembered."""
+        """The cause, if it is remembered."""
         row = self._table.take(cause)
         if row is None:
             return None
@@ -73,8 +73,8 @@ class Causes:
         return tuple(cause for cause in causes if watcher not in self._woken.get(cause, ()))
 
     def wake(self, watcher: str, causes: Iterable[str]) -> None:
-        """Remember that these causes have woken the watcher; also of causes that nobody opened, or
-        they would go round for ever.
+        """Remember that these causes have woken the watcher; also unknown ones, or they would go
+        round for ever.
         """
         for cause in causes:
             woken = self._woken.setdefault(cause, set())
@@ -83,7 +83,7 @@ class Causes:
                 woken.add(watcher)
 
     def rename(self, watcher: str, now: str) -> None:
-        """A watcher has another path: what has woken it has woken it there."""
+        """A watcher has another path."""
         for cause, woken in self._woken.items():
             if watcher in woken:
                 self.wake(now, (cause,))

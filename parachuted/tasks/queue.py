@@ -1,4 +1,4 @@
-"""Queue: one task a watcher, waiting for quiet, for those upstream of it, and for its turn.
+"""Queue: one task per watcher, which waits for quiet, for watchers upstream and for a free worker.
 
 Every change is durable before it counts, and joins the state's open batch, so that work and the
 reviews it rests on never part.
@@ -21,8 +21,8 @@ LONGEST_BACK_OFF_S = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuietWindow:
-    """How long a task waits for more of the same: `quiet_s` after the last change, `longest_s`
-    after the first, in seconds.
+    """How long a task waits for further changes: `quiet_s` after the last change, `longest_s` after
+    the first, in seconds.
     """
 
     quiet_s: float
@@ -33,13 +33,13 @@ class UpstreamOrder(Protocol):
     """Who is upstream of whom."""
 
     async def prepare(self) -> None:
-        """Work the order out, if the declarations are others now."""
+        """Update the order, if declarations have changed."""
 
     def blockers(self, watchers: Collection[str]) -> Mapping[str, str]:
         """For each of these watchers that is downstream of another of them, one such."""
 
     def downstream(self, path: str) -> Iterable[str]:
-        """Those who watch that note."""
+        """The watchers of that note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Task:
 
 
 class Queue:
-    """The tasks of one vault: for each watcher at most one that waits and one that is worked on."""
+    """The tasks of one vault: for each watcher at most one that waits and one that runs."""
 
     def __init__(
         self, state: StateStore, causes: Causes, window: QuietWindow, order: UpstreamOrder
@@ -84,15 +84,15 @@ class Queue:
         state.on_undone(self._load)
 
     def on_change(self, call: Callable[[], None]) -> None:
-        """Call this whenever a task comes, goes or may begin at another moment."""
+        """Call this whenever a task comes, goes or gets another start time."""
         self._changed = call
 
     def all(self) -> list[Task]:
-        """Every task, the one due first first."""
+        """Every task, in order of due time."""
         return sorted(self._tasks.values(), key=lambda task: (task.due_at, task.watcher, task.id))
 
     def get(self, task: str) -> Task | None:
-        """The task of that name, if it is not done."""
+        """The task of that name, if it is not finished."""
         return self._tasks.get(task)
 
     def queued(self, watcher: str) -> Task | None:
@@ -108,7 +108,7 @@ class Queue:
         at: datetime,
         wait: bool,
     ) -> tuple[Task, bool]:
-        """Queue a review, or add to the one that waits; tells whether it is new.
+        """Queue a review, or add to the one that waits; returns whether it is new.
 
         `wait`: for quiet, since a person may go on typing.
         """
@@ -148,8 +148,8 @@ class Queue:
         return task, present is None
 
     def withdraw(self, watcher: str) -> Task | None:
-        """Nothing is left to review: drop the task that waits, unless its run has begun and has to
-        be ended properly.
+        """Nothing is left to review: drop the waiting task, unless its run has started and must be
+        ended properly.
         """
         task = self.queued(watcher)
         if task is None or task.run is not None:
@@ -158,7 +158,7 @@ class Queue:
         return task
 
     def rename(self, watcher: str, now: str) -> None:
-        """A watcher has another path: the task that waits for it waits for it there."""
+        """A watcher has another path: its waiting task follows."""
         task, other = self.queued(watcher), self.queued(now)
         if task is not None and other is not None:
             self._drop(task)
@@ -173,13 +173,13 @@ class Queue:
             self._put(replace(task, watcher=now))
 
     async def prepare(self) -> None:
-        """Work out who has to wait for whom; to be called before `ready`."""
+        """Compute who has to wait for whom; call it before `ready`."""
         await self._order.prepare()
         self._waiting = None
 
     def ready(self, now: datetime) -> Iterator[Task]:
-        """The tasks that may begin now, in order; asked one by one, since what has begun may make
-        others wait.
+        """The tasks that may start now, in order; a generator, since a started task may make others
+        wait.
         """
         for task in self.all():
             is_due = (
@@ -189,8 +189,8 @@ class Queue:
                 yield self._tasks[task.id]
 
     def waits_for(self, task: Task) -> str | None:
-        """The watcher it has to wait for, if any: one upstream that the same cause has woken, one
-        at work that it watches, or itself.
+        """The watcher it has to wait for, if any: one upstream that the same cause has woken, a
+        running one that it watches, or itself.
         """
         if task.state == "running":
             return None
@@ -210,8 +210,8 @@ class Queue:
         )
 
     def begin(self, task: Task, run: str, causes: Sequence[str]) -> Task:
-        """The task is being worked on in that run, for these of its causes, which will not wake the
-        watcher again.
+        """Start the task in that run, for these of its causes, which will not wake the watcher
+        again.
         """
         self._causes.wake(task.watcher, causes)
         running = replace(task, state="running", run=run, causes=tuple(causes), reason=None)
@@ -219,7 +219,7 @@ class Queue:
         return running
 
     def put_back(self, task: Task, *, due_at: datetime, reason: str | None) -> Task:
-        """The task was begun and could not be done; it is tried again.
+        """The task was started and could not be finished; it is tried again.
 
         One that came for the watcher meanwhile joins it.
         """
@@ -238,23 +238,24 @@ class Queue:
         self._put(back)
         return back
 
-    def hold(self, task: Task, reason: str | None, *, park: bool = False) -> None:
+    def hold(self, task: Task, reason: str | None, *, until_change: bool = False) -> None:
         """Say what a queued task waits for.
 
-        `park`: until something new comes for it; nobody waits for it then. Not kept over a restart.
+        `until_change`: until something new comes for it, and no other task waits for it. Lost at a
+        restart.
         """
         if task.reason != reason:
             self._tasks[task.id] = replace(task, reason=reason)
-        if park:
+        if until_change:
             self._parked.add(task.id)
             self._waiting = None
 
     def finish(self, task: Task) -> None:
-        """The task is done with."""
+        """Remove a finished task."""
         self._drop(task)
 
     def running(self) -> list[Task]:
-        """The tasks being worked on; at the start, those that were when the last daemon ended."""
+        """The running tasks; at the start, those that were running when the last daemon ended."""
         return [task for task in self._tasks.values() if task.state == "running"]
 
     def causes(self) -> set[str]:

@@ -1,4 +1,4 @@
-"""Worker: gives ready tasks to agents, a few at a time, within the budgets."""
+"""Worker: runs ready tasks, a few at a time, within the budgets."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class RunOutcome:
 
 
 class Worker:
-    """Begins tasks when they are ready.
+    """Starts tasks when they are ready.
 
-    `perform` does the work of a running task and returns once its writes are noticed.
+    `perform` does the work of a running task and returns once its writes are detected.
     """
 
     def __init__(
@@ -75,17 +75,16 @@ class Worker:
         return bool(self._active)
 
     def pause(self) -> None:
-        """Begin no new run until `resume`, also after a restart. Runs that have begun go on."""
+        """Start no new run until `resume`, also after a restart. Running ones go on."""
         self._control.put("paused", {"at": self._clock().isoformat()})
 
     def resume(self) -> None:
-        """Begin runs again."""
         self._control.drop("paused")
         self._wake.set()
 
     async def run(self) -> None:
-        """Work until cancelled; agents at work are then cancelled too, and their tasks stay to be
-        done again.
+        """Work until cancelled; running agents are then cancelled too, and their tasks
+        stay queued.
         """
         async with asyncio.TaskGroup() as group:
             while True:
@@ -123,18 +122,18 @@ class Worker:
         self, group: asyncio.TaskGroup, task: Task, run: str, causes: tuple[str, ...]
     ) -> None:
         with self._state.batch():
-            begun = self._queue.begin(task, run, causes)
-            self._budget.take(begun)
+            started = self._queue.begin(task, run, causes)
+            self._budget.take(started)
         self._bus.publish(
             "task.started", task=task.id, watcher=task.watcher, run=run, backend=self._backend
         )
-        active = group.create_task(self._work(begun), name=f"run {run}")
-        self._active[active] = begun
+        active = group.create_task(self._work(started), name=f"run {run}")
+        self._active[active] = started
         active.add_done_callback(self._ended)
 
     def _tell_once(self, over: ExceededLimit, task: Task) -> None:
-        """A budget over time is used up for all alike: the first who has to wait is told, until
-        there is room again.
+        """A budget over time is used up for all alike: only the first waiting task is reported,
+        until there is room again.
         """
         self._stuck = True
         if self._over != over:
@@ -142,8 +141,8 @@ class Worker:
             self._publish(over, task)
 
     def _park(self, task: Task, over: ExceededLimit) -> None:
-        """A cause gets no room again, so the task waits until another one comes for it."""
-        self._queue.hold(task, str(over), park=True)
+        """A cause gets no new budget, so the task waits for another cause."""
+        self._queue.hold(task, str(over), until_change=True)
         self._publish(over, task)
 
     def _publish(self, over: ExceededLimit, task: Task) -> None:
@@ -173,8 +172,8 @@ class Worker:
             )
 
     async def _try_later(self, task: Task, reason: str, least_s: float = 0.0) -> None:
-        """Put the task back, for `least_s` at least; while the disk refuses even that, it stays as
-        one that is being worked on.
+        """Put the task back, for `least_s` at least; while the disk refuses even that, it stays a
+        running one.
         """
         usual_s = _BACK_OFF_S[min(task.attempts, len(_BACK_OFF_S) - 1)]
         wait = timedelta(seconds=max(usual_s, min(least_s, LONGEST_BACK_OFF_S)))

@@ -1,4 +1,4 @@
-"""Vault: the folder of notes. What is on disk, and the one writer."""
+"""Vault: the folder of notes, and the only code that writes in it."""
 
 from parachuted.vault.bases import KnownBases
 from parachuted.vault.batch import EditBatch

@@ -1,5 +1,5 @@
-"""Bases: the texts that an edit of a file may be decided on: those that stood there, or where the
-file was before.
+"""Bases: the texts that an edit may be based on: earlier texts of the file, here or where it was
+before.
 
 All texts are kept under their digests, and what comes of a merge tells of its base. So a digest
 alone gives nobody a text: it counts for a path only if that text is known to have stood at it.

@@ -1,4 +1,4 @@
-"""Batch: edits of several notes made together, so that the disk is waited for once and not once a
+"""Batch: edits of several notes made together, so that the disk is synced once and not once per
 note.
 
 Each note is given what a write alone is: its texts kept and its intent recorded before its swap,
@@ -31,7 +31,7 @@ class EditBatch:
     """What several callers want of one note, in their order."""
 
     path: VaultPath
-    wishes: Sequence[EditRequest]
+    requests: Sequence[EditRequest]
     author: Author
 
 
@@ -108,7 +108,7 @@ class WriteBatch:
                 path = self.resolve(edits.path)
                 content = self.root.read(path)
                 decided = decide_all(
-                    edits.wishes, content.data, functools.partial(self.bases.text, path)
+                    edits.requests, content.data, functools.partial(self.bases.text, path)
                 )
                 if path in turns or decided.data == content.data:
                     continue
@@ -122,7 +122,7 @@ class WriteBatch:
                     at=self.clock(),
                     path=path,
                     author=edits.author,
-                    operation=_operation(edits.wishes),
+                    operation=_operation(edits.requests),
                     before=content.digest,
                     after=digest_of(decided.data),
                     temporary=swap.temporary_name(),
@@ -230,5 +230,5 @@ def _going(turns: Sequence[_Turn]) -> list[_Turn]:
     return [turn for turn in turns if not turn.is_over]
 
 
-def _operation(wishes: Sequence[EditRequest]) -> str:
-    return type(wishes[0].edit).__name__ if len(wishes) == 1 else "Several"
+def _operation(requests: Sequence[EditRequest]) -> str:
+    return type(requests[0].edit).__name__ if len(requests) == 1 else "Several"

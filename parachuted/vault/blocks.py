@@ -1,5 +1,5 @@
-"""Blocks: the top-level blocks of a markdown text as CommonMark has them, from the kept parser; the
-one home of that library.
+"""Blocks: the top-level blocks of a markdown text as CommonMark sees them; the only user of the
+markdown parser.
 
 The parser's memory grows with the marks of a text, its time also with how deep lists and quotes are
 nested: both are bounded here.

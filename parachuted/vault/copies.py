@@ -1,5 +1,5 @@
-"""Copies: a text that cannot stay in its place gets a name beside it that people know from their
-sync programs.
+"""Copies: puts a text that cannot keep its name beside it, under a name that people know from sync
+programs.
 """
 
 from __future__ import annotations

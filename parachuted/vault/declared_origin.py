@@ -1,5 +1,5 @@
-"""Declared origin: what the frontmatter of a note says of where its text came from, also where that
-frontmatter is broken.
+"""Declared origin: the `origin` in a note's frontmatter, found even where that frontmatter is
+broken.
 
 A clipper writes a page's title beside `origin: web`, and a title such as `Ten tips: the best` makes
 the block no YAML. That must not make the note trusted. So where the block cannot be read exactly,

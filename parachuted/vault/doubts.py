@@ -1,5 +1,5 @@
-"""Doubts: parts of a note that readers of markdown take for different things, so that a heading may
-begin there to one and not to another.
+"""Doubts: parts of a note that markdown parsers read differently, so that a heading may begin there
+for one and not for another.
 
 CommonMark is exact, but the kept parser, other parsers and people's editors differ on a few rare
 shapes. What one reading would cut away there another would keep, so an edit that would remove such

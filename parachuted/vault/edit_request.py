@@ -1,6 +1,4 @@
-"""Together: the edits of several callers to one note, decided in their order, so that they can be
-one write. Pure.
-"""
+"""Edit request: applies several callers' edits of one note in order, so that they are one write."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ class MergeDecision:
 
 
 def decide_all(
-    wishes: Sequence[EditRequest],
+    requests: Sequence[EditRequest],
     data: bytes,
     known: Callable[[str, PathPredicate | None], bytes | None],
 ) -> MergeDecision:
@@ -47,14 +45,14 @@ def decide_all(
     """
     merged: list[bool | ParachuteError] = []
     first, digest = data, digest_of(data)
-    for wish in wishes:
-        base = wish.base
+    for request in requests:
+        base = request.base
         try:
             if base is None or base == (digest if data is first else digest_of(data)):
-                data, is_merged = apply_edit(wish.edit, data), len(wishes) > 1
+                data, is_merged = apply_edit(request.edit, data), len(requests) > 1
             else:
-                text = first if base == digest else known(base, wish.sees)
-                data, is_merged = rebase(wish.edit, _kept(text, wish, data), data), True
+                text = first if base == digest else known(base, request.sees)
+                data, is_merged = rebase(request.edit, _kept(text, request, data), data), True
         except ParachuteError as error:
             merged.append(error)
         else:
@@ -62,12 +60,12 @@ def decide_all(
     return MergeDecision(data=data, merged=tuple(merged))
 
 
-def _kept(text: bytes | None, wish: EditRequest, data: bytes) -> bytes:
+def _kept(text: bytes | None, request: EditRequest, data: bytes) -> bytes:
     if text is None:
-        name = str(wish.base)[:12]
+        name = str(request.base)[:12]
         message = (
             f"the text this edit was decided on ({name}) is not known as one of this "
             "note's, so nothing was merged or written"
         )
-        raise ConflictError(message, base=b"", ours=apply_edit(wish.edit, data), theirs=data)
+        raise ConflictError(message, base=b"", ours=apply_edit(request.edit, data), theirs=data)
     return text

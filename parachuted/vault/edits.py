@@ -1,4 +1,4 @@
-"""Edits: a change to one part of a note, as new bytes in which every other part is as it was.
+"""Edits: a change to one part of a note, as new bytes in which all other parts stay the same.
 
 Pure: bytes in, bytes out. Each result is read again and compared with what was read before; what
 would touch more than it names is refused.

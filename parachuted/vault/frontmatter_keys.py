@@ -1,4 +1,4 @@
-"""Keys: one frontmatter key set or deleted by changing its own lines; comments, quotes, order and
+"""Frontmatter keys: sets or deletes one key by changing its own lines; comments, quotes, order and
 faults of all others stay.
 
 The result is read again: every other key must have its old bytes and its old value, or nothing is

@@ -1,5 +1,5 @@
-"""Incoming: a content of any size on its way into the objects, written and hashed piece by piece,
-never in memory as a whole.
+"""Incoming: a content of any size on its way into the objects, written and hashed piece by piece
+and never wholly in memory.
 
 What is not kept in the end is removed; what a kill leaves, the next start sweeps away with all that
 is unfinished.

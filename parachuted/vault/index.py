@@ -1,5 +1,4 @@
-"""Index: what the vault held when it was last looked at, by folder, in memory; and its copy on
-disk.
+"""Index: what the vault held at the last scan, by folder, in memory, and a copy of it on disk.
 
 Derived: delete the copy and the next start reads the vault anew. The copy is a whole snapshot plus
 a log of what changed since, so that noticing a change costs the same in a small and a large vault.

@@ -1,4 +1,4 @@
-"""Late: files that were replaced or removed while a program had them open for writing.
+"""Late writes: files that were replaced or removed while a program had them open for writing.
 
 What such a program writes afterwards goes into a file without a name, so it is kept open here until
 that program has closed it. Linux says who is writing through a file lease; elsewhere the file is

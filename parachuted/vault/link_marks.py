@@ -1,4 +1,4 @@
-"""Link marks: where links to files stand in a note, found without parsing the whole of it.
+"""Link marks: where a note links to files, found without parsing all of it.
 
 What stands in code or comments does not count, nor does the world outside. Each byte is looked at a
 bounded number of times, whatever is left open.

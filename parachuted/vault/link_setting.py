@@ -1,6 +1,4 @@
-"""Link setting: how the program that a vault is edited with writes links, as far as its settings
-say.
-"""
+"""Link setting: how the vault's editor writes links, as far as its settings say."""
 
 from __future__ import annotations
 

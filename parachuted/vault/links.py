@@ -1,5 +1,4 @@
-"""Links: which files a note names, which files these are, and how to rewrite a target and leave
-every other byte alone.
+"""Links: which files a note names, and how to rewrite a link's target and nothing else.
 
 A target may be a name alone, a path from the vault, a path from the note's own folder, or the end
 of a path; case does not matter.

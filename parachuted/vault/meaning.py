@@ -1,5 +1,4 @@
-"""Meaning: what a note says, part by part, as digests, so that a change that means nothing wakes
-nobody.
+"""Meaning: digests of a note's parts, so that a change without meaning wakes nobody.
 
 White space, line ends, a byte order mark and the order of keys and sections are no meaning. What
 cannot be told apart into parts counts as one part, which then concerns everybody: rather one look

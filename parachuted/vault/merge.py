@@ -1,4 +1,4 @@
-"""Merge: two changes of one text brought together line by line, or found to clash.
+"""Merge: combines two changes of one text line by line, or reports that they conflict.
 
 Line ends and a missing last one are part of their lines, so every byte of the result is one of the
 three texts' bytes. The lines are paired by those that occur once in both texts, which stays fast

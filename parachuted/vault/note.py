@@ -1,5 +1,5 @@
-"""Note: a markdown file as byte spans, so that a part of it can be read or changed and all other
-bytes left alone.
+"""Note: a markdown file as byte spans, so that a part can be read or changed without touching the
+rest.
 
 Only the frontmatter is looked for at once; keys, values and sections are read when they are first
 asked for, and kept.

@@ -1,5 +1,5 @@
-"""Objects: contents kept under their own digest, so that any text an agent read or replaced can be
-had back.
+"""Objects: contents stored under their digest, so that any text an agent read or replaced can be
+restored.
 """
 
 from __future__ import annotations

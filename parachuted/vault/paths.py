@@ -1,4 +1,4 @@
-"""Paths: the one type for a place inside the vault."""
+"""Paths: the one type for a path inside the vault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rebase: an edit decided on one text, applied to what the text has become."""
+"""Rebase: applies an edit that was based on one text to what the text is now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Recovery: settles writes that a crash or a failing disk cut short, by what is on the disk.
+"""Recovery: completes or undoes writes that a crash or a failing disk interrupted, by what is on
+the disk.
 
 Nothing a person saved is ever removed.
 """

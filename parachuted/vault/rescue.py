@@ -1,4 +1,4 @@
-"""Rescue: brings what a program wrote too late into the note that stands in that place now."""
+"""Rescue: brings what a program wrote too late into the note that replaced its file."""
 
 from __future__ import annotations
 

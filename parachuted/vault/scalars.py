@@ -1,5 +1,4 @@
-"""Scalars: what YAML takes a bare word for, and how a value is written so that every reader takes
-it for what it is.
+"""Scalars: how YAML reads a bare word, and how a value is written so that every reader agrees.
 
 Readers of a vault speak YAML 1.1 (PyYAML) and 1.2 (the app), and the app ends the frontmatter at
 the first `---` anywhere, so no text is written with those three characters in a row.

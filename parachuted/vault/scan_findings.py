@@ -1,4 +1,6 @@
-"""Seen: what a look at one file found, and how a note is read so that no change to it is missed."""
+"""Scan findings: what the scan of one file found, and how a note is read so that no change is
+missed.
+"""
 
 from __future__ import annotations
 

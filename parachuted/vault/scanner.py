@@ -1,4 +1,4 @@
-"""Scanner: compares the disk with the index and says what differs.
+"""Scanner: compares the disk with the index and reports what differs.
 
 It reads; it never changes the index or the vault.
 """

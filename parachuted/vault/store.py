@@ -1,4 +1,4 @@
-"""Store: the one writer. Every change this program makes in the vault goes through here.
+"""Store: the one writer; every change that this program makes in the vault goes through it.
 
 A write names what it changes and the content it was decided on. It is atomic, durable and recorded
 before it happens; when the file has moved on it is applied to what is there now if the named place
@@ -151,14 +151,14 @@ class Store:
         )
 
     def _edit(
-        self, path: VaultPath, wish: EditRequest, author: Author, consent: WriteConsent
+        self, path: VaultPath, request: EditRequest, author: Author, consent: WriteConsent
     ) -> WriteResult:
-        edit = wish.edit
+        edit = request.edit
         with self._writing():
             for pause in _PAUSES_S:
                 target = self._resolved(path)
                 content = self._root.read(target)
-                new, merged = self._decide(wish, target, content)
+                new, merged = self._decide(request, target, content)
                 if new == content.data:
                     return WriteResult(
                         path=target, before=content.digest, after=content.digest, merged=merged
@@ -183,29 +183,33 @@ class Store:
         )
 
     def edit_all(
-        self, path: VaultPath, wishes: Sequence[EditRequest], author: Author
+        self, path: VaultPath, requests: Sequence[EditRequest], author: Author
     ) -> list[WriteResult | ParachuteError]:
         """Apply edits of several callers in their order, as one write; one that cannot be applied
         is answered by its error alone.
         """
-        return self._made(lambda consent: self._edit_all(path, wishes, author, consent), path)
+        return self._made(lambda consent: self._edit_all(path, requests, author, consent), path)
 
     def _edit_all(
-        self, path: VaultPath, wishes: Sequence[EditRequest], author: Author, consent: WriteConsent
+        self,
+        path: VaultPath,
+        requests: Sequence[EditRequest],
+        author: Author,
+        consent: WriteConsent,
     ) -> list[WriteResult | ParachuteError]:
         with self._writing():
             for pause in _PAUSES_S:
                 target = self._resolved(path)
                 content = self._root.read(target)
                 decided = decide_all(
-                    wishes, content.data, functools.partial(self.bases.text, target)
+                    requests, content.data, functools.partial(self.bases.text, target)
                 )
                 if decided.data == content.data:
                     return _answers(
                         decided,
                         WriteResult(path=target, before=content.digest, after=content.digest),
                     )
-                operation = type(wishes[0].edit).__name__ if len(wishes) == 1 else "Several"
+                operation = type(requests[0].edit).__name__ if len(requests) == 1 else "Several"
                 consent.need(lambda: _replacing(target, author, operation, content, decided.data))  # noqa: B023  called at once
                 with contextlib.suppress(swap.MovedBaseError):
                     written = self._replace(
@@ -260,9 +264,9 @@ class Store:
 
     def _edited_alone(self, edits: EditBatch) -> list[WriteResult | ParachuteError]:
         try:
-            return self.edit_all(edits.path, edits.wishes, edits.author)
+            return self.edit_all(edits.path, edits.requests, edits.author)
         except ParachuteError as error:
-            return [error] * len(edits.wishes)
+            return [error] * len(edits.requests)
 
     def replace(
         self,
@@ -502,17 +506,17 @@ class Store:
         )
 
     def _decide(
-        self, wish: EditRequest, path: VaultPath, content: FileContent
+        self, request: EditRequest, path: VaultPath, content: FileContent
     ) -> tuple[bytes, bool]:
-        if wish.base is None or wish.base == content.digest:
-            return apply_edit(wish.edit, content.data), False
-        known = self.bases.text(path, wish.base, wish.sees)
+        if request.base is None or request.base == content.digest:
+            return apply_edit(request.edit, content.data), False
+        known = self.bases.text(path, request.base, request.sees)
         if known is None:
             raise NotFoundError(
-                f"the text this edit was decided on ({wish.base[:12]}) is not known as one of "
+                f"the text this edit was decided on ({request.base[:12]}) is not known as one of "
                 "this note's; read it again"
             )
-        return rebase(wish.edit, known, content.data), True
+        return rebase(request.edit, known, content.data), True
 
     def _replace(
         self,

@@ -1,4 +1,4 @@
-"""Swap: puts new bytes in place of old ones in one folder.
+"""Swap: replaces a file's bytes in one step.
 
 A name is replaced by exchange: the new file and the old one trade names in one step, then what came
 out is compared with what should have been there. A write is made when its temporary name is gone;

@@ -1,5 +1,4 @@
-"""Texts: contents that can be had again from the disk, kept cheaply so that the next change can be
-shown as a difference.
+"""Texts: recent texts, cached in little memory so that the next change can be compared with them.
 
 One SQLite file, not synced: ten thousand notes go in within a fraction of a second, and losing it
 costs no more than a diff.

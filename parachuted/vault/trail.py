@@ -1,5 +1,5 @@
-"""Trail: every text that a file is known to have had, who left it, and where the file was then: it
-is followed through its moves.
+"""Trail: every text that a file is known to have had, by whom, and where the file was then,
+followed through moves.
 
 What our writer wrote is known to the moment. What a person saved in between is known by the text
 that our next write found, or since it was noticed on the disk.

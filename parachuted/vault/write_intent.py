@@ -1,5 +1,5 @@
-"""Intent: a write that is about to be made, put to whoever may object to it before a byte is
-changed.
+"""Write intent: a write that is about to be made, shown to those who may object before a byte
+changes.
 
 Nobody is asked while the writer is held: who is asked may take long, and may itself read and write.
 So a write that was not agreed to yet lets go, asks, and begins again; it is made only if what is

@@ -45,10 +45,10 @@ def root(vault, tmp_path):
     ],
 )
 def test_what_programs_keep_does_not_exist_however_a_lenient_disk_spells_it(root, path):
-    sight = AccessFilter(root, EVERYWHERE)
+    access = AccessFilter(root, EVERYWHERE)
 
-    assert not sight.sees(path)
-    assert not sight.enters(path.partition("/")[0])
+    assert not access.sees(path)
+    assert not access.enters(path.partition("/")[0])
 
 
 def test_a_link_within_reach_leads_to_its_file(root):
@@ -84,10 +84,10 @@ def test_all_that_is_not_for_the_caller_is_missing_in_the_same_words(root, path)
 
 
 def test_folders_are_entered_on_the_way_to_what_is_seen(root):
-    sight = AccessFilter(root, GARDEN)
+    access = AccessFilter(root, GARDEN)
 
     assert [
-        sight.enters(folder)
+        access.enters(folder)
         for folder in ("", "Projects", "Projects/garden", "Projects/kitchen", ".git")
     ] == [
         True,

@@ -45,7 +45,7 @@ def reviews(tmp_path: Path) -> PendingChanges:
 
 
 @pytest.fixture
-def scales(tmp_path: Path, objects: ObjectStore, reviews: PendingChanges) -> ChangeEvaluator:
+def evaluator(tmp_path: Path, objects: ObjectStore, reviews: PendingChanges) -> ChangeEvaluator:
     return ChangeEvaluator(VaultRoot(tmp_path), objects, reviews)
 
 
@@ -76,15 +76,15 @@ def change(
     )
 
 
-def weigh(
-    scales: ChangeEvaluator,
+def evaluate(
+    evaluator: ChangeEvaluator,
     one: Change,
     *,
     path: str = "a.md",
     source: str | None = None,
     match: WatchMatch = W,
 ) -> Evaluation:
-    (weighed,) = scales.weigh(
+    (weighed,) = evaluator.evaluate(
         [
             WatchedChange(
                 change=one,
@@ -98,8 +98,8 @@ def weigh(
     return weighed
 
 
-def test_a_first_difference_begins_at_the_text_before(scales: ChangeEvaluator):
-    weighed = weigh(scales, change(A, B))
+def test_a_first_difference_begins_at_the_text_before(evaluator: ChangeEvaluator):
+    weighed = evaluate(evaluator, change(A, B))
 
     assert weighed.known is None
     assert weighed.review == replace(FRESH, watcher="w.md", path="a.md", base=digest_of(A))
@@ -108,51 +108,51 @@ def test_a_first_difference_begins_at_the_text_before(scales: ChangeEvaluator):
 
 @pytest.mark.parametrize(("old", "new"), [(None, B), (A, None)])
 def test_what_comes_and_what_goes_is_a_difference(
-    scales: ChangeEvaluator, old: bytes | None, new: bytes | None
+    evaluator: ChangeEvaluator, old: bytes | None, new: bytes | None
 ):
-    assert weigh(scales, change(old, new)).wakes
+    assert evaluate(evaluator, change(old, new)).wakes
 
 
-def test_what_means_nothing_is_none(scales: ChangeEvaluator):
-    weighed = weigh(scales, change(A, A + b"\n\n", data=A + b"\n\n"))
+def test_what_means_nothing_is_none(evaluator: ChangeEvaluator):
+    weighed = evaluate(evaluator, change(A, A + b"\n\n", data=A + b"\n\n"))
 
     assert (weighed.review, weighed.wakes) == (None, False)
 
 
 def test_a_difference_that_is_open_is_compared_with_what_was_seen(
-    scales: ChangeEvaluator, reviews: PendingChanges
+    evaluator: ChangeEvaluator, reviews: PendingChanges
 ):
     known = replace(FRESH, watcher="w.md", path="a.md", base=digest_of(A))
     reviews.open(known)
 
-    again = weigh(scales, change(B, C))
+    again = evaluate(evaluator, change(B, C))
     assert (again.known, again.review, again.wakes) == (known, known, True)
-    assert weigh(scales, change(B, A)).review is None
-    white = weigh(scales, change(B, B + b"\n", data=B + b"\n"))
+    assert evaluate(evaluator, change(B, A)).review is None
+    white = evaluate(evaluator, change(B, B + b"\n", data=B + b"\n"))
     assert (white.review, white.wakes) == (known, False)
 
 
-def test_what_an_agent_looks_at_counts_as_seen(scales: ChangeEvaluator, reviews: PendingChanges):
+def test_what_an_agent_looks_at_counts_as_seen(evaluator: ChangeEvaluator, reviews: PendingChanges):
     reviews.look_at(replace(FRESH, watcher="w.md", path="a.md", base=digest_of(A)), digest_of(B))
 
-    assert weigh(scales, change(B, A)).review is not None
-    assert weigh(scales, change(C, B)).review is None
+    assert evaluate(evaluator, change(B, A)).review is not None
+    assert evaluate(evaluator, change(C, B)).review is None
 
 
-def test_a_text_that_is_not_kept_may_mean_anything(scales: ChangeEvaluator):
+def test_a_text_that_is_not_kept_may_mean_anything(evaluator: ChangeEvaluator):
     lost = b"# Lost\n"
 
-    assert weigh(scales, change(lost, B)).wakes
-    assert weigh(scales, change(A, lost)).wakes
+    assert evaluate(evaluator, change(lost, B)).wakes
+    assert evaluate(evaluator, change(A, lost)).wakes
 
 
 def test_a_moved_file_goes_on_from_where_it_was_seen_last(
-    scales: ChangeEvaluator, reviews: PendingChanges
+    evaluator: ChangeEvaluator, reviews: PendingChanges
 ):
     reviews.look_at(
         replace(FRESH, watcher="w.md", path="old.md", base=digest_of(A), asked=True), digest_of(B)
     )
-    weighed = weigh(scales, change(B, B, source="old.md"), source="old.md")
+    weighed = evaluate(evaluator, change(B, B, source="old.md"), source="old.md")
 
     assert weighed.review == replace(
         FRESH, watcher="w.md", path="a.md", base=digest_of(A), source="old.md", asked=True
@@ -160,28 +160,30 @@ def test_a_moved_file_goes_on_from_where_it_was_seen_last(
     assert weighed.wakes
 
 
-def test_a_moved_file_that_holds_nothing_of_interest_is_no_difference(scales: ChangeEvaluator):
+def test_a_moved_file_that_holds_nothing_of_interest_is_no_difference(evaluator: ChangeEvaluator):
     empty = b"\n"
 
     assert (
-        weigh(scales, change(empty, empty, source="old.md", data=empty), source="old.md").review
+        evaluate(
+            evaluator, change(empty, empty, source="old.md", data=empty), source="old.md"
+        ).review
         is None
     )
 
 
-def test_of_a_move_who_watched_one_place_only_sees_a_file_come_or_go(scales: ChangeEvaluator):
+def test_of_a_move_who_watched_one_place_only_sees_a_file_come_or_go(evaluator: ChangeEvaluator):
     moved = change(A, A, source="old.md")
-    came, went = weigh(scales, moved), weigh(scales, moved, path="old.md")
+    came, went = evaluate(evaluator, moved), evaluate(evaluator, moved, path="old.md")
 
     assert (came.review.base, came.review.source) == (None, None)
     assert (went.review.base, went.review.path) == (digest_of(A), "old.md")
 
 
 def test_a_text_is_read_and_parsed_once_for_all_who_watch_it(
-    scales: ChangeEvaluator, objects: Reading
+    evaluator: ChangeEvaluator, objects: Reading
 ):
     one = change(A, B)
-    scales.weigh(
+    evaluator.evaluate(
         [
             WatchedChange(
                 change=one, path=one.path, match=WatchMatch(watcher=f"w{number}.md", patterns=())
@@ -195,13 +197,13 @@ def test_a_text_is_read_and_parsed_once_for_all_who_watch_it(
 
 
 def test_the_new_text_is_kept_for_the_next_difference(
-    scales: ChangeEvaluator, objects: ObjectStore, tmp_path: Path
+    evaluator: ChangeEvaluator, objects: ObjectStore, tmp_path: Path
 ):
     at_hand, on_disk, newer = b"# At hand\n", b"# On disk\n", b"# Newer\n"
-    weigh(scales, change(A, at_hand, data=at_hand))
+    evaluate(evaluator, change(A, at_hand, data=at_hand))
     (tmp_path / "a.md").write_bytes(on_disk)
-    weigh(scales, change(A, on_disk))
-    weigh(scales, change(A, newer))
+    evaluate(evaluator, change(A, on_disk))
+    evaluate(evaluator, change(A, newer))
 
     assert [objects.get(digest_of(text)) for text in (at_hand, on_disk, newer)] == [
         at_hand,
@@ -210,8 +212,8 @@ def test_the_new_text_is_kept_for_the_next_difference(
     ]
 
 
-def test_a_text_too_large_to_keep_is_not_kept(scales: ChangeEvaluator, objects: ObjectStore):
+def test_a_text_too_large_to_keep_is_not_kept(evaluator: ChangeEvaluator, objects: ObjectStore):
     large = b"x" * ((4 << 20) + 1)
-    scales.keep([(VaultPath("a.md"), digest_of(large), large), (VaultPath("b.md"), None, None)])
+    evaluator.keep([(VaultPath("a.md"), digest_of(large), large), (VaultPath("b.md"), None, None)])
 
     assert digest_of(large) not in objects

@@ -1,4 +1,4 @@
-"""The parts of the noticer on a real vault, with a watcher that is moved by hand."""
+"""The parts of the change detector on a real vault, with a watcher that is moved by hand."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ class Room:
         self.snapshot = IndexSnapshot(self.home)
         self.history = History(self.home / "history.db")
         self.problems = Problems(self.bus)
-        self.keeper = ChangeCommitter(
+        self.committer = ChangeCommitter(
             self.index,
             self.snapshot,
             self.history,
             ChangeListeners(record=self.record, tell=self.tell),
             lambda: datetime.now(UTC),
         )
-        self.looker = DiskScan(
+        self.disk_scan = DiskScan(
             self.root, Scanner(self.root, self.index, load_ignore(self.root)), self.watcher
         )
 
@@ -102,25 +102,25 @@ class Room:
         return [(change.kind, change.path) for change in self.changes]
 
     @contextlib.asynccontextmanager
-    async def noticer(self, **pace: float) -> AsyncIterator[ChangeDetector]:
-        """A noticer at work, after its first scan, of which nothing is kept in `changes`."""
-        noticer = ChangeDetector(
-            looker=self.looker,
-            keeper=self.keeper,
+    async def detector(self, **pace: float) -> AsyncIterator[ChangeDetector]:
+        """A change detector at work, after its first scan, which is not in `changes`."""
+        detector = ChangeDetector(
+            disk_scan=self.disk_scan,
+            committer=self.committer,
             watcher=self.watcher,
             problems=self.problems,
             full_every_s=600,
             pace=DebounceTimes(**{"heartbeat": 0.05, **pace}),
         )
-        await noticer.first_scan()
+        await detector.first_scan()
         self.changes.clear()
         self.steps.clear()
-        work = asyncio.get_running_loop().create_task(noticer.run(), name="noticer")
-        yield noticer
+        work = asyncio.get_running_loop().create_task(detector.run(), name="noticer")
+        yield detector
         work.cancel()
         await asyncio.wait([work])
         assert work.cancelled(), work.exception()
-        await noticer.close()
+        await detector.close()
 
     def hear(self, *folders: str, missed: bool = False, **paths: str) -> None:
         """Let the watcher tell; names are given with `__` for the dot before `md`."""

@@ -36,10 +36,10 @@ async def _several_touches(room) -> None:
 
 async def test_while_it_is_told_nothing_is_wrong_and_it_is_left_as_it_was(room):
     before, text = (room.vault / CANARY).stat(), (room.vault / CANARY).read_bytes()
-    async with room.noticer(canary=0.02, heartbeat=0.5) as noticer:
+    async with room.detector(canary=0.02, heartbeat=0.5) as detector:
         await _several_touches(room)
         assert room.problems.all() == {}
-        assert not noticer.polling
+        assert not detector.polling
     after = (room.vault / CANARY).stat()
     assert (after.st_mtime_ns, after.st_ino, (room.vault / CANARY).read_bytes()) == (
         before.st_mtime_ns,
@@ -52,7 +52,7 @@ async def test_while_it_is_told_nothing_is_wrong_and_it_is_left_as_it_was(room):
 async def test_when_events_stop_coming_that_is_said_and_changes_are_found_by_walks_until_they_come_again(  # noqa: E501
     room,
 ):
-    async with room.noticer(canary=0.05, heartbeat=0.05) as noticer:
+    async with room.detector(canary=0.05, heartbeat=0.05) as detector:
         (room.vault / "a.md").write_text("a")
         await room.until(lambda: room.told() == [("created", "a.md")])
         with (
@@ -60,19 +60,19 @@ async def test_when_events_stop_coming_that_is_said_and_changes_are_found_by_wal
         ):  # in the place of the watcher's queue, whose watches are gone, and nothing tells so
             os.dup2(empty.fileno(), room.watcher._inotify.fileno())
         await room.until(lambda: "stopped telling" in room.problems.all().get("watching", ""))
-        assert noticer.polling
+        assert detector.polling
         (room.vault / "b.md").write_text("b")
         await room.until(lambda: ("created", "b.md") in room.told())
 
-        room.watcher._tell(ChangeHints(paths={CANARY: "closed"}))
+        room.watcher._on_hints(ChangeHints(paths={CANARY: "closed"}))
         await room.until(lambda: "watching" not in room.problems.all())
 
 
 async def test_a_vault_whose_id_cannot_be_touched_is_not_said_to_be_silent(room):
     (room.vault / CANARY).unlink()
     (room.vault / CANARY).mkdir()
-    async with room.noticer(canary=0.02, heartbeat=0.02) as noticer:
+    async with room.detector(canary=0.02, heartbeat=0.02) as detector:
         for _ in range(5):
-            before = noticer._canary._next
-            await room.until(lambda: noticer._canary._next > before)  # noqa: B023  it is called at once
+            before = detector._canary._next
+            await room.until(lambda: detector._canary._next > before)  # noqa: B023  it is called at once
         assert room.problems.all() == {}

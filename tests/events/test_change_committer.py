@@ -1,4 +1,4 @@
-"""The keeper: recorded, then known, then told; and by whom it was done."""
+"""Change committer: recorded, then known, then published; and by whom it was done."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def wrote(room, path, before, after):
 
 
 async def test_changes_are_recorded_then_known_then_told(room, thread):
-    await room.keeper.take_in(found([came("a.md"), came("b.md")]), thread, remember=True)
+    await room.committer.commit(found([came("a.md"), came("b.md")]), thread, remember=True)
 
     assert room.steps == ["record 2, 0 known", "tell a.md", "tell b.md", "tell what follows"]
     assert sorted(room.index.paths()) == ["a.md", "b.md"]
@@ -60,7 +60,7 @@ async def test_changes_are_recorded_then_known_then_told(room, thread):
 
 async def test_a_change_is_of_its_kind(room, thread):
     left = went("old.md", entry("left"))
-    await room.keeper.take_in(
+    await room.committer.commit(
         found(
             [came("new.md"), came("changed.md", old=entry("old")), came("moved.md", left=left)],
             [went("gone.md")],
@@ -79,10 +79,10 @@ async def test_a_change_is_of_its_kind(room, thread):
 
 
 async def test_what_only_looks_newer_is_known_and_not_told(room, thread):
-    await room.keeper.take_in(found([came("a.md")]), thread, remember=True)
+    await room.committer.commit(found([came("a.md")]), thread, remember=True)
     room.steps.clear()
     touched = entry()._replace(mtime_ns=9)
-    await room.keeper.take_in(
+    await room.committer.commit(
         found(same=[PathDifference(path=VaultPath("a.md"), old=entry(), new=touched)]),
         thread,
         remember=True,
@@ -93,7 +93,7 @@ async def test_what_only_looks_newer_is_known_and_not_told(room, thread):
 
 
 async def test_many_changes_are_taken_in_in_pieces(room, thread):
-    await room.keeper.take_in(
+    await room.committer.commit(
         found([came(f"{number}.md") for number in range(600)]), thread, remember=True
     )
 
@@ -108,7 +108,7 @@ async def test_many_changes_are_taken_in_in_pieces(room, thread):
 async def test_what_is_not_recorded_is_neither_known_nor_told(room, thread):
     room.refusal = StorageFailedError("the disk is full")
     with pytest.raises(StorageFailedError):
-        await room.keeper.take_in(found([came("a.md")]), thread, remember=True)
+        await room.committer.commit(found([came("a.md")]), thread, remember=True)
 
     assert room.changes == []
     assert len(room.index) == 0
@@ -120,18 +120,18 @@ async def test_what_was_told_before_the_disk_refused_is_kept(room, thread):
         room.refusal = StorageFailedError("the disk is full")
 
     listeners = ChangeListeners(record=room.record, tell=tell_until_full)
-    keeper = ChangeCommitter(
+    committer = ChangeCommitter(
         room.index, room.snapshot, room.history, listeners, lambda: datetime.now(UTC)
     )
-    keeper.save()
+    committer.save()
     with pytest.raises(StorageFailedError):
-        await keeper.take_in(
+        await committer.commit(
             found([came(f"{number:03}.md", old=entry("old")) for number in range(300)]),
             thread,
             remember=True,
         )
     loaded = room.snapshot.load()
-    keeper.close()
+    committer.close()
 
     assert len(loaded) == len(room.changes) == 256
     assert room.history.sightings_of("255.md")
@@ -139,16 +139,16 @@ async def test_what_was_told_before_the_disk_refused_is_kept(room, thread):
 
 async def test_what_our_writer_did_is_told_as_its_own_once(room, thread):
     wrote(room, "a.md", "old", "new")
-    await room.keeper.take_in(found([came("a.md", old=entry("old"))]), thread, remember=True)
-    await room.keeper.take_in(found([came("a.md", old=entry("third"))]), thread, remember=True)
+    await room.committer.commit(found([came("a.md", old=entry("old"))]), thread, remember=True)
+    await room.committer.commit(found([came("a.md", old=entry("third"))]), thread, remember=True)
 
     assert [change.author.by for change in room.changes] == ["curator", "person"]
     assert room.changes[0].author == CURATOR
 
 
 async def test_what_a_person_did_in_one_look_is_one_cause(room, thread):
-    await room.keeper.take_in(found([came("a.md"), came("b.md")]), thread, remember=True)
-    await room.keeper.take_in(found([came("c.md")]), thread, remember=True)
+    await room.committer.commit(found([came("a.md"), came("b.md")]), thread, remember=True)
+    await room.committer.commit(found([came("c.md")]), thread, remember=True)
     causes = [change.author.causes for change in room.changes]
 
     assert causes[0] == causes[1] != causes[2]
@@ -158,27 +158,29 @@ async def test_what_a_person_did_in_one_look_is_one_cause(room, thread):
 async def test_our_own_move_is_over_at_both_ends(room, thread):
     wrote(room, "b.md", None, "new")
     wrote(room, "a.md", "new", None)
-    await room.keeper.take_in(found([came("b.md", left=went("a.md"))]), thread, remember=True)
-    await room.keeper.take_in(found(went=[went("a.md")]), thread, remember=True)
+    await room.committer.commit(found([came("b.md", left=went("a.md"))]), thread, remember=True)
+    await room.committer.commit(found(went=[went("a.md")]), thread, remember=True)
 
     assert [change.author.by for change in room.changes] == ["curator", "person"]
 
 
 async def test_the_copy_on_disk_follows(room, thread):
-    room.keeper.save()
-    await room.keeper.take_in(found([came("a.md"), came("b.md")]), thread, remember=True)
-    await room.keeper.take_in(
+    room.committer.save()
+    await room.committer.commit(found([came("a.md"), came("b.md")]), thread, remember=True)
+    await room.committer.commit(
         found([came("c.md", left=went("a.md"))], [went("b.md")]), thread, remember=True
     )
     loaded = room.snapshot.load()
-    room.keeper.close()
+    room.committer.close()
 
     assert list(loaded.paths()) == ["c.md"]
 
 
 async def test_at_the_first_scan_the_copy_waits_to_be_written_whole(room, thread):
-    room.keeper.save()
-    await room.keeper.take_in(found([came("a.md")], same=[came("b.md")[0]]), thread, remember=False)
+    room.committer.save()
+    await room.committer.commit(
+        found([came("a.md")], same=[came("b.md")[0]]), thread, remember=False
+    )
 
     assert len(room.snapshot.load()) == 0
 
@@ -187,10 +189,10 @@ def test_folders_are_forgotten_when_they_are_empty_and_not_back(room):
     for folder in ("a/b", "c"):
         room.index.add_folder(folder)
     room.index.set("a/b/note.md", entry())
-    room.keeper.follow_folders([], ["a", "a/b", "c"], set())
+    room.committer.follow_folders([], ["a", "a/b", "c"], set())
     assert room.index.all_folders() == ["", "a", "a/b"]
     room.index.set("a/b/note.md", None)
-    room.keeper.follow_folders([], [], {"a"})
+    room.committer.follow_folders([], [], {"a"})
 
     assert room.index.all_folders() == ["", "a"]
 
@@ -202,9 +204,9 @@ async def test_our_writes_count_as_noticed_only_when_the_copy_on_disk_is_of_afte
     same.
     """
     wrote(room, "a.md", "old", "new")
-    await room.keeper.take_in(found([came("a.md", old=entry("old"))]), thread, remember=False)
+    await room.committer.commit(found([came("a.md", old=entry("old"))]), thread, remember=False)
     assert room.history.unnoticed("a.md", "new") is not None
-    room.keeper.save()
+    room.committer.save()
 
     assert room.history.unnoticed("a.md", "new") is None
 
@@ -212,7 +214,7 @@ async def test_our_writes_count_as_noticed_only_when_the_copy_on_disk_is_of_afte
 async def test_writes_of_ours_that_follow_one_another_are_ours(room, thread):
     for before, after in [("old", "one"), ("one", "two"), ("two", "new")]:
         wrote(room, "a.md", before, after)
-    await room.keeper.take_in(found([came("a.md", old=entry("old"))]), thread, remember=True)
+    await room.committer.commit(found([came("a.md", old=entry("old"))]), thread, remember=True)
 
     assert [change.author for change in room.changes] == [CURATOR]
 
@@ -221,7 +223,7 @@ async def test_a_save_that_was_merged_before_anybody_noticed_it_is_a_persons_cau
     room, thread
 ):
     wrote(room, "a.md", "a person's", "new")
-    await room.keeper.take_in(
+    await room.committer.commit(
         found([came("a.md", old=entry("old")), came("b.md")]), thread, remember=True
     )
     merged, other = room.changes
@@ -238,6 +240,8 @@ async def test_what_was_overwritten_unnoticed_does_not_matter_to_what_is_written
     """
     wrote(room, "a.md", "old", "never seen")
     wrote(room, "a.md", "a person's", "new")
-    await room.keeper.take_in(found([came("a.md", old=entry("a person's"))]), thread, remember=True)
+    await room.committer.commit(
+        found([came("a.md", old=entry("a person's"))]), thread, remember=True
+    )
 
     assert [change.author for change in room.changes] == [CURATOR]

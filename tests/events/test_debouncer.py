@@ -12,7 +12,7 @@ PACE = DebounceTimes(new=0.1, gone=0.2, touched=0.3, open=2.0, burst=1.0, patien
 
 
 @pytest.fixture
-def held():
+def debouncer():
     return Debouncer(PACE)
 
 
@@ -20,152 +20,162 @@ def held():
     ("heard", "wait"),
     [("closed", PACE.new), ("open", PACE.open), ("gone", PACE.gone), ("touched", PACE.touched)],
 )
-def test_each_hint_holds_a_path_for_its_time(held, heard, wait):
-    held.hear("a.md", heard, 5.0)
+def test_each_hint_holds_a_path_for_its_time(debouncer, heard, wait):
+    debouncer.add("a.md", heard, 5.0)
 
-    assert held.next_due() == 5.0 + wait
-    assert held.take(5.0 + wait - 0.01) == (set(), set())
-    assert held.take(5.0 + wait) == (({"a.md"}, set()) if heard == "closed" else (set(), {"a.md"}))
-
-
-def test_nothing_held_is_never_due(held):
-    assert not held
-    assert held.next_due() == math.inf
+    assert debouncer.next_due() == 5.0 + wait
+    assert debouncer.take(5.0 + wait - 0.01) == (set(), set())
+    assert debouncer.take(5.0 + wait) == (
+        ({"a.md"}, set()) if heard == "closed" else (set(), {"a.md"})
+    )
 
 
-def test_what_was_taken_is_not_held_any_more(held):
-    held.hear("a.md", "closed", 0.0)
-    held.take(1.0)
-
-    assert not held
+def test_nothing_held_is_never_due(debouncer):
+    assert not debouncer
+    assert debouncer.next_due() == math.inf
 
 
-def test_a_file_that_is_opened_again_waits_for_its_writer(held):
-    held.hear("a.md", "closed", 0.0)
-    held.hear("a.md", "open", 0.05)
+def test_what_was_taken_is_not_held_any_more(debouncer):
+    debouncer.add("a.md", "closed", 0.0)
+    debouncer.take(1.0)
 
-    assert held.next_due() == 0.05 + PACE.open
-    assert held.take(3.0) == (set(), {"a.md"})
-
-
-def test_a_file_that_is_closed_is_looked_at_soon(held):
-    held.hear("a.md", "open", 0.0)
-    held.hear("a.md", "closed", 0.5)
-
-    assert held.take(0.6) == ({"a.md"}, set())
+    assert not debouncer
 
 
-def test_a_file_that_is_closed_again_and_again_is_looked_at_after_a_burst(held):
+def test_a_file_that_is_opened_again_waits_for_its_writer(debouncer):
+    debouncer.add("a.md", "closed", 0.0)
+    debouncer.add("a.md", "open", 0.05)
+
+    assert debouncer.next_due() == 0.05 + PACE.open
+    assert debouncer.take(3.0) == (set(), {"a.md"})
+
+
+def test_a_file_that_is_closed_is_looked_at_soon(debouncer):
+    debouncer.add("a.md", "open", 0.0)
+    debouncer.add("a.md", "closed", 0.5)
+
+    assert debouncer.take(0.6) == ({"a.md"}, set())
+
+
+def test_a_file_that_is_closed_again_and_again_is_looked_at_after_a_burst(debouncer):
     for turn in range(40):
-        held.hear("a.md", "closed", turn * 0.05)
+        debouncer.add("a.md", "closed", turn * 0.05)
 
-    assert held.next_due() <= PACE.burst + 1.0
-    assert held.take(PACE.burst + 1.0)[0] == {"a.md"}
+    assert debouncer.next_due() <= PACE.burst + 1.0
+    assert debouncer.take(PACE.burst + 1.0)[0] == {"a.md"}
 
 
 def test_a_file_that_is_always_written_is_taken_as_finished_when_patience_ends_and_then_waited_for_anew(  # noqa: E501
-    held,
+    debouncer,
 ):
     for second in range(11):
-        held.hear("log.md", "open", float(second))
-    assert held.take(9.9) == (set(), set())
-    assert held.take(10.0) == ({"log.md"}, set())
-    held.hear("log.md", "open", 10.5)
-    held.looked(["log.md"], 11.0)
-    held.hear("log.md", "open", 11.5)
+        debouncer.add("log.md", "open", float(second))
+    assert debouncer.take(9.9) == (set(), set())
+    assert debouncer.take(10.0) == ({"log.md"}, set())
+    debouncer.add("log.md", "open", 10.5)
+    debouncer.scanned(["log.md"], 11.0)
+    debouncer.add("log.md", "open", 11.5)
 
-    assert held.next_due() == 11.5 + PACE.open
-
-
-def test_what_was_heard_during_a_look_outlives_it(held):
-    held.hear("a.md", "closed", 0.0)
-    held.take(1.0)
-    held.hear("a.md", "closed", 1.0)
-    held.looked(["a.md"], 1.1)
-
-    assert held.take(2.0) == ({"a.md"}, set())
+    assert debouncer.next_due() == 11.5 + PACE.open
 
 
-def test_what_is_unsettled_is_looked_at_again(held):
-    held.again("a.md", 1.0)
+def test_what_was_heard_during_a_look_outlives_it(debouncer):
+    debouncer.add("a.md", "closed", 0.0)
+    debouncer.take(1.0)
+    debouncer.add("a.md", "closed", 1.0)
+    debouncer.scanned(["a.md"], 1.1)
 
-    assert held.take(1.0 + PACE.touched) == (set(), {"a.md"})
-
-
-def test_it_is_known_who_writes_since_when(held):
-    held.hear("a.md", "open", 1.0)
-    assert held.is_written_since("a.md", 1.0)
-    assert not held.is_written_since("a.md", 1.1)
-    assert not held.is_written_since("b.md", 0.0)
-    held.hear("a.md", "closed", 1.2)
-
-    assert not held.is_written_since("a.md", 1.0)
+    assert debouncer.take(2.0) == ({"a.md"}, set())
 
 
-def test_a_path_is_gone_once_it_was_missing_for_long_enough(held):
-    assert not held.is_gone("a.md", 0.0, may_have_moved=False)
-    assert not held.is_gone("a.md", PACE.gone / 2, may_have_moved=False)
-    assert held.is_gone("a.md", PACE.gone, may_have_moved=False)
+def test_what_is_unsettled_is_looked_at_again(debouncer):
+    debouncer.again("a.md", 1.0)
+
+    assert debouncer.take(1.0 + PACE.touched) == (set(), {"a.md"})
 
 
-def test_the_hint_that_it_went_counts_as_the_first_look(held):
-    held.hear("a.md", "gone", 0.0)
+def test_it_is_known_who_writes_since_when(debouncer):
+    debouncer.add("a.md", "open", 1.0)
+    assert debouncer.is_written_since("a.md", 1.0)
+    assert not debouncer.is_written_since("a.md", 1.1)
+    assert not debouncer.is_written_since("b.md", 0.0)
+    debouncer.add("a.md", "closed", 1.2)
 
-    assert held.missing == ("a.md",)
-    assert held.is_gone("a.md", PACE.gone, may_have_moved=False)
+    assert not debouncer.is_written_since("a.md", 1.0)
+
+
+def test_a_path_is_gone_once_it_was_missing_for_long_enough(debouncer):
+    assert not debouncer.is_gone("a.md", 0.0, may_have_moved=False)
+    assert not debouncer.is_gone("a.md", PACE.gone / 2, may_have_moved=False)
+    assert debouncer.is_gone("a.md", PACE.gone, may_have_moved=False)
+
+
+def test_the_hint_that_it_went_counts_as_the_first_look(debouncer):
+    debouncer.add("a.md", "gone", 0.0)
+
+    assert debouncer.missing == ("a.md",)
+    assert debouncer.is_gone("a.md", PACE.gone, may_have_moved=False)
 
 
 @pytest.mark.parametrize("heard", ["closed", "open"])
-def test_a_path_that_is_written_is_not_missing(held, heard):
-    held.hear("a.md", "gone", 0.0)
-    held.hear("a.md", heard, 0.1)
+def test_a_path_that_is_written_is_not_missing(debouncer, heard):
+    debouncer.add("a.md", "gone", 0.0)
+    debouncer.add("a.md", heard, 0.1)
 
-    assert held.missing == ()
-    assert not held.is_gone("a.md", PACE.gone, may_have_moved=False)
-
-
-def test_a_path_that_was_found_is_not_missing(held):
-    held.hear("a.md", "gone", 0.0)
-    held.found(["a.md", "b.md"])
-
-    assert held.missing == ()
+    assert debouncer.missing == ()
+    assert not debouncer.is_gone("a.md", PACE.gone, may_have_moved=False)
 
 
-def test_a_path_that_may_have_moved_is_waited_for_longer_but_not_for_ever(held):
-    held.hear("a.md", "gone", 0.0)
+def test_a_path_that_was_found_is_not_missing(debouncer):
+    debouncer.add("a.md", "gone", 0.0)
+    debouncer.found(["a.md", "b.md"])
 
-    assert not held.is_gone("a.md", PACE.gone, may_have_moved=True)
-    assert held.is_gone("a.md", PACE.burst, may_have_moved=True)
+    assert debouncer.missing == ()
 
 
-def test_a_storm_of_deletions_is_waited_out(held):
+def test_a_path_that_may_have_moved_is_waited_for_longer_but_not_for_ever(debouncer):
+    debouncer.add("a.md", "gone", 0.0)
+
+    assert not debouncer.is_gone("a.md", PACE.gone, may_have_moved=True)
+    assert debouncer.is_gone("a.md", PACE.burst, may_have_moved=True)
+
+
+def test_a_storm_of_deletions_is_waited_out(debouncer):
     for number in range(30):
-        held.hear(f"{number}.md", "gone", number * 0.02)
+        debouncer.add(f"{number}.md", "gone", number * 0.02)
     end = 29 * 0.02
 
-    assert not held.is_gone("0.md", end + 0.1, may_have_moved=False)
-    assert held.is_gone("0.md", end + PACE.gone, may_have_moved=False)
+    assert not debouncer.is_gone("0.md", end + 0.1, may_have_moved=False)
+    assert debouncer.is_gone("0.md", end + PACE.gone, may_have_moved=False)
 
 
-def test_a_storm_that_does_not_end_is_not_waited_out(held):
+def test_a_storm_that_does_not_end_is_not_waited_out(debouncer):
     for number in range(300):
-        held.hear(f"{number}.md", "gone", number * 0.02)
+        debouncer.add(f"{number}.md", "gone", number * 0.02)
 
-    assert held.is_gone("0.md", 6.0, may_have_moved=False)
-    assert not held.is_gone("299.md", 6.0, may_have_moved=False)
-
-
-def test_what_waits_and_is_not_missing_is_listed(held):
-    held.hear("new.md", "closed", 0.0)
-    held.hear("gone.md", "gone", 0.0)
-
-    assert list(held.waiting()) == ["new.md"]
+    assert debouncer.is_gone("0.md", 6.0, may_have_moved=False)
+    assert not debouncer.is_gone("299.md", 6.0, may_have_moved=False)
 
 
-def test_nothing_is_remembered_of_what_was_looked_at(held):
+def test_what_waits_and_is_not_missing_is_listed(debouncer):
+    debouncer.add("new.md", "closed", 0.0)
+    debouncer.add("gone.md", "gone", 0.0)
+
+    assert list(debouncer.waiting()) == ["new.md"]
+
+
+def test_nothing_is_remembered_of_what_was_looked_at(debouncer):
     for number in range(100):
-        held.hear(f"{number}.md", ("closed", "open", "touched")[number % 3], 0.0)
-    finished, others = held.take(100.0)
-    held.looked(finished | others, 100.0)
+        debouncer.add(f"{number}.md", ("closed", "open", "touched")[number % 3], 0.0)
+    finished, others = debouncer.take(100.0)
+    debouncer.scanned(finished | others, 100.0)
 
-    assert not any((held._due, held._since, held._closed, held._written, held._missing))
+    assert not any(
+        (
+            debouncer._due,
+            debouncer._since,
+            debouncer._closed,
+            debouncer._written,
+            debouncer._missing,
+        )
+    )

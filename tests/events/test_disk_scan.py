@@ -1,4 +1,4 @@
-"""The looker: what one turn looks at."""
+"""Disk scan: what one turn scans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parachuted.vault import PathDifference, VaultPath
 ALL = ScanRequest(everything=True, first=True)
 
 
-def take_in(room, look):
+def commit(room, look):
     for seen in look.scan.seen:
         room.index.set(seen.path, seen.new)
     for folder in look.scan.new_folders:
@@ -26,25 +26,25 @@ def known(room, **texts):
     """Save notes and take them in."""
     for name, text in texts.items():
         (room.vault / f"{name}.md").write_text(text)
-    return take_in(room, room.looker.look(ALL, None, ()))
+    return commit(room, room.disk_scan.look(ALL, None, ()))
 
 
 def test_a_turn_over_everything_sees_everything_and_watches_each_folder(room):
     (room.vault / "deep/er").mkdir(parents=True)
     (room.vault / "deep/er/note.md").write_text("note")
-    look = room.looker.look(ALL, None, ())
+    look = room.disk_scan.look(ALL, None, ())
 
     assert [seen.path for seen in look.scan.seen] == ["deep/er/note.md"]
     assert room.watcher.entered == ["", "deep", "deep/er"]
-    assert room.looker.entered == {"", "deep", "deep/er"}
-    assert look.vault == room.looker.identity()
+    assert room.disk_scan.entered == {"", "deep", "deep/er"}
+    assert look.vault == room.disk_scan.identity()
 
 
 def test_a_turn_looks_at_no_more_than_it_names(room):
     vault = known(room, a="a", b="b").vault
     for name in "abc":
         (room.vault / f"{name}.md").write_text("changed")
-    look = room.looker.look(ScanRequest(closed={"a.md"}, finished={"c.md"}), vault, ())
+    look = room.disk_scan.look(ScanRequest(closed={"a.md"}, finished={"c.md"}), vault, ())
 
     assert sorted(seen.path for seen in look.scan.seen) == ["a.md", "c.md"]
 
@@ -52,7 +52,7 @@ def test_a_turn_looks_at_no_more_than_it_names(room):
 def test_an_unfinished_path_may_turn_out_to_be_unsettled(room):
     vault = known(room, a="a").vault
     (room.vault / "a.md").write_text("changed")
-    look = room.looker.look(ScanRequest(unfinished={"a.md"}), vault, ())
+    look = room.disk_scan.look(ScanRequest(unfinished={"a.md"}), vault, ())
 
     assert look.scan.seen == []
     assert look.scan.unsettled == {"a.md"}
@@ -61,7 +61,7 @@ def test_an_unfinished_path_may_turn_out_to_be_unsettled(room):
 def test_when_a_file_is_new_those_that_are_missing_are_looked_at_too(room):
     vault = known(room, a="a", b="b").vault
     (room.vault / "a.md").rename(room.vault / "c.md")
-    look = room.looker.look(ScanRequest(finished={"c.md"}), vault, ("a.md", "b.md"))
+    look = room.disk_scan.look(ScanRequest(finished={"c.md"}), vault, ("a.md", "b.md"))
 
     assert {seen.path: seen.new is None for seen in look.scan.seen} == {"a.md": True, "c.md": False}
 
@@ -71,7 +71,7 @@ def test_ignored_folders_are_not_walked(room):
     (room.vault / ".git").mkdir()
     (room.vault / ".git/note.md").write_text("note")
 
-    assert room.looker.look(ScanRequest(folders={".git"}), vault, ()).scan.seen == []
+    assert room.disk_scan.look(ScanRequest(folders={".git"}), vault, ()).scan.seen == []
     assert ".git" not in room.watcher.entered
 
 
@@ -79,8 +79,8 @@ def test_what_is_ignored_by_now_is_told_apart_from_what_is_gone(room):
     vault = known(room, a="a", b="b").vault
     (room.vault / ".parachuteignore").write_text("a.md\n")
     (room.vault / "b.md").unlink()
-    assert room.looker.reload_ignore() is None
-    look = room.looker.look(ScanRequest(everything=True), vault, ())
+    assert room.disk_scan.reload_ignore() is None
+    look = room.disk_scan.look(ScanRequest(everything=True), vault, ())
 
     assert look.ignored == {"a.md"}
     assert {seen.path for seen in look.scan.seen if seen.new is None} == {"a.md", "b.md"}
@@ -92,7 +92,7 @@ def test_what_is_back_by_the_end_of_a_look_and_being_written_is_not_missing(room
     vault = known(room).vault
     (room.vault / "one/a.md").unlink()
     room.watcher.enter = lambda _folder: (room.vault / "one/a.md").write_text("back")
-    look = room.looker.look(ScanRequest(unfinished={"one/a.md"}, folders={"one"}), vault, ())
+    look = room.disk_scan.look(ScanRequest(unfinished={"one/a.md"}, folders={"one"}), vault, ())
 
     assert look.scan.seen == []
     assert look.scan.unsettled == {"one/a.md"}
@@ -101,10 +101,10 @@ def test_what_is_back_by_the_end_of_a_look_and_being_written_is_not_missing(room
 def test_a_vault_that_is_not_there_is_an_error(room):
     room.vault.rmdir()
     with pytest.raises(OSError, match="not there") as caught:
-        room.looker.look(ALL, None, ())
+        room.disk_scan.look(ALL, None, ())
 
     assert caught.value.errno == errno.ESTALE
-    assert room.looker.identity() is None
+    assert room.disk_scan.identity() is None
 
 
 def test_another_folder_in_the_vaults_place_is_an_error_unless_all_of_it_is_looked_at(room):
@@ -112,16 +112,16 @@ def test_another_folder_in_the_vaults_place_is_an_error_unless_all_of_it_is_look
     room.vault.rename(room.vault.with_name("away"))
     room.vault.mkdir()
     with pytest.raises(OSError, match="another folder"):
-        room.looker.look(ScanRequest(closed={"a.md"}), vault, ())
+        room.disk_scan.look(ScanRequest(closed={"a.md"}), vault, ())
 
-    assert room.looker.look(ScanRequest(everything=True), vault, ()).vault != vault
+    assert room.disk_scan.look(ScanRequest(everything=True), vault, ()).vault != vault
 
 
 def test_a_vault_that_moves_during_the_look_is_an_error(room):
     known(room, a="a")
     room.watcher.enter = lambda _folder: room.vault.rename(room.vault.with_name("away"))
     with pytest.raises(OSError, match="moved while"):
-        room.looker.look(ScanRequest(everything=True), None, ())
+        room.disk_scan.look(ScanRequest(everything=True), None, ())
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE, errno.ENOMEM])
@@ -129,12 +129,12 @@ def test_a_system_without_watches_to_give_is_noted_until_all_folders_are_watched
     room, number
 ):
     room.watcher.refusal = OSError(number, "no more")
-    vault = room.looker.look(ALL, None, ()).vault
-    assert room.looker.is_unwatched
+    vault = room.disk_scan.look(ALL, None, ()).vault
+    assert room.disk_scan.is_unwatched
     room.watcher.refusal = None
-    room.looker.look(ScanRequest(everything=True), vault, ())
+    room.disk_scan.look(ScanRequest(everything=True), vault, ())
 
-    assert not room.looker.is_unwatched
+    assert not room.disk_scan.is_unwatched
 
 
 def test_the_rules_are_none_without_a_file_of_them(room):
@@ -170,12 +170,12 @@ def test_a_new_file_with_an_old_ones_number_is_not_the_same(room):
         pass
     (room.vault / "other.md").write_text("other")
 
-    assert room.looker.is_same(
+    assert room.disk_scan.is_same(
         PathDifference(path=VaultPath("moved.md"), old=None, new=None), old["a.md"]
     )
-    assert not room.looker.is_same(
+    assert not room.disk_scan.is_same(
         PathDifference(path=VaultPath("other.md"), old=None, new=None), old["b.md"]
     )
-    assert not room.looker.is_same(
+    assert not room.disk_scan.is_same(
         PathDifference(path=VaultPath("missing/c.md"), old=None, new=None), old["b.md"]
     )

@@ -296,7 +296,7 @@ async def test_a_stream_that_fails_is_begun_anew_and_all_is_looked_at(vault, hea
 
 @pytest.fixture(params=["auto", "watchfiles"])
 async def real_room(request, vault, home, monkeypatch):
-    """The events room with each engine that can be chosen here: what a noticer finds out must not
+    """The events room with each engine that can be chosen here: what a detector finds out must not
     depend on who woke it.
     """
     monkeypatch.setattr("parachuted.events.watcher._RESTART_S", 0.0)
@@ -311,7 +311,7 @@ async def real_room(request, vault, home, monkeypatch):
 
 async def test_each_engine_hears_of_all_that_a_person_does(real_room):
     vault = real_room.vault
-    async with real_room.noticer():
+    async with real_room.detector():
         (vault / "new.md").write_text("new")
         (vault / "old/kept.md").write_text("other")
         (vault / "old/moved.md").rename(vault / "there.md")
@@ -327,7 +327,7 @@ async def test_each_engine_hears_of_all_that_a_person_does(real_room):
 
 async def test_each_engine_hears_what_new_and_renamed_folders_hold(real_room):
     vault = real_room.vault
-    async with real_room.noticer():
+    async with real_room.detector():
         (vault / "a/b").mkdir(parents=True)
         (vault / "a/b/c.md").write_text("c")
         await real_room.until(lambda: real_room.told() == [("created", "a/b/c.md")])
@@ -339,7 +339,7 @@ async def test_each_engine_hears_what_new_and_renamed_folders_hold(real_room):
 
 async def test_each_engine_hears_an_editor_that_saves_by_renaming_as_one_change(real_room):
     vault = real_room.vault
-    async with real_room.noticer():
+    async with real_room.detector():
         (vault / "old/.kept.md.swp").write_text("other")
         (vault / "old/.kept.md.swp").rename(vault / "old/kept.md")
         await real_room.until(real_room.told)
@@ -349,7 +349,7 @@ async def test_each_engine_hears_an_editor_that_saves_by_renaming_as_one_change(
 @linux
 async def test_each_engine_goes_on_after_a_name_that_is_not_utf8(real_room):
     vault = real_room.vault
-    async with real_room.noticer():
+    async with real_room.detector():
         (vault / os.fsdecode(b"\xff.txt")).touch()
         (vault / "new.md").write_text("new")
         await real_room.until(lambda: ("created", "new.md") in real_room.told())
@@ -359,8 +359,8 @@ async def test_each_engine_goes_on_after_a_name_that_is_not_utf8(real_room):
 
 async def test_each_engine_tells_of_the_canary(real_room):
     heard = []
-    async with real_room.noticer(canary=0.02, heartbeat=2) as noticer:
-        tell, canary = noticer._canary.hears, noticer._canary
+    async with real_room.detector(canary=0.02, heartbeat=2) as detector:
+        tell, canary = detector._canary.hears, detector._canary
         canary.hears = lambda path: tell(path) and (heard.append(path) or True)
         await real_room.until(lambda: len(heard) > 2)
-        assert (noticer.polling, real_room.problems.all()) == (False, {})
+        assert (detector.polling, real_room.problems.all()) == (False, {})

@@ -1,6 +1,4 @@
-"""A keeper runs one program after another, and takes what it runs along when it ends, whoever ended
-it.
-"""
+"""A hook process runs one program after another, and ends what it runs when it ends, in any way."""
 
 from __future__ import annotations
 
@@ -30,10 +28,10 @@ def order(script, **changed):
 
 
 @pytest.fixture
-async def keeper():
-    keeper = await HookProcess.start()
-    yield keeper
-    await keeper.close()
+async def hook_process():
+    hook_process = await HookProcess.start()
+    yield hook_process
+    await hook_process.close()
 
 
 def running(word):
@@ -51,40 +49,40 @@ def wait_for(condition):
     assert condition()
 
 
-async def test_it_runs_one_program_after_another(keeper):
-    said = [(await keeper.run(order(f"echo {number}"))).stdout for number in range(3)]
+async def test_it_runs_one_program_after_another(hook_process):
+    said = [(await hook_process.run(order(f"echo {number}"))).stdout for number in range(3)]
 
     assert said == [b"0\n", b"1\n", b"2\n"]
-    assert keeper.is_ready
+    assert hook_process.is_ready
 
 
-async def test_it_holds_no_more_descriptors_after_thirty_programs_than_after_one(keeper):
-    await keeper.run(order("true"))
-    before = psutil.Process(keeper.pid).num_fds()
+async def test_it_holds_no_more_descriptors_after_thirty_programs_than_after_one(hook_process):
+    await hook_process.run(order("true"))
+    before = psutil.Process(hook_process.pid).num_fds()
     for number in range(30):
-        await keeper.run(
+        await hook_process.run(
             order(
                 "exit 1" if number % 2 else "sleep 9 &",
                 cwd=Path("/") if number % 3 else Path("/no/such/folder"),
             )
         )
 
-    assert psutil.Process(keeper.pid).num_fds() == before
+    assert psutil.Process(hook_process.pid).num_fds() == before
 
 
-async def test_it_tells_a_folder_that_is_gone_from_a_program_that_is_gone(keeper):
-    no_folder = await keeper.run(order("true", cwd=Path("/no/such/folder")))
-    no_program = await keeper.run(
+async def test_it_tells_a_folder_that_is_gone_from_a_program_that_is_gone(hook_process):
+    no_folder = await hook_process.run(order("true", cwd=Path("/no/such/folder")))
+    no_program = await hook_process.run(
         ProcessOrder(argv=["/no/such"], env={}, cwd=Path("/"), stdin=b"", timeout_s=1, cap=1)
     )
 
     assert (no_folder.failed, no_program.failed) == ("folder", "program")
-    assert keeper.is_ready
+    assert hook_process.is_ready
 
 
-async def test_words_and_input_need_not_be_text(keeper, tmp_path):
+async def test_words_and_input_need_not_be_text(hook_process, tmp_path):
     path = os.fsencode(tmp_path) + b"/\xff"
-    ran = await keeper.run(
+    ran = await hook_process.run(
         ProcessOrder(
             argv=["/bin/cat", path], env={}, cwd=tmp_path, stdin=b"", timeout_s=5, cap=1000
         )
@@ -93,18 +91,18 @@ async def test_words_and_input_need_not_be_text(keeper, tmp_path):
     assert ran.exit_code == 1
 
 
-async def test_it_is_of_no_use_once_it_is_closed(keeper):
-    await keeper.close()
+async def test_it_is_of_no_use_once_it_is_closed(hook_process):
+    await hook_process.close()
 
-    assert not keeper.is_ready
+    assert not hook_process.is_ready
     with pytest.raises(HookProcessLostError):
-        await keeper.run(order("true"))
+        await hook_process.run(order("true"))
 
 
-async def test_a_program_that_outlives_its_killed_keeper_is_found_by_its_mark():
-    keeper = await HookProcess.start()
+async def test_a_program_that_outlives_its_killed_hook_process_is_found_by_its_mark():
+    hook_process = await HookProcess.start()
     with pytest.raises(HookProcessLostError):
-        await keeper.run(
+        await hook_process.run(
             order("setsid sleep 97531 & setsid sleep 97531 & kill -9 $PPID; sleep 97531")
         )
 
@@ -134,9 +132,9 @@ def test_nothing_is_left_when_the_owner_is_killed():
     wait_for(lambda: running("97532") == set())
 
 
-async def test_a_cancelled_program_has_ended_when_the_caller_goes_on(keeper):
+async def test_a_cancelled_program_has_ended_when_the_caller_goes_on(hook_process):
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.3):
-            await keeper.run(order("trap '' TERM; while :; do sleep 97533; done"))
+            await hook_process.run(order("trap '' TERM; while :; do sleep 97533; done"))
 
     assert running("97533") == set()

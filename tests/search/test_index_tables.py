@@ -4,7 +4,7 @@ import pytest
 
 from parachuted.search.database import make_database
 from parachuted.search.index_tables import IndexTables, key_of, link_name, text_of
-from parachuted.search.indexed_note import make_card
+from parachuted.search.indexed_note import make_indexed_note
 
 
 @pytest.fixture
@@ -24,17 +24,22 @@ def rows(tables: IndexTables) -> list[int]:
 
 
 def test_what_is_put_in_comes_out_without_a_rest(tables: IndexTables):
-    card = make_card("a.md", "---\ntags: [x]\n---\n[[b]] 東京".encode(), 1.0)
-    tables.put([(7, card)])
+    indexed_note = make_indexed_note("a.md", "---\ntags: [x]\n---\n[[b]] 東京".encode(), 1.0)
+    tables.put([(7, indexed_note)])
     tables.put_others(["p.png"])
 
     assert rows(tables) == [1, 1, 1, 1, 1, 1]
     assert (tables.known(), tables.last_id(), tables.digest("a.md")) == (
-        {"a.md": (card.digest, 1.0)},
+        {"a.md": (indexed_note.digest, 1.0)},
         7,
-        card.digest,
+        indexed_note.digest,
     )
-    assert tables._connection.execute("SELECT body FROM texts").fetchone() == (card.texts[2],)
+    assert tables._connection.execute("SELECT body FROM texts").fetchone() == (
+        indexed_note.texts[2],
+    )
+    assert tables._connection.execute("SELECT body FROM texts").fetchone() == (
+        indexed_note.texts[2],
+    )
 
     tables.drop(["a.md", "p.png", "none.md"])
     assert rows(tables) == [0, 0, 0, 0, 0, 0]

@@ -58,7 +58,7 @@ def test_a_start_reads_only_what_differs(library: Library, monkeypatch):
     library.settled()
     read: list[str] = []
     monkeypatch.setattr(
-        "parachuted.search.reader.make_card", lambda path, *_rest: read.append(path)
+        "parachuted.search.reader.make_indexed_note", lambda path, *_rest: read.append(path)
     )
 
     library.restart()

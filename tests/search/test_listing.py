@@ -8,7 +8,7 @@ from tests.search.library import Library
 
 
 @pytest.fixture
-def shelf(library: Library) -> Library:
+def tables(library: Library) -> Library:
     library.save(
         "a.md", "---\nrating: 10\ndue: 2026-03-01\nstatus: Done\npeople: [Ann, Bo]\n---\n# Zebra\n"
     )
@@ -43,16 +43,16 @@ def shelf(library: Library) -> Library:
         (("rating", "in", ()), []),
     ],
 )
-def test_a_filter_takes_those_that_fulfil_it(shelf: Library, one, found):
+def test_a_filter_takes_those_that_fulfil_it(tables: Library, one, found):
     key, op, value = one
 
-    assert shelf.notes(filters=(KeyFilter(key=key, op=op, value=value),)) == found
+    assert tables.notes(filters=(KeyFilter(key=key, op=op, value=value),)) == found
 
 
-def test_folders_and_tags_narrow(shelf: Library):
-    assert shelf.notes(folder="sub") == ["sub/c.md", "sub/d.md"]
-    assert shelf.notes(tag="home") == ["sub/c.md", "sub/d.md"]
-    assert shelf.notes(tag="#home/garden") == ["sub/c.md"]
+def test_folders_and_tags_narrow(tables: Library):
+    assert tables.notes(folder="sub") == ["sub/c.md", "sub/d.md"]
+    assert tables.notes(tag="home") == ["sub/c.md", "sub/d.md"]
+    assert tables.notes(tag="#home/garden") == ["sub/c.md"]
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_folders_and_tags_narrow(shelf: Library):
         ("-rating", ["a.md", "b.md", "sub/c.md", "sub/d.md"]),
     ],
 )
-def test_notes_come_in_the_order_that_is_asked_for(shelf: Library, sort, order):
-    assert shelf.notes(sort=sort) == order
+def test_notes_come_in_the_order_that_is_asked_for(tables: Library, sort, order):
+    assert tables.notes(sort=sort) == order
     pages, after = [], None
     for _ in order:
-        page = shelf.search.catalogue.notes(
+        page = tables.search.catalogue.notes(
             NoteQuery(sort=sort, limit=1, after=after), lambda _path: True
         )
         pages += [row.path for row in page.rows]

@@ -16,14 +16,19 @@ def test_notes_are_read_and_what_is_gone_or_no_file_is_none(vault):
     (vault / "a/folder.md").mkdir()
     (vault / "link.md").symlink_to(vault / "a/x.md")
 
-    cards = dict(
-        NoteReader(VaultRoot(vault)).cards(
+    indexed_notes = dict(
+        NoteReader(VaultRoot(vault)).indexed_notes(
             ["a/x.md", "a/none.md", "none/x.md", "a/folder.md", "link.md"]
         )
     )
 
-    assert cards.pop("a/x.md").digest == digest_of(b"beans")
-    assert cards == {"a/none.md": None, "none/x.md": None, "a/folder.md": None, "link.md": None}
+    assert indexed_notes.pop("a/x.md").digest == digest_of(b"beans")
+    assert indexed_notes == {
+        "a/none.md": None,
+        "none/x.md": None,
+        "a/folder.md": None,
+        "link.md": None,
+    }
 
 
 def test_a_large_note_has_the_digest_of_all_of_it(vault):
@@ -31,10 +36,13 @@ def test_a_large_note_has_the_digest_of_all_of_it(vault):
     (vault / "large.md").write_bytes(data)
     (vault / "middle.md").write_bytes(data[: LARGEST // 2])
 
-    cards = dict(NoteReader(VaultRoot(vault)).cards(["large.md", "middle.md"]))
+    indexed_notes = dict(NoteReader(VaultRoot(vault)).indexed_notes(["large.md", "middle.md"]))
 
-    assert (cards["large.md"].digest, cards["large.md"].size) == (digest_of(data), len(data))
-    assert (cards["middle.md"].digest, cards["middle.md"].reason) == (
+    assert (indexed_notes["large.md"].digest, indexed_notes["large.md"].size) == (
+        digest_of(data),
+        len(data),
+    )
+    assert (indexed_notes["middle.md"].digest, indexed_notes["middle.md"].reason) == (
         digest_of(data[: LARGEST // 2]),
         None,
     )
@@ -45,7 +53,7 @@ def test_a_vault_that_is_not_there_is_an_error_and_no_lack_of_notes(vault):
     vault.rmdir()
 
     with pytest.raises(OSError, check=lambda error: error.errno == errno.ESTALE):
-        list(NoteReader(root).cards(["a.md"]))
+        list(NoteReader(root).indexed_notes(["a.md"]))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -53,6 +61,6 @@ def test_a_note_that_cannot_be_read_has_a_card_that_says_so(vault):
     (vault / "a.md").write_text("beans")
     (vault / "a.md").chmod(0)
 
-    ((_path, card),) = NoteReader(VaultRoot(vault)).cards(["a.md"])
+    ((_path, indexed_note),) = NoteReader(VaultRoot(vault)).indexed_notes(["a.md"])
 
-    assert "cannot be read" in card.reason
+    assert "cannot be read" in indexed_note.reason

@@ -277,7 +277,7 @@ async def test_a_file_that_stays_open_is_seen_once_it_is_left_alone(live: Live, 
 async def test_a_file_that_is_always_being_written_is_seen_after_a_while(live: Live, vault: Path):
     save(vault / "log.md", "# log\n")
     async with live() as life:
-        life.daemon.noticer._held._pace = DebounceTimes(patience=0.5)
+        life.daemon.noticer._debouncer._pace = DebounceTimes(patience=0.5)
         writer = asyncio.get_running_loop().create_task(
             act("append_for_ever", vault / "log.md", 10), name="writer"
         )

@@ -21,7 +21,7 @@ def entry(number: int = 1, *, digest: str | None = "d", ctime_ns: int | None = N
 def view(
     index: VaultIndex,
     *,
-    sight: AccessGrant = ALL,
+    access: AccessGrant = ALL,
     known=lambda _path, _entry: None,
     **asked: object,
 ) -> ListingView:
@@ -30,10 +30,10 @@ def view(
         "pattern": "*.md",
         "include_binary": False,
         "quick": False,
-        "whose": sight,
+        "whose": access,
         **asked,
     }
-    return ListingView(index, ListingQuery(**given), sight, known)
+    return ListingView(index, ListingQuery(**given), access, known)
 
 
 def index_of(*paths: str) -> VaultIndex:
@@ -135,9 +135,9 @@ async def test_a_quick_listing_needs_no_digest_and_changes_with_the_file():
 
 async def test_what_the_caller_may_not_see_is_not_listed():
     index = index_of("Daily/a.md", "Daily/b.md", "Daily/private/a.md", "c.md")
-    sight = AccessGrant(alternatives=(((PathGlob("Daily/a*"),),),))
+    access = AccessGrant(alternatives=(((PathGlob("Daily/a*"),),),))
 
-    assert [row.path for row in await rows(view(index, sight=sight))] == ["Daily/a.md"]
+    assert [row.path for row in await rows(view(index, access=access))] == ["Daily/a.md"]
 
 
 @pytest.mark.parametrize("name", ["..\\..\\x.md", "C:x.md", "b\udcffd.md"])

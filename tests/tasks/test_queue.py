@@ -104,11 +104,11 @@ def test_ready_tasks_are_asked_for_one_by_one_since_each_that_begins_may_hold_th
     order.edges = {"a": ["b"]}
     add(queue, "a", "c1")
     add(queue, "b", "c2")
-    begun = []
+    started = []
     for task in queue.ready(at(0)):
-        begun.append(queue.begin(task, f"r{len(begun)}", task.causes).watcher)
+        started.append(queue.begin(task, f"r{len(started)}", task.causes).watcher)
 
-    assert begun == ["a"]
+    assert started == ["a"]
 
 
 def test_ties_are_settled_by_name(queue: Queue):
@@ -193,7 +193,7 @@ def test_a_parked_task_waits_until_something_comes_for_it_and_holds_nobody(
     order.edges = {"a": ["b"]}
     task = add(queue, "a")
     add(queue, "b", "c1", "c2")
-    queue.hold(task, "no budget", park=True)
+    queue.hold(task, "no budget", until_change=True)
 
     assert queue.get(task.id).reason == "no budget"
     assert ready(queue) == ["b"]

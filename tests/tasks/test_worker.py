@@ -45,7 +45,7 @@ class Shop:
     now: datetime = NOON
     order: ByHand = field(default_factory=ByHand)
     events: list[Event] = field(default_factory=list)
-    begun: list[Task] = field(default_factory=list)
+    started: list[Task] = field(default_factory=list)
     limits: RunCountLimits = PLENTY
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class Shop:
 
     def _counted(self, perform: Perform) -> Perform:
         async def counted(task: Task) -> RunOutcome:
-            self.begun.append(task)
+            self.started.append(task)
             return await perform(task)
 
         return counted
@@ -129,7 +129,7 @@ async def test_a_ready_task_is_done_and_told(shop: Shop):
         task = shop.add("x")
         await shop.until(lambda: shop.told("task.finished"))
 
-    (run,) = [begun.run for begun in shop.begun]
+    (run,) = [started.run for started in shop.started]
     assert shop.told("task.started") == [
         {"task": task.id, "watcher": "x", "run": run, "backend": "scripted"}
     ]
@@ -149,14 +149,14 @@ async def test_no_more_run_at_once_than_may(shop: Shop):
     async with shop.open(wait, concurrency=2):
         for name in "abcde":
             shop.add(name, f"c-{name}")
-        await shop.until(lambda: len(shop.begun) == 2)
+        await shop.until(lambda: len(shop.started) == 2)
         await asyncio.sleep(0)
-        assert [task.watcher for task in shop.begun] == ["a", "b"]
+        assert [task.watcher for task in shop.started] == ["a", "b"]
         assert shop.worker.busy
         gate.set()
         await shop.until(lambda: not shop.queue.all())
 
-    assert len(shop.begun) == 5
+    assert len(shop.started) == 5
 
 
 async def test_a_task_that_falls_due_while_the_worker_looks_is_not_forgotten(shop: Shop):
@@ -175,7 +175,7 @@ async def test_a_pause_lets_nothing_begin_and_outlasts_a_restart(shop: Shop):
         shop.add("x")
         await asyncio.sleep(0)
         assert worker.paused
-        assert shop.begun == []
+        assert shop.started == []
         worker.resume()
         await shop.until(lambda: shop.told("task.finished"))
         assert not worker.paused
@@ -185,7 +185,7 @@ async def test_an_unavailable_agent_is_asked_again_for_the_same_run_after_longer
     shop: Shop,
 ):
     async def refuse(task: Task) -> RunOutcome:
-        if len(shop.begun) < 6:
+        if len(shop.started) < 6:
             raise AgentUnavailableError("no login")
         return await shop.finish(task)
 
@@ -194,7 +194,9 @@ async def test_an_unavailable_agent_is_asked_again_for_the_same_run_after_longer
         shop.add("x")
         for number in range(1, 6):
             await shop.until(
-                lambda count=number: len(shop.begun) == count and shop.queue.queued("x") is not None
+                lambda count=number: (
+                    len(shop.started) == count and shop.queue.queued("x") is not None
+                )
             )
             task = shop.queue.queued("x")
             assert (task.reason, task.attempts) == ("no login", number)
@@ -204,21 +206,23 @@ async def test_an_unavailable_agent_is_asked_again_for_the_same_run_after_longer
         await shop.until(lambda: shop.told("task.finished"))
 
     assert waits == [10, 60, 300, 900, 900]
-    assert len({task.run for task in shop.begun}) == 1
+    assert len({task.run for task in shop.started}) == 1
 
 
 async def test_a_pause_that_the_model_asks_for_is_kept_up_to_an_hour(shop: Shop):
     pauses = [1.0, 400.0, 90_000.0, 0.0]
 
     async def refuse(_task: Task) -> RunOutcome:
-        raise AgentUnavailableError("limited", wait_s=pauses[len(shop.begun) - 1])
+        raise AgentUnavailableError("limited", wait_s=pauses[len(shop.started) - 1])
 
     waits = []
     async with shop.open(refuse):
         shop.add("x")
         for number in (1, 2, 3):
             await shop.until(
-                lambda count=number: len(shop.begun) == count and shop.queue.queued("x") is not None
+                lambda count=number: (
+                    len(shop.started) == count and shop.queue.queued("x") is not None
+                )
             )
             task = shop.queue.queued("x")
             waits.append((task.due_at - shop.now).total_seconds())
@@ -238,7 +242,7 @@ async def test_a_task_that_cannot_be_done_is_tried_again_later(shop: Shop, error
 
     async with shop.open(fail):
         shop.add("x")
-        await shop.until(lambda: shop.begun and shop.queue.queued("x") is not None)
+        await shop.until(lambda: shop.started and shop.queue.queued("x") is not None)
 
         assert shop.queue.queued("x").reason == str(error)
 
@@ -267,7 +271,7 @@ async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
 
     async with shop.open(fail):
         shop.add("x")
-        await shop.until(lambda: shop.begun and shop.queue.queued("x") is not None)
+        await shop.until(lambda: shop.started and shop.queue.queued("x") is not None)
 
     assert next(refusals) > 5
 
@@ -293,7 +297,7 @@ async def test_a_disk_that_is_full_when_a_task_would_begin_costs_no_more_than_a_
     async with shop.open():
         await shop.until(lambda: shop.told("task.finished"))
 
-    assert [task.watcher for task in shop.begun] == ["x"]
+    assert [task.watcher for task in shop.started] == ["x"]
     assert len(shop.told("task.started")) == 1
 
 
@@ -305,7 +309,7 @@ async def test_over_budget_tasks_wait_and_that_is_told_once(shop: Shop):
         await shop.until(lambda: len(shop.told("task.finished")) == 2)
         await shop.until(lambda: all(task.reason for task in shop.queue.all()))
 
-        assert [task.watcher for task in shop.begun] == ["a", "b"]
+        assert [task.watcher for task in shop.started] == ["a", "b"]
         assert [task.reason for task in shop.queue.all()] == [
             "the budget of 2 runs per hour is used up"
         ] * 2
@@ -335,7 +339,7 @@ async def test_a_budget_is_not_overrun_by_runs_that_begin_together(shop: Shop):
         gate.set()
         await shop.until(lambda: len(shop.told("task.finished")) == 2)
 
-        assert len(shop.begun) == 2
+        assert len(shop.started) == 2
         assert {task.reason for task in shop.queue.all()} == {
             "the budget of 2 runs per cause is used up"
         }
@@ -349,9 +353,9 @@ async def test_a_task_over_the_budget_of_its_cause_goes_on_when_another_cause_co
             shop.add(name, "c1")
         await shop.until(lambda: len(shop.told("budget.exceeded")) == 2)
         shop.add("c", "c2")
-        await shop.until(lambda: len(shop.begun) == 2)
+        await shop.until(lambda: len(shop.started) == 2)
 
-        assert [(task.watcher, task.causes) for task in shop.begun] == [
+        assert [(task.watcher, task.causes) for task in shop.started] == [
             ("a", ("c1",)),
             ("c", ("c2",)),
         ]
@@ -362,13 +366,13 @@ async def test_a_run_that_is_tried_again_needs_no_room_in_the_budget(shop: Shop)
 
     async def refuse_once(task: Task) -> RunOutcome:
         shop.record(task)
-        if len(shop.begun) == 1:
+        if len(shop.started) == 1:
             raise AgentUnavailableError("busy")
         return await shop.finish(task)
 
     async with shop.open(refuse_once):
         shop.add("x")
-        await shop.until(lambda: shop.begun and shop.queue.queued("x") is not None)
+        await shop.until(lambda: shop.started and shop.queue.queued("x") is not None)
         shop.now = at(10)
         shop.worker.resume()
         await shop.until(lambda: shop.told("task.finished"))
@@ -383,7 +387,7 @@ async def test_a_worker_that_is_stopped_leaves_its_tasks_to_the_next_one(shop: S
 
     async with shop.open(go_on_for_ever):
         shop.add("x")
-        await shop.until(lambda: shop.begun)
+        await shop.until(lambda: shop.started)
 
     assert [task.watcher for task in shop.queue.running()] == ["x"]
 
@@ -391,6 +395,6 @@ async def test_a_worker_that_is_stopped_leaves_its_tasks_to_the_next_one(shop: S
 async def test_the_order_is_worked_out_before_anything_begins(shop: Shop):
     shop.add("x")
     async with shop.open():
-        await shop.until(lambda: shop.begun)
+        await shop.until(lambda: shop.started)
 
     assert shop.order.prepared >= 1

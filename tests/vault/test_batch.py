@@ -25,9 +25,9 @@ NAMES = ("a.md", "b.md", "Sub/c.md")
 
 
 def edits(shelf: Shelf, *names: str, section: str = "Facts") -> list[EditBatch]:
-    wish = EditRequest(edit=AppendToSection(section=section, content="- two"))
+    request = EditRequest(edit=AppendToSection(section=section, content="- two"))
     return [
-        EditBatch(path=shelf.root.resolve(name), wishes=[wish], author=shelf.agent)
+        EditBatch(path=shelf.root.resolve(name), requests=[request], author=shelf.agent)
         for name in names
     ]
 
@@ -54,13 +54,13 @@ def test_several_notes_are_written_and_each_is_answered_and_recorded(shelf: Shel
 
 def test_what_cannot_be_done_to_one_note_is_told_of_that_one_alone(shelf: Shelf):
     fill(shelf)
-    wishes = [
+    requests = [
         *edits(shelf, "a.md"),
         *edits(shelf, "missing.md"),
         *edits(shelf, "b.md", section="None"),
         *edits(shelf, "Sub/c.md"),
     ]
-    answers = [one for (one,) in shelf.store.edit_many(wishes)]
+    answers = [one for (one,) in shelf.store.edit_many(requests)]
 
     assert [type(one) for one in answers] == [
         WriteResult,
@@ -74,9 +74,9 @@ def test_what_cannot_be_done_to_one_note_is_told_of_that_one_alone(shelf: Shelf)
 def test_two_names_of_one_note_lose_nothing(shelf: Shelf):
     fill(shelf)
     (shelf.vault / "link.md").symlink_to("a.md")
-    wish = EditRequest(edit=AppendToSection(section="Facts", content="- two"))
+    request = EditRequest(edit=AppendToSection(section="Facts", content="- two"))
     notes = [
-        EditBatch(path=VaultPath(name), wishes=[wish], author=shelf.agent)
+        EditBatch(path=VaultPath(name), requests=[request], author=shelf.agent)
         for name in ("a.md", "link.md")
     ]
     answers = [one for (one,) in shelf.store.edit_many(notes)]
@@ -157,11 +157,11 @@ def test_killed_at_any_call_each_note_is_old_or_new_by_itself_and_recovery_leave
 def _killed(place: Place, at: int) -> int:
     pid = os.fork()
     if not pid:
-        wish = EditRequest(edit=AppendToSection(section="Facts", content="- two"))
+        request = EditRequest(edit=AppendToSection(section="Facts", content="- two"))
         with place.opened() as opened:
             Shim(at, killing).install()
             opened.store.edit_many(
-                [EditBatch(path=VaultPath(name), wishes=[wish], author=ME) for name in NAMES]
+                [EditBatch(path=VaultPath(name), requests=[request], author=ME) for name in NAMES]
             )
             os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

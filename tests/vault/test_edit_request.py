@@ -46,13 +46,13 @@ def test_one_alone_is_merged_with_nothing():
 
 def test_one_that_cannot_be_applied_leaves_the_others_be():
     base = digest_of(NOTE)
-    wishes = [
+    requests = [
         EditRequest(edit=ReplaceSection(section="Facts", content="- mine"), base=base),
         EditRequest(edit=ReplaceSection(section="Facts", content="- other"), base=base),
         EditRequest(edit=ReplaceSection(section="None", content="x")),
         append("- more", base),
     ]
-    decided = decide_all(wishes, NOTE, nothing)
+    decided = decide_all(requests, NOTE, nothing)
 
     assert decided.data == b"# A\n\n## Facts\n- mine\n- more\n\n## Other\n- x\n"
     assert [type(one) for one in decided.merged] == [bool, ConflictError, NotFoundError, bool]
@@ -60,12 +60,12 @@ def test_one_that_cannot_be_applied_leaves_the_others_be():
 
 
 def test_a_base_that_nobody_kept_is_a_conflict_with_the_present_text():
-    wishes = [
+    requests = [
         append("- two", "0" * 64),
         EditRequest(edit=ReplaceAll(data=b"all"), base="1" * 64),
         EditRequest(edit=SetKey(key="a", value=1), base="2" * 64),
     ]
-    decided = decide_all(wishes, NOTE, nothing)
+    decided = decide_all(requests, NOTE, nothing)
 
     assert decided.data == NOTE
     assert [(error.ours, error.theirs) for error in decided.merged] == [

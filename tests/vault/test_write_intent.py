@@ -291,7 +291,7 @@ def test_of_many_edits_one_that_is_refused_is_told_so_alone(store, shelf, asked)
     answers = store.edit_many(
         [
             EditBatch(
-                path=VaultPath(f"n{number}.md"), wishes=[EditRequest(edit=FACTS)], author=PERSON
+                path=VaultPath(f"n{number}.md"), requests=[EditRequest(edit=FACTS)], author=PERSON
             )
             for number in range(4)
         ]

@@ -434,7 +434,7 @@ class LoopRoutes:
         if access.is_everything:
             return history.runs(limit=query.limit, before=query.before)
         return history.runs_that(
-            access.sight.sees, access.exists, limit=query.limit, before=query.before
+            access.access.sees, access.exists, limit=query.limit, before=query.before
         )
 
     def _run(self, call: ApiCall) -> Mapping[str, object]:

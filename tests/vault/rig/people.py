@@ -146,7 +146,7 @@ SAVES = (
 
 def _edit_in_batch(store: Store) -> None:
     wish = EditRequest(edit=AppendToSection(section="History", content="- agent's"), base=_BASE)
-    ((answer,),) = store.edit_many([EditBatch(path=_NOTE, wishes=[wish], author=ME)])
+    ((answer,),) = store.edit_many([EditBatch(path=_NOTE, requests=[wish], author=ME)])
     if not isinstance(answer, WriteResult):
         raise answer
 

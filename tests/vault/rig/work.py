@@ -166,7 +166,7 @@ def arrived(store: Store) -> None:
 def _edit_in_batch(store: Store) -> None:
     """As callers of the API write."""
     wish = EditRequest(edit=AppendToSection(section="History", content="- 2026: on"))
-    ((answer,),) = store.edit_many([EditBatch(path=_path("note.md"), wishes=[wish], author=ME)])
+    ((answer,),) = store.edit_many([EditBatch(path=_path("note.md"), requests=[wish], author=ME)])
     if not isinstance(answer, WriteResult):
         raise answer
 
