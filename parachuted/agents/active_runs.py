@@ -1,6 +1,4 @@
-"""At work: which runs of agents are going on just now, and the one way to end them, whoever began
-them.
-"""
+"""The agent runs in progress, and the one way to end them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Credentials: where a login for the model can be found.
+"""Finds a login for the model; the secret itself is never shown or logged here.
 
-The secret itself is never shown or logged here.
-
-A service has no terminal's environment: it finds the variables in the home's `logins.env`, or where
-systemd puts a service's credentials.
+A service does not have a terminal's environment: it reads the variables from the home's
+`logins.env`, or from systemd's credentials.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Digest: the section and the lines of History that the offline agent writes into a note, of what
-that note watches. Pure.
+"""The section and the History lines that the offline agent writes about what a note watches. Pure.
 
-The section begins with a line that says that it is generated, and ends with a mark that holds a
-check of what is between: an edit shows.
+The section begins with a line that says it is generated, and ends with a marker holding a checksum,
+so an edit is noticed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Extract: title, description and focus of a note, found without a model. Pure."""
+"""Title, description and focus of a note, found without a model. Pure."""
 
 from __future__ import annotations
 

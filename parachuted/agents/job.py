@@ -1,4 +1,4 @@
-"""Jobs: what an agent is asked to do, with what, and what it reports back step by step."""
+"""What an agent is asked to do, with which tools, and the steps that it reports."""
 
 from __future__ import annotations
 

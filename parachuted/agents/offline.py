@@ -1,6 +1,5 @@
-"""The `offline` backend: no model, no network, no cost.
-
-It keeps a digest of what is watched, and says that it did.
+"""The `offline` backend: no model, no network, no cost. It maintains a digest of what is
+watched.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Own socket: a unix socket in a run's private folder, for whoever sees that folder."""
+"""A unix socket in a run's private folder, for everyone who can see that folder."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""News: what differs between two texts of a note, told in a few plain lines without a model.
-
-Pure.
-"""
+"""Describes how two texts of a note differ, in a few plain lines, without a model. Pure."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""Permission: what an agent asks a person for while it works, beyond what it was given.
+"""Permission requests of agents at work. An unanswered request is denied.
 
-Unanswered is denied.
-
-A question is told to whoever listens to events, and answered by its id: once, for the session, or
-never. An agent that asks and asks gets no further than a few questions, and what was answered with
-never is not asked again.
+A request is published as an event and answered by its id: once, for the session, or never. The
+number of requests is limited, and what was answered with never is not asked again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Hooks: programs of a person's own that are told what happens, and may object to what is about to.
-
-They speak Claude Code's protocol.
+"""Programs that a person installs to observe events and to object to actions, in Claude
+Code's protocol.
 """
 
 from parachuted.hooks.answers import read_answer

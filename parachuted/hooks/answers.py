@@ -1,6 +1,5 @@
-"""Answers: what a hook said, read from how its process ended and from what it printed.
-
-Claude Code's protocol, row by row.
+"""Reads a hook's answer from its exit code and output, following Claude Code's protocol row
+by row.
 """
 
 from __future__ import annotations

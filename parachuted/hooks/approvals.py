@@ -1,9 +1,7 @@
-"""Approvals: the scripts that may run as they are, each by the SHA-256 of its content, in
-hook-approvals.json of the home.
+"""The approved scripts, by the SHA-256 of their content, in the home's hook-approvals.json.
 
-The home is trust, so a script that is seen for the first time is pinned by that. One that was
-pinned and has changed does not run until a person says so: an agent that found a way to write to it
-has gained nothing.
+The home is trusted, so a new script is pinned when first seen. A pinned script that changed does
+not run until a person approves it, so an agent that manages to write to it gains nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Claude tools: a call of one of our tools, in the form that a hook written for Claude Code
-expects.
+"""Presents calls of our tools in the form that a hook written for Claude Code expects.
 
-`Write|Edit` is asked about `update_context`, and reads `tool_input` as Claude Code has it;
-arguments that it changes come back in ours.
+A hook for `Write|Edit` also sees `update_context`, with `tool_input` as Claude Code has it;
+arguments that it changes are translated back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decision: what all the hooks of one occurrence come to, from what each of them answered."""
+"""Combines the answers of all hooks for one event into one decision."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Listening: each event of the bus that a hook wants, told to it, with what it followed from and
-what it changed.
+"""Passes bus events to the hooks that match, with their cause and what changed.
 
-The bus waits for nobody, and comparing texts takes time: it is done off the loop, in the order of
-the events, and only for what is wanted.
+The bus does not wait, and comparing texts takes time, so this happens off the loop, in event order,
+and only for events that a hook matches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hook: one program that is run when something happens, or is about to."""
+"""One program that runs on an event."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Occurrence: something that has happened or is about to, and the one JSON object in which a hook
-is told of it.
+"""Something that has happened or is about to, and the JSON object in which a hook receives it.
 
-The object carries both vocabularies: ours, and beside it the fields by which a script written for
-Claude Code finds its way.
+The object carries our fields, and beside them those that a script written for Claude Code reads.
 """
 
 from __future__ import annotations

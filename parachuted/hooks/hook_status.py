@@ -1,4 +1,4 @@
-"""Listed: what a person is shown of a hook, and of what went wrong with one."""
+"""What a person is shown of a hook and of its errors."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Hooks: asks those that may object before an act, tells the others of what has happened, and
-remembers how it went.
+"""Asks hooks before an action, informs them of events, and records the outcome.
 
-Nothing here waits for more than a hook's own limit. Facts are told in the background, in their
-order, as far as the queue goes.
+Nothing here waits longer than a hook's own limit. Events are delivered in the background, in order,
+while the queue has room.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Loading: all the hooks of a home, from hooks.yaml and the hooks folder, and all that is wrong
-with them.
+"""Loads the hooks of a home, from hooks.yaml and the hooks folder, with every problem found.
 
-The home is trust: a file there that others could write is not read, nor one that lies in the vault,
-which agents write to.
+The home is trusted: a file that others could write is not read, nor one inside the vault, which
+agents write to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Names: what an event is called here, by Claude Code, and in the name of a dropped script.
+"""An event's name here, in Claude Code, and in the name of a script.
 
-Ours are dotted words, as in the catalogue. A script or a block of settings written for Claude Code
-keeps its own name for the same thing.
+Ours are dotted words, as in the catalogue. A script or settings block written for Claude Code keeps
+its own name for the same event.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Shown: hooks, their runs and trials as the documents that the API answers and the command
-prints.
-"""
+"""Hooks, their runs and trials as the documents that the API returns and the command prints."""
 
 from __future__ import annotations
 

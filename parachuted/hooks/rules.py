@@ -1,9 +1,8 @@
-"""Rules: the `if` of a hook, which decides from a tool's arguments or from a note before anything
-is started.
+"""The `if` of a hook, which decides from a tool's arguments or a note before a process is started.
 
 `Bash(git *)`, `Edit(src/**)`, `WebFetch(domain:example.com)` are Claude Code's; `Note(Daily/**
-status=draft)` is ours. What cannot be taken apart for certain counts as meant where a hook guards
-an act: a guard asked once too often does less harm than one not asked.
+status=draft)` is ours. Where a hook guards an action, whatever cannot be parsed with certainty
+counts as a match: asking once too often does less harm than not asking.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Runner: runs a hook's program, within its limits, and leaves nothing of it.
+"""Runs a hook's program within its limits, and leaves nothing behind.
 
-A keeper (parachuted/processes/hook_process.py) does it; keepers are kept for a while, since
-starting one costs more than most hooks do.
+A helper process (parachuted/processes/hook_process.py) does it. Helpers are kept for a while, since
+starting one costs more than most hooks.
 """
 
 from __future__ import annotations

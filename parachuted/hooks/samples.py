@@ -1,6 +1,6 @@
-"""Samples: an occurrence of any event, for trying hooks before the event happens.
+"""Sample data for any event, to try hooks before the event happens.
 
-What is given takes the place of what is made up.
+Values that are passed in replace the invented ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Scripts: the programs that a person dropped into the home's hooks folder; each is a hook by its
-name alone.
-"""
+"""Scripts in the home's hooks folder; the file name alone makes each one a hook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting: why a program could not be begun, in words that say what to do about it."""
+"""Why a program could not be started, in words that say what to do."""
 
 from __future__ import annotations
 

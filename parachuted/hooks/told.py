@@ -1,4 +1,4 @@
-"""Told: an event's data, and what it followed from, in the words that hooks are told it. Pure."""
+"""An event's data and cause, in the form that hooks receive. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Trying: hooks run on a sample, so that a person sees what goes in, what comes out and what it
-would decide. Nothing else happens.
-"""
+"""Runs hooks on a sample, to show their input, output and decision without further effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes: hooks are asked before the vault is written, by the thread that is about to write."""
+"""Asks hooks before the vault is written, in the thread that writes."""
 
 from __future__ import annotations
 

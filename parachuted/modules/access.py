@@ -1,11 +1,10 @@
-"""Access: the vault as a module sees it, bounded by its permissions at every call.
+"""The vault as a module sees it, limited by its permissions at every call.
 
-Where a path leads is asked first, and both ends are judged; then the file is opened by descriptors
-with no link followed, so that a link swapped in meanwhile is refused by the kernel. A module's own
-rights hold here. Over HTTP the caller's key decides whether a route is reached; what the handler
-then does is bounded by the module's permissions and by the authority that it acts on: where the key
-has paths, by these too. What it reads of strangers' texts marks that authority, and what it writes
-after is recorded as theirs.
+Where a path leads is resolved first, and both ends are checked. Then the file is opened by
+descriptor without following links, so the kernel refuses a link swapped in meanwhile. Over HTTP the
+caller's key decides whether a route is reached; what the handler then does is limited by the
+module's permissions and by the caller's authority, including the key's paths. Reading untrusted
+text taints that authority, and what is written afterwards is recorded as untrusted.
 """
 
 from __future__ import annotations

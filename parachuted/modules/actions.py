@@ -1,4 +1,4 @@
-"""Actions: what a person does about modules, told as documents: the same for the command, with or
+"""What a person does with modules, with documents as results: for the command, with or
 without a daemon, and for the app.
 """
 

@@ -1,7 +1,7 @@
-"""Bounds: which files of the vault a module, or an agent of one, may read and write. Pure.
+"""Which vault files a module or its agent may read and write. Pure.
 
-What is a program's is never a module's, whatever its permissions say: settings in dot-folders
-decide over it, and the code in `Modules/` is its own and others'.
+Some paths are refused whatever the permissions say: settings in dot-folders, and the code in
+`Modules/`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Declare: the decorators by which a module's methods become routes, tools, listeners, schedules
-and methods of an interface.
+"""The decorators that make a module's methods routes, tools, listeners, schedules and
+interface methods.
 """
 
 from __future__ import annotations

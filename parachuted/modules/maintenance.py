@@ -1,6 +1,5 @@
-"""Maintenance: the daemon's own agent that looks after the installation.
-
-A person asks for it by name, and nothing else begins it.
+"""The daemon's own agent that looks after the installation; it runs only when a person asks
+for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Module: what a module's class inherits."""
+"""The base class of a module."""
 
 from __future__ import annotations
 

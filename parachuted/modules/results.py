@@ -1,4 +1,4 @@
-"""Results: what a handler may return, made plain JSON before it leaves the module."""
+"""Converts what a handler returns into plain JSON before it leaves the module."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Run watching: what one run of an agent has read marks it, and what it may then no longer do is
-put forward to a person instead.
+"""Tracks what an agent's run has read, and turns writes that it may no longer make into
+suggestions.
 
-The rule is that of grants/origin.py: who has read text of strangers writes in its lane alone until
-it ends.
+The rule is in access/origin.py: a run that read untrusted text writes only to its trusted paths
+until it ends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Services: all that a module is given, as it sees it.
-
-In the daemon and in a process of its own the same names, the same rights.
-"""
+"""The services of a module, the same in the daemon and in its own process."""
 
 from __future__ import annotations
 

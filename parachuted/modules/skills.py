@@ -1,9 +1,9 @@
-"""Skills: instructions in markdown that agents may be given, from the `.claude/skills` of a vault,
-of a folder in it, or of a person.
+"""Markdown instructions for agents, from the `.claude/skills` of a vault, a folder in it, or a
+person.
 
-A skill is text and nothing more: it grants no tool and no path. Links are not followed, so that
-none can pass off another file as a skill. Where strangers' files lie a skill counts as their text:
-it is not among those that an agent is told of, and to read it marks the run.
+A skill is only text: it grants no tool and no path. Links are not followed, so no other file can
+pose as a skill. A skill in an untrusted place counts as untrusted text: it is not listed to agents,
+and reading it taints the run.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Acceptance: how often what an agent suggests is approved, and whether that is often enough to ask
-no more. Pure.
+"""How often an agent's suggestions are approved, and whether that suffices to stop asking.
+Pure.
 """
 
 from __future__ import annotations

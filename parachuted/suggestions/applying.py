@@ -1,6 +1,4 @@
-"""Applying: makes the change that was suggested, by the one writer, if what it was decided on still
-stands or can be merged.
-"""
+"""Makes a suggested change through the one writer, if its base is unchanged or can be merged."""
 
 from __future__ import annotations
 

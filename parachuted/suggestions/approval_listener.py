@@ -1,8 +1,7 @@
-"""Ears: hears that a person ticked a box in some editor, and does what the box says; whatever else
-was done to a file does nothing.
+"""Acts when a person ticks a box in a suggestion's file; other edits have no effect.
 
-Only a person's tick counts, in the one file that we wrote, with all but its boxes as we wrote it.
-Everything else is answered by words in the file itself.
+Only a person's tick counts, in the file that the daemon wrote, with everything but its boxes
+unchanged. Anything else is answered by a note in the file.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Payload: what a suggestion would put into a file, checked, and the text that comes of it. Pure.
+"""Validates what a suggestion would put into a file, and computes the resulting text. Pure.
 
 - `update`: `{"text"}` the whole text, `{"section", "content"}` the text of a section, with
-  `"append": true` added at its end, `{"key", "value"}` a key of the frontmatter, or `{"base64"}`
-  for a file that is no text.
+  `"append": true` added at its end, `{"key", "value"}` a frontmatter key, or `{"base64"}` for a
+  binary file.
 - `create`: `{"text"}` or `{"base64"}`.
-- `link`: `{"to"}` the note that is to be linked to, with `"section"` (else Links) and `"label"`.
+- `link`: `{"to"}` the note to link to, with `"section"` (else Links) and `"label"`.
 - `delete`: nothing.
 """
 

@@ -1,7 +1,4 @@
-"""Record: what the state knows of a suggestion, as it is kept there.
-
-The file in the vault holds the same, under a seal.
-"""
+"""The state's record of a suggestion. The file in the vault holds the same, under a seal."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Shelf: keeps the records of suggestions and writes their files.
+"""Stores the records of suggestions and writes their files.
 
-Blocks on the disk; its callers see to it that one suggestion is in one hand at a time.
+Blocks on the disk; callers make sure that only one of them works on a suggestion at a time.
 """
 
 from __future__ import annotations

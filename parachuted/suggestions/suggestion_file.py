@@ -1,8 +1,7 @@
-"""Paper: a suggestion as a markdown file, and what a person ticked in one. Pure.
+"""A suggestion as a markdown file, and the boxes that a person ticked in it. Pure.
 
-All that a suggestion is stands in the frontmatter, what it would do is shown below it, and two
-boxes are there to be ticked. Nothing in a file is believed because it stands there: what was read
-is held against what was written, or against its seal.
+The frontmatter holds the suggestion; below it are its effect and two boxes. The file is not
+trusted: what was read is compared with what was written, or with its seal.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Suggestions: what agents and modules would change, filed as notes that a person ticks, and done
-once when somebody may say so.
+"""Changes that agents and modules propose, filed as notes and applied once on approval.
 
-Ticking a box in any editor, the command, the API and a bot's button are one act. The change is made
-by the one writer, as a run of its own that can be undone. Authority is not in the vault: what a
-file says counts only as far as it is what was proposed.
+Ticking a box in an editor, the command, the API and a bot's button are one act. The change is made
+by the one writer, as a run that can be undone. The vault gives no authority: a file's content
+counts only if it is what was proposed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Hooked: an agent's prompt and tool calls as hooks see them, and what they may change of them.
+"""An agent's prompt and tool calls as hooks see them, and how hooks may change them.
 
-An objection reaches the agent as a tool's error, in the hook's own words. It can make an agent's
-work smaller, never larger: changed arguments go the way that the agent's own go, through the tool's
-schema and its grant.
+An objection reaches the agent as a tool's error, in the hook's own words. Hooks can only restrict:
+changed arguments pass the tool's schema and the grant like the agent's own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check-in: what an agent's programs did to its copy of the vault, as acts, and what becomes of
+"""What an agent's programs did to its copy of the vault, as actions, and what becomes of
 each. Pure.
 """
 

@@ -1,10 +1,9 @@
-"""Checkout: the private copy of the notes that an agent with a shell was granted, and the way back
-into the vault.
+"""The private copy of the notes granted to an agent with a shell, and its way back into the vault.
 
-The container sees this copy and never the vault. What was changed in it goes file by file through
-the one writer, as that run, on the content that was copied: so a kill leaves each file of the vault
-old or new, others' edits are merged or win, and hooks, audit and undo hold for what a shell did as
-for any tool. What is not the agent's to do is told and put back to what the vault has.
+The container sees this copy and never the vault. Changes go file by file through the one writer, as
+that run, based on the copied content. So a kill leaves each file old or new, others' edits are
+merged or win, and hooks, audit and undo apply as for any tool. What the agent may not change is
+reported, and the copy is reset to the vault's content.
 """
 
 from __future__ import annotations

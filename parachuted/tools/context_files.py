@@ -1,8 +1,7 @@
-"""Context-file tools: what a curator may read and write, and nothing else.
+"""The context-file tools of a curator.
 
-The grant is two lists of paths, fixed when the run begins. Arguments come from a model that may
-have read anybody's text, so each is checked, and whatever is wrong is answered as text and changes
-nothing.
+The grant is two lists of paths, fixed at the start of the run. Arguments come from a model that may
+have read untrusted text, so each is checked, and mistakes are answered as text and change nothing.
 """
 
 from __future__ import annotations

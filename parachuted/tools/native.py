@@ -1,8 +1,8 @@
-"""Native: the gate around the CLI's own tools, and what is done with their work.
+"""The gate around the CLI's own tools, and what follows their work.
 
-Before a call: the grant, what the run has read, the gate of shell commands, the place that a file
-tool names, and hooks, which see Claude Code's own names and the vault's own paths. After it: what
-changed in the copy is checked in, and the agent is told what became of it.
+Before a call, these are checked: the grant, what the run has read, the gate of shell commands, the
+path of a file tool, and hooks, which see Claude Code's names and the vault's paths. Afterwards,
+changes in the copy are checked in and the agent is told the result.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The `claude` backend: the Claude Agent SDK with its bundled CLI, whose only tools are the
-job's.
+"""The `claude` backend: the Claude Agent SDK with its bundled CLI, limited to the job's
+tools.
 """
 
 from __future__ import annotations

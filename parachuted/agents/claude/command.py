@@ -1,7 +1,7 @@
-"""Command: how the CLI is started, and the little that it is told of its surroundings.
+"""The command line and environment of the CLI.
 
-Its environment is made from nothing: what the daemon's own holds, other keys above all, is not the
-agent's business.
+The environment is built from nothing, because the daemon's own holds secrets that an agent must not
+see.
 """
 
 from __future__ import annotations

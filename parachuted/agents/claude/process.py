@@ -1,7 +1,7 @@
-"""Process: the CLI as a child of ours, which never outlives its run.
+"""The CLI as a child process that never outlives its run.
 
-The SDK's own transport hands the child our whole environment, leaves it in our process group, and
-can hang when it is closed.
+The SDK's own transport passes on the whole environment, leaves the child in the daemon's process
+group, and can hang on close.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Surroundings: where one run's CLI is started, with what, and what is taken away after it: a
-process of ours, or a container.
+"""Where a run's CLI is started, as a process or in a container, and what is removed
+afterwards.
 """
 
 from __future__ import annotations

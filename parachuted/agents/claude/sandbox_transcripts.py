@@ -1,9 +1,7 @@
-"""Box sessions: of the HOME that the CLI has in a container, only the session's transcript is kept
-from one run to the next.
+"""Keeps the session's transcript, and nothing else, of the CLI's HOME in a container.
 
-A transcript that was in a container is never resumed outside one: an agent with a shell may have
-written what it likes into it, and the CLI acts on some of its lines (a work tree to change to,
-say). Taken out, it is read as what a stranger left.
+A transcript from a container is never resumed outside one: a shell may have written anything into
+it, and the CLI acts on some lines, such as a work tree to change to. It is read as untrusted text.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Toolbox: the job's tools as an MCP server inside our process, and the gate that lets nothing else
-run.
-"""
+"""The job's tools as an MCP server in this process, and the gate that refuses all others."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Breaker: whether a far side that failed again and again is to be asked once more.
-
-Pure: it is told the time (seconds that only grow).
+"""A circuit breaker for a server that fails repeatedly. Pure: the caller passes a monotonic
+time.
 """
 
 from __future__ import annotations

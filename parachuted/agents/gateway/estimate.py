@@ -1,8 +1,7 @@
-"""Estimate: what a request asks of the model, as far as its cost and its reach go. Pure.
+"""What a request may cost, and whether it reaches beyond the model. Pure.
 
-A model's server can reach out itself: it fetches addresses of pictures, searches the web, and asks
-other servers for tools. A program in a container without network could send a note's text away with
-it, so what reaches out is refused, however the request came here.
+A model's server can fetch pictures, search the web and call other servers. A program in a container
+without a network could send a note's text out that way, so such requests are refused.
 """
 
 from __future__ import annotations

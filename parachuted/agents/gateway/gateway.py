@@ -1,6 +1,7 @@
-"""Gateway: the Messages API as agents see it.
+"""The Messages API as agents see it.
 
-It knows which run asks, adds the credential, counts the cost, and refuses what is over.
+It knows which run is calling, adds the credential, counts the cost, and refuses what exceeds a
+budget.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Judge: one short question to the model whose answer has a shape, such as what a chat turn needs
-to know before it begins.
-"""
+"""One short question to the model whose answer has a fixed shape."""
 
 from __future__ import annotations
 

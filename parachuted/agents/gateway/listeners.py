@@ -1,5 +1,5 @@
-"""Listening: where the gateway can be reached: a port of this machine for all, and a socket for
-each run that has nothing else.
+"""Where the gateway listens: one port of this machine, and a socket for each run without a
+network.
 """
 
 from __future__ import annotations

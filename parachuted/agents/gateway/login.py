@@ -1,6 +1,5 @@
-"""Login: the credential of each request to the model.
-
-It is looked for at every one, kept nowhere longer than needed, and shown nowhere.
+"""The credential of each model request: looked up every time, never kept for longer, never
+shown.
 """
 
 from __future__ import annotations

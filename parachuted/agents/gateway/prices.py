@@ -1,6 +1,5 @@
-"""Prices: what a model's tokens cost, in US dollars.
-
-A table, and its dearest price for a model that it does not know.
+"""What a model's tokens cost, in US dollars; an unknown model costs the highest price of the
+table.
 """
 
 from __future__ import annotations

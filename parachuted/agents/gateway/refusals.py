@@ -1,6 +1,4 @@
-"""Refusals: what the model's server means by not answering, in the API's statuses and in words for
-a person. Pure.
-"""
+"""Explains refusals of the model's server, as API statuses and as text for a person. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reservations: what requests that are on their way may still cost.
-
-Nothing else may spend that until they have ended.
-"""
+"""Money reserved by requests in flight, which nothing else may spend until they end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retry: whether a request that failed before its answer began is sent again, and when. Pure."""
+"""Whether and when a request that failed before its answer is sent again. Pure."""
 
 from __future__ import annotations
 

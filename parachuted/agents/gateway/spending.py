@@ -1,8 +1,7 @@
-"""Spending: what each request may cost, reserved before it is sent and settled when it has ended.
+"""Reserves what each request may cost before it is sent, and settles it when it ends.
 
-What was reserved is counted unless the answer said what it took, or the model's server refused the
-request. The reservation is on the disk before the request leaves, so a daemon that is killed
-meanwhile finds it there as spent.
+The reservation counts in full unless the answer states its usage, or the model's server refused the
+request. It is on disk before the request leaves, so a killed daemon finds it as spent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Upstream: the server that has the model.
-
-A request goes there with the credential, again while that may help, until an answer begins.
-"""
+"""The model's server: sends requests with the credential, and retries until an answer begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Container: what runs in a box, as streams. It can be ended at any time, and leaves nothing."""
+"""A program in a container, as streams. It can be ended at any time, and leaves nothing
+behind.
+"""
 
 from __future__ import annotations
 

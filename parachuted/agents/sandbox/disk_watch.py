@@ -1,6 +1,4 @@
-"""Disk watch: looks now and then at what a run has put on the disk, and ends one that put too
-much.
-"""
+"""Measures at intervals what a run has written to disk, and ends a run that wrote too much."""
 
 from __future__ import annotations
 

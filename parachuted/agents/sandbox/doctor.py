@@ -1,6 +1,4 @@
-"""Doctor: tries on this machine what sandboxes stand on, and says of each part how it is and what
-to do.
-"""
+"""Tests on this machine what sandboxes depend on, and says what to do about each problem."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Engine: the Docker engine of this machine, through the `docker` package.
-
-All of it blocks, and is called in threads.
+"""The Docker engine of this machine, through the `docker` package. Every call blocks, so
+callers use threads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Glimpse: whether an engine answers and has our image, as a page that is looked at every few
-seconds may ask.
+"""A quick check that an engine answers and has the image, for pages that poll every few seconds.
 
-Two requests on the engine's socket, without the `docker` package: to load that for a page alone
-would cost the daemon 8 MB.
+Two requests on the engine's socket, without the `docker` package, which would cost the daemon 8 MB.
 """
 
 from __future__ import annotations

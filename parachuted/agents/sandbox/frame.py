@@ -1,4 +1,4 @@
-"""Frame: what the first process of a container is told to run."""
+"""The frame that tells the first process of a container what to run."""
 
 from __future__ import annotations
 

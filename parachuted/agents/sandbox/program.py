@@ -1,4 +1,4 @@
-"""Program: the CLI's file on this machine, which is mounted into each container."""
+"""The CLI's file on this machine, which is mounted into each container."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Proxy: the only way out of a box with a network.
+"""The filtering proxy: the only way out of a sandbox with a network.
 
-It knows hosts and ports, resolves the names itself, and connects to what it checked.
-
-Inside, `relay.py` carries connections to its socket. It sees no content of what is encrypted, so a
-host on the list is trusted with whatever the agent sends there; what a host answers is a stranger's
-text, which `reached` tells of before the agent sees any of it.
+It resolves names itself and connects to the address that it checked. Inside, `relay.py` forwards
+connections to its socket. It cannot see encrypted content, so an allowed host is trusted with
+whatever the agent sends. What a host answers is untrusted text; `reached` reports it before the
+agent sees any.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Proxy rules: which hosts a box may reach, and which addresses nobody may from there. Pure."""
+"""Which hosts a sandbox may reach, and which addresses are always refused. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Box spec: what a container is asked for, and where things are in it."""
+"""What is requested of a container, and the paths inside it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Sandboxes: the containers of this daemon.
+"""The containers of this daemon.
 
-Slots are handed out before a run, with a container already starting on them; each serves one run,
-and the next one of the same shape is started ahead.
+A slot is reserved before a run, with a container already starting on it. Each serves one run, and
+the next one of the same shape is started ahead.
 """
 
 from __future__ import annotations

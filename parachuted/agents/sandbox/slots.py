@@ -1,7 +1,7 @@
-"""Slots: the folders of one run on this machine.
+"""The folders of one run on this machine.
 
-What an agent left in them is hostile: it is measured and removed by descriptors, and no link is
-followed. All of it blocks.
+What an agent left in them is hostile: it is measured and removed by file descriptor, and links are
+not followed. Every call blocks.
 """
 
 from __future__ import annotations

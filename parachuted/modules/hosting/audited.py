@@ -1,8 +1,8 @@
-"""Audited: calls of modules by other modules, by agents and by the clock, and what modules publish,
-as lines of the audit.
+"""Audit lines for calls of modules by other modules, by agents and by schedules, and for their
+events.
 
-Requests over HTTP are told by the API. Never a text: who, which module, what of it, how it went,
-and the para-ids of its answer.
+The API records HTTP requests. Lines hold no text: only the caller, the module, the member called,
+the result, and the para-ids of the answer.
 """
 
 from __future__ import annotations

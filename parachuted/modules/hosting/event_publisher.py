@@ -1,4 +1,4 @@
-"""Publishing: what modules say on the bus, under their own names alone, and not in circles."""
+"""Publishes modules' events on the bus, under their own names only, and without loops."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""Frame budget: how fast a module's process may speak.
+"""How fast a module host may send; one that floods its pipe delays only itself.
 
-One that floods its pipe waits, and nobody waits with it.
-
-Each frame costs by what it makes the daemon do. What it costs is taken from a supply that fills up
-steadily; where that is used up, the pipe is not read until there is enough again, and so the
-process stops at its next write.
+Each frame has a cost, by the work that it causes, taken from a budget that refills steadily. When
+it is used up, the pipe is not read until there is enough again, so the process blocks at its next
+write.
 """
 
 from __future__ import annotations

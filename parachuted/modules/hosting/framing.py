@@ -1,8 +1,7 @@
-"""Wire: what crosses the pipe between the daemon and a module's process: JSON, in frames of a
-bounded length.
+"""Frames on the pipe between the daemon and a module host: JSON, with a bounded length.
 
-Both ends ask and answer, many at once. Whoever reads trusts nothing: a frame that is too long, or
-is none of these, is an error.
+Both ends call and answer, many at once. The reader trusts nothing: a frame that is too long or of
+unknown shape is an error.
 """
 
 from __future__ import annotations

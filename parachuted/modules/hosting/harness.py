@@ -1,6 +1,5 @@
-"""Alone: one module at work with no daemon, for the tests of who writes it.
-
-The vault and the permissions are real, the rest is at hand.
+"""One module without a daemon, for its author's tests: real vault, real permissions, fake
+surroundings.
 """
 
 from __future__ import annotations

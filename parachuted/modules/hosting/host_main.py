@@ -1,9 +1,9 @@
-"""Worker: the program of a module's own process: `python -I -m
-parachuted.modules.hosting.host_main`, with the daemon at stdin and stdout.
+"""The program of a module host: `python -I -m parachuted.modules.hosting.host_main`, with the
+daemon at stdin and stdout.
 
-It puts its walls up, loads the approved copy, and is then the same `InProcessHost` as in the
-daemon, asked over the pipe. Nothing that it says is trusted there: the walls and the daemon's own
-checks hold the module, not this code.
+It isolates itself, loads the approved copy, and is then the same `InProcessHost` as in the daemon,
+called over the pipe. The daemon trusts nothing that it says: isolation and the daemon's own checks
+confine the module.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Worker process: the process of one module as the daemon holds it: its pipe, its output, its
-end.
-"""
+"""The operating system process of a module host: its pipe, its output and its end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""In process: a module whose code runs in the daemon's own process, behind a wall.
+"""A module whose code runs in the daemon's own process, with its failures contained.
 
-What it raises, however long it waits and whatever it begins ends at the wall and is told of as that
-module's. What kills or blocks the process is not held: for that, a module has a process of its own.
+Whatever it raises, however long it waits and whatever it starts is contained and reported as that
+module's. Code that kills or blocks the process is not: such a module needs its own process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Inbox: the events that one module still has to hear, and the telling of them."""
+"""Queues the events for one module and delivers them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Interfaces: which module stands behind a name, and objects that outlive the module that does.
+"""Which module provides an interface, and proxies that outlive the provider.
 
-A module may come and go while others hold what they were given. So what they hold is never the
-provider's object but a `ProvidedInterface`, which looks for the provider at each call.
+A module may stop and restart while others use it. So they hold a `ProvidedInterface`, never the
+provider's object, and it looks up the provider at each call.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Cage: what holds the process of an untrusted module, chosen by what this machine has.
+"""Isolates the process of an untrusted module, by what this machine offers.
 
-`docker` is a container with no network and nothing but what the module needs to run, read-only;
-`landlock` is the kernel's own walls around a process of ours. `process` is no wall: it keeps a
-crash apart, not an attacker, and is taken only when the settings name it.
+`docker` is a container with no network and only what the module needs, read-only; `landlock` is the
+kernel's restriction of an ordinary process. `process` contains crashes, not an attacker, and is
+used only when the settings name it.
 """
 
 from __future__ import annotations

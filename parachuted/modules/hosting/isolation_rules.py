@@ -1,7 +1,7 @@
-"""Walls: what a module's process puts around itself before it reads a line of the module.
+"""The restrictions that a module host puts on itself before it reads any of the module.
 
-Nothing to write anywhere, no program, no socket, no more memory or files than allowed; with
-Landlock no file but those it needs to run.
+It cannot write files, start programs, open sockets, or exceed its memory and open files; with
+Landlock it reads only the files that it needs.
 """
 
 from __future__ import annotations

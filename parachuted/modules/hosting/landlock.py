@@ -1,8 +1,7 @@
-"""Landlock: the kernel's own wall around a process: which files it may read, no TCP, no signals to
-others.
+"""Linux's Landlock: limits a process to certain files, no TCP, and no signals to others.
 
-A process puts it around itself and can never take it off. There is no library of it in Python:
-three system calls are all.
+A process applies it to itself and cannot undo it. Python has no library for it; three system calls
+are enough.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Loading: a module's class, from the approved copy and from nothing else.
+"""Loads a module's class from the approved copy, and from nothing else.
 
-The copy is read once more, and what runs is compiled from those very bytes: no bytecode is read or
-written, so none can be planted, and no folder of a module is ever on `sys.path`. Inside, a module
-is a package of its own: `from . import tools`.
+The copy is read again, and what runs is compiled from those bytes: no bytecode is read or written,
+so none can be planted, and no module's folder is on `sys.path`. A module is a package of its own:
+`from . import tools`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Manager: keeps the modules that run the same as those that may run, and is the way to all of
-them.
+"""Keeps the running modules in line with those that may run, and gives access to all of them.
 
-It compares and acts on the difference, as the loop does with files: an approval, an edit of
-modules.yaml, a module switched off and a restart are all the same act, and it does not matter how
-many of them were missed.
+It compares the two and acts on the difference. An approval, an edit of modules.yaml, a disabled
+module and a restart are all the same act, and it does not matter how many were missed.
 """
 
 from __future__ import annotations

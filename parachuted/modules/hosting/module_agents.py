@@ -1,6 +1,4 @@
-"""Module agents: a module's agents, as the module asks for them: by name, within its permissions
-and what a person narrowed.
-"""
+"""Runs a module's agents, within its permissions and what a person narrowed."""
 
 from __future__ import annotations
 

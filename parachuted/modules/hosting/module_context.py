@@ -1,7 +1,4 @@
-"""Given: all that one module is given, put together.
-
-Its rights are in here, wherever its code runs.
-"""
+"""The services of one module, with its rights, wherever its code runs."""
 
 from __future__ import annotations
 

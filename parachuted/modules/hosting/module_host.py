@@ -1,7 +1,6 @@
-"""Worker: an untrusted module, whose code runs in a process of its own behind a pipe, in a cage.
+"""An untrusted module, whose code runs in an isolated process behind a pipe.
 
-It is a `Running` like any other. What the module asks for is done here, by services that hold its
-rights: the process has none.
+Its requests are carried out here, by services that hold its rights; the process has none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Module state: the small memory of one module, a file for each key, in the state folder of the
-vault.
+"""The small state of one module: a file for each key, in the vault's state folder.
 
-What is kept by work that has read strangers' texts says so, and marks the work that gets it.
-Derived data: it can be deleted at any time, and a file that cannot be read counts as none.
+A value stored by work that read untrusted text is marked, and taints the work that reads it.
+Derived data: it may be deleted at any time, and an unreadable file counts as missing.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Open calls: what a module's process was asked and still works on, each with the authority on
-which it was asked.
+"""The calls that a module host is working on, each with the authority of its caller.
 
-Whatever the process asks in turn names one of them, and is done on that one's authority. It says
-itself when the last task of a call has ended, and is not believed further than this: a call that is
-not open, or has ended, lends nothing; a process that holds many is asked no more. It can name
-another of its open calls than the one that it works on: it is one process, and whatever one of its
-tasks has learned all of them know. So what a module may itself, by the permissions that a person
-approved, it can tell whoever may call it.
+Every request of the process names one of them and uses its authority. The process reports when a
+call's last task has ended, and is trusted no further: a call that is not open gives no authority,
+and a process with too many open calls gets no more. It can name another of its open calls than the
+one it works on, since all its tasks share one process; so what a module may do by its approved
+permissions, it can reveal to anyone who may call it.
 """
 
 from __future__ import annotations

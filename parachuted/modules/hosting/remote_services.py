@@ -1,5 +1,5 @@
-"""Remote services: what a module is given in a process of its own: each call asks the daemon, which
-holds the rights and the vault.
+"""A module's services in its own process: each call asks the daemon, which holds the rights
+and the vault.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finding: which module answers at a path of the API."""
+"""Which module serves a path of the API."""
 
 from __future__ import annotations
 

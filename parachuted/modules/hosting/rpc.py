@@ -1,4 +1,4 @@
-"""Talk: two ends of a pipe that ask and answer each other, many things at once."""
+"""Two ends of a pipe that call each other, many calls at once."""
 
 from __future__ import annotations
 

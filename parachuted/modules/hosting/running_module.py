@@ -1,7 +1,6 @@
-"""Running: what the manager asks of a module, wherever its code runs.
+"""What the manager requires of a module, in the daemon's process and in a module host alike.
 
-In the daemon's own process and in a worker behind a pipe alike. What crosses this seam is JSON, so
-that the pipe is no second meaning.
+Arguments and results are JSON, so the pipe changes no meaning.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Schedules: when a module's schedule falls due, by APScheduler's triggers.
+"""When a module's schedule is due, by APScheduler's triggers.
 
-Pure: what a clock change, a night in which the machine slept or a first day means must be testable
-without waiting for it.
+Pure: clock changes, sleep and the first day must be testable without waiting.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Beginning: the first thing that the daemon says to a module's process: which module it is, and
-which walls it puts up.
-"""
+"""The daemon's first message to a module host: which module it is, and its isolation rules."""
 
 from __future__ import annotations
 

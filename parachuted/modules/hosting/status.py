@@ -1,4 +1,4 @@
-"""Standing: how a module stands, as a person is shown it."""
+"""A module's status, as a person is shown it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""System files: what an agent that looks after the installation may read of it: settings, logs, the
-audit, modules' code; never a secret.
+"""What the maintenance agent may read of the installation: settings, logs, audit, modules' code;
+never a secret.
 
-Each text passes through what takes secrets out, values of keys that sound like one are not shown,
-nor what a person remarks in settings, and files that hold nothing else (keys, logins, state) do not
-exist here.
+Secrets are redacted from every text; values of keys that sound secret and comments in settings are
+not shown; and files that hold only secrets (keys, logins, state) do not exist here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Ownership: which tasks of the event loop are a module's, so that they end with it and their
-failures are its own.
+"""Which asyncio tasks belong to a module, so that they end with it and fail as its own.
 
-Whatever a module begins while its code runs carries the module's name in its context, and so does
-what that begins in turn. The loop asks `_Factory` for each task, which is the one place where all
-of them pass.
+Whatever a module starts carries its name in the context, and so does whatever that starts in turn.
+The loop asks `_Factory` for each task, the one place that all of them pass.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Watchdog: notices from a thread of its own when the event loop stands still, and whose code it
-stands in.
+"""Notices, from its own thread, when the event loop is blocked, and by whose code.
 
-In one process nobody can end such code. But a person can be told which module to blame, and by
-which line.
+Code in this process cannot be interrupted, but a person can be told which module and line is to
+blame.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Returned: what a handler answers, as the JSON schema of the type that it is declared to
-return.
-"""
+"""The JSON schema of a handler's declared return type."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Approval: what is approved when a module is.
+"""What an approval covers: a module's files, the permissions that they declare, and its packages.
 
-Its files, the permissions that they declare, and the packages that they were given.
-
-Pure. The permissions are part of the files already; they count once more as they were understood,
-so that a later version of the daemon that reads more into the same words asks again.
+Pure. The permissions are already part of the files; they count again as they were understood, so
+that a later version that reads more into the same words asks again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Trust: which modules there are, which were approved, and which may run.
+"""Which modules exist, which are approved, and which may run.
 
-The vault proposes; modules.yaml in the home decides.
-
-What a person is shown, and what they approve, is named by the digest of the folder's bytes. What
-runs is a copy of those bytes, which `ready` reads again, against the digest, the permissions and
-the locked packages that were recorded.
+The vault proposes; modules.yaml in the home decides. What a person sees and approves is identified
+by the digest of the folder's bytes. What runs is a copy of those bytes, which `ready` checks again
+against the recorded digest, permissions and locked packages.
 """
 
 from __future__ import annotations

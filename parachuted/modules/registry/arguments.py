@@ -1,6 +1,4 @@
-"""Arguments: what a handler is called with, taken by its parameters' names and checked by their
-annotations.
-"""
+"""Binds a handler's arguments by parameter name, and checks them by annotation."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Order: which modules are begun before which, so that those who use an interface find it, and
-which was there first.
+"""The order in which modules start, so that an interface's users find it, and which module
+came first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""In code: what a module's Python files declare, found by reading them, without running anything.
+"""What a module's Python files declare, found by parsing them, without running anything.
 
-It is for the consent screen: what stands there as a literal is shown. What only running code says
-(a name that is computed, a base class from a package) is not found here, and `unshown` refuses it
-when the module is loaded, so that nothing runs that nobody was shown.
+It serves the consent screen, which shows literals. What only running code reveals (a computed name,
+a base class from a package) is not found here; `unshown` refuses it when the module is loaded, so
+nothing runs that was not shown.
 """
 
 from __future__ import annotations

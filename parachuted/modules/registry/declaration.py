@@ -1,5 +1,5 @@
-"""Declared: all that a module offers, from its class and its manifest together, as a value that can
-cross a pipe.
+"""Everything a module offers, from its class and manifest together, as a value that can cross
+a pipe.
 """
 
 from __future__ import annotations

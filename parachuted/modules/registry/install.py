@@ -1,7 +1,4 @@
-"""Install: bring a module's files from where they are published to the vault's `Modules/`.
-
-Nothing of them runs, nothing is approved.
-"""
+"""Fetches a module's files into the vault's `Modules/`. Nothing is run or approved."""
 
 from __future__ import annotations
 

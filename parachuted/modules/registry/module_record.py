@@ -1,7 +1,4 @@
-"""Record: one entry of modules.yaml, understood.
-
-An entry that is not understood lets its module not run. Pure.
-"""
+"""One parsed entry of modules.yaml; a module whose entry cannot be parsed does not run. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Tree: every file of a module's folder, read once, with one digest over names, modes and bytes.
+"""Reads every file of a module's folder once, with one digest over names, modes and bytes.
 
-Who owns the folder may change it while it is read. So nothing is looked up twice: each name is
-opened once, without following links, from the descriptor of the folder it was listed in, and a copy
-is made of the very bytes that went into the digest.
+The folder's owner may change it meanwhile, so nothing is looked up twice: each name is opened once,
+without following links, from its folder's descriptor, and a copy is made of the very bytes that
+were digested.
 """
 
 from __future__ import annotations

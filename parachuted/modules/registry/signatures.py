@@ -1,6 +1,4 @@
-"""Signatures: whether a module's files are those that this project released.
-
-Ed25519, over the digest of the tree.
+"""Ed25519 signatures over the digest of an official module's files.
 
 For releases: `python -m parachuted.modules.registry.signatures new-key FILE`, then `python -m
 parachuted.modules.registry.signatures sign FOLDER --key FILE`.

@@ -1,6 +1,4 @@
-"""Skeleton: a new module that works from its first minute: a route, a tool, a listener, an agent's
-prompt and a test.
-"""
+"""A new module that works at once: a route, a tool, a listener, an agent's prompt and a test."""
 
 from __future__ import annotations
 
