@@ -53,9 +53,7 @@ class _Run:
         self._deadline = asyncio.get_running_loop().time() + job.limits.timeout_s
 
     async def steps(self) -> AsyncIterator[Step]:
-        """Read what is watched, then write the digest if it says something new, and what changed
-        into History.
-        """
+        """Read what is watched, write the digest if it changed, and add the changes to History."""
         listing = await self._call("list_context_files", strangers=True)
         yield listing
         watched = sorted(_watched(_require(listing)), key=lambda one: one.path)

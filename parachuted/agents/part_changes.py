@@ -63,7 +63,7 @@ class _Line:
 def find_news(
     before: bytes, after: bytes, units: Collection[str], title: str | None
 ) -> tuple[PartChanges, ...]:
-    """What the `units` that changed say now, in their order.
+    """The present content of the changed `units`, in their order.
 
     `title` is the note's, which is left out of headings' paths.
     """
@@ -138,7 +138,7 @@ def _lines(text: str) -> list[_Line]:
 
 
 def _line_news(old: Sequence[_Line], new: Sequence[_Line]) -> Iterator[str]:
-    """First the tasks whose boxes changed, then what came, then what went."""
+    """Tasks whose boxes changed, then added lines, then removed ones."""
     came, went = _left(new, old), _left(old, new)
     boxes = {line.text: line for line in went if line.box is not None}
     rest = []

@@ -14,7 +14,7 @@ from parachuted.hooks.loading import HookSet, load_hooks
 from parachuted.hooks.names import BLOCKING, CLAUDE_NAMES, claude_name, is_blocking, parse_event
 from parachuted.hooks.run_recorder import HookRunRecord, HookRunRecorder
 from parachuted.hooks.runner import HookRunner, ProcessResult
-from parachuted.hooks.told import told_cause, told_data
+from parachuted.hooks.told import cause_data, event_data
 from parachuted.hooks.write_hooks import WriteHooks
 
 __all__ = [
@@ -37,13 +37,13 @@ __all__ = [
     "Permission",
     "ProcessResult",
     "WriteHooks",
+    "cause_data",
     "claude_name",
     "combine",
     "document",
+    "event_data",
     "is_blocking",
     "load_hooks",
     "parse_event",
     "read_answer",
-    "told_cause",
-    "told_data",
 ]

@@ -28,7 +28,7 @@ class ConcurrencyLimit:
 
     @contextlib.asynccontextmanager
     async def one(self) -> AsyncIterator[None]:
-        """A place, given back at the end."""
+        """Run one hook within the limit, while the block lasts."""
         if self._taken < self._count:
             self._taken += 1
         else:

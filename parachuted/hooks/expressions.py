@@ -29,7 +29,7 @@ def compile_expression(text: str) -> Test:
         regress.Regex(text)
     except regress.RegressError as error:
         raise ValueError(
-            f"the matcher {text[:80]!r} is no regular expression of JavaScript's ({error}), so it "
+            f"the matcher {text[:80]!r} is not a JavaScript regular expression ({error}), so it "
             "never matches"
         ) from error
     found = None if _OTHERWISE.search(text) else _compile(text)

@@ -51,13 +51,13 @@ def compile_hook(hook: Hook) -> Match:
     matcher = compile_matcher(hook.matcher, hook.event)
     condition = None if hook.condition is None else compile_rule(hook.condition, hook.event)
 
-    def matches(occurrence: HookEvent) -> bool:
-        subject = occurrence.subject
+    def matches(hook_event: HookEvent) -> bool:
+        subject = hook_event.subject
         return (subject is None or matcher(subject)) and (
-            condition is None or condition(occurrence)
+            condition is None or condition(hook_event)
         )
 
-    return lambda occurrence: next(filter(matches, forms(occurrence)), None)
+    return lambda hook_event: next(filter(matches, forms(hook_event)), None)
 
 
 def compile_matcher(text: str | None, event: str) -> Callable[[str], bool]:

@@ -79,9 +79,9 @@ class HookRunRecorder:
         ran: ProcessResult,
         decision: str,
     ) -> HookRunRecord:
-        """Remember a run, and forget the oldest.
+        """Record a run, and forget the oldest.
 
-        A disk that refuses is told of in the log: the hook has run all the same.
+        A disk error is only logged: the hook has run already.
         """
         with self._changed:
             number = self._ids[-1] + 1 if self._ids else 1

@@ -46,8 +46,8 @@ class ModuleBounds:
         )
 
     def narrowed(self, who: str, agent: AgentConfig, *more: AgentConfig) -> ModuleBounds:
-        """Those of an agent: what it is given, as far as all of these agree and the module itself
-        may.
+        """The bounds of an agent: its own patterns, limited by each of these and by the
+        module's.
         """
         reads, writes = self.reads, self.writes
         for one in (agent, *more):
@@ -61,7 +61,7 @@ class ModuleBounds:
         )
 
     def limited(self, reads: AccessGrant, writes: AccessGrant) -> ModuleBounds:
-        """The same, as far as these go too: the paths of whoever asked."""
+        """The same bounds, limited by the caller's paths."""
         if reads.alternatives is None and writes.alternatives is None:
             return self
         lacks = (

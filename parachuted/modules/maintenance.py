@@ -36,10 +36,9 @@ How you work:
 
 
 def maintenance(tools: Callable[[Taint], tuple[Tool, ...]]) -> AgentDefinition:
-    """The agent.
+    """The agent's definition.
 
-    `tools` read the installation. Where there is no container it works without a shell, and says
-    so.
+    `tools` read the installation. Without a container it works without a shell, and says so.
     """
     return AgentDefinition(
         name=NAME,

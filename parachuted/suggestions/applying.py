@@ -16,7 +16,7 @@ _LARGEST_TARGET = 8 << 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSuggestion:
     """What a suggestion would do: the texts before and after, None where there is no file, and the
-    digest that it is decided on.
+    digest that it is based on.
     """
 
     before: bytes | None

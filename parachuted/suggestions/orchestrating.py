@@ -27,7 +27,7 @@ _MOST_LISTED = 50
 _LONGEST = 4_000
 _LARGEST_DIFF = 8 << 10
 LIST = (
-    "List what other agents suggest and nobody has decided on yet, with the difference that "
+    "List what other agents suggest and is still undecided, with the difference that "
     "each would make."
 )
 RESOLVE = (

@@ -105,7 +105,7 @@ def body_of(suggestion: Suggestion, shown: SuggestionPreview) -> str:
     return "\n".join(lines)
 
 
-def write_paper(suggestion: Suggestion, body: str, seal: str) -> bytes:
+def write_file(suggestion: Suggestion, body: str, seal: str) -> bytes:
     """The file."""
     document = to_document(suggestion)
     for name in _JSON_KEYS:
@@ -120,7 +120,7 @@ def write_paper(suggestion: Suggestion, body: str, seal: str) -> bytes:
     return f"{text}\n".encode()
 
 
-def read_paper(data: bytes) -> SuggestionFile:
+def read_file(data: bytes) -> SuggestionFile:
     """What the file says. Never raises: a file may hold anything."""
     note = parse_note(data)
     body = data[note.body.start : note.body.stop].decode("utf-8", "replace")

@@ -239,7 +239,7 @@ class ContextFiles:
                 told(written.after)
         except ConflictError:
             return _refused(
-                "a person changed this section meanwhile; read the file again, then decide anew"
+                "a person changed this section meanwhile; read the file again, then decide again"
             )
         except ParachuteError as error:
             if isinstance(error, StorageFailedError):
@@ -326,7 +326,7 @@ def _problem(content: str) -> str | None:
     return (
         None
         if found is None
-        else f"the content holds the character {found[0]!r} at {found.start()}, which is no text"
+        else f"the content holds the character {found[0]!r} at {found.start()}, which is not text"
     )
 
 

@@ -39,7 +39,7 @@ from parachuted.errors import (
 from parachuted.events import Bus
 from parachuted.history.run_account import NAME, RunAccount, RunAccounts
 from parachuted.history.undo import Undo
-from parachuted.hooks import told_cause, told_data
+from parachuted.hooks import cause_data, event_data
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.state import StateStore
 from parachuted.tasks import Causes, Queue, RunOutcome, Task
@@ -374,7 +374,7 @@ class Curator:
         first = task.causes[0] if task.causes else None
         began = parts.causes.get(first) if first is not None else None
         root = printable(began.path) if began is not None else None
-        cause = told_cause(
+        cause = cause_data(
             task.causes, actor=NAME, run=task.run, root=root, depth=1 + len(task.parents)
         )
         return AgentHooks(
@@ -406,9 +406,9 @@ class Curator:
         units = list(
             dict.fromkeys(f"{note.path}#{unit}" for note in account.changes for unit in note.units)
         )
-        told = told_data(data, self._parts.store.folder)
+        told = event_data(data, self._parts.store.folder)
         decision = await hooks.asker.ask(
-            hooks.occurrence(
+            hooks.hook_event(
                 "bubble.before", told, diff={"text": "\n".join(texts), "changed": units}
             )
         )

@@ -239,7 +239,7 @@ class HostileFolder:
                 descriptor = os.open(name, _FILE, dir_fd=within)
         except OSError as error:
             if error.errno in {errno.ELOOP, errno.ENXIO, errno.ENODEV}:
-                raise ReadRefusedError("a link, or another thing that is no file") from error
+                raise ReadRefusedError("a link, or something else that is not a file") from error
             if error.errno == errno.EACCES:
                 raise ReadRefusedError("it cannot be read") from error
             raise

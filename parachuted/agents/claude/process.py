@@ -28,8 +28,8 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
 class AgentProcess(AgentTransport):
-    """One CLI process in a session of its own; `kill` ends it at once, `close` leaves nothing of
-    what it ever started.
+    """One CLI process in its own session; `kill` ends it at once, `close` also ends everything that
+    it started.
     """
 
     def __init__(self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> None:

@@ -84,7 +84,9 @@ class SandboxTranscripts:
 
 
 def _read_hostile(home: Path, session_id: str) -> bytes:
-    """Read step by step, never through a link, nor from what is no plain file. Raises OSError."""
+    """Read step by step, never through a link, nor from what is not a plain file. Raises
+    OSError.
+    """
     with contextlib.ExitStack() as opened:
         here = opened.enter_context(_descriptor(str(home), _FOLDER, None))
         for name in _IN_BOX:
@@ -92,7 +94,7 @@ def _read_hostile(home: Path, session_id: str) -> bytes:
         file = opened.enter_context(_descriptor(f"{session_id}.jsonl", _FILE, here))
         at = os.fstat(file)
         if not stat.S_ISREG(at.st_mode) or at.st_nlink != 1 or at.st_size > _LIMIT:
-            raise OSError(0, "what stands in its place is no transcript")
+            raise OSError(0, "what is there is not a transcript")
         with os.fdopen(os.dup(file), "rb") as stream:
             return stream.read(_LIMIT)
 

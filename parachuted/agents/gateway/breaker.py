@@ -10,9 +10,9 @@ _LONGEST_S = 300.0
 
 
 class Breaker:
-    """Closed: everyone may ask.
+    """Closed: all requests pass.
 
-    Open: nobody. Half-open, once the wait is over: one may, and what becomes of it decides for all.
+    Open: none. Half-open, once the wait is over: one passes, and its result decides.
     """
 
     def __init__(self) -> None:
@@ -39,11 +39,11 @@ class Breaker:
         return True
 
     def seconds_left(self, now: float) -> float:
-        """How long nobody may ask."""
+        """Seconds until a request may pass."""
         return 0.0 if self._until is None else max(0.0, self._until - now)
 
     def succeeded(self) -> None:
-        """The far side answered as one that is up."""
+        """The server answered."""
         self._failures, self._wait_s, self._until, self._is_probed = 0, _FIRST_S, None, False
 
     def failed(self, now: float) -> None:

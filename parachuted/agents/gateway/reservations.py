@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reservation:
-    """One request's: whose it is, and the US dollars that it costs at most."""
+    """The run and causes of one request, and its maximum cost in US dollars."""
 
     run: str
     causes: tuple[str, ...]

@@ -15,8 +15,8 @@ _SHARE = 20  # looking takes at most a twentieth of the time
 
 
 class DiskWatch:
-    """Looks at one slot, in threads, between `start` and `stop`; `end` is told why when it is too
-    much.
+    """Measures one slot, in threads, between `start` and `stop`; calls `end` with the reason when
+    it is too large.
     """
 
     def __init__(

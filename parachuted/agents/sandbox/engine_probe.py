@@ -23,7 +23,7 @@ class EngineProbe:
     has_image: bool
 
 
-async def glimpse(env: Mapping[str, str]) -> EngineProbe:
+async def probe_engine(env: Mapping[str, str]) -> EngineProbe:
     """Look."""
     host = env.get("DOCKER_HOST") or f"unix://{_USUAL}"
     if not host.startswith("unix:"):
@@ -36,7 +36,7 @@ async def glimpse(env: Mapping[str, str]) -> EngineProbe:
 
 
 async def _status(path: str, url: str) -> bytes | None:
-    """The status that the engine answers with; None: nobody does."""
+    """The engine's HTTP status; None if it does not answer."""
     try:
         async with asyncio.timeout(_ANSWER_S):
             reader, writer = await asyncio.open_unix_connection(path)

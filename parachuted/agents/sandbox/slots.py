@@ -106,8 +106,8 @@ def _is_folder(name: str, at: int) -> bool:
 
 
 def _unlock(name: str | Path, at: int | None) -> None:
-    """An agent may have taken its own folder's rights away; it is a folder, and nobody is there to
-    put a link in its place.
+    """Restore the folder's permissions, which an agent may have removed; no process is left that
+    could swap it for a link.
     """
     os.chmod(name, 0o700, dir_fd=at)
 

@@ -26,7 +26,7 @@ class _Waiting:
     """A wish, where it is for, and who waits."""
 
     find: Callable[[], VaultPath]
-    wish: EditRequest
+    request: EditRequest
     answer: asyncio.Future[WriteResult]
 
 
@@ -60,10 +60,10 @@ class WriteBatcher:
         """Who makes the next write, and its cause."""
         return Author(by=PERSON.by, causes=(new_id("c", self._clock()),))
 
-    async def edit(self, find: Callable[[], VaultPath], wish: EditRequest) -> WriteResult:
+    async def edit(self, find: Callable[[], VaultPath], request: EditRequest) -> WriteResult:
         """Edit the note that `find` finds, in a thread. Raises what finding and editing raise."""
         loop = asyncio.get_running_loop()
-        mine = _Waiting(find, wish, loop.create_future())
+        mine = _Waiting(find, request, loop.create_future())
         if self._store.is_asked:
             alone = loop.run_in_executor(None, self._write, [mine], loop)
             self._alone.add(alone)
@@ -133,7 +133,7 @@ class WriteBatcher:
         edits = [
             EditBatch(
                 path=path,
-                wishes=[one.wish for one in waiting],
+                wishes=[one.request for one in waiting],
                 author=Author(
                     by=PERSON.by,
                     causes=tuple(cause for _one in waiting for cause in self.author().causes),

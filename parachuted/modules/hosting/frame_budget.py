@@ -30,7 +30,7 @@ def cost_of(frame: Frame, parsed_s: float) -> float:
 
 
 class FrameBudget:
-    """The supply of one process. Times are seconds of any clock that only goes forward."""
+    """The budget of one process. Times are seconds of a monotonic clock."""
 
     def __init__(
         self, now: float, *, per_second: float = PER_SECOND, most_saved: float = MOST_SAVED

@@ -26,14 +26,14 @@ _STRICT = ConfigDict(defer_build=True, extra="forbid", strict=True)
 
 
 class WireError(ModuleFailedError):
-    """What came over the pipe is no frame."""
+    """Data on the pipe is not a valid frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class AskFrame:
-    """Do that.
+    """A call.
 
-    `of`, of a module's process alone, is the daemon's ask on whose behalf this one is made.
+    `of`, set only by a module host, is the daemon's call on whose behalf it is made.
     """
 
     kind: Literal["ask"] = "ask"

@@ -47,12 +47,12 @@ def landlock_version() -> int:
     return max(int(version), 0)
 
 
-def wall_in(readable: Iterable[Path], listable: Iterable[Path] = ()) -> None:
-    """Let this thread, and all that it begins, read below these paths and do nothing else with
-    files. Raises OSError.
+def restrict_files(readable: Iterable[Path], listable: Iterable[Path] = ()) -> None:
+    """Let this thread, and everything that it starts, only read files, and only below these paths.
+    Raises OSError.
 
-    Below `listable` it sees the names alone. What is not there is left out. Threads that there are
-    already are not walled in.
+    Below `listable` it sees only names. Missing paths are ignored. Existing threads are not
+    restricted.
     """
     version = landlock_version()
     if not version:

@@ -49,7 +49,7 @@ class ModuleAgents:
         entry: Entry,
         session: str | None = None,
     ) -> RunRequest:
-        """What is asked for, as far as it is the module's to ask.
+        """The run that the module asks for, within its rights.
 
         Raises NotFoundError and ActRefusedError.
         """

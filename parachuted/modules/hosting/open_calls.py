@@ -17,9 +17,9 @@ MOST_OPEN = 1_000
 
 
 class OpenCalls:
-    """Those of one process.
+    """The open calls of one process.
 
-    What it has read of strangers' texts on one of them, it may pass on with any.
+    Untrusted text read on one of them taints all, since they share the process.
     """
 
     def __init__(self, module: str, taint: Taint) -> None:
@@ -46,9 +46,9 @@ class OpenCalls:
         self._open.pop(asked, None)
 
     def find(self, of: int | None) -> Authority:
-        """On whose behalf an ask is done that names that call.
+        """The authority of a request that names that call.
 
-        Raises ActRefusedError where it names none that is open.
+        Raises ActRefusedError if the call is not open.
         """
         found = self._open.get(of) if of is not None else None
         if found is None:

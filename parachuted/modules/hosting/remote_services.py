@@ -26,7 +26,7 @@ class PipeCaller(Protocol):
         """Ask the daemon, and wait for its answer."""
 
     def ask_now(self, verb: str, body: Mapping[str, object]) -> object:
-        """The same from code that cannot await; the loop stands still until the answer is there."""
+        """The same for synchronous code; it blocks the loop until the answer arrives."""
 
 
 class RemoteServices:

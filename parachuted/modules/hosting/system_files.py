@@ -56,17 +56,16 @@ _FLOW = re.compile(
 class SystemFiles:
     """`home` is the daemon's own folder.
 
-    Methods block on the disk; files are found anew at each call, and no link is followed.
+    Methods block on the disk; files are listed at each call, and links are not followed.
     """
 
     def __init__(self, home: Path, vault: Path) -> None:
         self._home, self._vault = home, VaultRoot(vault)
 
     def tools(self, taint: Taint) -> tuple[Tool, ...]:
-        """The two tools, as an agent is given them.
+        """The two tools for an agent.
 
-        What modules are made of, what they may have logged, and what tells of files by their names
-        marks its run.
+        Modules' code, their logs, and file names taint the run.
         """
 
         async def list_them(arguments: Mapping[str, object]) -> ToolResult:

@@ -86,7 +86,7 @@ class Watchdog:
         loop.call_soon_threadsafe(self._report, name, said)
 
     def _whose(self, frame: FrameType | None) -> str | None:
-        """The module whose code is the innermost that stands."""
+        """The module whose code is innermost in the blocked stack."""
         while frame is not None:
             file = frame.f_code.co_filename
             for folder, name in self._folders.items():

@@ -25,9 +25,9 @@ def approval_digest(tree: str, manifest: Manifest, lock: Sequence[str]) -> str:
 
 
 def is_no_wider(manifest: Manifest, approved: Manifest) -> bool:
-    """Whether the one asks for just what the other was given.
+    """Whether one asks for exactly what the other was given, apart from the code.
 
-    Code aside: so much a folder under development may change unasked.
+    A folder under development may change its code without asking.
     """
     mine, its = manifest_document(manifest), manifest_document(approved)
     return manifest.name == approved.name and all(

@@ -25,8 +25,8 @@ _SUFFIX = ".py"
 
 @dataclass(slots=True, kw_only=True)
 class CodeInspection:
-    """What was found: tools with what is said of them, events, schedules as `schedule_words` says
-    them, agents, and interfaces.
+    """What was found: tools with descriptions, events, schedules in words, agents, and
+    interfaces.
     """
 
     tools: dict[str, str] = field(default_factory=dict)
@@ -73,9 +73,7 @@ def schedule_words(every_s: int | None, at: str | None) -> str:
 
 
 def unshown(declared: ModuleDeclaration, manifest: Manifest, code: CodeInspection) -> list[str]:
-    """What of a loaded module nobody was shown when it was approved, each with what to do
-    about it.
-    """
+    """What a loaded module has that was not shown at approval, each with what to do about it."""
     tools, events = (
         {one.name for one in manifest.mcp_tools} | code.tools.keys(),
         {one.event for one in manifest.hooks} | code.events,

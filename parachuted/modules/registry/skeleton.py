@@ -140,7 +140,7 @@ def new_module(folder: Path, name: str) -> list[Path]:
     """
     if not NAME.fullmatch(name):
         raise ModuleFailedError(
-            f"{name[:80]!r} is no name for a module: use small letters, digits and dashes, such "
+            f"{name[:80]!r} is not a name for a module: use small letters, digits and dashes, such "
             "as my-module"
         )
     if folder.exists() and any(folder.iterdir()):
