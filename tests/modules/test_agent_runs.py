@@ -171,7 +171,7 @@ async def test_work_in_a_container_is_checked_in_when_it_ends_well_and_dropped_w
 
 
 @pytest.mark.parametrize(
-    ("config", "wish"),
+    ("config", "wanted"),
     [
         ({"bash": True}, "a shell"),
         ({"bash": ["git"], "network": ["a.example"]}, "a shell and the network"),
@@ -179,12 +179,12 @@ async def test_work_in_a_container_is_checked_in_when_it_ends_well_and_dropped_w
     ],
 )
 async def test_what_needs_a_container_is_refused_where_there_is_none_with_what_to_install(
-    yard: Yard, config: dict[str, object], request: str, tmp_path: Path
+    yard: Yard, config: dict[str, object], wanted: str, tmp_path: Path
 ):
     runs = AgentRunner(yard.agents(boxes=Boxes(tmp_path, "install docker.io")), yard.parts)
     with pytest.raises(
         ActRefusedError,
-        match=f"asks for {request}, which needs a container, and there is none here: install "
+        match=f"asks for {wanted}, which needs a container, and there is none here: install "
         "docker.io",
     ):
         await runs.run(order(**config))

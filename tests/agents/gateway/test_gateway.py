@@ -136,7 +136,7 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(
 
 
 @pytest.mark.parametrize(
-    ("limits", "ticket", "says"),
+    ("limits", "run_token", "says"),
     [
         ({}, {"max_cost_usd": 0.9}, "agent.max_cost_usd"),
         ({"usd_per_cause": 0.9}, {}, "budget.usd_per_cause"),
