@@ -114,7 +114,7 @@ class House:
 
     def write(self, name: str, body: str, manifest: str = "", **files: str) -> Path:
         return write_module(
-            self.vault / "ModuleManager" / name, body, name=name, manifest=manifest, **files
+            self.vault / "Modules" / name, body, name=name, manifest=manifest, **files
         )
 
     def approve(self, name: str, trust: TrustLevel = "trusted") -> None:
