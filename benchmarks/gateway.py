@@ -172,7 +172,7 @@ async def _gateway(folder: Path, url: str) -> AsyncIterator[tuple[Gateway, Endpo
         vault=folder,
         user_home=folder,
         base_url=url,
-        ledger=UsageStore(folder / "usage.db", time.time),
+        usage_store=UsageStore(folder / "usage.db", time.time),
         limits=limits,
         clock=lambda: datetime.now(UTC),
     )

@@ -44,7 +44,7 @@ def modules(folder: Path) -> Iterator[Figure]:
     """Begin, find, call, tell."""
     vault, home = folder / "vault", folder / "home"
     home.mkdir(parents=True, mode=0o700)
-    (vault / "ModuleManager").mkdir(parents=True)
+    (vault / "Modules").mkdir(parents=True)
     trust = ModuleApprovals(home, vault, env=dict(os.environ))
     for number in range(_MODULES):
         _approve(trust, vault, f"module-{number:03d}", hears=number < _HEARING)
@@ -172,7 +172,7 @@ async def _telling(found: ModuleManager, bus: Bus) -> Figure:
 
 
 def _approve(trust: ModuleApprovals, vault: Path, name: str, *, hears: bool) -> None:
-    folder = vault / "ModuleManager" / name
+    folder = vault / "Modules" / name
     new_module(folder, name)
     code, manifest = folder / "module.py", folder / "manifest.yaml"
     if hears:

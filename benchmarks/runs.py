@@ -111,7 +111,7 @@ async def _measure(folder: Path, engine: Mapping[str, str]) -> tuple[list[float]
             vault=folder,
             user_home=folder,
             base_url=api.url,
-            ledger=UsageStore(folder / "usage.db", time.time),
+            usage_store=UsageStore(folder / "usage.db", time.time),
             limits=MoneyLimits(usd_per_cause=9.0, usd_per_hour=9.0, usd_per_day=9.0),
             clock=lambda: datetime.now(UTC),
         )
@@ -176,7 +176,7 @@ async def _boxed(rig: _Rig, boxes: Sandboxes) -> float:
             return ""
 
         return await rig.first_byte(
-            NativeTools(tools=("Read", "Edit", "Bash"), box=box, before=before, after=after),
+            NativeTools(tools=("Read", "Edit", "Bash"), sandbox=box, before=before, after=after),
             begun_at,
         )
 

@@ -174,7 +174,7 @@ def _make_gateway(
         vault=settings.vault,
         user_home=user_home,
         base_url=settings.agent.base_url,
-        ledger=UsageStore(folder / "usage.db", elapsed.now),
+        usage_store=UsageStore(folder / "usage.db", elapsed.now),
         limits=limits,
         clock=utc_now,
     )

@@ -164,8 +164,8 @@ class Ear:
     def wants(self, event: str) -> bool:
         return event == "write.before"
 
-    def ask_from_thread(self, occurrence: HookEvent, _loop: asyncio.AbstractEventLoop) -> object:
-        self.asked.append(occurrence)
+    def ask_from_thread(self, hook_event: HookEvent, _loop: asyncio.AbstractEventLoop) -> object:
+        self.asked.append(hook_event)
         return type("Yes", (), {"allowed": True})()
 
 

@@ -125,7 +125,7 @@ def test_every_file_begins_by_saying_what_it_is():
     assert {
         name: line
         for name, line in first.items()
-        if not re.fullmatch(r"[^:\n]{1,40}: .+\.", line, re.DOTALL)
+        if not re.fullmatch(r"\S.{9,239}\.", line, re.DOTALL)
     } == {}
 
 

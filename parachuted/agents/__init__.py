@@ -1,4 +1,4 @@
-"""Agents: who does the work of a task, with which model, within which limits."""
+"""Agent backends, the model gateway, sandboxes and permission requests."""
 
 from parachuted.agents.backends import (
     SEE_STATUS,

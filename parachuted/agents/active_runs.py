@@ -1,6 +1,4 @@
-"""At work: which runs of agents are going on just now, and the one way to end them, whoever began
-them.
-"""
+"""The agent runs in progress, and the one way to end them."""
 
 from __future__ import annotations
 
@@ -30,10 +28,10 @@ def _yes() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveRun:
-    """One run that goes on.
+    """One run in progress.
 
-    `module` is whose agent it is, if it is a module's; `may_go_on` whether who asked for it still
-    may.
+    `module` owns the agent, if one does; `may_go_on` tells whether the caller still has the right
+    to it.
     """
 
     run: str
@@ -45,7 +43,7 @@ class ActiveRun:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Held:
+class _Tracked:
     working: ActiveRun
     task: asyncio.Task[None]
     why: str | None = None
@@ -54,11 +52,11 @@ class _Held:
 class ActiveRuns:
     """The runs of one daemon.
 
-    Each works in a task of its own, so that to end it ends nobody who waits for it.
+    Each has its own asyncio task, so ending a run does not cancel its caller.
     """
 
     def __init__(self) -> None:
-        self._held: dict[str, _Held] = {}
+        self._tracked: dict[str, _Tracked] = {}
         self._ends: deque[tuple[int, str, Callable[[ActiveRun], bool]]] = deque(
             maxlen=_MOST_REMEMBERED
         )
@@ -73,7 +71,7 @@ class ActiveRuns:
 
     def all(self) -> list[ActiveRun]:
         """Those that go on, in the order in which they began."""
-        return [held.working for held in self._held.values()]
+        return [tracked.working for tracked in self._tracked.values()]
 
     async def hold(
         self, working: ActiveRun, work: Coroutine[Any, Any, _Result], *, since: int | None = None
@@ -98,16 +96,16 @@ class ActiveRuns:
                 errors.append(error)
 
         async with asyncio.TaskGroup() as group:
-            held = _Held(
+            tracked = _Tracked(
                 working=working, task=group.create_task(do(), name=f"agent of {working.run}")
             )
-            self._held[working.run] = held
-            held.task.add_done_callback(lambda _task: self._held.pop(working.run, None))
+            self._tracked[working.run] = tracked
+            tracked.task.add_done_callback(lambda _task: self._tracked.pop(working.run, None))
         work.close()  # a task that was cancelled before it began has not touched it
         if results:
             return results[0]
-        if held.why is not None:
-            raise AgentStoppedError(held.why)
+        if tracked.why is not None:
+            raise AgentStoppedError(tracked.why)
         raise (
             errors[0]
             if errors
@@ -117,20 +115,20 @@ class ActiveRuns:
     def end(
         self, why: str, chosen: Callable[[ActiveRun], bool] = lambda _working: True
     ) -> tuple[str, ...]:
-        """End the runs that are chosen, without waiting for them; `why` is what those who wait for
-        them are told. Which ones.
+        """End the chosen runs without waiting, and return their ids; `why` is the error that their
+        callers get.
         """
         self._moment += 1
         self._ends.append((self._moment, why, chosen))
         return self._end(why, chosen)
 
     def _end(self, why: str, chosen: Callable[[ActiveRun], bool]) -> tuple[str, ...]:
-        ended = [held for held in self._held.values() if chosen(held.working)]
-        for held in ended:
-            if held.why is None:
-                held.why = why
-                held.task.cancel(why)
-        return tuple(held.working.run for held in ended)
+        ended = [tracked for tracked in self._tracked.values() if chosen(tracked.working)]
+        for tracked in ended:
+            if tracked.why is None:
+                tracked.why = why
+                tracked.task.cancel(why)
+        return tuple(tracked.working.run for tracked in ended)
 
     async def stop(
         self, why: str, chosen: Callable[[ActiveRun], bool] = lambda _working: True
@@ -139,7 +137,7 @@ class ActiveRuns:
         longer than some seconds.
         """
         runs = self.end(why, chosen)
-        tasks = [self._held[run].task for run in runs if run in self._held]
+        tasks = [self._tracked[run].task for run in runs if run in self._tracked]
         if tasks:
             _, left = await asyncio.wait(tasks, timeout=_ENDS_WITHIN_S)
             for task in left:

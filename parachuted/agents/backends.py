@@ -1,4 +1,4 @@
-"""Backends: which of them is used, and why."""
+"""Chooses the agent backend, and says why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calling: the one door through which every backend calls a tool.
+"""Calls a tool for any backend, after checking its arguments.
 
 What an agent sends is data: an unknown name, a wrong type or 10 MB of content is answered with a
 sentence and changes nothing.

@@ -1,9 +1,7 @@
-"""Credentials: where a login for the model can be found.
+"""Finds a login for the model; the secret itself is never shown or logged here.
 
-The secret itself is never shown or logged here.
-
-A service has no terminal's environment: it finds the variables in the home's `logins.env`, or where
-systemd puts a service's credentials.
+A service does not have a terminal's environment: it reads the variables from the home's
+`logins.env`, or from systemd's credentials.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialSource:
-    """One place that was looked at; `why` says what is there, or what is wrong with it."""
+    """One place that was searched; `why` says what is there, or what is wrong with it."""
 
     place: str
     found: bool
@@ -54,8 +52,8 @@ class CredentialSource:
 
 
 class LoginEnvironment(dict[str, str]):
-    """The environment, with the logins that files hold for it; `files` says which are from where,
-    `problems` what is wrong with a file.
+    """The environment plus the logins from files; `files` maps names to their files, `problems` to
+    what is wrong.
     """
 
     def __init__(self, env: Mapping[str, str]) -> None:
@@ -190,10 +188,9 @@ def _look_at_file(home: Path, whose: str, now: datetime) -> CredentialSource:
 
 
 def load_login(path: Path) -> object:
-    """What the login file holds, read without waiting for a pipe or taking more than a login's
-    length.
+    """The content of the login file, read without blocking on a pipe and up to a fixed length.
 
-    Raises OSError, and ValueError or RecursionError for what is no login.
+    Raises OSError; ValueError or RecursionError for anything that is not a login.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with open(handle, "rb") as file:  # noqa: PTH123 - an open descriptor
@@ -206,7 +203,7 @@ def load_login(path: Path) -> object:
 
 
 def _reason(error: Exception) -> str:
-    """Say why in words that cannot hold a piece of the file."""
+    """The reason in words that cannot quote the file."""
     if isinstance(error, OSError):
         return os.strerror(error.errno) if error.errno else "the disk refused"
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError | RecursionError):

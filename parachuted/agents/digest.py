@@ -1,8 +1,7 @@
-"""Digest: the section and the lines of History that the offline agent writes into a note, of what
-that note watches. Pure.
+"""The section and the History lines that the offline agent writes about what a note watches. Pure.
 
-The section begins with a line that says that it is generated, and ends with a mark that holds a
-check of what is between: an edit shows.
+The section begins with a line that says it is generated, and ends with a marker holding a checksum,
+so an edit is noticed.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ _END = re.compile(r"<!-- end of what parachuted generated \(([0-9a-f]{8})\) -->"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedSection:
-    """The section as it stands in a note: what lies between its marks, what stands below, and
-    whether that is as it was generated.
+    """The section of a note: its text between the markers, the text below, and the recorded
+    checksum.
     """
 
     inside: tuple[str, ...]
@@ -84,10 +83,10 @@ def is_switched_off(note: Note) -> bool:
 def write_digest(
     watcher: str, extracts: Sequence[Extract], *, watched: int = 0, style: LinkStyle = "markdown"
 ) -> str:
-    """Write what stands between the marks: a bullet a note with its focus below it; of many notes,
-    by folder and without.
+    """Write the text between the markers: one bullet a note with its focus below; for many notes,
+    by folder and without focus.
 
-    `watched` is how many there are, where these are not all.
+    `watched` is the total, where `extracts` are not all.
     """
     shown = sorted(extracts, key=lambda extract: extract.path)[:MOST_NOTES]
     more = max(watched, len(extracts)) - len(shown)
@@ -125,7 +124,7 @@ def compose(note: Note, digest: str, before: Sequence[str] | None) -> str:
 
 
 def is_same(note: Note, digest: str) -> bool:
-    """Whether the section says this already, and has not been edited."""
+    """Whether the section already has this content and is unedited."""
     present = find_generated(note)
     return present is not None and not present.is_edited and present.inside == _lines(digest)
 
@@ -133,8 +132,8 @@ def is_same(note: Note, digest: str) -> bool:
 def write_history(
     watcher: str, changes: Sequence[ChangedNote], at: datetime, style: LinkStyle = "markdown"
 ) -> str:
-    """Write what changed, an item a note, or a folder that moved; `at` is in the time zone in which
-    days are told.
+    """Write what changed, one item for a note or a moved folder; `at` is in the time zone used for
+    dates.
     """
     entries = list(_entries(watcher, changes, style))
     lines = []

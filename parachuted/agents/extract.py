@@ -1,4 +1,4 @@
-"""Extract: title, description and focus of a note, found without a model. Pure."""
+"""Title, description and focus of a note, found without a model. Pure."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def extract_note(path: str, text: str) -> Extract:
 
 def title_of(path: str, note: Note) -> str:
     """The note's `title:`, else its first heading of level 1, else the name of its place."""
-    given = note.values.get("title")
+    value = note.values.get("title")
     return (
-        plain(given if isinstance(given, str) else "") or plain(note.title or "") or name_of(path)
+        plain(value if isinstance(value, str) else "") or plain(note.title or "") or name_of(path)
     )
 
 
@@ -66,8 +66,8 @@ def describe(note: Note) -> str:
     else its first paragraph.
     """
     for key in _DESCRIPTION_KEYS:
-        given = note.values.get(key)
-        if isinstance(given, str) and (line := plain(given)):
+        value = note.values.get(key)
+        if isinstance(value, str) and (line := plain(value)):
             return line
     stop = next((section.start for section in note.sections if section.level > 1), note.body.stop)
     head = list(visible_lines(_text(note, note.body.start, stop)))

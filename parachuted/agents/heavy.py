@@ -1,5 +1,5 @@
-"""Heavy parts: the modules that are loaded at their first use, since they cost more time and memory
-than all the rest.
+"""Modules that are loaded at first use because they cost more time and memory than all the
+rest.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Inline: a line of another note as it may stand in one that is written to: no heading, list, link,
-tag or comment begins in it. Pure.
-"""
+"""Makes a line of another note safe to write into a note: no markup begins in it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs: what an agent is asked to do, with what, and what it reports back step by step."""
+"""What an agent is asked to do, with which tools, and the steps that it reports."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """Where a run is ended: seconds of wall clock, answers of the model, US dollars."""
+    """When a run is ended: seconds of wall clock, answers of the model, US dollars."""
 
     timeout_s: float
     max_turns: int
@@ -66,11 +66,10 @@ ChangeKind: TypeAlias = Literal["created", "modified", "moved", "deleted", "unch
 class ChangedNote:
     """A note that changed since the watcher last reviewed it.
 
-    `units` are section names, and frontmatter keys as `@key`.
-
-    `source` is where it was when the difference began, when it has moved since; `target` where it
-    is, when the watcher does not watch that. `title` and `news`, which says what its parts say now,
-    are plain texts, found without a model.
+    `units` are section names, and frontmatter keys as `@key`. `source` is its path when the
+    difference began, if it has moved since; `target` its path now, if the watcher does not watch
+    that. `title` and `news`, a summary of the changed parts, are plain texts, found without a
+    model.
     """
 
     path: str
@@ -113,13 +112,13 @@ class NativeCallResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeTools:
-    """The CLI's own tools, which work in a box alone.
+    """The CLI's own tools, which run only in a sandbox.
 
-    `before` says why a call may not be, or None; `after` is given how it ended.
+    `before` returns an objection to a call, or None; `after` gets its result.
     """
 
     tools: tuple[str, ...]
-    box: RunSandbox
+    sandbox: RunSandbox
     before: Callable[[str, Mapping[str, object]], Awaitable[str | None]]
     after: Callable[[str, Mapping[str, object], ToolResult], Awaitable[NativeCallResult]]
 
@@ -132,13 +131,12 @@ def _never() -> str | None:
 class Job:
     """One run's work.
 
-    `id` is the run's, `watcher` the vault path of the note to keep current, `at` is in UTC.
-
-    `agent` and `causes` are whom what it costs is counted for. `native` is None for an agent whose
-    tools are ours alone. `ended` is asked after each call: why the model is not to be asked again,
-    or None. `watched` is how many notes the watcher watches, which may be more than its tools list;
-    `links` is how the vault's settings want links to be written, if they say so; `generated` are
-    the lines that the last run left in the generated section, if they are known.
+    `id` is the run's, `watcher` the vault path of the note to keep current, `at` is in UTC. `agent`
+    and `causes` are charged with the cost. `native` is None for an agent that has only our tools.
+    `ended` is called after each tool call: why the model must not be asked again, or None.
+    `watched` is the number of watched notes, which may exceed those its tools list; `links` is the
+    vault's link style, if it sets one; `generated` are the lines that the last run left in the
+    generated section, if known.
     """
 
     id: str
@@ -162,7 +160,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextStep:
-    """The agent said something."""
+    """A text of the agent."""
 
     text: str
 
@@ -178,10 +176,10 @@ class ToolCallStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """The account of a run, also of one that failed after it had cost something.
+    """The account of a run, also of a failed run that cost something.
 
-    `at_most`: the agent was ended before it told its cost, so `cost_usd` is the most that it may
-    have been. `of_run`: it counts all that the run has cost so far, also when it was tried before.
+    `at_most`: the agent was ended before it reported its cost, so `cost_usd` is an upper bound.
+    `of_run`: it includes the cost of earlier attempts.
     """
 
     cost_usd: float

@@ -1,6 +1,5 @@
-"""The `offline` backend: no model, no network, no cost.
-
-It keeps a digest of what is watched, and says that it did.
+"""The `offline` backend: no model, no network, no cost. It maintains a digest of what is
+watched.
 """
 
 from __future__ import annotations
@@ -54,9 +53,7 @@ class _Run:
         self._deadline = asyncio.get_running_loop().time() + job.limits.timeout_s
 
     async def steps(self) -> AsyncIterator[Step]:
-        """Read what is watched, then write the digest if it says something new, and what changed
-        into History.
-        """
+        """Read what is watched, write the digest if it changed, and add the changes to History."""
         listing = await self._call("list_context_files", strangers=True)
         yield listing
         watched = sorted(_watched(_require(listing)), key=lambda one: one.path)

@@ -1,4 +1,4 @@
-"""Own socket: a unix socket in a run's private folder, for whoever sees that folder."""
+"""A unix socket in a run's private folder, for everyone who can see that folder."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from pathlib import Path
 
 
 def listen_in(folder: Path, name: str) -> socket.socket:
-    """Bind it, in place of one that was left there, for a server to listen on.
+    """Bind the socket for a server to listen on, replacing an old one.
 
-    OSError when it cannot be.
-
-    The folder says who may come in: a container's user has another number than ours, so the socket
-    itself refuses nobody. A socket's name has room for some hundred bytes, a folder's for more: it
-    is named through the folder's descriptor, where there are such.
+    Raises OSError. The folder's permissions decide who can connect: a container's user has another
+    uid, so the socket itself refuses nobody. A socket path is limited to about a hundred bytes, so
+    it goes through the folder's descriptor where the system allows.
     """
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

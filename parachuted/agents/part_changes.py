@@ -1,7 +1,4 @@
-"""News: what differs between two texts of a note, told in a few plain lines without a model.
-
-Pure.
-"""
+"""Describes how two texts of a note differ, in a few plain lines, without a model. Pure."""
 
 from __future__ import annotations
 
@@ -66,7 +63,7 @@ class _Line:
 def find_news(
     before: bytes, after: bytes, units: Collection[str], title: str | None
 ) -> tuple[PartChanges, ...]:
-    """What the `units` that changed say now, in their order.
+    """The present content of the changed `units`, in their order.
 
     `title` is the note's, which is left out of headings' paths.
     """
@@ -141,7 +138,7 @@ def _lines(text: str) -> list[_Line]:
 
 
 def _line_news(old: Sequence[_Line], new: Sequence[_Line]) -> Iterator[str]:
-    """First the tasks whose boxes changed, then what came, then what went."""
+    """Tasks whose boxes changed, then added lines, then removed ones."""
     came, went = _left(new, old), _left(old, new)
     boxes = {line.text: line for line in went if line.box is not None}
     rest = []

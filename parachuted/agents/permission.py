@@ -1,10 +1,7 @@
-"""Permission: what an agent asks a person for while it works, beyond what it was given.
+"""Permission requests of agents at work. An unanswered request is denied.
 
-Unanswered is denied.
-
-A question is told to whoever listens to events, and answered by its id: once, for the session, or
-never. An agent that asks and asks gets no further than a few questions, and what was answered with
-never is not asked again.
+A request is published as an event and answered by its id: once, for the session, or never. The
+number of requests is limited, and what was answered with never is not asked again.
 """
 
 from __future__ import annotations
@@ -38,10 +35,10 @@ _MOST_DENIED = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionRequest:
-    """What an agent wants: to read or write `what` (a path), run it (a command), reach it
+    """What an agent asks for: to read or write `what` (a path), run it (a command), reach it
     (`host:port`), or work as `trusted` at all.
 
-    `why` is the agent's own words, which may be anybody's.
+    `why` is the agent's text and untrusted.
     """
 
     kind: WishKind
@@ -51,7 +48,7 @@ class PermissionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingPermission:
-    """A wish that waits for a person. `until`: when it counts as denied."""
+    """A permission request that waits for a person; it is denied at `until`."""
 
     id: str
     at: datetime
@@ -59,11 +56,11 @@ class PendingPermission:
     run: str
     session: str | None
     agent: str
-    wish: PermissionRequest
+    request: PermissionRequest
 
 
 @dataclass(slots=True, kw_only=True)
-class _Open:
+class _OpenRequest:
     question: PendingPermission
     answer: asyncio.Future[bool]
     waiting: int = 0
@@ -85,7 +82,7 @@ class PermissionRequests:
     ) -> None:
         """`wait_s`: how long a question waits for its answer, in seconds."""
         self._bus, self._clock, self._wait_s, self._never = bus, clock, wait_s, never
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenRequest] = {}
         self._denied: dict[str, None] = (
             {} if never is None else dict.fromkeys(key for key, _row in never.items())
         )
@@ -93,19 +90,19 @@ class PermissionRequests:
         self._asked: OrderedDict[str, int] = OrderedDict()
 
     async def ask(
-        self, *, run: str, session: str | None, agent: str, wish: PermissionRequest
+        self, *, run: str, session: str | None, agent: str, request: PermissionRequest
     ) -> bool:
-        """Whether a person allows that.
+        """Whether a person allows it.
 
-        False when nobody answers in time, when nobody answered an earlier question of this run, and
-        when it has asked too much already.
+        False when the request times out, when an earlier one of this run timed out, and when the
+        run has asked too often.
         """
-        key, scope = _key(agent, wish), session or run
-        if len(wish.what) > _LONGEST_WHAT or key in self._denied:
+        key, scope = _key(agent, request), session or run
+        if len(request.what) > _LONGEST_WHAT or key in self._denied:
             return False
         if key in self._allowed.get(scope, ()):
             return True
-        waiting = self._same(key, scope) or self._begun(run, session, agent, wish)
+        waiting = self._same(key, scope) or self._begun(run, session, agent, request)
         return waiting is not None and await self._answer_to(waiting)
 
     def pending(self) -> list[PendingPermission]:
@@ -117,15 +114,15 @@ class PermissionRequests:
         return sorted(" ".join(key.split("\0")) for key in self._denied)
 
     def answer(self, question_id: str, answer: Answer) -> PendingPermission:
-        """Answer a question.
+        """Answer a request.
 
-        Raises NotFoundError when none waits by that id: it was answered, or nobody waits any more.
+        Raises NotFoundError when it does not wait, or no longer waits.
         """
         one = self._open.pop(question_id, None)
         if one is None:
             raise self.unknown(question_id)
         question = one.question
-        key = _key(question.agent, question.wish)
+        key = _key(question.agent, question.request)
         if answer == "never":
             self._deny(key)
         elif answer == "session":
@@ -137,7 +134,7 @@ class PermissionRequests:
 
     @staticmethod
     def unknown(question_id: str) -> NotFoundError:
-        """What is said of a question that does not wait, or not for who asks."""
+        """The error for a request that does not wait, or not for this caller."""
         return NotFoundError(
             f"no question {question_id[:80]!r} waits for an answer; `parachute permissions list` "
             "shows those that do"
@@ -170,9 +167,7 @@ class PermissionRequests:
         self.end_session(run)
 
     def _deny(self, key: str) -> None:
-        """For good, as far as there is room: the oldest may be asked again then, and is denied
-        while nobody allows it.
-        """
+        """Remember the denial; the oldest is forgotten when there are too many."""
         self._denied[key] = None
         if self._never is not None:
             self._never.put(key, {"at": self._clock().isoformat()})
@@ -184,19 +179,19 @@ class PermissionRequests:
         if self._never is not None:
             self._never.drop(key)
 
-    def _same(self, key: str, scope: str) -> _Open | None:
+    def _same(self, key: str, scope: str) -> _OpenRequest | None:
         """The same question of the same run or session, which waits already."""
         for one in self._open.values():
             if scope == (one.question.session or one.question.run) and key == _key(
-                one.question.agent, one.question.wish
+                one.question.agent, one.question.request
             ):
                 return one
         return None
 
     def _begun(
-        self, run: str, session: str | None, agent: str, wish: PermissionRequest
-    ) -> _Open | None:
-        """A new question, told to all who listen; None when there are too many."""
+        self, run: str, session: str | None, agent: str, request: PermissionRequest
+    ) -> _OpenRequest | None:
+        """Publish a new request; None when there are too many."""
         asked = self._asked.get(run, 0)
         of_run = sum(one.question.run == run for one in self._open.values())
         if (
@@ -216,9 +211,11 @@ class PermissionRequests:
             run=run,
             session=session,
             agent=agent,
-            wish=PermissionRequest(kind=wish.kind, what=wish.what, why=wish.why[:_LONGEST_WHY]),
+            request=PermissionRequest(
+                kind=request.kind, what=request.what, why=request.why[:_LONGEST_WHY]
+            ),
         )
-        one = self._open[question.id] = _Open(
+        one = self._open[question.id] = _OpenRequest(
             question=question, answer=asyncio.get_running_loop().create_future()
         )
         self._bus.publish(
@@ -227,14 +224,14 @@ class PermissionRequests:
             run=run,
             session=session,
             agent=agent,
-            kind=wish.kind,
-            what=printable(wish.what),
-            why=printable(question.wish.why),
+            kind=request.kind,
+            what=printable(request.what),
+            why=printable(question.request.why),
             until=time_of(question.until),
         )
         return one
 
-    async def _answer_to(self, one: _Open) -> bool:
+    async def _answer_to(self, one: _OpenRequest) -> bool:
         one.waiting += 1
         try:
             async with asyncio.timeout(self._wait_s):
@@ -250,7 +247,7 @@ class PermissionRequests:
             if not one.waiting:  # whoever asked was ended
                 self._close(one, "ended")
 
-    def _close(self, one: _Open, answer: str) -> None:
+    def _close(self, one: _OpenRequest, answer: str) -> None:
         if self._open.pop(one.question.id, None) is None:
             return
         if not one.answer.done():
@@ -258,18 +255,18 @@ class PermissionRequests:
         self._tell(one.question, answer)
 
     def _tell(self, question: PendingPermission, answer: str) -> None:
-        wish = question.wish
+        request = question.request
         self._bus.publish(
             "permission.answered",
             id=question.id,
             run=question.run,
             session=question.session,
             agent=question.agent,
-            kind=wish.kind,
-            what=printable(wish.what),
+            kind=request.kind,
+            what=printable(request.what),
             answer=answer,
         )
 
 
-def _key(agent: str, wish: PermissionRequest) -> str:
-    return f"{agent}\0{wish.kind}\0{wish.what}"
+def _key(agent: str, request: PermissionRequest) -> str:
+    return f"{agent}\0{request.kind}\0{request.what}"

@@ -1,6 +1,5 @@
-"""Hooks: programs of a person's own that are told what happens, and may object to what is about to.
-
-They speak Claude Code's protocol.
+"""Programs that a person installs to observe events and to object to actions, in Claude
+Code's protocol.
 """
 
 from parachuted.hooks.answers import read_answer
@@ -15,7 +14,7 @@ from parachuted.hooks.loading import HookSet, load_hooks
 from parachuted.hooks.names import BLOCKING, CLAUDE_NAMES, claude_name, is_blocking, parse_event
 from parachuted.hooks.run_recorder import HookRunRecord, HookRunRecorder
 from parachuted.hooks.runner import HookRunner, ProcessResult
-from parachuted.hooks.told import told_cause, told_data
+from parachuted.hooks.told import cause_data, event_data
 from parachuted.hooks.write_hooks import WriteHooks
 
 __all__ = [
@@ -38,13 +37,13 @@ __all__ = [
     "Permission",
     "ProcessResult",
     "WriteHooks",
+    "cause_data",
     "claude_name",
     "combine",
     "document",
+    "event_data",
     "is_blocking",
     "load_hooks",
     "parse_event",
     "read_answer",
-    "told_cause",
-    "told_data",
 ]

@@ -1,6 +1,5 @@
-"""Answers: what a hook said, read from how its process ended and from what it printed.
-
-Claude Code's protocol, row by row.
+"""Reads a hook's answer from its exit code and output, following Claude Code's protocol row
+by row.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ class _Specific(BaseModel):
     sources: list[str] = Field(default_factory=list)
 
 
-class _Said(BaseModel):
-    """The fields of the one JSON object that count here.
+class _AnswerDocument(BaseModel):
+    """The supported fields of the JSON object.
 
-    There is no terminal for `terminalSequence`, nor a transcript to hide from.
+    `terminalSequence` is not: there is no terminal here, nor a transcript to hide from.
     """
 
     model_config = ConfigDict(extra="ignore", strict=True)
@@ -66,12 +65,10 @@ class _UnreadableError(Exception):
 
 
 def read_answer(hook: Hook, ran: ProcessResult, *, fails_closed: bool = False) -> HookAnswer:
-    """What the hook answered.
+    """The hook's answer.
 
     `fails_closed`: a hook of a blocking event that ran and failed objects, unless its settings say
-    otherwise.
-
-    One that could not be started objects whatever the settings say: nobody has looked at the act.
+    otherwise. One that could not be started always objects, since the action was not checked.
     """
     if ran.timed_out:
         return failed(
@@ -82,24 +79,24 @@ def read_answer(hook: Hook, ran: ProcessResult, *, fails_closed: bool = False) -
     text = _BACKGROUND.sub("", _text(ran.stdout), count=1)
     if ran.exit_code == 0 and ran.problem is None:
         return _read_output(hook, text, is_cut=ran.is_cut, fails_closed=fails_closed)
-    said = _read_beside_failure(hook, text)
+    document = _read_beside_failure(hook, text)
     if ran.exit_code == _BLOCKED:
-        said = said or HookAnswer(hook=hook.id)
+        document = document or HookAnswer(hook=hook.id)
         return replace(
-            said,
+            document,
             permission=None,
-            blocks=said.blocks or _text(ran.stderr) or _NO_REASON.format(hook.id),
+            blocks=document.blocks or _text(ran.stderr) or _NO_REASON.format(hook.id),
         )
     if ran.problem is not None or ran.exit_code is None:
         failure = f"did not do its work: {ran.problem or 'it could not be run'}"
     else:
         failure = _ending(ran.exit_code, _text(ran.stderr))
-    if said is None:
+    if document is None:
         return _failure(hook, ran, failure, fails_closed=fails_closed)
     answer = failed(
         hook, failure, fails_closed=fails_closed
     )  # it ran, whatever its exit code says: it has answered
-    return replace(said, failure=answer.failure, blocks=said.blocks or answer.blocks)
+    return replace(document, failure=answer.failure, blocks=document.blocks or answer.blocks)
 
 
 def failed(hook: Hook, what: str, *, fails_closed: bool = False) -> HookAnswer:
@@ -147,7 +144,7 @@ def _read_output(hook: Hook, text: str, *, is_cut: bool, fails_closed: bool) -> 
 
 
 def _read_json(hook: Hook, text: str) -> HookAnswer:
-    """Raises ValueError and RecursionError where it is no JSON, _UnreadableError where it is no
+    """Raises ValueError and RecursionError if it is not JSON, _UnreadableError if it is not an
     answer.
     """
     check_json(text.encode())
@@ -155,7 +152,7 @@ def _read_json(hook: Hook, text: str) -> HookAnswer:
 
 
 def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _read_beside_failure(hook: Hook, text: str) -> HookAnswer | None:
@@ -170,32 +167,32 @@ def _as_context(hook: Hook, text: str) -> tuple[str, ...]:
     return (text,) if text and hook.event in _TEXT_IS_CONTEXT else ()
 
 
-def _check(hook: Hook, value: object) -> _Said:
+def _check(hook: Hook, value: object) -> _AnswerDocument:
     try:
-        said = _Said.model_validate(value)
+        document = _AnswerDocument.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
         raise _UnreadableError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
     names = {hook.event, claude_name(hook.event) or hook.event}
-    if said.specific is not None and said.specific.event not in names:
+    if document.specific is not None and document.specific.event not in names:
         raise _UnreadableError(
             f"hookEventName should be {' or '.join(sorted(names))}, not "
-            f"{said.specific.event[:80]!r}"
+            f"{document.specific.event[:80]!r}"
         )
-    return said
+    return document
 
 
-def _answer(hook: Hook, said: _Said) -> HookAnswer:
-    specific = said.specific
+def _answer(hook: Hook, document: _AnswerDocument) -> HookAnswer:
+    specific = document.specific
     permission = (
         specific.permission
         if specific and claude_name(hook.event) in {None, "PreToolUse"}
         else None
     )
-    if permission is None and hook.event == "tool.before" and said.decision == "approve":
+    if permission is None and hook.event == "tool.before" and document.decision == "approve":
         permission = "allow"
-    reason = (specific.permission_reason if specific else None) or said.reason
-    blocks = permission == "deny" or said.decision == "block"
+    reason = (specific.permission_reason if specific else None) or document.reason
+    blocks = permission == "deny" or document.decision == "block"
     return HookAnswer(
         hook=hook.id,
         blocks=(reason or _NO_REASON.format(hook.id)) if blocks else None,
@@ -205,9 +202,9 @@ def _answer(hook: Hook, said: _Said) -> HookAnswer:
         updated_output=_output(specific),
         context=(specific.context,) if specific and specific.context else (),
         sources=tuple(specific.sources) if specific else (),
-        messages=(said.message,) if said.message else (),
+        messages=(document.message,) if document.message else (),
         more=(specific.model_extra if specific else None) or {},
-        stop_reason=None if said.goes_on else said.stop_reason or f"{hook.id} says to stop",
+        stop_reason=None if document.goes_on else document.stop_reason or f"{hook.id} says to stop",
     )
 
 

@@ -1,9 +1,7 @@
-"""Approvals: the scripts that may run as they are, each by the SHA-256 of its content, in
-hook-approvals.json of the home.
+"""The approved scripts, by the SHA-256 of their content, in the home's hook-approvals.json.
 
-The home is trust, so a script that is seen for the first time is pinned by that. One that was
-pinned and has changed does not run until a person says so: an agent that found a way to write to it
-has gained nothing.
+The home is trusted, so a new script is pinned when first seen. A pinned script that changed does
+not run until a person approves it, so an agent that manages to write to it gains nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ _EMPTY = f"sha256:{hashlib.sha256().hexdigest()}"
 _PINS = TypeAdapter(dict[str, str])
 _UNREADABLE = (
     f"no script runs: {NAME} cannot be understood; `parachute hooks approve` approves "
-    "them as they are now, and writes it anew"
+    "them as they are now, and rewrites it"
 )
 
 _Mark = tuple[int, ...]
@@ -62,12 +60,10 @@ class HookApprovals:
         self._mark: _Mark | None = None
 
     def refusal_of(self, files: Iterable[Path]) -> str | None:
-        """Why a hook with these scripts does not run; None: it may.
+        """Why a hook with these scripts does not run, or None.
 
-        Pins those that were never seen. Costs a stat each, as a rule.
-
-        A new script that is empty is not pinned yet: its first line is still to be written. What is
-        not there and never was says nothing: it may be no script at all.
+        Pins new scripts. Usually costs one stat each. An empty new script is not pinned yet. A
+        missing file that was never pinned is ignored: it may not be a script.
         """
         with self._lock:
             try:
@@ -162,10 +158,7 @@ class HookApprovals:
         self._pins, self._mark = pins, None
 
     def _digest(self, path: Path) -> str:
-        """The content's digest.
-
-        Kept by what stat says, once that can no longer stay the same over a change.
-        """
+        """The content's digest, cached by stat once a change can no longer leave that unchanged."""
         try:
             with open(path, "rb", opener=without_waiting) as file:
                 at = os.fstat(file.fileno())
@@ -202,7 +195,7 @@ class HookApprovals:
 
 def _check(path: Path, at: os.stat_result) -> None:
     if not stat.S_ISREG(at.st_mode):
-        raise _UnfitError(f"{path} is no file")
+        raise _UnfitError(f"{path} is not a file")
     if at.st_uid not in {os.geteuid(), 0}:
         raise _UnfitError(f"{path} belongs to someone else, who may change it at any time")
     if at.st_mode & _OTHERS:

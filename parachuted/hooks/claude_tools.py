@@ -1,8 +1,7 @@
-"""Claude tools: a call of one of our tools, in the form that a hook written for Claude Code
-expects.
+"""Presents calls of our tools in the form that a hook written for Claude Code expects.
 
-`Write|Edit` is asked about `update_context`, and reads `tool_input` as Claude Code has it;
-arguments that it changes come back in ours.
+A hook for `Write|Edit` also sees `update_context`, with `tool_input` as Claude Code has it;
+arguments that it changes are translated back.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ _FILE = "file_path"
 
 @dataclass(frozen=True, slots=True)
 class _Counterpart:
-    """A tool of Claude Code's.
+    """A tool of Claude Code.
 
-    `arguments`: its name for each of ours; `fixed`: what it has besides.
+    `arguments`: its name for each of ours; `fixed`: arguments that it has besides.
     """
 
     name: str
@@ -76,23 +75,23 @@ WRITING_TOOLS = frozenset(
 """The tools that write notes, ours and Claude Code's."""
 
 
-def forms(occurrence: HookEvent) -> Iterator[HookEvent]:
+def forms(hook_event: HookEvent) -> Iterator[HookEvent]:
     """The occurrence under each name that it has, ours first.
 
     Only a call of one of our tools has several.
     """
-    name = occurrence.data.get("tool_name")
-    replaced = occurrence.data.get(REPLACED, "")
-    occurrence = replace(
-        occurrence,
-        data={field: value for field, value in occurrence.data.items() if field != REPLACED},
+    name = hook_event.data.get("tool_name")
+    replaced = hook_event.data.get(REPLACED, "")
+    hook_event = replace(
+        hook_event,
+        data={field: value for field, value in hook_event.data.items() if field != REPLACED},
     )
-    if occurrence.event not in TOOL_EVENTS or not isinstance(name, str):
-        yield occurrence
+    if hook_event.event not in TOOL_EVENTS or not isinstance(name, str):
+        yield hook_event
         return
     own = _with(
-        occurrence,
-        tool_input=_with_whole_path(occurrence.data.get("tool_input"), occurrence.vault)
+        hook_event,
+        tool_input=_with_whole_path(hook_event.data.get("tool_input"), hook_event.vault)
         if name in OUR_TOOLS
         else None,
     )
@@ -101,55 +100,55 @@ def forms(occurrence: HookEvent) -> Iterator[HookEvent]:
         return
     yield _with(own, tool_name=MCP_PREFIX + name)
     for counterpart in OUR_TOOLS.get(name, ()):
-        yield _in_shape(occurrence, counterpart, str(replaced))
+        yield _in_shape(hook_event, counterpart, str(replaced))
 
 
 def in_our_shape(
-    occurrence: HookEvent, told: HookEvent, arguments: Mapping[str, object]
+    hook_event: HookEvent, sent: HookEvent, arguments: Mapping[str, object]
 ) -> dict[str, object]:
-    """Arguments that a hook gives, which was told of `occurrence` as `told`, as the tool itself has
-    them.
+    """Translate the arguments that a hook returned for `sent` back into those of
+    `hook_event`'s tool.
     """
-    name, known = str(occurrence.data.get("tool_name")), told.data.get("tool_name")
+    name, known = str(hook_event.data.get("tool_name")), sent.data.get("tool_name")
     counterpart = next((one for one in OUR_TOOLS.get(name, ()) if one.name == known), None)
-    ours = dict(arguments)
+    own_arguments = dict(arguments)
     if counterpart is not None:
-        theirs = {spelled: own for own, spelled in counterpart.arguments.items()}
-        ours = {
-            theirs.get(key, key): value
+        own_names = {spelled: own for own, spelled in counterpart.arguments.items()}
+        own_arguments = {
+            own_names.get(key, key): value
             for key, value in arguments.items()
             if key not in counterpart.fixed
         }
     if name in OUR_TOOLS:
-        folder = f"{occurrence.vault}/"
+        folder = f"{hook_event.vault}/"
         for key in (_FILE, "path"):
-            if isinstance(place := ours.get(key), str):
-                ours[key] = place.removeprefix(folder)
-    return ours
+            if isinstance(place := own_arguments.get(key), str):
+                own_arguments[key] = place.removeprefix(folder)
+    return own_arguments
 
 
-def _in_shape(occurrence: HookEvent, counterpart: _Counterpart, replaced: str) -> HookEvent:
-    given = occurrence.data.get("tool_input")
+def _in_shape(hook_event: HookEvent, counterpart: _Counterpart, replaced: str) -> HookEvent:
+    given = hook_event.data.get("tool_input")
     arguments = dict(given) if isinstance(given, Mapping) else {}
     renamed = {counterpart.arguments.get(key, key): value for key, value in arguments.items()}
-    shaped = _with_whole_path({**counterpart.fixed, **renamed}, occurrence.vault)
+    shaped = _with_whole_path({**counterpart.fixed, **renamed}, hook_event.vault)
     if "old_string" in shaped:
         shaped["old_string"] = replaced
-    blocks = occurrence.data.get("tool_response")
-    told = (
+    blocks = hook_event.data.get("tool_response")
+    response = (
         None
         if blocks is None
         else _response(
-            counterpart.name, shaped, _text(blocks), replaced, occurrence.data.get("duration_ms")
+            counterpart.name, shaped, _text(blocks), replaced, hook_event.data.get("duration_ms")
         )
     )
-    return _with(occurrence, tool_name=counterpart.name, tool_input=shaped, tool_response=told)
+    return _with(hook_event, tool_name=counterpart.name, tool_input=shaped, tool_response=response)
 
 
 def _response(
     name: str, given: Mapping[str, object], text: str, replaced: str, took: object
 ) -> dict[str, object]:
-    """An answer of ours in the shape of that tool's."""
+    """Our tool's result in the shape of that tool's."""
     place, lines = given.get(_FILE), text.splitlines()
     if name == "Read":
         file = {
@@ -202,11 +201,11 @@ def _with_whole_path(arguments: object, vault: Path) -> dict[str, object]:
     return found
 
 
-def _with(occurrence: HookEvent, **data: object) -> HookEvent:
+def _with(hook_event: HookEvent, **data: object) -> HookEvent:
     return replace(
-        occurrence,
+        hook_event,
         data={
-            **occurrence.data,
+            **hook_event.data,
             **{name: value for name, value in data.items() if value is not None},
         },
     )

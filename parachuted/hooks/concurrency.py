@@ -1,9 +1,8 @@
-"""Places: how many hooks run at once, without those that run waiting for ever for one that cannot
-begin.
+"""Limits how many hooks run at once, without deadlock.
 
-A hook that is asked about a write may write itself, and be asked about that too. When all places
-are taken and none has come free for a while, those that came last begin beside the others: if any
-is what they wait for, it is one of these.
+A hook that is asked about a write may write itself and so trigger another hook. When the limit is
+reached and nothing ends for a while, the last arrivals run anyway: the others may be waiting for
+one of them.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class ConcurrencyLimit:
 
     @contextlib.asynccontextmanager
     async def one(self) -> AsyncIterator[None]:
-        """A place, given back at the end."""
+        """Run one hook within the limit, while the block lasts."""
         if self._taken < self._count:
             self._taken += 1
         else:

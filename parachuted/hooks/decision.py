@@ -1,4 +1,4 @@
-"""Decision: what all the hooks of one occurrence come to, from what each of them answered."""
+"""Combines the answers of all hooks for one event into one decision."""
 
 from __future__ import annotations
 
@@ -19,19 +19,17 @@ _TO_THE_MODEL = frozenset({"tool.after", "tool.failed"})
 _TO_THE_PERSON = "session.start"
 _ENDS_A_TURN = "stop.before"
 _UNANSWERED: Mapping[Permission | None, str] = {
-    "ask": "a hook wants a person to be asked first, and nobody can be asked here",
+    "ask": "a hook wants a person to be asked first, and nobody is available here",
     "defer": "a hook leaves the decision for later, and nothing here can wait for it",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookAnswer:
-    """What one hook said.
+    """One hook's answer.
 
-    `blocks` is its objection in words; `failure` what went wrong with it, which stops nothing by
-    itself.
-
-    `ended`: when it ended, in seconds of any clock that all hooks share.
+    `blocks` is its objection; `failure` is what went wrong with it, which stops nothing by itself.
+    `ended`: when it ended, in seconds of a clock shared by all hooks.
     """
 
     hook: str
@@ -51,13 +49,13 @@ class HookAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookDecision:
-    """Whether the act may go on, and what the hooks add to it.
+    """Whether the action may go on, and what the hooks add to it.
 
-    `sources` are the files that the hooks say their words are from. `context` is for the model,
-    `messages` are for the person, `failures` for the log. `permission` tells a caller who can ask a
-    person that one is to be asked; for everyone else an unanswered question is a no. `stop` ends
-    all that would follow, with `reason`. `more` are the further fields of `hookSpecificOutput`,
-    such as `sessionTitle`, for a caller who has a use for them.
+    `sources` are the files that the hooks name as the origin of their text. `context` is for the
+    model, `messages` for the person, `failures` for the log. `permission` asks a caller that can
+    ask a person to do so; for all others an unanswered question is a refusal. `stop` ends
+    everything that would follow, with `reason`. `more` are the further fields of
+    `hookSpecificOutput`, such as `sessionTitle`.
     """
 
     allowed: bool = True
@@ -78,12 +76,12 @@ ALLOWED = HookDecision()
 
 
 def combine(event: str, answers: Sequence[HookAnswer]) -> HookDecision:
-    """One decision from all the answers, in the order in which the hooks are declared.
+    """One decision from all answers, in the order of the hooks' declaration.
 
-    A no wins over everything: deny over defer over ask over allow. Of several changed inputs
-    that of the hook that ended last counts. What has happened already
-    cannot be undone: an objection to a fact is told as a failure, but for those facts whose
-    objections Claude Code hands on. At the end of a turn, `continue: false` is a yes to the end.
+    A refusal wins: deny over defer over ask over allow. Of several changed inputs, that of the hook
+    that ended last counts. An objection to something that has already happened is reported as a
+    failure, except for the events where Claude Code passes it on. At the end of a turn, `continue:
+    false` agrees to the end.
     """
     stops = [answer.stop_reason for answer in answers if answer.stop_reason is not None]
     if not is_blocking(event):

@@ -1,8 +1,7 @@
-"""Listening: each event of the bus that a hook wants, told to it, with what it followed from and
-what it changed.
+"""Passes bus events to the hooks that match, with their cause and what changed.
 
-The bus waits for nobody, and comparing texts takes time: it is done off the loop, in the order of
-the events, and only for what is wanted.
+The bus does not wait, and comparing texts takes time, so this happens off the loop, in event order,
+and only for events that a hook matches.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from parachuted.access.events import EventFilter
 from parachuted.errors import ParachuteError
 from parachuted.events import CORE, Bus, Change, Event
 from parachuted.hooks.hook_event import HookEvent
-from parachuted.hooks.told import module_of, told_cause, told_data
+from parachuted.hooks.told import cause_data, event_data, module_of
 from parachuted.vault import (
     NOTE_SUFFIXES,
     ObjectStore,
@@ -44,17 +43,17 @@ _PROBLEM = "hooks:listening"
 
 
 class FactListener(Protocol):
-    """The hooks, as they are told of facts."""
+    """The hooks, as receivers of events."""
 
     def wants(self, event: str) -> bool:
         """Whether there is a hook for that event."""
 
-    def tell(self, occurrence: HookEvent) -> None:
+    def tell(self, hook_event: HookEvent) -> None:
         """Run those that it concerns, in the background."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Waiting:
+class _QueuedEvent:
     event: Event
     change: Change | None
 
@@ -65,8 +64,8 @@ class _Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Looked:
-    """What the texts say beside the event."""
+class _TextChanges:
+    """What the texts add to the event."""
 
     data: Mapping[str, object] = field(default_factory=dict)
     diff: Mapping[str, object] | None = None
@@ -96,11 +95,11 @@ class HookEventListener:
             report,
         )
         self._change: Change | None = None
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_QueuedEvent] = deque()
         self._held = 0
         self._wake = asyncio.Event()
         self._is_full = False
-        self._end = bus.listen(self._heard)
+        self._end = bus.listen(self._on_event)
 
     @contextlib.contextmanager
     def about(self, change: Change) -> Iterator[None]:
@@ -114,14 +113,14 @@ class HookEventListener:
             self._change = None
 
     async def run(self) -> None:
-        """Tell what is heard, until cancelled."""
+        """Deliver events until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
-                some = [self._taken() for _ in range(min(_AT_ONCE, len(self._waiting)))]
-                for occurrence in await self._occurrences(some):
-                    self._hooks.tell(occurrence)
+                some = [self._next_event() for _ in range(min(_AT_ONCE, len(self._waiting)))]
+                for hook_event in await self._occurrences(some):
+                    self._hooks.tell(hook_event)
             if self._is_full:
                 self._is_full = False
                 self._report(_PROBLEM, None)
@@ -130,7 +129,7 @@ class HookEventListener:
         """Hear nothing more."""
         self._end()
 
-    def _heard(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if (
             not self._hooks.wants(event.event)
             or event.event in _ASKED_WHERE_IT_HAPPENS
@@ -138,7 +137,7 @@ class HookEventListener:
         ):
             return
         if len(self._waiting) >= _MOST_WAITING:
-            self._taken()
+            self._next_event()
             if not self._is_full:
                 self._is_full = True
                 self._report(
@@ -146,12 +145,12 @@ class HookEventListener:
                     f"more than {_MOST_WAITING} events wait for hooks, so the oldest are not told "
                     "to them",
                 )
-        waiting = _Waiting(event=event, change=self._about(event))
+        waiting = _QueuedEvent(event=event, change=self._about(event))
         self._held += waiting.size
         self._waiting.append(waiting)
         self._wake.set()
 
-    def _taken(self) -> _Waiting:
+    def _next_event(self) -> _QueuedEvent:
         """The oldest, which waits no longer."""
         waiting = self._waiting.popleft()
         self._held -= waiting.size
@@ -172,16 +171,16 @@ class HookEventListener:
             else change._replace(data=None)
         )
 
-    async def _occurrences(self, some: list[_Waiting]) -> list[HookEvent]:
+    async def _occurrences(self, some: list[_QueuedEvent]) -> list[HookEvent]:
         """In a thread only where something is to be compared: else a hook would wait for a thread
         to be free.
         """
         if not any(one.change is not None for one in some):
-            return [self._occurrence(one, _Looked()) for one in some]
-        looked = await asyncio.to_thread(lambda: [self._look(one.change) for one in some])
-        return [self._occurrence(one, found) for one, found in zip(some, looked, strict=True)]
+            return [self._occurrence(one, _TextChanges()) for one in some]
+        changes = await asyncio.to_thread(lambda: [self._look(one.change) for one in some])
+        return [self._occurrence(one, found) for one, found in zip(some, changes, strict=True)]
 
-    def _occurrence(self, one: _Waiting, looked: _Looked) -> HookEvent:
+    def _occurrence(self, one: _QueuedEvent, changes: _TextChanges) -> HookEvent:
         event, data = one.event, one.event.data
         causes = (
             [str(cause) for cause in causes]
@@ -196,20 +195,20 @@ class HookEventListener:
             at=event.timestamp,
             vault=self._vault,
             module=_module(event.event, actor),
-            data=told_data({**data, **looked.data}, self._vault),
+            data=event_data({**data, **changes.data}, self._vault),
             session_id=session if isinstance(session, str) else None,
-            cause=told_cause(
+            cause=cause_data(
                 causes, actor=actor, run=run if isinstance(run, str) else None, root=root
             )
             if causes
             else None,
-            diff=looked.diff,
+            diff=changes.diff,
         )
 
-    def _look(self, change: Change | None) -> _Looked:
+    def _look(self, change: Change | None) -> _TextChanges:
         """What a change changed, as far as the texts are kept. Blocks on the disk."""
         if change is None:
-            return _Looked()
+            return _TextChanges()
         old, new = (
             entry.digest if entry is not None else None for entry in (change.old, change.new)
         )
@@ -222,7 +221,7 @@ class HookEventListener:
             if after is not None and change.path.endswith(NOTE_SUFFIXES)
             else {}
         )
-        return _Looked(data=matter, diff=_diff(change, (old, new), (before, after)))
+        return _TextChanges(data=matter, diff=_diff(change, (old, new), (before, after)))
 
     def _text(self, digest: str | None) -> bytes | None:
         return None if digest is None else self._objects.get(digest)

@@ -1,8 +1,7 @@
-"""Expressions: regular expressions of JavaScript's, matched in a time that grows with the text
-alone, whatever they and the text are.
+"""JavaScript regular expressions, matched in time linear in the text.
 
-One engine checks the syntax, another one matches: RE2, which never backtracks. Whoever gives a note
-its name could else hold the daemon.
+One engine checks the syntax; RE2, which never backtracks, matches. Otherwise the name of a note
+could block the daemon.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def compile_expression(text: str) -> Test:
         regress.Regex(text)
     except regress.RegressError as error:
         raise ValueError(
-            f"the matcher {text[:80]!r} is no regular expression of JavaScript's ({error}), so it "
+            f"the matcher {text[:80]!r} is not a JavaScript regular expression ({error}), so it "
             "never matches"
         ) from error
     found = None if _OTHERWISE.search(text) else _compile(text)

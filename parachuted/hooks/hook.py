@@ -1,4 +1,4 @@
-"""Hook: one program that is run when something happens, or is about to."""
+"""One program that runs on an event."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ DEFAULT_TIMEOUT_S = 30.0
 class Hook:
     """What to run and when.
 
-    Either `command`, a line for the shell, or `argv`, run with no shell in between.
-
-    `event` is our name. `files` are the scripts whose content is pinned. `blocks_on_failure` is
-    None where the settings do not say, so that what holds for all of them decides.
+    Either `command`, a line for the shell, or `argv`, run without a shell. `event` is our name.
+    `files` are the scripts whose content is pinned. `blocks_on_failure` is None where the settings
+    do not say, so that the general setting decides.
     """
 
     id: str

@@ -1,8 +1,6 @@
-"""Occurrence: something that has happened or is about to, and the one JSON object in which a hook
-is told of it.
+"""Something that has happened or is about to, and the JSON object in which a hook receives it.
 
-The object carries both vocabularies: ours, and beside it the fields by which a script written for
-Claude Code finds its way.
+The object carries our fields, and beside them those that a script written for Claude Code reads.
 """
 
 from __future__ import annotations
@@ -86,7 +84,7 @@ _DEEPEST = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEvent:
-    """What a hook is told of.
+    """What a hook receives.
 
     In `data`, `path` and `watcher` are relative to the vault; other paths are absolute.
     """
@@ -105,8 +103,8 @@ class HookEvent:
 
     @property
     def subject(self) -> str | None:
-        """What a matcher is compared with; None: the event has no subject, so that a matcher says
-        nothing.
+        """What a matcher is compared with; None if the event has no subject and matchers do not
+        apply.
         """
         if self.event in _SUBJECTS:
             field = _SUBJECTS[self.event]
@@ -133,37 +131,37 @@ class HookEvent:
         return Path(self.cwd) if self.cwd is not None and Path(self.cwd).is_dir() else self.vault
 
 
-def document(occurrence: HookEvent) -> dict[str, object]:
+def document(hook_event: HookEvent) -> dict[str, object]:
     """The JSON object for stdin, of nothing but what JSON has."""
-    data = _data(occurrence)
+    data = _data(hook_event)
     found: dict[str, object] = {
-        "event": occurrence.event,
-        "timestamp": occurrence.at.astimezone(UTC)
+        "event": hook_event.event,
+        "timestamp": hook_event.at.astimezone(UTC)
         .isoformat(timespec="milliseconds")
         .replace("+00:00", "Z"),
-        "vault_path": str(occurrence.vault),
-        "module": occurrence.module,
+        "vault_path": str(hook_event.vault),
+        "module": hook_event.module,
         "data": data,
-        "hook_event_name": claude_name(occurrence.event) or occurrence.event,
-        "cwd": str(occurrence.folder),
+        "hook_event_name": claude_name(hook_event.event) or hook_event.event,
+        "cwd": str(hook_event.folder),
     }
-    session, transcript = occurrence.session_id, occurrence.transcript_path
+    session, transcript = hook_event.session_id, hook_event.transcript_path
     if session is not None or claude_name(
-        occurrence.event
+        hook_event.event
     ):  # a script of Claude Code's counts on them
         found["session_id"] = session or ""
-    if transcript is not None or claude_name(occurrence.event):
+    if transcript is not None or claude_name(hook_event.event):
         found["transcript_path"] = str(transcript or os.devnull)
     for name in ("cause", "diff", "budget"):
-        if (value := getattr(occurrence, name)) is not None:
+        if (value := getattr(hook_event, name)) is not None:
             found[name] = _plain(value)
-    return found | _claude_fields(occurrence.event, data)
+    return found | _claude_fields(hook_event.event, data)
 
 
 def encode(found: Mapping[str, object]) -> bytes:
-    """That object as hooks read it: one line of UTF-8.
+    """The object as hooks read it: one line of UTF-8.
 
-    Half a character, as in a name that is no UTF-8, becomes JSON's escape of it.
+    A lone surrogate, as in a name that is not UTF-8, becomes its JSON escape.
     """
     return (
         json.dumps(found, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")
@@ -171,13 +169,13 @@ def encode(found: Mapping[str, object]) -> bytes:
     )
 
 
-def _data(occurrence: HookEvent) -> dict[str, object]:
-    data = {str(name): _plain(value) for name, value in occurrence.data.items()}
-    if "path" not in data and (named := _named_whole(data, occurrence.vault)) is not None:
+def _data(hook_event: HookEvent) -> dict[str, object]:
+    data = {str(name): _plain(value) for name, value in hook_event.data.items()}
+    if "path" not in data and (named := _named_whole(data, hook_event.vault)) is not None:
         data["path"] = named
     path = data.get("path")
     if isinstance(path, str):
-        data.setdefault("file_path", str(occurrence.vault / path))
+        data.setdefault("file_path", str(hook_event.vault / path))
     return data
 
 

@@ -1,4 +1,4 @@
-"""Listed: what a person is shown of a hook, and of what went wrong with one."""
+"""What a person is shown of a hook and of its errors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from parachuted.hooks.hook import Hook
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookStatus:
-    """A hook as it stands: `problem` is why it does not run, `claude` is Claude Code's name for its
-    event; the times are of this life.
+    """A hook's state: `problem` is why it does not run, `claude` is Claude Code's name for its
+    event; the times are since the daemon started.
     """
 
     hook: Hook
@@ -26,7 +26,7 @@ class HookStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookError:
-    """Something that went wrong with a hook, when it was told of that event."""
+    """An error of a hook on that event."""
 
     hook: str
     message: str

@@ -1,8 +1,7 @@
-"""Hooks: asks those that may object before an act, tells the others of what has happened, and
-remembers how it went.
+"""Asks hooks before an action, informs them of events, and records the outcome.
 
-Nothing here waits for more than a hook's own limit. Facts are told in the background, in their
-order, as far as the queue goes.
+Nothing here waits longer than a hook's own limit. Events are delivered in the background, in order,
+while the queue has room.
 """
 
 from __future__ import annotations
@@ -61,8 +60,8 @@ _STOPPING = HookDecision(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    occurrence: HookEvent
+class _QueuedEvent:
+    hook_event: HookEvent
     hooks: tuple[Hook, ...]
 
 
@@ -104,7 +103,7 @@ class Hooks:
         self._by_event: dict[str, tuple[Hook, ...]] = {}
         self._matches: dict[str, Match] = {}
         self._wanted: frozenset[str] = frozenset()
-        self._waiting: asyncio.Queue[_Told] = asyncio.Queue()
+        self._waiting: asyncio.Queue[_QueuedEvent] = asyncio.Queue()
         self._reported: set[str] = set()
         self._errors: deque[HookError] = deque(maxlen=_ERRORS_KEPT)
         self._tallies: dict[str, HookCounts] = {}
@@ -115,9 +114,9 @@ class Hooks:
 
     @property
     def listed(self) -> tuple[HookStatus, ...]:
-        """All hooks, as they stand, in the order of their declaration.
+        """All hooks and their state, in the order of declaration.
 
-        Reads the files that are pinned.
+        Reads the pinned files.
         """
         return tuple(self._list(hook) for hook in self._set.hooks)
 
@@ -157,46 +156,46 @@ class Hooks:
         """Whether any hook is for that event."""
         return event in self._wanted
 
-    async def ask(self, occurrence: HookEvent) -> HookDecision:
-        """Run all hooks that are meant, and say what they come to.
+    async def ask(self, hook_event: HookEvent) -> HookDecision:
+        """Run all matching hooks, and combine their answers.
 
-        Those of one `order` run at once, and see what earlier ones changed.
+        Hooks of one `order` run at once, and see what earlier ones changed.
         """
-        if occurrence.event not in self._wanted:
+        if hook_event.event not in self._wanted:
             return ALLOWED
-        if refusal := self._unreadable(occurrence.event):
+        if refusal := self._unreadable(hook_event.event):
             return refusal
-        occurrence = self._with_stops(occurrence)
-        chosen = self._choose(occurrence)
+        hook_event = self._with_stops(hook_event)
+        chosen = self._choose(hook_event)
         aside = tuple(hook for hook in chosen if hook.is_async)
         if aside:
-            self._put(_Told(occurrence=occurrence, hooks=aside))
-        decision = await self._decide(occurrence, [hook for hook in chosen if not hook.is_async])
-        return self._count_stops(occurrence, decision)
+            self._put(_QueuedEvent(hook_event=hook_event, hooks=aside))
+        decision = await self._decide(hook_event, [hook for hook in chosen if not hook.is_async])
+        return self._count_stops(hook_event, decision)
 
-    def tell(self, occurrence: HookEvent) -> None:
+    def tell(self, hook_event: HookEvent) -> None:
         """Let the hooks that are meant know, in the background."""
-        if occurrence.event not in self._wanted:
+        if hook_event.event not in self._wanted:
             return
-        chosen = tuple(self._choose(occurrence))
+        chosen = tuple(self._choose(hook_event))
         if chosen:
-            self._put(_Told(occurrence=occurrence, hooks=chosen))
+            self._put(_QueuedEvent(hook_event=hook_event, hooks=chosen))
 
     def ask_from_thread(
-        self, occurrence: HookEvent, loop: asyncio.AbstractEventLoop
+        self, hook_event: HookEvent, loop: asyncio.AbstractEventLoop
     ) -> HookDecision:
         """The same as `ask`, from a thread that is not the loop's; the loop is to run meanwhile.
 
         RuntimeError on the loop's own thread.
         """
-        if not self.wants(occurrence.event):
+        if not self.wants(hook_event.event):
             return ALLOWED
         if _is_on_loop():
             raise RuntimeError(
                 "ask_from_thread waits for the loop, so it cannot be called on the loop's own "
                 "thread"
             )
-        asking = self._ask_here(occurrence)
+        asking = self._ask_here(hook_event)
         try:
             future = asyncio.run_coroutine_threadsafe(asking, loop)
         except RuntimeError:
@@ -218,10 +217,7 @@ class Hooks:
                 group.create_task(self._work(), name=f"hooks-{number}")
 
     async def close(self) -> None:
-        """Answer nobody any more: who waits in a thread is refused.
-
-        What waits to be told is dropped.
-        """
+        """Refuse all who wait in threads, and drop queued events."""
         self._is_closed = True
         while not self._waiting.empty():
             self._waiting.get_nowait()
@@ -231,15 +227,15 @@ class Hooks:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def run_one(
-        self, hook_id: str, occurrence: HookEvent
+        self, hook_id: str, hook_event: HookEvent
     ) -> tuple[HookAnswer, HookRunRecord]:
-        """Run one hook, whatever its matcher says. Raises NotFoundError."""
-        return await self._run(self._get(hook_id), occurrence)
+        """Run one hook, ignoring its matcher. Raises NotFoundError."""
+        return await self._run(self._get(hook_id), hook_event)
 
     async def replay(self, record_id: str) -> HookRunRecord:
-        """Run a hook again on what it was given then.
+        """Run a hook again on its recorded input.
 
-        Raises NotFoundError when there is no such run, or no such hook any more.
+        Raises NotFoundError when the run or the hook does not exist.
         """
         old = self._recorder.get(record_id)
         if old is None:
@@ -254,14 +250,14 @@ class Hooks:
         hook = self._get(old.hook)
         if hook.event != old.event:
             raise NotFoundError(f"{old.hook} is for {hook.event} now, not for {old.event}")
-        occurrence = HookEvent(event=hook.event, at=self._clock(), data={}, vault=self._vault)
-        _, record = await self._run(hook, occurrence, old.stdin.encode("utf-8", "backslashreplace"))
+        hook_event = HookEvent(event=hook.event, at=self._clock(), data={}, vault=self._vault)
+        _, record = await self._run(hook, hook_event, old.stdin.encode("utf-8", "backslashreplace"))
         return record
 
     def approve(self, names: Iterable[str] | None = None) -> list[str]:
-        """Let hooks run as they are now: those of these ids, or all.
+        """Pin hooks as they are now: those with these ids, or all.
 
-        Returns the files that are pinned anew. Raises NotFoundError.
+        Returns the newly pinned files. Raises NotFoundError.
         """
         hooks = self._set.hooks if names is None else tuple(self._get(name) for name in names)
         found = self._approvals.approve([file for hook in hooks for file in hook.files])
@@ -289,14 +285,14 @@ class Hooks:
                 return hook
         raise NotFoundError(f"there is no hook {hook_id[:80]!r}; `parachute hooks list` shows them")
 
-    def _choose(self, occurrence: HookEvent) -> list[Hook]:
+    def _choose(self, hook_event: HookEvent) -> list[Hook]:
         """The hooks that are meant, in their order.
 
         Of those that run the same, one runs: the one that may object most.
         """
         chosen: dict[object, Hook] = {}
-        for hook in self._by_event.get(occurrence.event, ()):
-            if self._matches[hook.id](occurrence) is None:
+        for hook in self._by_event.get(hook_event.event, ()):
+            if self._matches[hook.id](hook_event) is None:
                 continue
             same = chosen.setdefault((hook.command, hook.argv), hook)
             if (not hook.is_async, bool(hook.blocks_on_failure)) > (
@@ -307,7 +303,7 @@ class Hooks:
         return sorted(chosen.values(), key=lambda hook: hook.order)
 
     def _unreadable(self, event: str) -> HookDecision | None:
-        """The refusal where a hook that may object cannot be started as it is declared."""
+        """The refusal for a blocking hook that cannot be started as declared."""
         if self._is_closed and is_blocking(event):
             return _STOPPING
         if (why := self._set.closed.get(event)) is None:
@@ -315,36 +311,36 @@ class Hooks:
         return HookDecision(allowed=False, reason=f"a hook that guards this cannot be asked: {why}")
 
     async def _decide(
-        self, occurrence: HookEvent, hooks: Sequence[Hook], *, is_background: bool = False
+        self, hook_event: HookEvent, hooks: Sequence[Hook], *, is_background: bool = False
     ) -> HookDecision:
         answers: list[HookAnswer] = []
         decision = ALLOWED
         for _, stage in groupby(hooks, key=lambda hook: hook.order):
-            running = [self._run(hook, occurrence, is_background=is_background) for hook in stage]
+            running = [self._run(hook, hook_event, is_background=is_background) for hook in stage]
             answers += [self._shortened(answer) for answer, _ in await _all(running)]
-            decision = combine(occurrence.event, answers)
+            decision = combine(hook_event.event, answers)
             if not decision.allowed or decision.stop:
                 break
             if decision.updated_input is not None:
-                occurrence = replace(
-                    occurrence, data={**occurrence.data, "tool_input": decision.updated_input}
+                hook_event = replace(
+                    hook_event, data={**hook_event.data, "tool_input": decision.updated_input}
                 )
-        self._note_late(occurrence.event, answers, is_background=is_background)
+        self._note_late(hook_event.event, answers, is_background=is_background)
         return decision
 
     async def _run(
         self,
         hook: Hook,
-        occurrence: HookEvent,
+        hook_event: HookEvent,
         stdin: bytes | None = None,
         *,
         is_background: bool = False,
     ) -> tuple[HookAnswer, HookRunRecord]:
         """Run it on the occurrence's document, or on `stdin`."""
-        told = (
-            self._matches[hook.id](occurrence) if hook.id in self._matches else None
-        ) or occurrence
-        stdin = encode(document(told)) if stdin is None else stdin
+        shaped = (
+            self._matches[hook.id](hook_event) if hook.id in self._matches else None
+        ) or hook_event
+        stdin = encode(document(shaped)) if stdin is None else stdin
         refusal = self._refusal(hook)
         if refusal is not None:
             ran = ProcessResult(
@@ -360,8 +356,8 @@ class Hooks:
                 argv=hook.argv,
                 command=hook.command,
                 stdin=stdin,
-                env=self._environment(occurrence.event),
-                cwd=occurrence.folder,
+                env=self._environment(hook_event.event),
+                cwd=hook_event.folder,
                 timeout_s=hook.timeout_s,
                 is_background=is_background,
                 refusal=lambda: self._refusal(
@@ -373,12 +369,12 @@ class Hooks:
         )
         if answer.updated_input is not None:
             answer = replace(
-                answer, updated_input=in_our_shape(occurrence, told, answer.updated_input)
+                answer, updated_input=in_our_shape(hook_event, shaped, answer.updated_input)
             )
         self._tallies.setdefault(hook.id, HookCounts()).count(
             ran.took_ms, is_failure=answer.failure is not None
         )
-        self._note(hook, occurrence.event, answer.failure)
+        self._note(hook, hook_event.event, answer.failure)
         record = self._recorder.keep(
             hook=hook.id,
             event=hook.event,
@@ -416,20 +412,20 @@ class Hooks:
             )
             return answer
 
-    def _with_stops(self, occurrence: HookEvent) -> HookEvent:
+    def _with_stops(self, hook_event: HookEvent) -> HookEvent:
         """Tell a hook at a turn's end that it runs because of an earlier objection, as Claude Code
         does.
         """
-        count = self._stops.get(occurrence.session_id or "", 0)
-        if occurrence.event != "stop.before" or not count or "stop_hook_active" in occurrence.data:
-            return occurrence
-        return replace(occurrence, data={**occurrence.data, "stop_hook_active": True})
+        count = self._stops.get(hook_event.session_id or "", 0)
+        if hook_event.event != "stop.before" or not count or "stop_hook_active" in hook_event.data:
+            return hook_event
+        return replace(hook_event, data={**hook_event.data, "stop_hook_active": True})
 
-    def _count_stops(self, occurrence: HookEvent, decision: HookDecision) -> HookDecision:
+    def _count_stops(self, hook_event: HookEvent, decision: HookDecision) -> HookDecision:
         """After so many objections in a row the turn ends all the same."""
-        if occurrence.event != "stop.before":
+        if hook_event.event != "stop.before":
             return decision
-        session = occurrence.session_id or ""
+        session = hook_event.session_id or ""
         count = 0 if decision.allowed else self._stops.get(session, 0) + 1
         if 0 < count <= _MOST_STOPS:
             self._stops[session] = count
@@ -444,16 +440,16 @@ class Hooks:
             decision, allowed=True, permission=None, failures=(*decision.failures, words)
         )
 
-    async def _ask_here(self, occurrence: HookEvent) -> HookDecision:
+    async def _ask_here(self, hook_event: HookEvent) -> HookDecision:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  a coroutine runs in one
         self._from_threads.add(task)
         try:
-            return await self.ask(occurrence)
+            return await self.ask(hook_event)
         finally:
             self._from_threads.discard(task)
 
-    def _put(self, told: _Told) -> None:
+    def _put(self, shaped: _QueuedEvent) -> None:
         if self._is_closed:
             return
         if self._waiting.qsize() >= _MOST_WAITING:
@@ -463,22 +459,22 @@ class Hooks:
                 f"more than {_MOST_WAITING:,} events wait for their hooks; the oldest are "
                 "dropped, untold",
             )
-        self._waiting.put_nowait(told)
+        self._waiting.put_nowait(shaped)
 
     async def _work(self) -> None:
         while True:
-            told = await self._waiting.get()
+            shaped = await self._waiting.get()
             try:
-                await self._decide(told.occurrence, told.hooks, is_background=True)
+                await self._decide(shaped.hook_event, shaped.hooks, is_background=True)
             except Exception:
-                log.exception("a hook could not be told", extra={"event": told.occurrence.event})
+                log.exception("a hook could not be told", extra={"event": shaped.hook_event.event})
             if self._waiting.empty():
                 self._say(_WAITING, None)
 
     def _note_late(self, event: str, answers: Iterable[HookAnswer], *, is_background: bool) -> None:
-        """Log the objections that nobody waited for, or that come when it has happened.
+        """Log objections that came too late to count.
 
-        A broken hook's is logged already.
+        Those of a broken hook are logged already.
         """
         if not is_background and (is_blocking(event) or is_handed_on(event)):
             return
@@ -487,9 +483,9 @@ class Hooks:
                 self._fail(answer.hook, event, too_late(event, answer.hook, answer.blocks))
 
     def _note(self, hook: Hook, event: str, failure: str | None) -> None:
-        """Log a failure, or that the hook does its work again.
+        """Log a failure, or a recovery.
 
-        Of its own events nothing is told, or it would go round.
+        Never about the hooks' own events, which would loop.
         """
         if failure is not None:
             self._fail(hook.id, event, failure)
@@ -517,7 +513,7 @@ class Hooks:
             self._say(_subject(hook.id), self._refusal(hook))
 
     def _refusal(self, hook: Hook) -> str | None:
-        """Why it may not run as it is now; None: it may."""
+        """Why it may not run as it is now, or None."""
         return self._approvals.refusal_of(hook.files) if self._must_approve and hook.files else None
 
     def _list(self, hook: Hook) -> HookStatus:
@@ -535,7 +531,7 @@ class Hooks:
 
 
 async def _all(running: Sequence[Coroutine[None, None, _T]]) -> list[_T]:
-    """All at once; one alone needs no task of its own."""
+    """Run all at once; a single one needs no task of its own."""
     if len(running) == 1:
         return [await running[0]]
     async with asyncio.TaskGroup() as group:

@@ -1,6 +1,4 @@
-"""Idle: why a hook that is in order never runs: nothing fires its event, or it is for tools that do
-not exist here.
-"""
+"""Why a valid hook never runs: nothing fires its event, or its tools do not exist here."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Loading: all the hooks of a home, from hooks.yaml and the hooks folder, and all that is wrong
-with them.
+"""Loads the hooks of a home, from hooks.yaml and the hooks folder, with every problem found.
 
-The home is trust: a file there that others could write is not read, nor one that lies in the vault,
-which agents write to.
+The home is trusted: a file that others could write is not read, nor one inside the vault, which
+agents write to.
 """
 
 from __future__ import annotations
@@ -28,10 +27,9 @@ _OTHERS = 0o022
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookSet:
-    """The hooks in the order of their declaration, and in a sentence each what is wrong.
+    """The hooks in the order of declaration, and all problems, a sentence each.
 
-    `closed` are the events that a hook guards which cannot be started as it is declared, each with
-    why: there is no hook to ask about them.
+    `closed` maps events to why a hook that guards them cannot be started as declared.
     """
 
     hooks: tuple[Hook, ...] = ()
@@ -46,10 +44,10 @@ class _RefusedError(Exception):
 def load_hooks(
     home: Path, *, vault: Path | None = None, places: Mapping[str, str] | None = None
 ) -> HookSet:
-    """Read them.
+    """Load them.
 
-    `vault` is where nothing is read from, and where the words of a command begin; `places` are what
-    `$HOME` and the like stand for in them.
+    `vault` is where commands start and where no hook is read from; `places` are the values of
+    `$HOME` and similar variables in commands.
     """
     known = {"PARACHUTE_HOME": str(home), **(places or {})}
     if vault is not None:
@@ -85,7 +83,7 @@ def look(home: Path) -> tuple[object, ...]:
 
 
 def _load_settings(path: Path, vault: Path | None, places: Mapping[str, str]) -> HookFile:
-    """What hooks.yaml says; of one that is not to be trusted, what it would guard."""
+    """The content of hooks.yaml; of an untrusted one, only the events that it would guard."""
     try:
         text, unsafe = _read(path, vault)
         found = read_settings(text, places=places)
@@ -112,7 +110,7 @@ def _read(path: Path, vault: Path | None) -> tuple[str, str | None]:
         with open(path, "rb", opener=without_waiting) as file:
             at = os.fstat(file.fileno())
             if not stat.S_ISREG(at.st_mode):
-                raise _RefusedError("it is no file")
+                raise _RefusedError("it is not a file")
             data = file.read(_LIMIT + 1)
     except FileNotFoundError:
         return "", None

@@ -1,6 +1,4 @@
-"""Long text: what a hook said at too great a length goes to a file; whoever is told of it gets the
-beginning and the file's path.
-"""
+"""Saves overlong hook output to a file; the reader gets the beginning and the file's path."""
 
 from __future__ import annotations
 

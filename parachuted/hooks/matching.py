@@ -1,11 +1,11 @@
-"""Matching: which hook is meant by what happens.
+"""Which hooks match an event.
 
-Claude Code's rules for a matcher, and the vault's globs where the subject is a path.
+Claude Code's rules for a matcher; where the subject is a path, the vault's globs.
 
-On events about a file of the vault a matcher is a list of globs: one without a slash is compared
-with the file's name alone, one that ends with a slash means all below that folder. With a sign that
-only regular expressions have, it is one of these, compared with the whole path. Expressions are
-JavaScript's.
+On events about a file of the vault a matcher is a list of globs: without a slash, it is compared
+with the file's name; ending with a slash, it means everything below that folder. A matcher with a
+character that only regular expressions use is one of those, compared with the whole path, in
+JavaScript's syntax.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def compile_hook(hook: Hook) -> Match:
     matcher = compile_matcher(hook.matcher, hook.event)
     condition = None if hook.condition is None else compile_rule(hook.condition, hook.event)
 
-    def matches(occurrence: HookEvent) -> bool:
-        subject = occurrence.subject
+    def matches(hook_event: HookEvent) -> bool:
+        subject = hook_event.subject
         return (subject is None or matcher(subject)) and (
-            condition is None or condition(occurrence)
+            condition is None or condition(hook_event)
         )
 
-    return lambda occurrence: next(filter(matches, forms(occurrence)), None)
+    return lambda hook_event: next(filter(matches, forms(hook_event)), None)
 
 
 def compile_matcher(text: str | None, event: str) -> Callable[[str], bool]:

@@ -1,7 +1,7 @@
-"""Names: what an event is called here, by Claude Code, and in the name of a dropped script.
+"""An event's name here, in Claude Code, and in the name of a script.
 
-Ours are dotted words, as in the catalogue. A script or a block of settings written for Claude Code
-keeps its own name for the same thing.
+Ours are dotted words, as in the catalogue. A script or settings block written for Claude Code keeps
+its own name for the same event.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CLAUDE_EVENTS = frozenset(
         "WorktreeCreate",
         "WorktreeRemove",
         "CwdChanged",
-        "FileChangeResponse",
+        "FileChanged",
         "DirectoryAdded",
         "MessageDisplay",
     }
@@ -76,7 +76,7 @@ _DOTTED = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9][a-z0-9_-]*)+")
 
 
 class UnknownEventError(ValueError):
-    """No event of that name can ever happen here; the message says why."""
+    """No event has that name; the message explains."""
 
 
 def is_blocking(event: str) -> bool:
@@ -90,10 +90,9 @@ def claude_name(event: str) -> str | None:
 
 
 def parse_event(name: str) -> str:
-    """Our name for an event named in settings, in either vocabulary. Raises UnknownEventError.
+    """Our name for an event in settings, in either vocabulary. Raises UnknownEventError.
 
-    A dotted name that nobody here has heard of may be a module's, so it is taken; not so in a
-    family that is the core's alone.
+    An unknown dotted name may be a module's, so it is accepted, except in the core's own families.
     """
     if name in _OURS:
         return _OURS[name]
@@ -113,12 +112,10 @@ def parse_event(name: str) -> str:
 
 
 def parse_script_name(name: str) -> str | None:
-    """The event that a dropped script is for, by its file's name; None: it is no hook.
+    """The event that a script is for, by its file name; None if it is not a hook.
 
-    Raises UnknownEventError.
-
-    `on-<event>` with any suffix or none: the event with dots or dashes between its words, or as
-    Claude Code calls it.
+    `on-<event>` with any suffix or none: the event with dots or dashes, or in Claude Code's
+    spelling. Raises UnknownEventError.
     """
     if not name.startswith("on-"):
         return None

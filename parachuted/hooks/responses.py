@@ -1,6 +1,4 @@
-"""Shown: hooks, their runs and trials as the documents that the API answers and the command
-prints.
-"""
+"""Hooks, their runs and trials as the documents that the API returns and the command prints."""
 
 from __future__ import annotations
 
@@ -118,9 +116,9 @@ class HookRunsResponse(TypedDict):
 
 
 class HookTrialResponse(TypedDict):
-    """What came of trying an event's hooks.
+    """The result of trying an event's hooks.
 
-    `passed_over`: those whose matcher does not mean this occurrence.
+    `passed_over`: those whose matcher did not match.
     """
 
     event: str
@@ -148,9 +146,7 @@ class HookEventResponse(TypedDict):
 def show_hook(
     listed: HookStatus, *, is_whole: bool, offered: OfferedTools | None = None
 ) -> HookResponse:
-    """`is_whole`: with what is run and where it lies, which may be on a line with somebody's
-    secret.
-    """
+    """`is_whole` includes the command and its folder, which may contain secrets."""
     hook = listed.hook
     return {
         "name": hook.id,

@@ -1,9 +1,8 @@
-"""Rules: the `if` of a hook, which decides from a tool's arguments or from a note before anything
-is started.
+"""The `if` of a hook, which decides from a tool's arguments or a note before a process is started.
 
 `Bash(git *)`, `Edit(src/**)`, `WebFetch(domain:example.com)` are Claude Code's; `Note(Daily/**
-status=draft)` is ours. What cannot be taken apart for certain counts as meant where a hook guards
-an act: a guard asked once too often does less harm than one not asked.
+status=draft)` is ours. Where a hook guards an action, whatever cannot be parsed with certainty
+counts as a match: asking once too often does less harm than not asking.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ class _Paths:
     globs: tuple[PathGlob, ...]
     root: str  # "cwd", "vault" or "/"
 
-    def means(self, path: str, occurrence: HookEvent) -> bool:
-        folder = {"cwd": occurrence.folder, "vault": occurrence.vault, "/": Path("/")}[self.root]
-        relative = posixpath.relpath(posixpath.join(occurrence.folder, path), folder)
+    def means(self, path: str, hook_event: HookEvent) -> bool:
+        folder = {"cwd": hook_event.folder, "vault": hook_event.vault, "/": Path("/")}[self.root]
+        relative = posixpath.relpath(posixpath.join(hook_event.folder, path), folder)
         return (
             not relative.startswith("../")
             and relative not in {".", ".."}
@@ -60,7 +59,7 @@ def compile_rule(text: str, event: str) -> OccurrenceTest:
     """
     found = _RULE.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text[:80]!r} is no rule such as 'Bash(git *)' or 'Note(Daily/**)'")
+        raise ValueError(f"{text[:80]!r} is not a rule such as 'Bash(git *)' or 'Note(Daily/**)'")
     name, inside = found[1], (found[2] or "").strip()
     if name == _NOTE:
         return _note_rule(inside)
@@ -72,7 +71,7 @@ def compile_rule(text: str, event: str) -> OccurrenceTest:
 
 
 def tool_of(rule: str) -> str | None:
-    """The tool that a rule is about; None: it is about notes, or is no rule."""
+    """The tool that a rule is about; None if it is about notes or is not a rule."""
     found = _RULE.fullmatch(rule)
     return None if found is None or found[1] == _NOTE else found[1]
 
@@ -80,14 +79,14 @@ def tool_of(rule: str) -> str | None:
 def _tool_rule(name: str, inside: str) -> OccurrenceTest:
     test = _argument_rule(name, inside)
 
-    def holds(occurrence: HookEvent) -> bool:
-        tool = occurrence.data.get("tool_name")
+    def holds(hook_event: HookEvent) -> bool:
+        tool = hook_event.data.get("tool_name")
         if not isinstance(tool, str) or not (
             tool == name or (name.startswith("mcp__") and tool.startswith(f"{name}__"))
         ):
             return False
-        arguments = occurrence.data.get("tool_input")
-        return test is None or (isinstance(arguments, Mapping) and test(arguments, occurrence))
+        arguments = hook_event.data.get("tool_input")
+        return test is None or (isinstance(arguments, Mapping) and test(arguments, hook_event))
 
     return holds
 
@@ -109,12 +108,12 @@ def _argument_rule(
         return lambda arguments, _: _is_command(arguments.get("command"), command)
     paths = compile_paths(inside)
 
-    def holds(arguments: Mapping[str, object], occurrence: HookEvent) -> bool:
+    def holds(arguments: Mapping[str, object], hook_event: HookEvent) -> bool:
         path = next(
             (arguments[field] for field in _PATHS if isinstance(arguments.get(field), str)), None
         )
         if isinstance(path, str):
-            return paths.means(path, occurrence)
+            return paths.means(path, hook_event)
         return any(
             isinstance(value, str) and command.fullmatch(value) for value in arguments.values()
         )
@@ -142,10 +141,9 @@ def compile_paths(pattern: str) -> _Paths:
 
 
 def _command_pattern(inside: str) -> re.Pattern[str]:
-    """`*` stands for anything.
+    """`*` matches anything.
 
-    After a space it begins a new word, so that `git *` is not `gitk`; `git` alone is meant by it
-    too.
+    After a space it begins a new word: `git *` does not match `gitk`, but matches `git` alone.
     """
     spelled = f"{inside[:-2]} *" if inside.endswith(":*") else inside
     bare, is_open = (spelled[:-2], True) if spelled.endswith(" *") else (spelled, False)
@@ -213,9 +211,7 @@ def _is_host(url: object, domain: str) -> bool:
 
 
 def _note_rule(inside: str) -> OccurrenceTest:
-    """`Note(Daily/** status=draft type=entry)`: the place in the vault, and what the frontmatter
-    says.
-    """
+    """`Note(Daily/** status=draft type=entry)`: the path in the vault, and frontmatter values."""
     wanted: list[tuple[str, re.Pattern[str]]] = []
     rest = f" {inside}"
     while found := _PAIR.search(rest):
@@ -228,15 +224,15 @@ def _note_rule(inside: str) -> OccurrenceTest:
         else None
     )
 
-    def holds(occurrence: HookEvent) -> bool:
-        path = _note_path(occurrence)
+    def holds(hook_event: HookEvent) -> bool:
+        path = _note_path(hook_event)
         if path is None or (glob is not None and not glob.matches(path)):
             return False
         if not wanted:
             return True
-        frontmatter = occurrence.data.get("frontmatter")
+        frontmatter = hook_event.data.get("frontmatter")
         if not isinstance(frontmatter, Mapping):
-            return is_blocking(occurrence.event)
+            return is_blocking(hook_event.event)
         return all(_has(frontmatter.get(key), pattern) for key, pattern in wanted)
 
     return holds
@@ -261,11 +257,11 @@ def _spelled(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _note_path(occurrence: HookEvent) -> str | None:
+def _note_path(hook_event: HookEvent) -> str | None:
     """The vault's path that it is about, also where a tool names the file by its whole path."""
-    if occurrence.path is not None:
-        return occurrence.path
-    arguments = occurrence.data.get("tool_input")
+    if hook_event.path is not None:
+        return hook_event.path
+    arguments = hook_event.data.get("tool_input")
     if not isinstance(arguments, Mapping):
         return None
     path = next(
@@ -273,5 +269,5 @@ def _note_path(occurrence: HookEvent) -> str | None:
     )
     if not isinstance(path, str):
         return None
-    relative = posixpath.relpath(posixpath.join(occurrence.folder, path), occurrence.vault)
+    relative = posixpath.relpath(posixpath.join(hook_event.folder, path), hook_event.vault)
     return None if relative.startswith("../") or relative in {".", ".."} else relative

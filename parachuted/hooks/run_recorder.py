@@ -1,8 +1,7 @@
-"""Recorder: the last runs of hooks, with what went in and what came out, so that one can be looked
-at, and run again.
+"""The last runs of hooks, with input and output, to inspect and to run again.
 
-One small file a run, in the machine's private home: they hold texts of notes. Nothing here is the
-only copy of anything, so a crash may take the last of them, and a file that cannot be read is none.
+One small file a run, in the machine's private home, since they hold texts of notes. None is the
+only copy of anything: a crash may lose the latest, and an unreadable file is ignored.
 """
 
 from __future__ import annotations
@@ -80,9 +79,9 @@ class HookRunRecorder:
         ran: ProcessResult,
         decision: str,
     ) -> HookRunRecord:
-        """Remember a run, and forget the oldest.
+        """Record a run, and forget the oldest.
 
-        A disk that refuses is told of in the log: the hook has run all the same.
+        A disk error is only logged: the hook has run already.
         """
         with self._changed:
             number = self._ids[-1] + 1 if self._ids else 1

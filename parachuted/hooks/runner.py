@@ -1,7 +1,7 @@
-"""Runner: runs a hook's program, within its limits, and leaves nothing of it.
+"""Runs a hook's program within its limits, and leaves nothing behind.
 
-A keeper (parachuted/processes/hook_process.py) does it; keepers are kept for a while, since
-starting one costs more than most hooks do.
+A helper process (parachuted/processes/hook_process.py) does it. Helpers are kept for a while, since
+starting one costs more than most hooks.
 """
 
 from __future__ import annotations
@@ -35,14 +35,11 @@ _NOT_FOUND = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessResult:
-    """What became of a program.
+    """The result of a program.
 
-    `exit_code`: negative is the signal that ended it; None: it has none, and `problem` says why in
-    words.
-
-    `is_cut`: it printed more than was kept. `strays`: how many processes it left behind, which were
-    ended. `was_started`: false where the program, or the interpreter that its first line names,
-    never ran, or the process that watched over it was lost.
+    `exit_code`: negative for a signal; None if there is none, and `problem` says why. `is_cut`:
+    part of the output was dropped. `strays`: how many processes it left behind, which were ended.
+    `was_started`: false where the program or its interpreter never ran, or its supervisor was lost.
     """
 
     exit_code: int | None
@@ -57,13 +54,10 @@ class ProcessResult:
 
 
 class HookRunner:
-    """Runs as many at a time as `concurrency` says; of those begun in the background, half as many,
-    so that they hold nobody up.
+    """Runs up to `concurrency` programs at a time; of those in the background at most half as many.
 
-    Where all of them are taken for long, more begin: what runs may be waiting for one, as a hook
-    does for a write of its own.
-
-    Who makes one closes it.
+    When all have been busy for long, more are started: a running hook may be waiting for one, such
+    as a hook for its own write. The caller closes it.
     """
 
     def __init__(self, concurrency: int = 8, *, idle_s: float = _IDLE_S) -> None:
@@ -85,28 +79,26 @@ class HookRunner:
         is_background: bool = False,
         refusal: Callable[[], str | None] = lambda: None,
     ) -> ProcessResult:
-        """Run `argv` as it is, or `command` by a shell, to its end or its limit.
+        """Run `argv`, or `command` by a shell, until it ends or reaches its limit.
 
-        When this is cancelled, the program is ended first.
-
-        `env` is all of its environment, but for the mark by which it is found again; `refusal`
-        says, when its turn has come, why it is not to begin after all. Raises ValueError when there
-        is nothing to run.
+        When cancelled, the program is ended first. `env` is its whole environment, apart from the
+        marker by which its processes are found; `refusal` is asked when its turn comes, and returns
+        why it must not start. Raises ValueError when there is nothing to run.
         """
         words = [_SHELL, "-c", command] if command else list(argv or ())
         if not words:
             raise ValueError("a hook needs a command, or words to run")
         program = words[0] if "/" in words[0] else shutil.which(words[0], path=env.get("PATH", ""))
         if program is None:
-            return _not_begun(f"there is no program {words[0]} on the PATH")
+            return _not_started(f"there is no program {words[0]} on the PATH")
         if any("\0" in text for text in (*words, *env, *env.values())):
-            return _not_begun("a command or its environment cannot hold a null character")
+            return _not_started("a command or its environment cannot hold a null character")
         order = ProcessOrder(
             argv=[program, *words[1:]], env=env, cwd=cwd, stdin=stdin, timeout_s=timeout_s, cap=cap
         )
         async with self._place(is_background):
             if problem := refusal():
-                return _not_begun(problem)
+                return _not_started(problem)
             return await self._run(order)
 
     async def close(self) -> None:
@@ -114,9 +106,9 @@ class HookRunner:
         cancelled.
         """
         idle, self._idle = self._idle, {}
-        for keeper, timer in idle.items():
+        for hook_process, timer in idle.items():
             timer.cancel()
-            await keeper.close()
+            await hook_process.close()
 
     @contextlib.asynccontextmanager
     async def _place(self, is_background: bool) -> AsyncIterator[None]:  # noqa: FBT001  its own
@@ -128,48 +120,48 @@ class HookRunner:
 
     async def _run(self, order: ProcessOrder) -> ProcessResult:
         try:
-            keeper, kept = await self._keep(order)
+            hook_process, kept = await self._keep(order)
         except OSError as error:
-            return _not_begun(explain(order, "program", error.errno or errno.EAGAIN))
+            return _not_started(explain(order, "program", error.errno or errno.EAGAIN))
         except RuntimeError:  # how Python says that the system has no room for another thread
-            return _not_begun(explain(order, "program", errno.EAGAIN))
+            return _not_started(explain(order, "program", errno.EAGAIN))
         except HookProcessLostError:
-            return _not_begun(
+            return _not_started(
                 "it was lost: the process that watched over it ended; whatever it had started was "
                 "ended too"
             )
-        self._give_back(keeper)
+        self._release(hook_process)
         return _tell(order, kept)
 
     async def _keep(self, order: ProcessOrder) -> tuple[HookProcess, ProcessOutcome]:
-        """Give it to a keeper; to a new one, where the first had ended while it waited for work."""
-        keeper = await self._take()
+        """Pass it to an idle helper process, or to a new one if that has ended."""
+        hook_process = await self._take()
         try:
-            return keeper, await keeper.run(order)
+            return hook_process, await hook_process.run(order)
         except HookProcessGoneError:
-            keeper = await HookProcess.start()
-            return keeper, await keeper.run(order)
+            hook_process = await HookProcess.start()
+            return hook_process, await hook_process.run(order)
 
     async def _take(self) -> HookProcess:
         while self._idle:
-            keeper, timer = self._idle.popitem()
+            hook_process, timer = self._idle.popitem()
             timer.cancel()
-            if keeper.is_ready:
-                return keeper
-            await keeper.close()
+            if hook_process.is_ready:
+                return hook_process
+            await hook_process.close()
         return await HookProcess.start()
 
-    def _give_back(self, keeper: HookProcess) -> None:
-        if keeper.is_ready:
-            self._idle[keeper] = asyncio.get_running_loop().call_later(
-                self._idle_s, self._let_go, keeper
+    def _release(self, hook_process: HookProcess) -> None:
+        if hook_process.is_ready:
+            self._idle[hook_process] = asyncio.get_running_loop().call_later(
+                self._idle_s, self._discard, hook_process
             )
         else:
-            keeper.dismiss()
+            hook_process.dismiss()
 
-    def _let_go(self, keeper: HookProcess) -> None:
-        self._idle.pop(keeper)
-        keeper.dismiss()
+    def _discard(self, hook_process: HookProcess) -> None:
+        self._idle.pop(hook_process)
+        hook_process.dismiss()
 
 
 def _tell(order: ProcessOrder, kept: ProcessOutcome) -> ProcessResult:
@@ -200,7 +192,7 @@ def _problem(order: ProcessOrder, kept: ProcessOutcome) -> str | None:
     )
 
 
-def _not_begun(problem: str | None) -> ProcessResult:
+def _not_started(problem: str | None) -> ProcessResult:
     return ProcessResult(
         exit_code=None, stdout=b"", stderr=b"", took_ms=0.0, problem=problem, was_started=False
     )

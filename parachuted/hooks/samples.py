@@ -1,6 +1,6 @@
-"""Samples: an occurrence of any event, for trying hooks before the event happens.
+"""Sample data for any event, to try hooks before the event happens.
 
-What is given takes the place of what is made up.
+Values that are passed in replace the invented ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from parachuted.events.catalog import CATALOG
 from parachuted.hooks.hook_event import HookEvent
-from parachuted.hooks.told import told_data
+from parachuted.hooks.told import event_data
 
 _NOTE = "Projects/garden/AGENTS.md"
 _DIGEST = "sha256:" + "5" * 64
@@ -126,17 +126,16 @@ _OF_EVENT: Mapping[str, Mapping[str, object]] = MappingProxyType({"write.before"
 def make_sample(
     event: str, *, vault: Path, at: datetime, given: Mapping[str, object] | None = None
 ) -> HookEvent:
-    """An occurrence of that event, by our name.
+    """A sample of that event, by our name.
 
-    `given`: some of its data, or a whole object such as hooks read on stdin.
-
-    Raises ValueError where that object is not such a one.
+    `given`: some of its data, or a whole object such as hooks read on stdin. Raises ValueError if
+    that object is invalid.
     """
     document = given or {}
     whole = isinstance(document.get("data"), Mapping)
     own = cast("Mapping[str, object]", document["data"] if whole else document)
     fields = CATALOG[event].fields if event in CATALOG else ()
-    data = told_data(
+    data = event_data(
         {**{name: VALUES[name] for name in fields}, **_OF_EVENT.get(event, {}), **own}, vault
     )
     more = _more(document) if whole else {}

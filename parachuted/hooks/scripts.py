@@ -1,6 +1,4 @@
-"""Scripts: the programs that a person dropped into the home's hooks folder; each is a hook by its
-name alone.
-"""
+"""Scripts in the home's hooks folder; the file name alone makes each one a hook."""
 
 from __future__ import annotations
 
@@ -24,12 +22,10 @@ _LOOKED_AT = 4_096
 
 
 def read_script(path: Path) -> Hook | None:
-    """The hook that the file is; None: it is none.
+    """The hook that the file defines, or None.
 
-    Raises ValueError where it should be one and is not.
-
-    A program that the system can begin by itself is begun so; a Python or shell script needs
-    neither a mark nor a first line.
+    Raises ValueError for a defective one. An executable is started directly; a Python or shell
+    script needs neither the executable bit nor a first line.
     """
     if path.name.endswith(_LEFTOVERS):
         return None
@@ -79,7 +75,7 @@ def _argv(path: Path, head: bytes) -> tuple[str, ...]:
 
 
 def _description(head: bytes) -> str | None:
-    """The first line in which the script says what it is."""
+    """The first descriptive line of the script."""
     for line in head.decode("utf-8", "replace").splitlines():
         if line.startswith("#!") or "coding:" in line or not line.strip():
             continue

@@ -1,4 +1,4 @@
-"""Starting: why a program could not be begun, in words that say what to do about it."""
+"""Why a program could not be started, in words that say what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FIRST_LINE = 256
 _SAYS = {
     errno.E2BIG: "its arguments and its environment are longer than the system takes",
     errno.ETXTBSY: "it is being written at this moment; it can run when that is done",
-    errno.ENOEXEC: "it has no first line such as #!/bin/sh, and is no program otherwise",
+    errno.ENOEXEC: "it has no first line such as #!/bin/sh, and is not a program otherwise",
     errno.EAGAIN: "the system has no room for another process",
     errno.ENOMEM: "the system has no memory left for it",
     errno.EMFILE: "too many files are open",
@@ -22,11 +22,10 @@ _LINE_IS_WRONG = {errno.ENOENT: "not on this machine", errno.ENOEXEC: "not a pro
 
 
 def explain(order: ProcessOrder, failed: str, number: int, *, is_sure: bool = True) -> str | None:
-    """Why `failed` ("folder" or "program") could not be entered or begun, by what is there on the
-    disk.
+    """Why `failed` ("folder" or "program") could not be entered or started, from what is on disk.
 
-    Not `is_sure`: something was begun and said that it could not go on; None unless the first line
-    of the file shows why.
+    Without `is_sure` something was started and exited with an error; None unless its first line
+    explains that.
     """
     if failed == "folder":
         return f"the folder {order.cwd} could not be entered: {os.strerror(number)}"
@@ -59,7 +58,7 @@ def _forbidden(path: Path, line: str) -> str:
 
 
 def _shebang(path: Path) -> str:
-    """The program that the first line names, as it is written there; empty: none."""
+    """The program named in the first line, as written; empty if none."""
     try:
         with path.open("rb") as file:
             line = file.read(_FIRST_LINE).partition(b"\n")[0]

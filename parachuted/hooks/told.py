@@ -1,4 +1,4 @@
-"""Told: an event's data, and what it followed from, in the words that hooks are told it. Pure."""
+"""An event's data and cause, in the form that hooks receive. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PLACES = ("from", "entry_path", "audio_path", "output_path", "working_directory
 _LISTS = ("paths",)
 
 
-def told_data(data: Mapping[str, object], vault: Path) -> dict[str, object]:
+def event_data(data: Mapping[str, object], vault: Path) -> dict[str, object]:
     """The same with whole paths, as a script can use them; `path` and `watcher` stay as they are
     called in the vault.
     """
@@ -26,7 +26,7 @@ def told_data(data: Mapping[str, object], vault: Path) -> dict[str, object]:
     return told
 
 
-def told_cause(
+def cause_data(
     causes: Sequence[str],
     *,
     actor: str,

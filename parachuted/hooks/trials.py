@@ -1,6 +1,4 @@
-"""Trying: hooks run on a sample, so that a person sees what goes in, what comes out and what it
-would decide. Nothing else happens.
-"""
+"""Runs hooks on a sample, to show their input, output and decision without further effect."""
 
 from __future__ import annotations
 
@@ -27,10 +25,9 @@ class HookTrialError(ParachuteError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookTrial:
-    """What came of it.
+    """The result.
 
-    `allowed`: whether the act would go on; `passed_over`: the hooks whose matcher does not mean
-    this occurrence.
+    `allowed`: whether the action would go on; `passed_over`: the hooks whose matcher did not match.
     """
 
     event: str
@@ -48,15 +45,13 @@ async def try_hooks(
     given: Mapping[str, object] | None = None,
     only: str | None = None,
 ) -> HookTrial:
-    """Run the hooks that an occurrence of `event` means, or the one called `only`, whatever its
-    matcher says.
+    """Run the hooks that match an `event`, or the one called `only` whatever its matcher.
 
-    Raises HookTrialError for an event or data that cannot be, and NotFoundError for a hook that is
-    not there.
+    Raises HookTrialError for an invalid event or data, and NotFoundError for an unknown hook.
     """
     try:
         name = parse_event(event)
-        occurrence = make_sample(name, vault=vault, at=at, given=given)
+        hook_event = make_sample(name, vault=vault, at=at, given=given)
     except ValueError as error:  # UnknownEventError is one
         raise HookTrialError(str(error)) from error
     declared = [listed.hook for listed in hooks.listed if listed.hook.event == name]
@@ -65,9 +60,9 @@ async def try_hooks(
             f"there is no hook {only[:80]!r} for {name}; `parachute hooks list` shows them"
         )
     chosen = [
-        hook for hook in declared if hook.id == only or (only is None and _means(hook, occurrence))
+        hook for hook in declared if hook.id == only or (only is None and _means(hook, hook_event))
     ]
-    ran = await asyncio.gather(*(hooks.run_one(hook.id, occurrence) for hook in chosen))
+    ran = await asyncio.gather(*(hooks.run_one(hook.id, hook_event) for hook in chosen))
     waited_for = [
         answer for hook, (answer, _) in zip(chosen, ran, strict=True) if not hook.is_async
     ]
@@ -83,8 +78,8 @@ async def try_hooks(
     )
 
 
-def _means(hook: Hook, occurrence: HookEvent) -> bool:
+def _means(hook: Hook, hook_event: HookEvent) -> bool:
     try:
-        return compile_hook(hook)(occurrence) is not None
+        return compile_hook(hook)(hook_event) is not None
     except ValueError:
         return False

@@ -1,4 +1,4 @@
-"""Writes: hooks are asked before the vault is written, by the thread that is about to write."""
+"""Asks hooks before the vault is written, in the thread that writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 from parachuted.errors import HookRefusedError
 from parachuted.hooks.decision import HookDecision
 from parachuted.hooks.hook_event import HookEvent
-from parachuted.hooks.told import module_of, told_cause, told_data
+from parachuted.hooks.told import cause_data, event_data, module_of
 from parachuted.vault import WriteIntent, printable
 
 EVENT = "write.before"
@@ -24,9 +24,9 @@ class ThreadHooks(Protocol):
         """Whether there is a hook for that event."""
 
     def ask_from_thread(
-        self, occurrence: HookEvent, loop: asyncio.AbstractEventLoop
+        self, hook_event: HookEvent, loop: asyncio.AbstractEventLoop
     ) -> HookDecision:
-        """Run the hooks that it concerns on the loop, and wait for what they say."""
+        """Run the matching hooks on the loop, and wait for their decision."""
 
 
 class WriteHooks:
@@ -92,7 +92,7 @@ class WriteHooks:
             vault=self._vault,
             module=module_of(author.by),
             session_id=author.run,
-            data=told_data(data, self._vault),
-            cause=told_cause(author.causes, actor=author.by, run=author.run, root=root),
+            data=event_data(data, self._vault),
+            cause=cause_data(author.causes, actor=author.by, run=author.run, root=root),
             diff={"text": intent.diff(), "changed": units},
         )

@@ -1,4 +1,4 @@
-"""Modules: what anyone can add, with the names that its author needs.
+"""The module API: every name that a module's author needs.
 
 The daemon's parts are imported from their own files.
 """

@@ -1,4 +1,4 @@
-"""Actions: what a person does about modules, told as documents: the same for the command, with or
+"""What a person does with modules, with documents as results: for the command, with or
 without a daemon, and for the app.
 """
 
@@ -25,14 +25,14 @@ class ModuleActions:
         self._trust = trust
 
     def listing(self) -> list[dict[str, Any]]:
-        """Every module, installed or only lying in the vault's `Modules/`, as it stands where
-        nothing runs.
+        """Every module, installed or only present in the vault's `Modules/`, without running
+        any.
         """
         return [_told(entry) for entry in self._trust.entries()]
 
     def consent(self, name: str) -> dict[str, Any]:
-        """What approving its folder, as it is now, would allow, and how it differs from what was
-        approved. Raises NotFoundError.
+        """What approving its present folder would allow, and the difference from the approved
+        version. Raises NotFoundError.
         """
         entry = self._trust.entry(name)
         if entry.state == "missing":
@@ -50,8 +50,8 @@ class ModuleActions:
         } | _consent(consent)
 
     def install(self, source: str, *, dev: bool, path: str | None) -> dict[str, Any]:
-        """Put it into the vault's `Modules/`, unless it lies there, and say what approving it would
-        allow. Nothing of it runs.
+        """Copy it into the vault's `Modules/`, unless it is there, and return what approving it
+        would allow. Nothing runs.
         """
         name = None if dev or path else self._lying(source)
         if name is None:
@@ -61,7 +61,7 @@ class ModuleActions:
         return {"module": _told(entry), "hash": consent.digest} | _consent(consent)
 
     def _lying(self, source: str) -> str | None:
-        """The name of the module whose folder in the vault that is."""
+        """The name of the module in that folder of the vault."""
         return next(
             (entry.name for entry in self._trust.entries() if Path(source) == entry.folder), None
         )
@@ -88,8 +88,8 @@ class ModuleActions:
 
 
 def status_document(status: ModuleStatus) -> dict[str, Any]:
-    """One module as JSON: `status` how it runs, `state` how its folder stands to what was
-    approved.
+    """One module as JSON: `status` is how it runs, `state` how its folder compares with the
+    approved version.
     """
     return {
         "name": status.name,

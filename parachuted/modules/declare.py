@@ -1,5 +1,5 @@
-"""Declare: the decorators by which a module's methods become routes, tools, listeners, schedules
-and methods of an interface.
+"""The decorators that make a module's methods routes, tools, listeners, schedules and
+interface methods.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ToolMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventMark:
-    """It hears of that event. `is_async`: whoever published it does not wait."""
+    """A listener for that event. `is_async`: the publisher does not wait."""
 
     event: str
     is_async: bool
@@ -78,18 +78,18 @@ Mark: TypeAlias = RouteMark | ToolMark | EventMark | ScheduleMark | InterfaceMar
 def route(
     method: str, path: str, *, capability: Capability | None = None, timeout_s: int = 30
 ) -> Callable[[_F], _F]:
-    """Answer `method` at `path` below `/api/<module>`; `{name}` in it is a parameter.
+    """Serve `method` at `path` below `/api/<module>`; `{name}` in it is a parameter.
 
-    `capability` is what a caller's key must have on the module: read for GET and HEAD, write for
-    all else, unless said here. `timeout_s` ends a handler that has not answered by then; one that
-    waits for an agent needs more than the usual.
+    `capability` is what a caller's key needs on the module: by default read for GET and HEAD, write
+    for all others. `timeout_s` limits the handler; one that waits for an agent needs more than the
+    default.
     """
     known = next((one for one in METHODS if one == method), None)
     if known is None:
         raise ValueError(f"@route: {method!r} is none of {', '.join(METHODS)}")
     if not PATH.fullmatch(path):
         raise ValueError(
-            f"@route: {path!r} is no path such as '/entries' or '/entries/{{entry_id}}'"
+            f"@route: {path!r} is not a path such as '/entries' or '/entries/{{entry_id}}'"
         )
     if len(set(path_fields(path))) < len(path_fields(path)):
         raise ValueError(f"@route: {path!r} names a parameter twice")
@@ -106,16 +106,18 @@ def route(
 
 
 def mcp_tool(name: str, *, description: str | None = None) -> Callable[[_F], _F]:
-    """Let agents call it by `name`. What they are told of it is its docstring, unless said here."""
+    """Let agents call it by `name`. The description defaults to the docstring."""
     if not TOOL_NAME.fullmatch(name):
-        raise ValueError(f"@mcp_tool: {name!r} is no name of a tool, such as 'daily-search'")
+        raise ValueError(f"@mcp_tool: {name!r} is not the name of a tool, such as 'daily-search'")
     return _marking(ToolMark(name=name, description=description))
 
 
 def event(name: str, *, is_async: bool = True) -> Callable[[_F], _F]:
     """Call it whenever that happens, with the event's data by name."""
     if not EVENT_NAME.fullmatch(name):
-        raise ValueError(f"@event: {name!r} is no name of an event, such as 'daily.entry.created'")
+        raise ValueError(
+            f"@event: {name!r} is not the name of an event, such as 'daily.entry.created'"
+        )
     return _marking(EventMark(event=name, is_async=is_async))
 
 
@@ -126,7 +128,7 @@ def schedule(*, every: str | None = None, at: str | None = None) -> Callable[[_F
     if (every is None) == (at is None):
         raise ValueError('@schedule: say either every="15m" or at="03:00"')
     if at is not None and not CLOCK.fullmatch(at):
-        raise ValueError(f"@schedule: at={at!r} is no time such as '03:00'")
+        raise ValueError(f"@schedule: at={at!r} is not a time such as '03:00'")
     return _marking(ScheduleMark(every_s=None if every is None else parse_span(every), at=at))
 
 
@@ -137,7 +139,7 @@ def interface(name: str) -> Callable[[_F], _F]:
     """
     if not INTERFACE.fullmatch(name):
         raise ValueError(
-            f"@interface: {name!r} is no name of an interface, such as 'BrainInterface'"
+            f"@interface: {name!r} is not the name of an interface, such as 'BrainInterface'"
         )
     return _marking(InterfaceMark(interface=name))
 
@@ -146,7 +148,7 @@ def parse_span(text: str) -> int:
     """Seconds of `15m`; raises ValueError."""
     found = _SPAN.fullmatch(text)
     if not found:
-        raise ValueError(f"{text!r} is no span such as '30s', '15m', '2h' or '1d'")
+        raise ValueError(f"{text!r} is not a duration such as '30s', '15m', '2h' or '1d'")
     return int(found[1]) * _SECONDS[found[2]]
 
 
@@ -156,16 +158,16 @@ def path_fields(path: str) -> tuple[str, ...]:
 
 
 def marks_of(function: object) -> tuple[Mark, ...]:
-    """What was declared of a function, first the decorator that stands highest."""
+    """What the decorators of a function declared, the topmost first."""
     return tuple(getattr(function, MARKS, ()))
 
 
 def is_offered(found: object, interface: str, method: str) -> bool:
-    """Whether other modules may call that method of the object as one of the interface: it is
-    declared so, and serves nobody else.
+    """Whether other modules may call that method as one of the interface: it is declared so, and
+    serves nothing else.
 
-    A route checks the scopes of a key, and a listener or a schedule is begun by the daemon alone;
-    an agent's tool may be both.
+    A route checks a key's scopes, and only the daemon starts listeners and schedules; a method may
+    also be an agent's tool.
     """
     function = getattr_static(type(found), method, None)
     marks = marks_of(function) if isfunction(function) else ()

@@ -1,4 +1,4 @@
-"""Module: what a module's class inherits."""
+"""The base class of a module."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from parachuted.modules.services import Services
 
 
 class Module:
-    """A part that anyone can add.
+    """The base class of a module.
 
-    Its methods become routes, tools, listeners: `@route`, `@mcp_tool`, `@event`, `@schedule`.
-
-    What a class leaves open here, its manifest.yaml says. Where both speak they must agree, for a
-    person approved the manifest.
+    Its methods become routes, tools and listeners: `@route`, `@mcp_tool`, `@event`, `@schedule`.
+    What a class leaves open, its manifest.yaml declares. Where both declare something they must
+    agree, since a person approved the manifest.
     """
 
     name: ClassVar[str] = ""
@@ -79,16 +78,16 @@ class Module:
         """Called once when it stops."""
 
     def interfaces(self) -> Mapping[str, object]:
-        """The objects behind `provides`: the module itself, unless a class says otherwise."""
+        """The objects behind `provides`: by default the module itself."""
         return dict.fromkeys(self.provides, self)
 
 
 def is_every_modules(name: str, found: object = None) -> bool:
-    """Whether all modules have a method of that name, which carries the module's own rights: such
-    is no method of an interface.
+    """Whether all modules have a method of that name, which uses the module's own rights and so
+    cannot be an interface method.
 
-    A class may have a `suggest` of its own, as a BrainInterface does; `found` is the object, where
-    it is at hand.
+    A class may define its own `suggest`, as a BrainInterface does; `found` is the object, if
+    available.
     """
     if name == "suggest" and (
         not isinstance(found, Module) or type(found).suggest is not Module.suggest

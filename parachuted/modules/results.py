@@ -1,4 +1,4 @@
-"""Results: what a handler may return, made plain JSON before it leaves the module."""
+"""Converts what a handler returns into plain JSON before it leaves the module."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _OURS = re.compile(
 
 
 class WrongResultError(ModuleFailedError):
-    """The handler returned what is no JSON."""
+    """The handler's result cannot be converted to JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """An answer with another status than 200, or with headers of its own.
+    """A response with a status other than 200, or with its own headers.
 
     The `body` is sent as JSON.
     """
@@ -49,7 +49,7 @@ class Response:
 
     def __post_init__(self) -> None:
         if not 200 <= self.status <= 599:  # noqa: PLR2004  what HTTP has for an answer
-            raise ValueError(f"{self.status} is no status of an answer: use 200 to 599")
+            raise ValueError(f"{self.status} is not an HTTP status: use 200 to 599")
         for name, value in self.headers.items():
             if not _HEADER.fullmatch(name) or _OURS.fullmatch(name):
                 raise ValueError(

@@ -1,7 +1,4 @@
-"""Services: all that a module is given, as it sees it.
-
-In the daemon and in a process of its own the same names, the same rights.
-"""
+"""The services of a module, the same in the daemon and in its own process."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ class VaultAccess(Protocol):
         ...
 
     async def read_bytes(self, path: str) -> bytes:
-        """What is in a file that is no text."""
+        """The content of a binary file."""
         ...
 
     async def exists(self, path: str) -> bool:
@@ -50,7 +47,7 @@ class VaultAccess(Protocol):
         ...
 
     async def write_bytes(self, path: str, data: bytes, *, base: str | None = None) -> str:
-        """The same for a file that is no text."""
+        """The same for a binary file."""
         ...
 
     async def create(self, path: str, text: str) -> str:
@@ -98,9 +95,9 @@ class StateAccess(Protocol):
 
 
 class Services(Protocol):
-    """What stands behind a `Module`.
+    """What a `Module` uses.
 
-    `config` is what the person wrote for it in modules.yaml, under `config:`.
+    `config` is its `config:` in modules.yaml.
     """
 
     @property

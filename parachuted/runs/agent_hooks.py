@@ -1,8 +1,7 @@
-"""Hooked: an agent's prompt and tool calls as hooks see them, and what they may change of them.
+"""An agent's prompt and tool calls as hooks see them, and how hooks may change them.
 
-An objection reaches the agent as a tool's error, in the hook's own words. It can make an agent's
-work smaller, never larger: changed arguments go the way that the agent's own go, through the tool's
-schema and its grant.
+An objection reaches the agent as a tool's error, in the hook's own words. Hooks can only restrict:
+changed arguments pass the tool's schema and the grant like the agent's own.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ class HookAsker(Protocol):
     def wants(self, event: str) -> bool:
         """Whether there is a hook for that event."""
 
-    async def ask(self, occurrence: HookEvent) -> HookDecision:
+    async def ask(self, hook_event: HookEvent) -> HookDecision:
         """Run the hooks that it concerns, and wait for what they say."""
 
-    def tell(self, occurrence: HookEvent) -> None:
+    def tell(self, hook_event: HookEvent) -> None:
         """Run them, and wait for nothing."""
 
 
@@ -52,12 +51,12 @@ class NoHooks:
         del event
         return False
 
-    async def ask(self, occurrence: HookEvent) -> HookDecision:
+    async def ask(self, hook_event: HookEvent) -> HookDecision:
         """Nobody objects."""
-        del occurrence
+        del hook_event
         return HookDecision()
 
-    def tell(self, occurrence: HookEvent) -> None:
+    def tell(self, hook_event: HookEvent) -> None:
         """Nobody hears it."""
 
 
@@ -105,7 +104,7 @@ class AgentHooks:
         if not self.asker.wants("prompt.before"):
             return prompt
         decision = await self.asker.ask(
-            self.occurrence("prompt.before", {"prompt": prompt, "source": "system"})
+            self.hook_event("prompt.before", {"prompt": prompt, "source": "system"})
         )
         if not decision.allowed:
             raise ActRefusedError(f"a hook objected to the prompt: {decision.reason}")
@@ -121,7 +120,7 @@ class AgentHooks:
         if not self.asker.wants("stop.before"):
             return HookDecision()
         data = {"stop_hook_active": False, "last_assistant_message": last_said or ""}
-        return await self.asker.ask(self.occurrence("stop.before", data))
+        return await self.asker.ask(self.hook_event("stop.before", data))
 
     async def before_call(
         self, name: str, arguments: Mapping[str, object], use: str
@@ -180,7 +179,7 @@ class AgentHooks:
         if not self.asker.wants(event):
             return HookDecision()
         decision = await self.asker.ask(
-            self.occurrence(event, {**told, REPLACED: replaced} if replaced else told)
+            self.hook_event(event, {**told, REPLACED: replaced} if replaced else told)
         )
         self._may_end(decision)
         if decision.sources or decision.context or decision.updated_output is not None:
@@ -215,7 +214,7 @@ class AgentHooks:
         """Why the agent is not to go on, where a hook has said so."""
         return self._ends[0] if self._ends else None
 
-    def occurrence(
+    def hook_event(
         self, event: str, data: Mapping[str, object], *, diff: Mapping[str, object] | None = None
     ) -> HookEvent:
         """Something of this agent's work as a hook is told of it."""
@@ -273,7 +272,7 @@ class AgentHooks:
             "tool_use_id": use,
             **({REPLACED: replaced} if replaced else {}),
         }
-        decision = await self.asker.ask(self.occurrence("tool.before", told))
+        decision = await self.asker.ask(self.hook_event("tool.before", told))
         self._may_end(decision)
         if not decision.allowed and name in WRITING_TOOLS:
             self.refused(f"a hook refused {name}: {decision.reason}")

@@ -105,12 +105,12 @@ class AgentRunner:
                 "status`"
             )
         problem = await self.problem(grant)
-        wish = _wish(grant)
+        request = _wish(grant)
         return (
             None
             if problem is None
-            else f"{order.definition.who} asks for {wish}, which needs a container, and there is "
-            f"none here: {problem}"
+            else f"{order.definition.who} asks for {request}, which needs a container, and there "
+            f"is none here: {problem}"
         )
 
     @property
@@ -181,12 +181,12 @@ class AgentRunner:
         one, permissions = run.order.definition, self._parts.permissions
         if not one.config.requires_explicit_approval:
             return
-        wish = PermissionRequest(kind="trusted", what=one.name, why=f"{one.who} asks to begin")
+        request = PermissionRequest(kind="trusted", what=one.name, why=f"{one.who} asks to begin")
         if permissions is None or not await permissions.ask(
-            run=run.id, session=run.order.session, agent=one.name, wish=wish
+            run=run.id, session=run.order.session, agent=one.name, request=request
         ):
             raise ActRefusedError(
-                f"{one.who} begins only when a person allows it, and nobody did; see `parachute "
+                f"{one.who} starts only when a person allows it, and nobody did; see `parachute "
                 "permissions list`"
             )
 

@@ -63,7 +63,7 @@ class AgentSandboxes:
             checkout = self._checkout(boxed, slot.work, slot.outside)
             try:
                 filled = await checkout.fill()
-                box = RunSandbox(
+                sandbox = RunSandbox(
                     config=config,
                     work=slot.work,
                     is_writable=is_writable,
@@ -74,7 +74,7 @@ class AgentSandboxes:
                 commands = RunCommandGate(boxed)
                 native = make_native(
                     grant=grant,
-                    box=box,
+                    sandbox=sandbox,
                     checkout=checkout,
                     taint=boxed.taint,
                     hooks=boxed.hooks,
@@ -102,7 +102,7 @@ class AgentSandboxes:
 
         async def suggest(change: CheckinProposal) -> str:
             if forward is None:
-                raise StorageFailedError("there is nobody who takes suggestions")
+                raise StorageFailedError("suggestions are not accepted here")
             return await forward(
                 change.action, change.path, change.base, change.data, boxed.taint.why()
             )

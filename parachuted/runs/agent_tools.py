@@ -23,7 +23,7 @@ _LARGEST_ANSWER = 256 << 10
 _MOST_LISTED = 500
 _MOST_FOUND = 50
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
-_CHANGED = "somebody changed the note in the same place meanwhile; read it again, then decide anew"
+_CHANGED = "the note was changed in the same place meanwhile; read it again, then decide again"
 
 _LEFT_OUT_OF_LIST = (
     "more came from strangers and are left out: a pattern that begins with their folder lists "
@@ -279,7 +279,7 @@ def _text(content: str) -> str:
     found = _UNPRINTABLE.search(text)
     if found is not None:
         raise ParachuteError(
-            f"the text holds the character {found[0]!r} at {found.start()}, which is no text"
+            f"the text holds the character {found[0]!r} at {found.start()}, which is not text"
         )
     if len(text.encode()) > _LARGEST_CONTENT:
         raise ParachuteError(

@@ -1,11 +1,10 @@
-"""Access: the vault as a module sees it, bounded by its permissions at every call.
+"""The vault as a module sees it, limited by its permissions at every call.
 
-Where a path leads is asked first, and both ends are judged; then the file is opened by descriptors
-with no link followed, so that a link swapped in meanwhile is refused by the kernel. A module's own
-rights hold here. Over HTTP the caller's key decides whether a route is reached; what the handler
-then does is bounded by the module's permissions and by the authority that it acts on: where the key
-has paths, by these too. What it reads of strangers' texts marks that authority, and what it writes
-after is recorded as theirs.
+Where a path leads is resolved first, and both ends are checked. Then the file is opened by
+descriptor without following links, so the kernel refuses a link swapped in meanwhile. Over HTTP the
+caller's key decides whether a route is reached; what the handler then does is limited by the
+module's permissions and by the caller's authority, including the key's paths. Reading untrusted
+text taints that authority, and what is written afterwards is recorded as untrusted.
 """
 
 from __future__ import annotations
@@ -85,9 +84,9 @@ class _Objected:
 
 
 class BoundedVault:
-    """`VaultAccess` for one module, or for one run of an agent of it.
+    """`VaultAccess` for one module, or for one run of its agent.
 
-    `author` says who writes now, and for which causes.
+    `author` returns the present author and causes.
     """
 
     def __init__(  # noqa: PLR0913  the parts of a part
@@ -133,7 +132,7 @@ class BoundedVault:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
             raise EditRefusedError(
-                f"{printable(path)} is no text in UTF-8; read_bytes reads it"
+                f"{printable(path)} is not UTF-8 text; read_bytes reads it"
             ) from error
 
     async def read_bytes(self, path: str) -> bytes:
@@ -158,12 +157,11 @@ class BoundedVault:
         return content.data, content.digest
 
     async def list(self, pattern: str = "**") -> Paths:
-        """The paths of all files that match and that they may read, as the index knows them; links
-        are not among them.
+        """The paths of all matching readable files, from the index; links are not included.
 
-        To a run of an agent, names that strangers gave are told only where the pattern begins with
-        a folder, as `Inbox/**` does, and it has then read them; else they are left out, and
-        `strangers_left_out` counts them.
+        An agent's run sees names that untrusted sources gave only if the pattern begins with a
+        folder, like `Inbox/**`, and that taints it; otherwise they are left out and counted in
+        `strangers_left_out`.
         """
         wanted, bounds = _glob(pattern), self._bounds
         found: list[str] = []
@@ -188,10 +186,10 @@ class BoundedVault:
         return sorted(map(printable, found))
 
     async def search(self, query: str, limit: int = 20) -> Hits:
-        """The best notes for these words, among those that they may read.
+        """The best matches for these words among readable notes.
 
-        To a run of an agent, strangers' notes are not shown here, but counted in
-        `strangers_left_out`, unless it has read some already: it would have read their words.
+        For an agent's run, untrusted notes are left out and counted in `strangers_left_out`, unless
+        it has read some already.
         """
         try:
             parsed = parse_query(query)
@@ -216,9 +214,9 @@ class BoundedVault:
         return await self.write_bytes(path, _encoded(text), base=base)
 
     async def write_bytes(self, path: str, data: bytes, *, base: str | None = None) -> str:
-        """Make the file these bytes, and return its digest.
+        """Write these bytes and return their digest.
 
-        What others wrote since `base` is a conflict where it is no text.
+        A change by others since `base` is a conflict unless both are text.
         """
         _check_size(data)
         return await self._written(
@@ -285,7 +283,7 @@ class BoundedVault:
         *,
         is_gone: bool = False,
     ) -> str:
-        """`plan` says what the act would do, for a run that may not do it now."""
+        """`plan` describes the change, for a run that may not make it now."""
         target = VaultPath.parse(path)
         beyond = await self._beyond("write", target, is_named=is_gone)
         written = await run_uninterrupted(
@@ -329,8 +327,8 @@ class BoundedVault:
         return written
 
     def _recorded(self, real: VaultPath, act: Callable[[VaultPath], WriteResult]) -> WriteResult:
-        """What a run or a module writes is recorded as whose it is: a stranger's, once it has read
-        one's text, or if nobody trusts the module.
+        """Record who wrote the text: untrusted, if the writer has read untrusted text or is not
+        trusted.
         """
         with self._writing(real) as wrote:
             written = act(real)
@@ -377,11 +375,9 @@ class BoundedVault:
     async def _beyond(
         self, what: Literal["read", "write"], path: VaultPath, *, is_named: bool = False
     ) -> Sequence[str]:
-        """What a person allows, asked now, of the files that this act needs and the bounds do not
-        name.
+        """Ask a person about the files that this action needs outside the bounds.
 
-        Nobody is asked for what is a program's, nor for what the key of a caller does not reach: an
-        agent's question is no way around it.
+        Never for programs' files, nor for what the caller's key does not reach.
         """
         if self._run is None:
             return ()
@@ -406,9 +402,7 @@ class BoundedVault:
         )
 
     def _may_be_named(self, path: str, *, by_name: bool) -> bool:
-        """Whether a run may be told that there is such a file; one whose name is a stranger's marks
-        it.
-        """
+        """Whether a run may learn that the file exists; an untrusted name taints it."""
         run = self._run
         if run is None:
             return True
@@ -421,7 +415,7 @@ class BoundedVault:
         return True
 
     def _not_strangers(self, paths: Sequence[str]) -> set[str]:
-        """Those whose words a run may be shown: of no stranger, or of any once it has read some."""
+        """The notes that a run may see: trusted ones, or any once it is tainted."""
         kept, run = set(), self._run
         for path in paths:
             if run is None or run.is_tainted:
@@ -438,7 +432,7 @@ class BoundedVault:
         return kept
 
     def _mark(self, path: str, digest: str, data: bytes) -> None:
-        """The module is about to be told that text."""
+        """Taint the authority, before the module gets that text."""
         if self._origins is None:
             return
         origin = self._origins.of_text(path, data, digest)
@@ -446,8 +440,8 @@ class BoundedVault:
             self._authority().taint.read(path, origin)
 
     def _mark_names(self, paths: Iterable[str]) -> None:
-        """The module is about to be told that there are these files: a name, too, may be a
-        stranger's words.
+        """Taint the authority, before the module gets these names, which may be untrusted
+        text too.
         """
         taint = self._authority().taint
         if (

@@ -1,7 +1,7 @@
-"""Bounds: which files of the vault a module, or an agent of one, may read and write. Pure.
+"""Which vault files a module or its agent may read and write. Pure.
 
-What is a program's is never a module's, whatever its permissions say: settings in dot-folders
-decide over it, and the code in `Modules/` is its own and others'.
+Some paths are refused whatever the permissions say: settings in dot-folders, and the code in
+`Modules/`.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class ModuleBounds:
         )
 
     def narrowed(self, who: str, agent: AgentConfig, *more: AgentConfig) -> ModuleBounds:
-        """Those of an agent: what it is given, as far as all of these agree and the module itself
-        may.
+        """The bounds of an agent: its own patterns, limited by each of these and by the
+        module's.
         """
         reads, writes = self.reads, self.writes
         for one in (agent, *more):
@@ -61,7 +61,7 @@ class ModuleBounds:
         )
 
     def limited(self, reads: AccessGrant, writes: AccessGrant) -> ModuleBounds:
-        """The same, as far as these go too: the paths of whoever asked."""
+        """The same bounds, limited by the caller's paths."""
         if reads.alternatives is None and writes.alternatives is None:
             return self
         lacks = (

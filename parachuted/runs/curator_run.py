@@ -28,7 +28,7 @@ from parachuted.errors import (
 from parachuted.events import Bus
 from parachuted.history.run_account import NAME, RunAccount
 from parachuted.history.undo import Undo
-from parachuted.hooks import told_cause, told_data
+from parachuted.hooks import cause_data, event_data
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import AgentHooks, HookAsker, NoHooks, replaced_text, saw_source
 from parachuted.runs.lifecycle import RunLifecycle
@@ -216,7 +216,7 @@ class CuratorRun:
         first = task.causes[0] if task.causes else None
         began = parts.causes.get(first) if first is not None else None
         root = printable(began.path) if began is not None else None
-        cause = told_cause(
+        cause = cause_data(
             task.causes, actor=NAME, run=task.run, root=root, depth=1 + len(task.parents)
         )
         return AgentHooks(
@@ -248,9 +248,9 @@ class CuratorRun:
         units = list(
             dict.fromkeys(f"{note.path}#{unit}" for note in account.changes for unit in note.units)
         )
-        told = told_data(data, self._parts.store.folder)
+        told = event_data(data, self._parts.store.folder)
         decision = await hooks.asker.ask(
-            hooks.occurrence(
+            hooks.hook_event(
                 "bubble.before", told, diff={"text": "\n".join(texts), "changed": units}
             )
         )

@@ -1,4 +1,4 @@
-"""Agent within: what an agent that works asks other agents for lies within what it may itself."""
+"""Limits what an agent asks of other agents to what it may do itself."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Maintenance: the daemon's own agent that looks after the installation.
-
-A person asks for it by name, and nothing else begins it.
+"""The daemon's own agent that looks after the installation; it runs only when a person asks
+for it.
 """
 
 from __future__ import annotations
@@ -37,10 +36,9 @@ How you work:
 
 
 def maintenance(tools: Callable[[Taint], tuple[Tool, ...]]) -> AgentDefinition:
-    """The agent.
+    """The agent's definition.
 
-    `tools` read the installation. Where there is no container it works without a shell, and says
-    so.
+    `tools` read the installation. Without a container it works without a shell, and says so.
     """
     return AgentDefinition(
         name=NAME,

@@ -1,8 +1,8 @@
-"""Native: the gate around the CLI's own tools, and what is done with their work.
+"""The gate around the CLI's own tools, and what follows their work.
 
-Before a call: the grant, what the run has read, the gate of shell commands, the place that a file
-tool names, and hooks, which see Claude Code's own names and the vault's own paths. After it: what
-changed in the copy is checked in, and the agent is told what became of it.
+Before a call, these are checked: the grant, what the run has read, the gate of shell commands, the
+path of a file tool, and hooks, which see Claude Code's names and the vault's paths. Afterwards,
+changes in the copy are checked in and the agent is told the result.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CommandGate = Callable[[str, bool | tuple[str, ...]], str | None]
 def make_native(
     *,
     grant: Grant,
-    box: RunSandbox,
+    sandbox: RunSandbox,
     checkout: Checkout,
     taint: Taint,
     hooks: AgentHooks,
@@ -63,7 +63,7 @@ def make_native(
         audit=audit,
         check_command=check_command,
     )
-    return NativeTools(tools=grant.native, box=box, before=gate.before, after=gate.after)
+    return NativeTools(tools=grant.native, sandbox=sandbox, before=gate.before, after=gate.after)
 
 
 @dataclass(slots=True)
@@ -186,7 +186,7 @@ def _bash_objection(
     if not isinstance(command, str):
         return "command must be a text"
     if arguments.get("run_in_background"):
-        return "nothing runs in the background here: its end would be nobody's"
+        return "background commands are not allowed here, because nothing would end them"
     return check_command(command, grant.bash)
 
 
@@ -219,7 +219,7 @@ def _objection_to(name: str, place: str, grant: Grant) -> str | None:
     if name in _WRITERS and not grant.may_write(path):
         return f"{grant.agent} may not write {shown(path)}"
     return (
-        f"{shown(path)} is hidden: what begins with a dot is no note"
+        f"{shown(path)} is hidden: a name that begins with a dot is not a note"
         if name in _READERS and is_hidden(path)
         else None
     )

@@ -1,4 +1,4 @@
-"""Audited: a run's begin, tool calls and end, told to the audit."""
+"""Audit lines for a run's start, tool calls and end."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Run watching: what one run of an agent has read marks it, and what it may then no longer do is
-put forward to a person instead.
+"""Tracks what an agent's run has read, and turns writes that it may no longer make into
+suggestions.
 
-The rule is that of grants/origin.py: who has read text of strangers writes in its lane alone until
-it ends.
+The rule is in access/origin.py: a run that read untrusted text writes only to its trusted paths
+until it ends.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class RunGuard:
 
     @property
     def is_tainted(self) -> bool:
-        """Whether it has read text of strangers."""
+        """Whether it has read untrusted text."""
         return bool(self.taint)
 
     def is_stranger(self, path: str, digest: str | None, data: bytes | None) -> bool:
-        """Whether that text is one of a stranger's."""
+        """Whether that text is untrusted."""
         return self._origin(path, digest, data) in UNTRUSTED
 
     def has_read(self, path: str, digest: str | None, data: bytes | None) -> None:
-        """The agent is about to be told that text, or its name."""
+        """Taint the run, before it gets that text or name."""
         self.taint.read(path, self._origin(path, digest, data))
 
     def objection(self, path: str) -> str | None:
@@ -64,7 +64,7 @@ class RunGuard:
         return f"{self.taint.why()}, so it may not write {printable(path)} any more"
 
     async def instead(self, change: ProposedChange, why: str) -> str:
-        """Put the change forward, or say that it is not."""
+        """File the change as a suggestion, or say that this is not possible."""
         if self.put_forward is None:
             return why
         name = await self.put_forward(change.action, change.path, change.base, change.data, why)
@@ -85,12 +85,12 @@ class RunGuard:
         """Whether a person allows it that command now."""
         return await self._asked(PermissionRequest(kind="bash", what=command))
 
-    async def _asked(self, wish: PermissionRequest) -> bool:
+    async def _asked(self, request: PermissionRequest) -> bool:
         """Nobody is asked by a run that nobody waits for."""
         if not self.grant.asks or self.permissions is None:
             return False
         return await self.permissions.ask(
-            run=self.run, session=self.session, agent=self.grant.agent, wish=wish
+            run=self.run, session=self.session, agent=self.grant.agent, request=request
         )
 
     def writing(self, path: str) -> AbstractContextManager[Callable[[str | None], None]]:
@@ -142,7 +142,7 @@ class SuggestionForwarder:
                 payload = {"text": data.decode("utf-8")}
             except UnicodeDecodeError as error:
                 raise EditRefusedError(
-                    f"{printable(path)} would be no text, which nobody can be shown to decide on"
+                    f"{printable(path)} would not be text, which a person could not review"
                 ) from error
         reasoning = f"The agent would have done this at once, but {why[:_LONGEST_TOLD]}."
         proposal = Proposal(

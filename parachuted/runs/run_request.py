@@ -1,6 +1,4 @@
-"""Run request: what a run of an agent is asked for with, by whichever way it is asked, and what it
-came to.
-"""
+"""The request for an agent's run, by whichever way it comes, and the run's report."""
 
 from __future__ import annotations
 

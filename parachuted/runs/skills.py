@@ -1,9 +1,9 @@
-"""Skills: instructions in markdown that agents may be given, from the `.claude/skills` of a vault,
-of a folder in it, or of a person.
+"""Markdown instructions for agents, from the `.claude/skills` of a vault, a folder in it, or a
+person.
 
-A skill is text and nothing more: it grants no tool and no path. Links are not followed, so that
-none can pass off another file as a skill. Where strangers' files lie a skill counts as their text:
-it is not among those that an agent is told of, and to read it marks the run.
+A skill is only text: it grants no tool and no path. Links are not followed, so no other file can
+pose as a skill. A skill in an untrusted place counts as untrusted text: it is not listed to agents,
+and reading it taints the run.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class SkillFolder:
 
 
 def find_skills(places: Iterable[SkillFolder]) -> tuple[Skill, ...]:
-    """The skills of these places, by name; of several with the same name the first place's, but no
-    stranger's in the place of another.
+    """The skills of these places, by name; the first place wins, but an untrusted skill never
+    replaces another.
 
     Blocks on the disk.
     """
@@ -88,9 +88,9 @@ def find_skills(places: Iterable[SkillFolder]) -> tuple[Skill, ...]:
 
 
 def listed(skills: Sequence[Skill], taint: Taint) -> str:
-    """What an agent is told of its skills; empty where it has none.
+    """The list of its skills for an agent; empty if it has none.
 
-    A run that has read no stranger's text is told of none of theirs.
+    Untrusted skills are left out for an untainted run.
     """
     if not skills:
         return ""
@@ -103,7 +103,7 @@ def listed(skills: Sequence[Skill], taint: Taint) -> str:
 
 
 def skill_tool(skills: Sequence[Skill], taint: Taint) -> Tool:
-    """The tool that gives an agent the text of a skill. To read a stranger's marks the run."""
+    """The tool that returns a skill's text. An untrusted one taints the run."""
     by_name = {skill.name: skill for skill in skills}
 
     async def call(arguments: Mapping[str, object]) -> ToolResult:
@@ -125,7 +125,7 @@ def skill_tool(skills: Sequence[Skill], taint: Taint) -> Tool:
 
 
 def _shown(skills: Sequence[Skill], taint: Taint) -> list[Skill]:
-    """Those of which the run may be told the names."""
+    """The skills whose names the run may see."""
     return [skill for skill in skills if taint or skill.origin not in UNTRUSTED]
 
 
@@ -177,9 +177,7 @@ def _load(place: SkillFolder, name: str, file: VaultPath) -> Skill | None:
 
 
 def _description(note: Note, text: str) -> str:
-    """What its frontmatter says, or else its first words; on one line, for it stands in the system
-    prompt.
-    """
+    """Its frontmatter's description or its first words, on one line for the system prompt."""
     said = note.values.get("description")
     found = said if isinstance(said, str) and said.strip() else text.splitlines()[0].lstrip("# ")
     return " ".join(_UNPRINTABLE.sub(" ", found).split())[:_LONGEST_DESCRIPTION]

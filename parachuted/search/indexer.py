@@ -245,8 +245,8 @@ class Indexer:
             del self._backlog[path]
 
     def _read(self, paths: list[str]) -> dict[str, IndexedNote | None]:
-        """Those paths, or the first of them where they are much text; each with its indexed_note, None
-        where the file is gone.
+        """Those paths, or the first of them where they are much text; each as it is indexed;
+        None where the file is gone.
         """
         indexed_notes: dict[str, IndexedNote | None] = {}
         characters = 0

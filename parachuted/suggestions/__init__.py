@@ -1,4 +1,4 @@
-"""Suggestions: changes that were proposed, as files that a person can tick."""
+"""Proposed changes, as files that a person can tick."""
 
 from parachuted.suggestions.suggestion import Proposal, Status, Suggestion, SuggestionAction
 from parachuted.suggestions.suggestions import SuggestionParts, Suggestions

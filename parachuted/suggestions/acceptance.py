@@ -1,5 +1,5 @@
-"""Acceptance: how often what an agent suggests is approved, and whether that is often enough to ask
-no more. Pure.
+"""How often an agent's suggestions are approved, and whether that suffices to stop asking.
+Pure.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Acceptance:
 def acceptance_of(suggestions: Iterable[Suggestion]) -> list[Acceptance]:
     """By agent and action.
 
-    What nobody decided on, or another agent did, says nothing of what a person thinks.
+    Undecided suggestions, and those that another agent decided, do not count.
     """
     found: dict[tuple[str, SuggestionAction], dict[str, int]] = {}
     for one in suggestions:
@@ -67,10 +67,10 @@ def needs_no_asking(
     known: Iterable[Acceptance],
     rate: float,
 ) -> bool:
-    """Whether it may be done at once: a person agreed to nearly all of its kind, and its words are
-    no stranger's.
+    """Whether it may be applied at once: nearly all of its kind were approved, and its text is
+    trusted.
 
-    `rate` 0 is never. What would change who is woken by what is always asked.
+    `rate` 0 is never. A change to watch patterns is always asked.
     """
     if (
         rate <= 0

@@ -1,6 +1,4 @@
-"""Applying: makes the change that was suggested, by the one writer, if what it was decided on still
-stands or can be merged.
-"""
+"""Makes a suggested change through the one writer, if its base is unchanged or can be merged."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ _LARGEST_TARGET = 8 << 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSuggestion:
     """What a suggestion would do: the texts before and after, None where there is no file, and the
-    digest that it is decided on.
+    digest that it is based on.
     """
 
     before: bytes | None

@@ -1,8 +1,7 @@
-"""Ears: hears that a person ticked a box in some editor, and does what the box says; whatever else
-was done to a file does nothing.
+"""Acts when a person ticks a box in a suggestion's file; other edits have no effect.
 
-Only a person's tick counts, in the one file that we wrote, with all but its boxes as we wrote it.
-Everything else is answered by words in the file itself.
+Only a person's tick counts, in the file that the daemon wrote, with everything but its boxes
+unchanged. Anything else is answered by a note in the file.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ _COPY = (
     "suggestion itself is {}."
 )
 _STRANGE = (
-    "This is no suggestion that is known here, or it was changed since it was written, so "
+    "This suggestion is not known here, or it was changed since it was written, so "
     "nothing was done."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Heard:
+class _FileEvent:
     path: str
     by: str
     is_gone: bool = False
@@ -56,7 +55,7 @@ class ApprovalListener:
 
     def __init__(self, suggestions: Suggestions, root: VaultRoot, bus: Bus) -> None:
         self._suggestions, self._root = suggestions, root
-        self._heard: deque[_Heard] = deque(maxlen=_MOST_WAITING)
+        self._events: deque[_FileEvent] = deque(maxlen=_MOST_WAITING)
         self._came = asyncio.Event()
         self._idle = asyncio.Event()
         self._end = bus.listen(self._hear)
@@ -73,8 +72,8 @@ class ApprovalListener:
             self._came.clear()
 
     async def quiet(self) -> None:
-        """Until all that was heard is done."""
-        while self._heard or not self._idle.is_set():
+        """Wait until all events are handled."""
+        while self._events or not self._idle.is_set():
             await self._idle.wait()
             await asyncio.sleep(0)
 
@@ -85,36 +84,36 @@ class ApprovalListener:
     async def noticed(self, path: str, *, by: str = PERSON.by) -> None:
         """A file among the suggestions is another than before."""
         place = VaultPath.parse(path)
-        shelf = self._suggestions.shelf
-        paper = await asyncio.to_thread(shelf.read, place)
-        if paper is None:
+        store = self._suggestions.store
+        file = await asyncio.to_thread(store.read, place)
+        if file is None:
             return
-        record = shelf.at(path)
-        if record is None and paper.suggestion is not None:
-            record = await self._found_elsewhere(paper, path)
+        record = store.at(path)
+        if record is None and file.suggestion is not None:
+            record = await self._found_elsewhere(file, path)
         if record is None:
             return
         if record.suggestion.is_pending:
-            await self._waiting(record, paper, by)
-        elif paper.is_ticked or (
-            paper.suggestion is not None and paper.suggestion.status != record.suggestion.status
+            await self._waiting(record, file, by)
+        elif file.is_ticked or (
+            file.suggestion is not None and file.suggestion.status != record.suggestion.status
         ):
             await self._suggestions.say(record.suggestion.id, _OVER)
 
-    async def _waiting(self, record: SuggestionRecord, paper: SuggestionFile, by: str) -> None:
-        name, shelf = record.suggestion.id, self._suggestions.shelf
-        is_same = shelf.is_as_written(paper, record)
+    async def _waiting(self, record: SuggestionRecord, file: SuggestionFile, by: str) -> None:
+        name, store = record.suggestion.id, self._suggestions.store
+        is_same = store.is_as_written(file, record)
         if by != PERSON.by:
-            if paper.is_ticked or not is_same:
-                await self._suggestions.say(name, _NOBODY if paper.is_ticked else _CHANGED)
-        elif not paper.is_ticked:
+            if file.is_ticked or not is_same:
+                await self._suggestions.say(name, _NOBODY if file.is_ticked else _CHANGED)
+        elif not file.is_ticked:
             return  # somebody is writing in it; that is theirs to do, and nothing happens
         elif not is_same:
             await self._suggestions.say(name, _CHANGED)
-        elif paper.approve and paper.reject:
+        elif file.approve and file.reject:
             await self._suggestions.say(name, _BOTH)
         else:
-            await self._resolve(name, is_approved=paper.approve)
+            await self._resolve(name, is_approved=file.approve)
 
     async def _resolve(self, name: str, *, is_approved: bool) -> None:
         try:
@@ -126,25 +125,25 @@ class ApprovalListener:
             if self._suggestions.get(name).is_pending:
                 await self._suggestions.say(name, f"It could not be done: {error.message}")
 
-    async def _found_elsewhere(self, paper: SuggestionFile, path: str) -> SuggestionRecord | None:
-        """The suggestion of a file that is not where we wrote it: renamed, known again by its seal,
-        or none of ours.
+    async def _found_elsewhere(self, file: SuggestionFile, path: str) -> SuggestionRecord | None:
+        """The suggestion of a file at another path: renamed and recognised by its seal, or not one
+        of this vault's.
         """
-        shelf, suggestion = self._suggestions.shelf, paper.suggestion
+        store, suggestion = self._suggestions.store, file.suggestion
         if suggestion is None:
             return None
-        known = shelf.get(suggestion.id)
+        known = store.get(suggestion.id)
         if known is None:
-            if not shelf.is_over(suggestion.id) and await asyncio.to_thread(shelf.is_ours, paper):
-                return await self._suggestions.adopt(paper, path)
+            if not store.is_over(suggestion.id) and await asyncio.to_thread(store.is_ours, file):
+                return await self._suggestions.adopt(file, path)
             words = _STRANGE
-        elif await asyncio.to_thread(shelf.stands, known.paper):
-            words = _COPY.format(known.paper)
+        elif await asyncio.to_thread(store.is_in_vault, known.file):
+            words = _COPY.format(known.file)
         else:
             await self._suggestions.place(suggestion.id, path)
-            return shelf.get(suggestion.id)
-        if paper.is_ticked:
-            await asyncio.to_thread(shelf.say_in, VaultPath(path), words)
+            return store.get(suggestion.id)
+        if file.is_ticked:
+            await asyncio.to_thread(store.write_notice, VaultPath(path), words)
         return None
 
     async def _look_through(self) -> None:
@@ -152,12 +151,12 @@ class ApprovalListener:
         and not written yet.
         """
         for path in await asyncio.to_thread(self._files):
-            await self._guarded(_Heard(path=path, by=PERSON.by))
-        for record in self._suggestions.shelf.all():
+            await self._guarded(_FileEvent(path=path, by=PERSON.by))
+        for record in self._suggestions.store.all():
             if record.suggestion.is_pending and not await asyncio.to_thread(
-                self._suggestions.shelf.stands, record.paper
+                self._suggestions.store.is_in_vault, record.file
             ):
-                await self._guarded(_Heard(path=record.paper, by=WRITER, is_gone=True))
+                await self._guarded(_FileEvent(path=record.file, by=WRITER, is_gone=True))
 
     def _files(self) -> list[str]:
         try:
@@ -172,48 +171,48 @@ class ApprovalListener:
         ]
 
     async def _act_on_all(self) -> None:
-        while self._heard:
-            await self._guarded(self._heard.popleft())
+        while self._events:
+            await self._guarded(self._events.popleft())
 
-    async def _guarded(self, heard: _Heard) -> None:
+    async def _guarded(self, event: _FileEvent) -> None:
         try:
-            await self._act(heard)
+            await self._act(event)
         except ParachuteError as error:
             log.warning(
                 "a file of a suggestion could not be acted on",
-                extra={"path": heard.path, "reason": error.message},
+                extra={"path": event.path, "reason": error.message},
             )
         except Exception:  # a wall: a file may hold anything, and must not end the daemon
             log.exception(
-                "a file of a suggestion could not be acted on", extra={"path": heard.path}
+                "a file of a suggestion could not be acted on", extra={"path": event.path}
             )
 
-    async def _act(self, heard: _Heard) -> None:
-        if heard.runs:
-            await self._suggestions.taken_back(heard.runs)
+    async def _act(self, event: _FileEvent) -> None:
+        if event.runs:
+            await self._suggestions.taken_back(event.runs)
             return
-        if heard.source is not None:
-            await self._moved(heard.source, heard)
-        if heard.is_gone:
-            await self._gone(heard)
+        if event.source is not None:
+            await self._moved(event.source, event)
+        if event.is_gone:
+            await self._gone(event)
         else:
-            await self.noticed(heard.path, by=heard.by)
+            await self.noticed(event.path, by=event.by)
 
-    async def _moved(self, source: str, heard: _Heard) -> None:
-        record = self._suggestions.shelf.at(source)
-        if record is not None and not heard.is_gone:
-            await self._suggestions.place(record.suggestion.id, heard.path)
+    async def _moved(self, source: str, event: _FileEvent) -> None:
+        record = self._suggestions.store.at(source)
+        if record is not None and not event.is_gone:
+            await self._suggestions.place(record.suggestion.id, event.path)
 
-    async def _gone(self, heard: _Heard) -> None:
+    async def _gone(self, event: _FileEvent) -> None:
         """Who removes the file of a suggestion that waits does not want it; what did not come from
         a person brings it back.
         """
-        record = self._suggestions.shelf.at(heard.source or heard.path)
+        record = self._suggestions.store.at(event.source or event.path)
         if record is None or not record.suggestion.is_pending:
             return
-        if await asyncio.to_thread(self._suggestions.shelf.stands, record.paper):
+        if await asyncio.to_thread(self._suggestions.store.is_in_vault, record.file):
             return
-        if heard.by == PERSON.by:
+        if event.by == PERSON.by:
             await self._suggestions.reject(record.suggestion.id, reason="its file was removed")
         else:
             await self._suggestions.show_again(record.suggestion.id)
@@ -223,7 +222,9 @@ class ApprovalListener:
         if event.event == "run.undone":
             runs = data.get("runs")
             self._take(
-                _Heard(path="", by="", runs=tuple(map(str, runs)) if isinstance(runs, list) else ())
+                _FileEvent(
+                    path="", by="", runs=tuple(map(str, runs)) if isinstance(runs, list) else ()
+                )
             )
             return
         if not event.event.startswith("file.") or data.get("by") == WRITER:
@@ -232,13 +233,13 @@ class ApprovalListener:
         source = str(data["from"]) if "from" in data else None
         if _is_among(path):
             self._take(
-                _Heard(path=path, by=by, is_gone=event.event == "file.deleted", source=source)
+                _FileEvent(path=path, by=by, is_gone=event.event == "file.deleted", source=source)
             )
         elif source is not None and _is_among(source):
-            self._take(_Heard(path=source, by=by, is_gone=True, source=source))
+            self._take(_FileEvent(path=source, by=by, is_gone=True, source=source))
 
-    def _take(self, heard: _Heard) -> None:
-        self._heard.append(heard)
+    def _take(self, event: _FileEvent) -> None:
+        self._events.append(event)
         self._idle.clear()
         self._came.set()
 

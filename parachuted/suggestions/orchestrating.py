@@ -1,9 +1,9 @@
-"""Orchestrating: an agent that filters and batches what other agents suggest, before a person sees
-it.
+"""An agent that filters and batches other agents' suggestions before a person sees them.
 
-It can only narrow: it approves what it could have written itself, with the payload as it is, and
-nothing of its own; what it cannot see does not exist for it. What strangers' text led to it
-approves in its lane alone, for having read it, it may write nowhere else either.
+It can only narrow: it approves what it could have written itself, with the payload unchanged, and
+adds nothing; what it cannot see does not exist for it. A suggestion that untrusted text led to can
+only be approved within the trusted paths, since reading it limits the orchestrator's writes to
+those.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_LISTED = 50
 _LONGEST = 4_000
 _LARGEST_DIFF = 8 << 10
 LIST = (
-    "List what other agents suggest and nobody has decided on yet, with the difference that "
+    "List what other agents suggest and is still undecided, with the difference that "
     "each would make."
 )
 RESOLVE = (

@@ -1,10 +1,10 @@
-"""Payload: what a suggestion would put into a file, checked, and the text that comes of it. Pure.
+"""Validates what a suggestion would put into a file, and computes the resulting text. Pure.
 
 - `update`: `{"text"}` the whole text, `{"section", "content"}` the text of a section, with
-  `"append": true` added at its end, `{"key", "value"}` a key of the frontmatter, or `{"base64"}`
-  for a file that is no text.
+  `"append": true` added at its end, `{"key", "value"}` a frontmatter key, or `{"base64"}` for a
+  binary file.
 - `create`: `{"text"}` or `{"base64"}`.
-- `link`: `{"to"}` the note that is to be linked to, with `"section"` (else Links) and `"label"`.
+- `link`: `{"to"}` the note to link to, with `"section"` (else Links) and `"label"`.
 - `delete`: nothing.
 """
 
@@ -63,7 +63,7 @@ def check_payload(action: SuggestionAction, payload: Mapping[str, object]) -> di
     try:
         size = len(json.dumps(payload, ensure_ascii=False, allow_nan=False).encode())
     except ValueError as error:  # a lone surrogate is one, too
-        raise EditRefusedError("the payload holds what is no text, or no number") from error
+        raise EditRefusedError("the payload holds something other than text and numbers") from error
     if size > LARGEST:
         raise EditRefusedError(
             f"a suggestion takes at most {LARGEST >> 10} KB; suggest a part of it, such as one "
@@ -87,15 +87,15 @@ def text_after(
         try:
             return base64.b64decode(str(payload["base64"]), validate=True)
         except binascii.Error as error:
-            raise EditRefusedError("base64 is no base64") from error
+            raise EditRefusedError("base64 is not valid") from error
     if "text" in payload:
         return str(payload["text"]).encode()
     return apply_edit(_edit(action, payload), before or b"")
 
 
 def changes_watch(before: bytes | None, after: bytes | None) -> bool:
-    """Whether another set of notes would be watched: then an agent would be woken by, and read,
-    what nobody approved before.
+    """Whether it would change what a note watches: an agent would read, and be woken by, notes that
+    were never approved.
     """
     return _watched(before) != _watched(after)
 

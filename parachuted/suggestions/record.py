@@ -1,7 +1,4 @@
-"""Record: what the state knows of a suggestion, as it is kept there.
-
-The file in the vault holds the same, under a seal.
-"""
+"""The state's record of a suggestion. The file in the vault holds the same, under a seal."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ class SuggestionRecord:
     """
 
     suggestion: Suggestion
-    paper: str
+    file: str
     shown: SuggestionPreview = field(repr=False)
     body: str = field(repr=False)
     applying: str | None = None
@@ -30,7 +27,7 @@ class SuggestionRecord:
         shown = self.shown
         return {
             "document": to_document(self.suggestion),
-            "paper": self.paper,
+            "paper": self.file,
             "body": self.body,
             "applying": self.applying,
             "diff": shown.diff,
@@ -40,10 +37,10 @@ class SuggestionRecord:
         }
 
 
-def record_of(suggestion: Suggestion, paper: str, shown: SuggestionPreview) -> SuggestionRecord:
+def record_of(suggestion: Suggestion, file: str, shown: SuggestionPreview) -> SuggestionRecord:
     """One with the body that follows from it."""
     return SuggestionRecord(
-        suggestion=suggestion, paper=paper, shown=shown, body=body_of(suggestion, shown)
+        suggestion=suggestion, file=file, shown=shown, body=body_of(suggestion, shown)
     )
 
 
@@ -51,7 +48,7 @@ def record_from(row: Mapping[str, object]) -> SuggestionRecord:
     """The record again. Raises ValueError, KeyError or TypeError for what is none."""
     document, after, text = row["document"], row["after"], row["text"]
     if not isinstance(document, Mapping) or not isinstance(after, list):
-        raise TypeError("it is no record of a suggestion")
+        raise TypeError("it is not the record of a suggestion")
     shown = SuggestionPreview(
         diff=str(row["diff"]),
         text=None if text is None else str(text),
@@ -61,7 +58,7 @@ def record_from(row: Mapping[str, object]) -> SuggestionRecord:
     applying = row["applying"]
     return SuggestionRecord(
         suggestion=from_document(document),
-        paper=str(row["paper"]),
+        file=str(row["paper"]),
         shown=shown,
         body=str(row["body"]),
         applying=None if applying is None else str(applying),

@@ -1,5 +1,5 @@
-"""Run document: what the history keeps of an approval, so that it is listed, explained and undone
-as any run is.
+"""The history's record of an approval, so that it is listed, explained and undone like any
+run.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Seal: what shows that a suggestion's file says what was proposed, by a key that no agent, module
-or synced device has.
+"""Proves that a suggestion's file is what was proposed, by a key that agents, modules and devices
+lack.
 
 HMAC-SHA256 (RFC 2104) over the suggestion and all that a person is shown of it.
 """

@@ -1,6 +1,6 @@
-"""Shelf: keeps the records of suggestions and writes their files.
+"""Stores the records of suggestions and writes their files.
 
-Blocks on the disk; its callers see to it that one suggestion is in one hand at a time.
+Blocks on the disk; callers make sure that only one of them works on a suggestion at a time.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from parachuted.suggestions.suggestion_file import (
     SuggestionPreview,
     body_of,
     normal,
-    read_paper,
+    read_file,
     with_words,
-    write_paper,
+    write_file,
 )
 from parachuted.vault import Author, Store, VaultPath, diff_of, printable
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 WRITER = "suggestions"
 _ATTEMPTS = 5
-_LARGEST_PAPER = 4 << 20
+_LARGEST_FILE = 4 << 20
 _CUT = "(cut: the difference is longer)"
 _TOO_LARGE = "(too large to be compared"
 _MOST_KEPT = 2_000
@@ -99,12 +99,12 @@ class SuggestionStore:
             self._table.drop(key)
 
     def put_up(self, record: SuggestionRecord) -> None:
-        """Write its file, and make it if it waits and has none.
+        """Write its file, and create it if the suggestion waits and has none.
 
-        What somebody else wrote there meanwhile is kept in the history.
+        Others' edits of the file are kept in the history.
         """
-        path, suggestion = VaultPath(record.paper), record.suggestion
-        data = write_paper(
+        path, suggestion = VaultPath(record.file), record.suggestion
+        data = write_file(
             suggestion, record.body, self._sealer.seal(suggestion, normal(record.body))
         )
         author = Author(by=WRITER, causes=suggestion.causes)
@@ -127,14 +127,14 @@ class SuggestionStore:
 
     def say(self, record: SuggestionRecord, words: str) -> SuggestionRecord:
         """Write words into its file, boxes empty."""
-        said = record_of(record.suggestion, record.paper, replace(record.shown, words=words))
+        said = record_of(record.suggestion, record.file, replace(record.shown, words=words))
         said = replace(said, applying=record.applying)
         self.keep(said)
         self.put_up(said)
         return said
 
-    def say_in(self, path: VaultPath, words: str) -> None:
-        """Write words into a file that is none of ours, and empty its boxes."""
+    def write_notice(self, path: VaultPath, words: str) -> None:
+        """Write words into a file that is not the suggestion's own, and clear its boxes."""
         for _ in range(_ATTEMPTS):
             try:
                 present = self._store.read(path, keep=True)
@@ -147,9 +147,9 @@ class SuggestionStore:
 
     def at(self, path: str) -> SuggestionRecord | None:
         """The one whose file is there."""
-        return next((record for record in self.all() if record.paper == path), None)
+        return next((record for record in self.all() if record.file == path), None)
 
-    def stands(self, path: str) -> bool:
+    def is_in_vault(self, path: str) -> bool:
         """Whether there is a file."""
         try:
             self._store.read(VaultPath(path))
@@ -160,21 +160,21 @@ class SuggestionStore:
     def read(self, path: VaultPath) -> SuggestionFile | None:
         """What the file says; None: there is none, or none that is read."""
         try:
-            if self._store.resolve(path) != path or self._size(path) > _LARGEST_PAPER:
+            if self._store.resolve(path) != path or self._size(path) > _LARGEST_FILE:
                 return None
             data = self._store.read(path).data
         except ParachuteError:
             return None
-        return read_paper(data) if len(data) <= _LARGEST_PAPER else None  # it may have grown
+        return read_file(data) if len(data) <= _LARGEST_FILE else None  # it may have grown
 
-    def is_as_written(self, paper: SuggestionFile, record: SuggestionRecord) -> bool:
+    def is_as_written(self, file: SuggestionFile, record: SuggestionRecord) -> bool:
         """Whether the file says what we wrote, boxes aside."""
-        return paper.suggestion == record.suggestion and paper.shown == normal(record.body)
+        return file.suggestion == record.suggestion and file.shown == normal(record.body)
 
-    def is_ours(self, paper: SuggestionFile) -> bool:
+    def is_ours(self, file: SuggestionFile) -> bool:
         """Whether the file is as we once wrote it, boxes aside, by its seal."""
-        return paper.suggestion is not None and self._sealer.holds(
-            paper.seal, paper.suggestion, paper.shown
+        return file.suggestion is not None and self._sealer.holds(
+            file.seal, file.suggestion, file.shown
         )
 
 
@@ -198,12 +198,12 @@ def superseded(
     after = tuple((title, _shown_text(text)) for title, text in texts)
     shown = replace(record.shown, words="", after=after)
     return SuggestionRecord(
-        suggestion=suggestion, paper=record.paper, shown=shown, body=body_of(suggestion, shown)
+        suggestion=suggestion, file=record.file, shown=shown, body=body_of(suggestion, shown)
     )
 
 
 def unknown(name: str) -> NotFoundError:
-    """What is said of a suggestion that does not exist, for whatever reason."""
+    """The error for a suggestion that does not exist."""
     return NotFoundError(
         f"there is no suggestion {printable(name[:80])}; `parachute suggestions list` shows those "
         "there are"

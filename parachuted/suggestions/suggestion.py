@@ -1,6 +1,4 @@
-"""Suggestion: a change that somebody would have made and may not, as it waits for a person, and
-what became of it.
-"""
+"""A proposed change that waits for a person, and its outcome."""
 
 from __future__ import annotations
 

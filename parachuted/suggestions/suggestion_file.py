@@ -1,8 +1,7 @@
-"""Paper: a suggestion as a markdown file, and what a person ticked in one. Pure.
+"""A suggestion as a markdown file, and the boxes that a person ticked in it. Pure.
 
-All that a suggestion is stands in the frontmatter, what it would do is shown below it, and two
-boxes are there to be ticked. Nothing in a file is believed because it stands there: what was read
-is held against what was written, or against its seal.
+The frontmatter holds the suggestion; below it are its effect and two boxes. The file is not
+trusted: what was read is compared with what was written, or with its seal.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ def body_of(suggestion: Suggestion, shown: SuggestionPreview) -> str:
     return "\n".join(lines)
 
 
-def write_paper(suggestion: Suggestion, body: str, seal: str) -> bytes:
+def write_file(suggestion: Suggestion, body: str, seal: str) -> bytes:
     """The file."""
     document = to_document(suggestion)
     for name in _JSON_KEYS:
@@ -121,7 +120,7 @@ def write_paper(suggestion: Suggestion, body: str, seal: str) -> bytes:
     return f"{text}\n".encode()
 
 
-def read_paper(data: bytes) -> SuggestionFile:
+def read_file(data: bytes) -> SuggestionFile:
     """What the file says. Never raises: a file may hold anything."""
     note = parse_note(data)
     body = data[note.body.start : note.body.stop].decode("utf-8", "replace")

@@ -1,9 +1,8 @@
-"""Suggestions: what agents and modules would change, filed as notes that a person ticks, and done
-once when somebody may say so.
+"""Changes that agents and modules propose, filed as notes and applied once on approval.
 
-Ticking a box in any editor, the command, the API and a bot's button are one act. The change is made
-by the one writer, as a run of its own that can be undone. Authority is not in the vault: what a
-file says counts only as far as it is what was proposed.
+Ticking a box in an editor, the command, the API and a bot's button are one act. The change is made
+by the one writer, as a run that can be undone. The vault gives no authority: a file's content
+counts only if it is what was proposed.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ class Suggestions:
 
     def __init__(self, parts: SuggestionParts) -> None:
         self._parts = parts
-        self.shelf = SuggestionStore(
+        self.store = SuggestionStore(
             store=parts.store,
             state=parts.state,
             sealer=Sealer(parts.home),
@@ -111,7 +110,7 @@ class Suggestions:
         self._busy: set[str] = set()
         self._hands = WeakValueDictionary[str, asyncio.Lock]()
         self._unsettled = {
-            record.suggestion.id for record in self.shelf.all() if record.applying is not None
+            record.suggestion.id for record in self.store.all() if record.applying is not None
         }
         self._filing = asyncio.Lock()
         self.trouble: str | None = None  # for a person: why a file does not say what is so
@@ -120,7 +119,7 @@ class Suggestions:
         self, *, status: Status | None = None, sees: Callable[[str], bool] = lambda _path: True
     ) -> list[Suggestion]:
         """Those that exist for who `sees` these files, the newest first."""
-        found = [record.suggestion for record in self.shelf.all()][::-1]
+        found = [record.suggestion for record in self.store.all()][::-1]
         return [
             one
             for one in found
@@ -138,7 +137,7 @@ class Suggestions:
         self, name: str, *, sees: Callable[[str], bool] = lambda _path: True
     ) -> SuggestionRecord:
         """The same with what is shown of it."""
-        record = self.shelf.get(name)
+        record = self.store.get(name)
         if record is None or not self.is_seen(record.suggestion, sees):
             raise unknown(name)
         return record
@@ -170,12 +169,12 @@ class Suggestions:
         names = stands_for(suggestion)
         if names is None:
             return [suggestion]
-        found = [self.shelf.get(name) for name in names]
+        found = [self.store.get(name) for name in names]
         return [record.suggestion for record in found if record is not None]
 
     def acceptance(self) -> list[Acceptance]:
         """What a person made of each agent's suggestions, by action."""
-        return acceptance_of(record.suggestion for record in self.shelf.all())
+        return acceptance_of(record.suggestion for record in self.store.all())
 
     def bases(self) -> set[str]:
         """Digests of the texts that pending suggestions were decided on: they are needed until
@@ -197,7 +196,7 @@ class Suggestions:
                 return same
             self._refuse_flood(made)
             record, planned = await self._whole(lambda: self._filed(made), self._tell_created)
-        await self._parts.notice([record.paper])
+        await self._parts.notice([record.file])
         suggestion = record.suggestion
         if needs_no_asking(
             suggestion,
@@ -307,14 +306,14 @@ class Suggestions:
                 lambda: self._filed_several(made, diffs),
                 lambda one: self._tell_created((one, None)),
             )
-        await self._parts.notice([record.paper])
+        await self._parts.notice([record.file])
         return made
 
     def _filed_several(self, made: Suggestion, diffs: str) -> SuggestionRecord:
         self._refuse_unaudited()
         record = record_of(made, file_name(made), SuggestionPreview(diff=diffs))
-        self.shelf.keep(record)
-        self.shelf.put_up(record)
+        self.store.keep(record)
+        self.store.put_up(record)
         return record
 
     async def _approve_several(self, name: str, by: str) -> Suggestion:
@@ -346,12 +345,12 @@ class Suggestions:
                 record.suggestion.status == status
             )  # else the words are of what was, and the file says what is
             say = (
-                (lambda: self.shelf.say(record, words))
+                (lambda: self.store.say(record, words))
                 if is_so
-                else (lambda: self.shelf.put_up(record))
+                else (lambda: self.store.put_up(record))
             )
             await self._whole(say, lambda _said: None)
-        await self._parts.notice([record.paper])
+        await self._parts.notice([record.file])
 
     def _hand(self, name: str) -> asyncio.Lock:
         """One suggestion is in one hand at a time: what is written of it is decided on what is so,
@@ -359,54 +358,52 @@ class Suggestions:
         """
         return self._hands.setdefault(name, asyncio.Lock())
 
-    async def adopt(self, paper: SuggestionFile, path: str) -> SuggestionRecord:
+    async def adopt(self, file: SuggestionFile, path: str) -> SuggestionRecord:
         """Know a suggestion again by its sealed file, when the state was lost."""
-        suggestion = paper.suggestion
+        suggestion = file.suggestion
         if suggestion is None:
             raise unknown(path)
         return await self._whole(
-            lambda: self._adopted(suggestion, paper, path), lambda _record: None
+            lambda: self._adopted(suggestion, file, path), lambda _record: None
         )
 
-    def _adopted(
-        self, suggestion: Suggestion, paper: SuggestionFile, path: str
-    ) -> SuggestionRecord:
+    def _adopted(self, suggestion: Suggestion, file: SuggestionFile, path: str) -> SuggestionRecord:
         try:
             shown = shown_of(suggestion, self._applier.plan(suggestion))
         except ParachuteError as error:
             shown = SuggestionPreview(
                 diff=f"(what would change is not known any more: {error.message})"
             )
-        record = SuggestionRecord(suggestion=suggestion, paper=path, shown=shown, body=paper.shown)
-        self.shelf.keep(record)
+        record = SuggestionRecord(suggestion=suggestion, file=path, shown=shown, body=file.shown)
+        self.store.keep(record)
         return record
 
     async def place(self, name: str, path: str) -> None:
         """A person gave its file another name."""
         async with self._hand(name):
-            record = replace(self.record(name), paper=path)
-            await self._whole(lambda: self.shelf.keep(record), lambda _kept: None)
+            record = replace(self.record(name), file=path)
+            await self._whole(lambda: self.store.keep(record), lambda _kept: None)
 
     async def show_again(self, name: str) -> None:
         """Write its file as it should be."""
         async with self._hand(name):
             record = self.record(name)
-            await self._whole(lambda: self.shelf.put_up(record), lambda _written: None)
-        await self._parts.notice([record.paper])
+            await self._whole(lambda: self.store.put_up(record), lambda _written: None)
+        await self._parts.notice([record.file])
 
     async def taken_back(self, runs: Iterable[str]) -> None:
         """These runs were undone: say so in the files of the suggestions that they applied."""
         gone = set(runs)
-        for record in self.shelf.all():
+        for record in self.store.all():
             if record.suggestion.applied_run in gone:
                 says = f"{record.suggestion.outcome.partition(';')[0]}, and was taken back"
                 over = record_of(
-                    replace(record.suggestion, outcome=says), record.paper, record.shown
+                    replace(record.suggestion, outcome=says), record.file, record.shown
                 )
                 await self._whole(lambda over=over: self._kept(over), lambda _kept: None)  # type: ignore[misc]
 
     def _kept(self, record: SuggestionRecord) -> None:
-        self.shelf.keep(record)
+        self.store.keep(record)
         self._put_up(record)
 
     def settle(self) -> list[SuggestionRecord]:
@@ -415,7 +412,7 @@ class Suggestions:
         """
         settled = []
         for name in sorted(self._unsettled):
-            record = self.shelf.get(name)
+            record = self.store.get(name)
             settled += [self._settled(record)] if record is not None else []
             self._unsettled.discard(name)
         return settled
@@ -424,7 +421,7 @@ class Suggestions:
         run, suggestion = str(record.applying), record.suggestion
         if not self._parts.history.writes_by(run):
             kept = replace(record, applying=None)
-            self.shelf.keep(kept)
+            self.store.keep(kept)
             return kept
         by = suggestion.resolved_by or USER
         author = Author(by=f"suggestion:{suggestion.id}", run=run, causes=suggestion.causes)
@@ -513,11 +510,11 @@ class Suggestions:
         planned = self._applier.plan(made)
         suggestion = replace(made, base=planned.base)
         record = record_of(suggestion, file_name(suggestion), shown_of(suggestion, planned))
-        self.shelf.keep(record)
+        self.store.keep(record)
         try:
-            self.shelf.put_up(record)
+            self.store.put_up(record)
         except ActRefusedError as error:
-            self.shelf.keep(self._over(record, "rejected", "hook", error.message))
+            self.store.keep(self._over(record, "rejected", "hook", error.message))
             raise
         return record, planned
 
@@ -541,7 +538,7 @@ class Suggestions:
         finally:
             self._busy.discard(name)
         written = [resolved.suggestion.path] if resolved.suggestion.applied_run is not None else []
-        await self._parts.notice([*written, resolved.paper])
+        await self._parts.notice([*written, resolved.file])
         return resolved.suggestion
 
     def _apply(
@@ -556,17 +553,17 @@ class Suggestions:
         run, causes = new_id("r", now), suggestion.causes or (new_id("c", now),)
         author = Author(by=f"suggestion:{suggestion.id}", run=run, causes=causes)
         intent = replace(record, suggestion=replace(suggestion, resolved_by=by), applying=run)
-        self.shelf.keep(intent)
+        self.store.keep(intent)
         try:
             applied = self._written(suggestion, author)
         except BaseException:
             if not parts.history.writes_by(run):
-                self.shelf.keep(record)
+                self.store.keep(record)
             raise
         if applied.why is not None:
             made = self._over(record, "superseded", by, applied.why).suggestion
             over = superseded(record, made, applied.ours, applied.theirs)
-            self.shelf.keep(over)
+            self.store.keep(over)
             self._put_up(over)
             return over
         return self._done(record, suggestion, author, applied, by)
@@ -631,7 +628,7 @@ class Suggestions:
         self, record: SuggestionRecord, status: Status, by: str, says: str
     ) -> SuggestionRecord:
         over = self._over(record, status, by, says)
-        self.shelf.keep(over)
+        self.store.keep(over)
         self._put_up(over)
         return over
 
@@ -645,12 +642,12 @@ class Suggestions:
             resolved_at=self._parts.clock(),
             outcome=says,
         )
-        return record_of(suggestion, record.paper, replace(record.shown, words=""))
+        return record_of(suggestion, record.file, replace(record.shown, words=""))
 
     def _put_up(self, record: SuggestionRecord) -> None:
         """The file follows; where it cannot, it does at the next start: what counts is kept."""
         try:
-            self.shelf.put_up(record)
+            self.store.put_up(record)
         except ParachuteError as error:
             self.trouble = f"the file of a suggestion could not be written: {error.message}"
         else:

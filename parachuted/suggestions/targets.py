@@ -1,6 +1,6 @@
-"""Targets: which files a suggestion may be about. Pure.
+"""Which files a suggestion may be about. Pure.
 
-What decides over programs is nobody's to suggest: not even a person's tick makes a module's code or
+Files that control programs may not be suggested: not even a person's tick writes a module's code or
 a hidden settings file.
 """
 

@@ -1,4 +1,4 @@
-"""Tool: how an agent suggests what it may not do."""
+"""The tool by which an agent suggests what it may not do itself."""
 
 from __future__ import annotations
 

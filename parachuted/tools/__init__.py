@@ -1,4 +1,4 @@
-"""Tools: what an agent may do in the vault."""
+"""What an agent may do in the vault."""
 
 from parachuted.tools.context_files import ContextFiles, ContextGrant
 from parachuted.tools.doctor import LintWarning, VaultDoctor

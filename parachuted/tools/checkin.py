@@ -1,4 +1,4 @@
-"""Check-in: what an agent's programs did to its copy of the vault, as acts, and what becomes of
+"""What an agent's programs did to its copy of the vault, as actions, and what becomes of
 each. Pure.
 """
 
@@ -76,7 +76,7 @@ class CheckinResult:
 
 
 def acts_of(
-    held: Mapping[str, str], found: Mapping[str, str], is_gone: Callable[[str], bool]
+    copied: Mapping[str, str], found: Mapping[str, str], is_gone: Callable[[str], bool]
 ) -> list[CheckinAction]:
     """What was done, in an order in which it can be done again.
 
@@ -85,12 +85,12 @@ def acts_of(
     `is_gone` says whether a path that was not found is known to be gone. One that came with the
     only content that went has moved.
     """
-    gone = [path for path in held if path not in found and is_gone(path)]
-    came = [path for path in found if path not in held]
-    moved = _moves(held, found, gone, came)
+    gone = [path for path in copied if path not in found and is_gone(path)]
+    came = [path for path in found if path not in copied]
+    moved = _moves(copied, found, gone, came)
     left = set(moved.values())
     acts = [
-        CheckinAction(kind="delete", path=VaultPath(path), base=held[path], digest=None)
+        CheckinAction(kind="delete", path=VaultPath(path), base=copied[path], digest=None)
         for path in gone
         if path not in left
     ]
@@ -102,15 +102,15 @@ def acts_of(
             else CheckinAction(
                 kind="move",
                 path=VaultPath(path),
-                base=held[source],
+                base=copied[source],
                 digest=found[path],
                 source=VaultPath(source),
             )
         )
     acts += [
-        CheckinAction(kind="update", path=VaultPath(path), base=held[path], digest=digest)
+        CheckinAction(kind="update", path=VaultPath(path), base=copied[path], digest=digest)
         for path, digest in found.items()
-        if path in held and held[path] != digest
+        if path in copied and copied[path] != digest
     ]
     return sorted(acts, key=lambda act: (_ORDER.index(act.kind), act.path))
 
@@ -125,24 +125,24 @@ def objection(act: CheckinAction, grant: Grant) -> str | None:
         if not grant.may_write(path):
             return f"{grant.agent} may not write it"
     if act.base is None and not _is_text(act.path):
-        return "its name is no text in UTF-8"
+        return "its name is not UTF-8 text"
     return None
 
 
-def is_in_lane(act: CheckinAction, grant: Grant) -> bool:
+def is_trusted_path(act: CheckinAction, grant: Grant) -> bool:
     """Whether it may be done after strangers' texts were read."""
     return all(grant.may_write(path, tainted=True) for path in filter(None, (act.path, act.source)))
 
 
-def too_many(acts: Sequence[CheckinAction], held: int) -> dict[ActKind, str]:
+def too_many(acts: Sequence[CheckinAction], copied: int) -> dict[ActKind, str]:
     """Kinds of acts of which there are so many at once that none is made: a tree unpacked, or swept
     away, is rarely meant.
     """
     found: dict[ActKind, str] = {}
     deleted, created = (sum(act.kind == kind for act in acts) for kind in ("delete", "create"))
-    if deleted > _MOST_DELETED or (deleted > _MOST_TOLD and deleted * 2 > held):
+    if deleted > _MOST_DELETED or (deleted > _MOST_TOLD and deleted * 2 > copied):
         found["delete"] = (
-            f"{deleted} of {held} files would go at once, so none does; delete fewer in one call "
+            f"{deleted} of {copied} files would go at once, so none does; delete fewer in one call "
             "if that is meant"
         )
     if created > _MOST_CREATED:
@@ -180,12 +180,12 @@ def _is_text(name: str) -> bool:
 
 
 def _moves(
-    held: Mapping[str, str], found: Mapping[str, str], gone: Iterable[str], came: Iterable[str]
+    copied: Mapping[str, str], found: Mapping[str, str], gone: Iterable[str], came: Iterable[str]
 ) -> dict[str, str]:
     """New path by old one, for contents of which just one went and just one came."""
     old, new = defaultdict(list), defaultdict(list)
     for path in gone:
-        old[held[path]].append(path)
+        old[copied[path]].append(path)
     for path in came:
         new[found[path]].append(path)
     return {

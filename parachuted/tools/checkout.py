@@ -1,10 +1,9 @@
-"""Checkout: the private copy of the notes that an agent with a shell was granted, and the way back
-into the vault.
+"""The private copy of the notes granted to an agent with a shell, and its way back into the vault.
 
-The container sees this copy and never the vault. What was changed in it goes file by file through
-the one writer, as that run, on the content that was copied: so a kill leaves each file of the vault
-old or new, others' edits are merged or win, and hooks, audit and undo hold for what a shell did as
-for any tool. What is not the agent's to do is told and put back to what the vault has.
+The container sees this copy and never the vault. Changes go file by file through the one writer, as
+that run, based on the copied content. So a kill leaves each file old or new, others' edits are
+merged or win, and hooks, audit and undo apply as for any tool. What the agent may not change is
+reported, and the copy is reset to the vault's content.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from parachuted.tools.checkin import (
     CheckinProposal,
     CheckinResult,
     acts_of,
-    is_in_lane,
+    is_trusted_path,
     objection,
     too_many,
     twin_of,
@@ -98,7 +97,7 @@ class CheckoutResult:
 
 
 @dataclass(slots=True)
-class _Held:
+class _CopiedFile:
     """One file of the copy as it was given: the vault's digest, what the index said, and the copy's
     mark.
     """
@@ -160,8 +159,8 @@ class Checkout:
         self._outside, self._user_home, self._private, self._uid = outside, user_home, private, uid
         self._folder = HostileFolder(folder, uid=uid)
         self._wrote, self._hook_refused = wrote, hook_refused
-        self._held: dict[str, _Held] = {}
-        self._told_left: set[str] = set()
+        self._copied: dict[str, _CopiedFile] = {}
+        self._reported_left_out: set[str] = set()
         self._unread: set[str] = set()
         self._left_out: dict[str, str] = {}
         self._strangers: set[str] = set()
@@ -261,7 +260,7 @@ class Checkout:
         size, seen = 0, dict[VaultPath, bytes]()
         with _disk("the agent's copy of the notes could not be made"):
             for path, entry in paths:
-                data = self._take(path, entry)
+                data = self._read_file(path, entry)
                 size += len(data or b"")
                 if data is not None and path.endswith(NOTE_SUFFIXES) and len(data) <= _LARGEST_BASE:
                     seen[path] = data
@@ -272,7 +271,7 @@ class Checkout:
             for name, mark in self._folder.walk(
                 MOST_FILES * 2
             ).files.items():  # nobody is at work in it yet
-                self._held[name].mark = mark
+                self._copied[name].mark = mark
             outside = copy_outside(
                 self._grant.outside,
                 self._outside,
@@ -280,12 +279,12 @@ class Checkout:
                 user_home=self._user_home,
                 never=(self._root.folder, *self._private),
             )
-        left_out = (*self._told_left_out(), *outside.left_out)
+        left_out = (*self._report_left_out(), *outside.left_out)
         return CheckoutResult(
-            files=len(self._held), size=size, left_out=left_out, outside=outside.copied
+            files=len(self._copied), size=size, left_out=left_out, outside=outside.copied
         )
 
-    def _told_left_out(self) -> Iterator[tuple[str, str]]:
+    def _report_left_out(self) -> Iterator[tuple[str, str]]:
         """What is not in the copy, and why.
 
         The names that strangers gave are texts of theirs, which a run is not told unasked.
@@ -311,13 +310,13 @@ class Checkout:
                     if self._grant.may_read(path):
                         yield path, entry
 
-    def _take(self, path: VaultPath, entry: IndexEntry | None) -> bytes | None:
+    def _read_file(self, path: VaultPath, entry: IndexEntry | None) -> bytes | None:
         """Copy one file of the vault, unless there is a reason not to. OSError."""
         content = self._readable(path)
         if content is None:
             return None
         mark = self._folder.put(path, content.data)
-        self._held[path] = _Held(content.digest, entry, mark)
+        self._copied[path] = _CopiedFile(content.digest, entry, mark)
         return content.data
 
     def _readable(self, path: VaultPath) -> FileContent | None:
@@ -352,18 +351,18 @@ class Checkout:
             walked = self._folder.walk(MOST_FILES * 2)
             changed = self._changed(walked)
             for path in [
-                *map(VaultPath, self._held),
-                *(one for one in now if one not in self._held),
+                *map(VaultPath, self._copied),
+                *(one for one in now if one not in self._copied),
             ]:
-                held, entry = self._held.get(path), now.get(path)
+                copied, entry = self._copied.get(path), now.get(path)
                 if (
-                    (held is not None and held.entry == entry)
+                    (copied is not None and copied.entry == entry)
                     or path in changed
-                    or (held is None and path in walked.files)
+                    or (copied is None and path in walked.files)
                 ):
                     continue
                 try:
-                    if self._brought(path, held, entry):
+                    if self._refresh_file(path, copied, entry):
                         found.append(printable(path))
                 except OSError as error:
                     if error.errno not in _SWAPPED:
@@ -373,21 +372,25 @@ class Checkout:
                     self._version = -1
         return tuple(found)
 
-    def _brought(self, path: VaultPath, held: _Held | None, entry: IndexEntry | None) -> bool:
+    def _refresh_file(
+        self, path: VaultPath, copied: _CopiedFile | None, entry: IndexEntry | None
+    ) -> bool:
         """Make the copy of one file what the vault has; whether it was another."""
-        if held is None and len(self._held) >= MOST_FILES:
+        if copied is None and len(self._copied) >= MOST_FILES:
             return False
         content = self._readable(path)
         if content is None:
-            if held is not None:
+            if copied is not None:
                 self._folder.remove(path)
-                del self._held[path]
-            return held is not None
-        if held is not None and held.digest == content.digest:
-            held.entry = entry
+                del self._copied[path]
+            return copied is not None
+        if copied is not None and copied.digest == content.digest:
+            copied.entry = entry
             return False
         self._keep_base(path, content)
-        self._held[path] = _Held(content.digest, entry, self._folder.put(path, content.data))
+        self._copied[path] = _CopiedFile(
+            content.digest, entry, self._folder.put(path, content.data)
+        )
         return True
 
     def _keep_base(self, path: VaultPath, content: FileContent) -> None:
@@ -397,9 +400,9 @@ class Checkout:
     def _changed(self, walked: FolderContents) -> set[str]:
         """Paths of the copy that the agent changed, or took away."""
         changed = set()
-        for path, held in self._held.items():
+        for path, copied in self._copied.items():
             mark = walked.files.get(path)
-            if mark is None or (mark != held.mark and self._digest(path) != held.digest):
+            if mark is None or (mark != copied.mark and self._digest(path) != copied.digest):
                 changed.add(path)
         return changed
 
@@ -409,9 +412,9 @@ class Checkout:
             data, mark = self._folder.read(path, LARGEST_FILE)
         except (ReadRefusedError, OSError):
             return None
-        digest, held = digest_of(data), self._held.get(path)
-        if held is not None and held.digest == digest:
-            held.mark = mark
+        digest, copied = digest_of(data), self._copied.get(path)
+        if copied is not None and copied.digest == digest:
+            copied.mark = mark
         return digest
 
     def _look(self, outcome: _Outcome) -> list[CheckinAction]:
@@ -425,7 +428,7 @@ class Checkout:
                     VaultPath(path), f"it is {what}" if what.startswith("a ") else what, outcome
                 )
             covered = (
-                [path for path in self._held if path.startswith(tuple(f"{one}/" for one in odd))]
+                [path for path in self._copied if path.startswith(tuple(f"{one}/" for one in odd))]
                 if odd
                 else []
             )
@@ -435,17 +438,20 @@ class Checkout:
             for path, why in walked.closed.items():
                 outcome.refused.append((shown(path) or "(the rest)", why))
             for path in walked.left:
-                if path not in self._told_left and len(self._told_left) < MOST_FILES:
-                    self._told_left.add(path)
+                if (
+                    path not in self._reported_left_out
+                    and len(self._reported_left_out) < MOST_FILES
+                ):
+                    self._reported_left_out.add(path)
                     outcome.refused.append(
                         (
                             shown(path),
                             "what begins with a dot stays in the container, and goes with it",
                         )
                     )
-            held = {path: one.digest for path, one in self._held.items()}
-            acts = acts_of(held, found, lambda path: walked.is_known(path) and path not in shut)
-            for kind, reason in too_many(acts, len(held)).items():
+            copied = {path: one.digest for path, one in self._copied.items()}
+            acts = acts_of(copied, found, lambda path: walked.is_known(path) and path not in shut)
+            for kind, reason in too_many(acts, len(copied)).items():
                 for act in [act for act in acts if act.kind == kind]:
                     self._put_back(act.path)
                 outcome.refused.append((f"({kind})", reason))
@@ -457,9 +463,9 @@ class Checkout:
         found: dict[str, str] = {}
         self._unread.clear()
         for path, mark in walked.files.items():
-            held = self._held.get(path)
-            if held is not None and held.mark == mark:
-                found[path] = held.digest
+            copied = self._copied.get(path)
+            if copied is not None and copied.mark == mark:
+                found[path] = copied.digest
                 continue
             try:
                 data, now = self._folder.read(path, LARGEST_WRITE)
@@ -478,8 +484,8 @@ class Checkout:
                 outcome.refused.append((shown(path), f"it cannot be read: {error.strerror}"))
                 continue
             found[path] = digest_of(data)
-            if held is not None and held.digest == found[path]:
-                held.mark = now
+            if copied is not None and copied.digest == found[path]:
+                copied.mark = now
         return found
 
     async def _do(self, act: CheckinAction, outcome: _Outcome) -> None:
@@ -487,7 +493,7 @@ class Checkout:
         reason = objection(act, self._grant) or self._twin(act)
         if reason is not None:
             await run_uninterrupted(self._refuse_act, act, reason, outcome)
-        elif self._taint and not is_in_lane(act, self._grant):
+        elif self._taint and not is_trusted_path(act, self._grant):
             await self._propose(act, outcome)
         else:
             await run_uninterrupted(self._write, act, outcome)
@@ -595,15 +601,15 @@ class Checkout:
         """
         if act.source is not None:
             self._origins.moved(act.source, act.path)
-            self._held.pop(act.source, None)
+            self._copied.pop(act.source, None)
         if written.changed:
             outcome.written.append(written)
             outcome.touched += filter(None, (written.path, act.source))
             self._wrote(written)
         if written.after is None:
-            self._held.pop(act.path, None)
+            self._copied.pop(act.path, None)
         elif written.after == act.digest:
-            self._held[act.path] = _Held(written.after, None, None)
+            self._copied[act.path] = _CopiedFile(written.after, None, None)
         else:
             outcome.merged.append(printable(act.path))
             self._take_merged(act, data)
@@ -616,7 +622,7 @@ class Checkout:
             self._data(act)
         except ReadRefusedError:
             self._store.bases.see([(act.path, data)])
-            self._held[act.path] = _Held(digest_of(data), None, None)
+            self._copied[act.path] = _CopiedFile(digest_of(data), None, None)
         else:
             self._put_back(act.path)
 
@@ -632,20 +638,20 @@ class Checkout:
         self._put_back_all(act)
         now = (
             "your copy is as the vault is now"
-            if act.path in self._held
+            if act.path in self._copied
             else "it is not in your copy any more"
         )
         theirs = (
             diff_of(base or b"", error.theirs, act.path)[:_MOST_SHOWN]
-            if act.path in self._held
+            if act.path in self._copied
             else "(not shown)"
         )
         outcome.refused.append(
             (
                 shown(act.path),
                 (
-                    f"others changed it in the same place meanwhile, so {now}; decide anew.\nYours "
-                    f"was:\n{wanted}\nTheirs:\n{theirs}"
+                    f"others changed it in the same place meanwhile, so {now}; decide again.\n"
+                    f"Yours was:\n{wanted}\nTheirs:\n{theirs}"
                 ),
             )
         )
@@ -672,10 +678,12 @@ class Checkout:
             )
             if content is None:
                 self._folder.remove(path)
-                self._held.pop(path, None)
+                self._copied.pop(path, None)
             else:
                 self._keep_base(path, content)
-                self._held[path] = _Held(content.digest, None, self._folder.put(path, content.data))
+                self._copied[path] = _CopiedFile(
+                    content.digest, None, self._folder.put(path, content.data)
+                )
         except OSError as error:  # the copy is the agent's own affair: the vault is as it was
             log.warning(
                 "an agent's copy could not be put back",

@@ -1,8 +1,7 @@
-"""Context-file tools: what a curator may read and write, and nothing else.
+"""The context-file tools of a curator.
 
-The grant is two lists of paths, fixed when the run begins. Arguments come from a model that may
-have read anybody's text, so each is checked, and whatever is wrong is answered as text and changes
-nothing.
+The grant is two lists of paths, fixed at the start of the run. Arguments come from a model that may
+have read untrusted text, so each is checked, and mistakes are answered as text and change nothing.
 """
 
 from __future__ import annotations
@@ -240,7 +239,7 @@ class ContextFiles:
                 told(written.after)
         except ConflictError:
             return _refused(
-                "a person changed this section meanwhile; read the file again, then decide anew"
+                "a person changed this section meanwhile; read the file again, then decide again"
             )
         except ParachuteError as error:
             if isinstance(error, StorageFailedError):
@@ -327,7 +326,7 @@ def _problem(content: str) -> str | None:
     return (
         None
         if found is None
-        else f"the content holds the character {found[0]!r} at {found.start()}, which is no text"
+        else f"the content holds the character {found[0]!r} at {found.start()}, which is not text"
     )
 
 

@@ -1,4 +1,4 @@
-"""Doctor: reads every note and says what is odd about it."""
+"""Reads every note and reports what is wrong with it."""
 
 from __future__ import annotations
 

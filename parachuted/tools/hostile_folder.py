@@ -1,9 +1,9 @@
-"""Hostile folder: a private folder that an agent's programs change as they like, read and mended so
-that nothing in it can lead elsewhere.
+"""Reads and repairs a private folder that an agent's programs change at will, without being led
+outside.
 
-Every folder on the way is opened by descriptor from the one it is in and no link is followed, so a
-swap between a look and an act is refused by the kernel. No open waits for a pipe. What is too much,
-too deep, or cannot be listed is told, and nothing is concluded of it.
+Every folder on the way is opened by descriptor from its parent and links are not followed, so the
+kernel refuses a swap between check and use. No open blocks on a pipe. What is too large, too deep
+or cannot be listed is reported, and nothing is concluded from it.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class HostileFolder:
                 descriptor = os.open(name, _FILE, dir_fd=within)
         except OSError as error:
             if error.errno in {errno.ELOOP, errno.ENXIO, errno.ENODEV}:
-                raise ReadRefusedError("a link, or another thing that is no file") from error
+                raise ReadRefusedError("a link, or something else that is not a file") from error
             if error.errno == errno.EACCES:
                 raise ReadRefusedError("it cannot be read") from error
             raise

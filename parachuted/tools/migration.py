@@ -1,5 +1,5 @@
-"""Migration: moves an older program's context files into folders, as one run that `parachute undo`
-takes back.
+"""Moves an older program's context files into folders, as one run that `parachute undo`
+reverts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Move: gives a note another path, and every link that led to it, or that would lead elsewhere now,
-its new target.
+"""Moves a note, and rewrites every link that led to it or would now lead elsewhere.
 
-The note moves first. Should the program die before the last link is rewritten, nothing is lost:
-what is left leads to nothing, and is listed as such.
+The note moves first. If the program dies before the last link is rewritten, nothing is lost: the
+remaining links are listed as broken.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Outside: copies of folders beside the vault that an agent was granted, for it to read.
+"""Read-only copies of granted folders beside the vault; changes to them are discarded.
 
-Nothing it does to them goes back.
-
-What begins with a dot is never copied (keys and settings are there), nor a link, nor any of the
-folders that hold machines and secrets.
+Anything that begins with a dot is never copied (keys and settings are there), nor links, nor
+folders of the system and of secrets.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Vault checks: what a sync program or git has left behind in a vault, and whether the audit still
-holds. It finds; it mends nothing.
+"""What a sync program or git left behind in a vault, and whether the audit is intact. It
+repairs nothing.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class Claude:
             vault=folder,
             user_home=folder,
             base_url=api.url,
-            ledger=UsageStore(folder.with_suffix(".db"), time.time),
+            usage_store=UsageStore(folder.with_suffix(".db"), time.time),
             limits=MoneyLimits(usd_per_cause=50.0, usd_per_hour=50.0, usd_per_day=50.0),
             clock=lambda: datetime.now(UTC),
         )

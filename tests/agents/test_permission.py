@@ -50,14 +50,16 @@ class Desk:
 
     async def ask(
         self,
-        wish: PermissionRequest = DIARY,
+        request: PermissionRequest = DIARY,
         *,
         run: str = "r1",
         session: str | None = "s1",
         agent: str = "work/helper",
     ) -> bool:
         async with asyncio.timeout(10):
-            return await self.permissions.ask(run=run, session=session, agent=agent, wish=wish)
+            return await self.permissions.ask(
+                run=run, session=session, agent=agent, request=request
+            )
 
     def told(self, name: str) -> list[Event]:
         return [event for event in self.events if event.event == name]

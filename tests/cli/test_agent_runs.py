@@ -105,7 +105,7 @@ async def test_who_waits_for_an_agent_is_told_what_it_asks_for_and_why_it_was_re
             kind="bash", what="curl example.com\nasks     work/helper wants to run ls"
         )
         answered = group.create_task(
-            asked.ask(run="r1", session=None, agent="work/helper", wish=wish)
+            asked.ask(run="r1", session=None, agent="work/helper", request=wish)
         )
         await life.until(lambda: bool(asked.pending()))
         (question,) = asked.pending()

@@ -27,7 +27,9 @@ async def test_what_an_agent_asks_for_is_listed_allowed_and_denied(
         ]
         async with asyncio.TaskGroup() as group:
             runs = [
-                group.create_task(asked.ask(run="r1", session="s1", agent="work/helper", wish=wish))
+                group.create_task(
+                    asked.ask(run="r1", session="s1", agent="work/helper", request=wish)
+                )
                 for wish in wishes
             ]
             await life.until(lambda: len(asked.pending()) == 3)

@@ -154,7 +154,7 @@ def test_a_pipe_in_the_place_of_a_script_is_not_waited_for(approvals, home):
     pipe = home / "on-session-end"
     os.mkfifo(pipe, 0o700)
 
-    assert approvals.refusal_of([pipe]) == f"{pipe} is no file"
+    assert approvals.refusal_of([pipe]) == f"{pipe} is not a file"
 
 
 def test_a_hook_without_scripts_needs_no_approval(approvals, home):

@@ -38,8 +38,8 @@ class Told:
     def wants(self, event: str) -> bool:
         return event in self.wanted
 
-    def tell(self, occurrence: HookEvent) -> None:
-        self.heard.append(occurrence)
+    def tell(self, hook_event: HookEvent) -> None:
+        self.heard.append(hook_event)
 
 
 @dataclass
@@ -292,7 +292,7 @@ async def test_an_event_that_no_hook_wants_costs_next_to_nothing(ear: Ear):
     for _ in range(20):
         began = time.perf_counter()
         for _ in range(100):
-            ear.listening._heard(event)
+            ear.listening._on_event(event)
         took.append((time.perf_counter() - began) / 100)
 
     assert min(took) < 5e-6

@@ -18,12 +18,12 @@ from parachuted.hooks.hook_event import encode
 AT = datetime(2025, 1, 6, 13, 0, 0, 123456, tzinfo=timezone(timedelta(hours=1)))
 
 
-def occurrence(event: str, data: Mapping[str, object] | None = None, **more: object) -> HookEvent:
+def hook_event(event: str, data: Mapping[str, object] | None = None, **more: object) -> HookEvent:
     return HookEvent(event=event, at=AT, data=data or {}, vault=Path("/vault"), **more)  # type: ignore[arg-type]
 
 
 def test_the_specifications_fields_are_always_there():
-    told = document(occurrence("daily.entry.created", {"entry_id": "2025-01-06"}, module="daily"))
+    told = document(hook_event("daily.entry.created", {"entry_id": "2025-01-06"}, module="daily"))
 
     assert told["event"] == "daily.entry.created"
     assert told["timestamp"] == "2025-01-06T12:00:00.123Z"
@@ -45,7 +45,7 @@ def test_the_specifications_fields_are_always_there():
     ],
 )
 def test_an_event_of_claude_codes_has_its_common_fields(event: str, claude: str, tmp_path: Path):
-    told = document(occurrence(event, session_id="s1", transcript_path="/t.jsonl", cwd=tmp_path))
+    told = document(hook_event(event, session_id="s1", transcript_path="/t.jsonl", cwd=tmp_path))
 
     assert told["hook_event_name"] == claude
     assert (told["session_id"], told["transcript_path"], told["cwd"]) == (
@@ -56,7 +56,7 @@ def test_an_event_of_claude_codes_has_its_common_fields(event: str, claude: str,
 
 
 def test_a_script_of_claude_codes_finds_the_common_fields_also_where_nothing_is_known():
-    told = document(occurrence("tool.before"))
+    told = document(hook_event("tool.before"))
 
     assert (told["session_id"], told["transcript_path"], told["cwd"]) == ("", "/dev/null", "/vault")
 
@@ -64,22 +64,22 @@ def test_a_script_of_claude_codes_finds_the_common_fields_also_where_nothing_is_
 def test_an_event_of_ours_has_no_session_unless_there_is_one():
     assert (
         not {"session_id", "transcript_path"}
-        & document(occurrence("file.modified", {"path": "a.md"})).keys()
+        & document(hook_event("file.modified", {"path": "a.md"})).keys()
     )
     assert (
-        document(occurrence("file.modified", {"path": "a.md"}))["hook_event_name"]
+        document(hook_event("file.modified", {"path": "a.md"}))["hook_event_name"]
         == "file.modified"
     )
 
 
 @pytest.mark.parametrize("field", ["prompt_id", "permission_mode", "effort"])
 def test_what_claude_code_adds_when_it_is_known_is_added_when_it_is_known(field: str):
-    assert document(occurrence("tool.before", {field: "x"}))[field] == "x"
-    assert field not in document(occurrence("tool.before"))
+    assert document(hook_event("tool.before", {field: "x"}))[field] == "x"
+    assert field not in document(hook_event("tool.before"))
 
 
 def test_the_agent_is_named_in_data_alone_since_claude_code_names_none_but_subagents():
-    told = document(occurrence("tool.before", {"agent_id": "r1", "agent_type": "curator"}))
+    told = document(hook_event("tool.before", {"agent_id": "r1", "agent_type": "curator"}))
 
     assert not {"agent_id", "agent_type"} & told.keys()
     assert told["data"]["agent_id"] == "r1"
@@ -130,19 +130,19 @@ def test_the_agent_is_named_in_data_alone_since_claude_code_names_none_but_subag
 def test_claude_codes_own_fields_of_an_event_stand_at_the_top(
     event: str, data: dict[str, object], told: dict[str, object]
 ):
-    found = document(occurrence(event, data))
+    found = document(hook_event(event, data))
 
     assert {name: found[name] for name in told} == told
 
 
 def test_a_files_path_is_told_whole_and_relative_to_the_vault():
-    told = document(occurrence("file.modified", {"path": "Daily/a.md"}))
+    told = document(hook_event("file.modified", {"path": "Daily/a.md"}))
 
     assert told["data"] == {"path": "Daily/a.md", "file_path": "/vault/Daily/a.md"}
 
 
 def test_beside_a_whole_path_of_the_specification_stands_the_vaults_own():
-    told = document(occurrence("daily.entry.created", {"entry_path": "/vault/Daily/a.md"}))
+    told = document(hook_event("daily.entry.created", {"entry_path": "/vault/Daily/a.md"}))
 
     assert told["data"] == {
         "entry_path": "/vault/Daily/a.md",
@@ -152,13 +152,13 @@ def test_beside_a_whole_path_of_the_specification_stands_the_vaults_own():
 
 
 def test_cause_diff_and_budget_are_told_when_they_are_known():
-    plain = document(occurrence("file.modified"))
+    plain = document(hook_event("file.modified"))
     known = {
         "cause": {"id": "c1", "chain": ("a", "b")},
         "diff": {"text": "+x", "sections": ["#A"]},
         "budget": {"usd_left": 1.5},
     }
-    told = document(occurrence("file.modified", **known))
+    told = document(hook_event("file.modified", **known))
 
     assert not {"cause", "diff", "budget"} & plain.keys()
     assert told["cause"] == {"id": "c1", "chain": ["a", "b"]}
@@ -167,7 +167,7 @@ def test_cause_diff_and_budget_are_told_when_they_are_known():
 
 
 def test_a_folder_that_is_gone_gives_way_to_the_vault():
-    assert document(occurrence("session.start", cwd="/no/such/folder"))["cwd"] == "/vault"
+    assert document(hook_event("session.start", cwd="/no/such/folder"))["cwd"] == "/vault"
 
 
 def test_stdin_is_one_json_object_and_a_newline_whatever_is_in_it():
@@ -183,7 +183,7 @@ def test_stdin_is_one_json_object_and_a_newline_whatever_is_in_it():
         5: True,
         "more": object,
     }
-    sent = encode(document(occurrence("file.created", odd)))
+    sent = encode(document(hook_event("file.created", odd)))
 
     assert sent.endswith(b"}\n")
     assert sent.count(b"\n") == 1
@@ -201,7 +201,7 @@ def test_what_holds_itself_is_told_to_a_depth():
     loop: list[object] = []
     loop.append(loop)
 
-    assert b"..." in encode(document(occurrence("file.created", {"loop": loop})))
+    assert b"..." in encode(document(hook_event("file.created", {"loop": loop})))
 
 
 @pytest.mark.parametrize(
@@ -231,4 +231,4 @@ def test_what_holds_itself_is_told_to_a_depth():
 def test_each_kind_of_event_has_its_subject(
     event: str, data: dict[str, object], subject: str | None
 ):
-    assert occurrence(event, data).subject == subject
+    assert hook_event(event, data).subject == subject

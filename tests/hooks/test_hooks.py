@@ -42,7 +42,7 @@ class Stand:
     reports: dict[str, str | None] = field(default_factory=dict)
     failed: list[HookError] = field(default_factory=list)
 
-    def occurrence(
+    def hook_event(
         self, event: str, data: Mapping[str, object] | None = None, **more: object
     ) -> HookEvent:
         return HookEvent(event=event, at=AT, data=data or {}, vault=self.vault, **more)  # type: ignore[arg-type]
@@ -50,7 +50,7 @@ class Stand:
     async def ask(
         self, event: str, data: Mapping[str, object] | None = None, **more: object
     ) -> HookDecision:
-        return await self.hooks.ask(self.occurrence(event, data, **more))
+        return await self.hooks.ask(self.hook_event(event, data, **more))
 
     def said(self, name: str = "out") -> str:
         path = self.out / name
@@ -478,7 +478,7 @@ async def test_a_hook_over_its_limit_is_ended_and_fails_open(opened: Opening):
 async def test_objecting_to_a_fact_is_logged_as_an_error(opened: Opening):
     opened.commands(file_modified="echo too late >&2; exit 2")
     async with opened() as stand, running(stand.hooks):
-        stand.hooks.tell(stand.occurrence("file.modified", {"path": "a.md"}))
+        stand.hooks.tell(stand.hook_event("file.modified", {"path": "a.md"}))
         await until(lambda: stand.hooks.errors)
 
     assert (
@@ -597,7 +597,7 @@ async def test_facts_are_told_in_the_background_to_those_who_are_meant(opened: O
     )
     async with opened() as stand, running(stand.hooks):
         for path in ("Daily/a.md", "Work/b.md", "Daily/c.md"):
-            stand.hooks.tell(stand.occurrence("file.modified", {"path": path}))
+            stand.hooks.tell(stand.hook_event("file.modified", {"path": path}))
             await until(lambda path=path: path.startswith("Work") or path in stand.said())
 
     assert [json.loads(line)["data"]["path"] for line in stand.said().splitlines()] == [
@@ -615,9 +615,9 @@ async def test_when_too_many_wait_the_oldest_are_dropped_and_that_is_a_problem(o
     )
     async with opened() as stand:
         for number in range(1_000):
-            stand.hooks.tell(stand.occurrence("file.created", {"path": f"{number}.md"}))
+            stand.hooks.tell(stand.hook_event("file.created", {"path": f"{number}.md"}))
         assert "hooks:waiting" not in stand.reports
-        stand.hooks.tell(stand.occurrence("file.modified", {"path": "last.md"}))
+        stand.hooks.tell(stand.hook_event("file.modified", {"path": "last.md"}))
         assert "more than 1,000 events wait" in str(stand.reports["hooks:waiting"])
         async with running(stand.hooks):
             await until(stand.said, within_s=30)
@@ -630,7 +630,7 @@ async def test_when_the_daemon_ends_what_runs_is_ended_too(opened: Opening):
     opened.commands(file_modified=f"echo $$ > {opened.out}/out; sleep 60")
     async with opened() as stand:
         async with running(stand.hooks):
-            stand.hooks.tell(stand.occurrence("file.modified", {"path": "a"}))
+            stand.hooks.tell(stand.hook_event("file.modified", {"path": "a"}))
             await until(lambda: stand.said().strip())
         await until(lambda: not Path(f"/proc/{stand.said().strip()}").exists(), within_s=3)
 
@@ -643,12 +643,12 @@ async def test_a_thread_may_ask_while_the_loop_runs(opened: Opening):
     async with opened() as stand:
         loop = asyncio.get_running_loop()
         decision = await asyncio.to_thread(
-            stand.hooks.ask_from_thread, stand.occurrence("write.before", {"path": "a"}), loop
+            stand.hooks.ask_from_thread, stand.hook_event("write.before", {"path": "a"}), loop
         )
         assert (decision.allowed, decision.reason) == (False, "not now")
         assert (
             await asyncio.to_thread(
-                stand.hooks.ask_from_thread, stand.occurrence("bubble.before"), loop
+                stand.hooks.ask_from_thread, stand.hook_event("bubble.before"), loop
             )
             is ALLOWED
         )
@@ -659,7 +659,7 @@ async def test_on_the_loops_own_thread_it_would_wait_for_ever_so_it_is_refused(o
     async with opened() as stand:
         with pytest.raises(RuntimeError, match="loop's own thread"):
             stand.hooks.ask_from_thread(
-                stand.occurrence("write.before"), asyncio.get_running_loop()
+                stand.hook_event("write.before"), asyncio.get_running_loop()
             )
 
 
@@ -671,7 +671,7 @@ async def test_a_thread_that_asks_while_the_daemon_stops_is_refused_and_not_left
         loop = asyncio.get_running_loop()
         asking = asyncio.ensure_future(  # noqa: TID251  a test's own
             asyncio.to_thread(
-                stand.hooks.ask_from_thread, stand.occurrence("write.before", {"path": "a"}), loop
+                stand.hooks.ask_from_thread, stand.hook_event("write.before", {"path": "a"}), loop
             )
         )
         await until((opened.out / "out").exists)
@@ -691,7 +691,7 @@ def test_a_thread_that_asks_a_loop_that_has_ended_is_refused(opened: Opening):
 
     stand, loop = asyncio.run(found())
     assert not stand.hooks.ask_from_thread(
-        stand.occurrence("write.before", {"path": "a"}), loop
+        stand.hook_event("write.before", {"path": "a"}), loop
     ).allowed
 
 
@@ -718,12 +718,12 @@ async def test_one_hook_may_be_run_by_hand_whatever_its_matcher_says(opened: Ope
     opened.settings({"file.modified": [{"command": "cat", "matcher": "other.md"}]})
     async with opened() as stand:
         _, record = await stand.hooks.run_one(
-            "file.modified[0]", stand.occurrence("file.modified", {"path": "a.md"})
+            "file.modified[0]", stand.hook_event("file.modified", {"path": "a.md"})
         )
         assert json.loads(record.stdout)["data"]["path"] == "a.md"
         assert record.decision == "done"
         with pytest.raises(NotFoundError, match="hooks list"):
-            await stand.hooks.run_one("nothing", stand.occurrence("file.modified"))
+            await stand.hooks.run_one("nothing", stand.hook_event("file.modified"))
 
 
 async def test_a_run_may_be_replayed_with_exactly_what_it_was_given(opened: Opening):

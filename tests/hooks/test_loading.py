@@ -131,7 +131,7 @@ def test_settings_that_cannot_be_read_are_one_problem_and_scripts_still_run(
 
 def test_a_folder_or_a_pipe_in_the_place_of_the_settings_holds_nobody_up(home: Path):
     os.mkfifo(home / "hooks.yaml", 0o600)
-    assert "it is no file" in load_hooks(home).problems[0]
+    assert "it is not a file" in load_hooks(home).problems[0]
 
     (home / "hooks.yaml").unlink()
     (home / "hooks.yaml").mkdir()

@@ -123,7 +123,7 @@ def test_each_event_is_matched_by_its_own_subject(
 @pytest.mark.parametrize(
     ("matcher", "path", "expected"),
     [
-        ("AGENTS.md", "Projects/a/AGENTS.md", True),  # as FileChangeResponse: the name alone
+        ("AGENTS.md", "Projects/a/AGENTS.md", True),  # as FileChanged: the name alone
         ("AGENTS.md", "AGENTS.md", True),
         ("AGENTS.md|CLAUDE.md", "a/CLAUDE.md", True),
         ("AGENTS.md", "a/MYAGENTS.md", False),

@@ -263,15 +263,15 @@ def test_all_mistakes_are_told_at_once_each_with_its_line_and_the_other_hooks_wo
         "line 12: file.modified[6]: onFailure should be 'continue' or 'block'; it does not run",
         "line 13: file.modified[7]: timeout should be more than 0; it does not run",
         (
-            "line 14: file.modified[8] never runs: the matcher 'a(' is no regular expression of "
-            f"JavaScript's ({wrong}), so it never matches"
+            "line 14: file.modified[8] never runs: the matcher 'a(' is not a JavaScript regular "
+            f"expression ({wrong}), so it never matches"
         ),
         "line 15: file.modified[9]: shell should be 'bash'; it does not run",
         "line 16: file.modified[10]: matcher should be a text, and hooks a list",
         "line 17: there is no event 'file.changed'; `parachute hooks docs` lists them",
         "line 18: PreToolUse should be a list: each of its hooks begins with a dash",
         (
-            "line 20: tool.before[0] never runs: 'Bash(' is no rule such as 'Bash(git *)' or "
+            "line 20: tool.before[0] never runs: 'Bash(' is not a rule such as 'Bash(git *)' or "
             "'Note(Daily/**)'"
         ),
         "line 21: disableAllHooks should be true or false",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.hooks.told import module_of, told_cause, told_data
+from parachuted.hooks.told import cause_data, event_data, module_of
 
 VAULT = Path("/v")
 
@@ -24,7 +24,7 @@ def test_places_are_whole_and_the_vault_s_own_names_stay():
         "count": 3,
     }
 
-    assert told_data(data, VAULT) == {
+    assert event_data(data, VAULT) == {
         **data,
         "from": "/v/a/c.md",
         "paths": ["/v/x.md", "/elsewhere/y.md"],
@@ -34,7 +34,7 @@ def test_places_are_whole_and_the_vault_s_own_names_stay():
 
 
 def test_what_is_no_path_where_one_is_expected_stays_as_it_is():
-    assert told_data({"paths": [1, None], "from": 7, "audio_path": ""}, VAULT) == {
+    assert event_data({"paths": [1, None], "from": 7, "audio_path": ""}, VAULT) == {
         "paths": [1, None],
         "from": 7,
         "audio_path": "",
@@ -42,7 +42,7 @@ def test_what_is_no_path_where_one_is_expected_stays_as_it_is():
 
 
 def test_a_cause_says_where_it_began_who_acts_and_how_far_it_has_come():
-    assert told_cause(["c1", "c2"], actor="curator", run="r1", root="a.md") == {
+    assert cause_data(["c1", "c2"], actor="curator", run="r1", root="a.md") == {
         "id": "c1",
         "root": "a.md",
         "depth": 1,
@@ -50,8 +50,8 @@ def test_a_cause_says_where_it_began_who_acts_and_how_far_it_has_come():
         "run": "r1",
         "chain": ["c1", "c2"],
     }
-    assert told_cause([], actor="person")["depth"] == 0
-    assert told_cause(["c"], actor="curator", depth=3)["depth"] == 3
+    assert cause_data([], actor="person")["depth"] == 0
+    assert cause_data(["c"], actor="curator", depth=3)["depth"] == 3
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,10 @@ class Asked:
     def wants(self, _event: str) -> bool:
         return bool(self.objects_to)
 
-    async def ask(self, occurrence: HookEvent) -> HookDecision:
-        self.asked.append(occurrence)
+    async def ask(self, hook_event: HookEvent) -> HookDecision:
+        self.asked.append(hook_event)
         return HookDecision(
-            allowed=occurrence.data["name"] not in self.objects_to, reason="not this one"
+            allowed=hook_event.data["name"] not in self.objects_to, reason="not this one"
         )
 
 
@@ -114,7 +114,7 @@ class House:
 
     def write(self, name: str, body: str, manifest: str = "", **files: str) -> Path:
         return write_module(
-            self.vault / "ModuleManager" / name, body, name=name, manifest=manifest, **files
+            self.vault / "Modules" / name, body, name=name, manifest=manifest, **files
         )
 
     def approve(self, name: str, trust: TrustLevel = "trusted") -> None:

@@ -33,12 +33,12 @@ class Scripted:
     def wants(self, event: str) -> bool:
         return event in self.answers
 
-    async def ask(self, occurrence: HookEvent) -> HookDecision:
-        self.asked.append(occurrence)
-        return self.answers[occurrence.event](occurrence)
+    async def ask(self, hook_event: HookEvent) -> HookDecision:
+        self.asked.append(hook_event)
+        return self.answers[hook_event.event](hook_event)
 
-    def tell(self, occurrence: HookEvent) -> None:
-        self.asked.append(occurrence)
+    def tell(self, hook_event: HookEvent) -> None:
+        self.asked.append(hook_event)
 
 
 def no(reason: str = "not today") -> Callable[[HookEvent], HookDecision]:

@@ -105,7 +105,9 @@ class Boxes:
         )
         try:
             yield OpenedSandbox(
-                native=NativeTools(tools=boxed.grant.native, box=box, before=before, after=after),
+                native=NativeTools(
+                    tools=boxed.grant.native, sandbox=box, before=before, after=after
+                ),
                 told="Your copy has 1 files.\n",
             )
         except BaseException:
@@ -169,7 +171,7 @@ async def test_work_in_a_container_is_checked_in_when_it_ends_well_and_dropped_w
 
 
 @pytest.mark.parametrize(
-    ("config", "wish"),
+    ("config", "wanted"),
     [
         ({"bash": True}, "a shell"),
         ({"bash": ["git"], "network": ["a.example"]}, "a shell and the network"),
@@ -177,12 +179,12 @@ async def test_work_in_a_container_is_checked_in_when_it_ends_well_and_dropped_w
     ],
 )
 async def test_what_needs_a_container_is_refused_where_there_is_none_with_what_to_install(
-    yard: Yard, config: dict[str, object], wish: str, tmp_path: Path
+    yard: Yard, config: dict[str, object], wanted: str, tmp_path: Path
 ):
     runs = AgentRunner(yard.agents(boxes=Boxes(tmp_path, "install docker.io")), yard.parts)
     with pytest.raises(
         ActRefusedError,
-        match=f"asks for {wish}, which needs a container, and there is none here: install "
+        match=f"asks for {wanted}, which needs a container, and there is none here: install "
         "docker.io",
     ):
         await runs.run(order(**config))

@@ -131,7 +131,7 @@ async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_
     bench: Bench,
 ):
     async with bench.boxes.open(bench.run()) as opened:
-        work = opened.native.box.work
+        work = opened.native.sandbox.work
         assert [str(file.relative_to(work)) for file in sorted(work.rglob("*.md"))] == ["Work/a.md"]
         assert "1 files" in opened.told
         (work / "Work/a.md").write_text("# A\n\nnew\n")
@@ -145,7 +145,7 @@ async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_
 async def test_a_run_that_fails_leaves_nothing_but_what_was_checked_in_before(bench: Bench):
     async def fail() -> None:
         async with bench.boxes.open(bench.run()) as opened:
-            work = opened.native.box.work
+            work = opened.native.sandbox.work
             (work / "Work/a.md").write_text("# One\n")
             await opened.native.after("Bash", {"command": "git x"}, ToolResult(text=""))
             (work / "Work/a.md").write_text("# Two\n")
@@ -178,7 +178,7 @@ async def test_a_network_is_a_proxy_that_knows_hosts_and_nothing_once_the_run_ha
     bench: Bench,
 ):
     async with bench.boxes.open(bench.run(network=["a.invalid"])) as opened:
-        box = opened.native.box
+        box = opened.native.sandbox
         assert box.network == ("a.invalid",)
         assert "a was not granted b.invalid:443" in await asked(box.sockets, "b.invalid")
         assert "was not granted" not in await asked(box.sockets, "a.invalid")
@@ -187,7 +187,7 @@ async def test_a_network_is_a_proxy_that_knows_hosts_and_nothing_once_the_run_ha
             box.sockets, "a.invalid"
         )
     async with bench.boxes.open(bench.run()) as opened:
-        assert not (opened.native.box.sockets / "proxy.sock").exists()
+        assert not (opened.native.sandbox.sockets / "proxy.sock").exists()
 
 
 async def test_why_there_is_none_is_the_sandboxes_to_say(bench: Bench):
@@ -236,7 +236,7 @@ async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger
     bench: Bench,
 ):
     async with bench.boxes.open(bench.run(network=["a.invalid"])) as opened:
-        sockets, file = opened.native.box.sockets, {"file_path": "/vault/Work/a.md"}
+        sockets, file = opened.native.sandbox.sockets, {"file_path": "/vault/Work/a.md"}
         acts = (
             lambda: asyncio.to_thread(bench.taint.read, "Inbox/mail.md", "imported"),
             lambda: opened.native.before("Read", file),
@@ -258,7 +258,7 @@ async def test_what_is_half_written_in_the_background_when_the_run_ends_is_not_t
     bench: Bench,
 ):
     async with bench.boxes.open(bench.run()) as opened:
-        note = opened.native.box.work / "Work/a.md"
+        note = opened.native.sandbox.work / "Work/a.md"
         assert await opened.native.before("Bash", {"command": "git x"}) is None
         note.write_text("# Whole\n")
         await opened.native.after("Bash", {"command": "git x"}, ToolResult(text=""))

@@ -53,11 +53,11 @@ class Hooks:
     def wants(self, event: str) -> bool:
         return event in self.answers
 
-    async def ask(self, occurrence: HookEvent) -> HookDecision:
-        self.asked.append(occurrence)
-        return self.answers[occurrence.event]
+    async def ask(self, hook_event: HookEvent) -> HookDecision:
+        self.asked.append(hook_event)
+        return self.answers[hook_event.event]
 
-    def tell(self, occurrence: HookEvent) -> None: ...
+    def tell(self, hook_event: HookEvent) -> None: ...
 
 
 def check(command: str, allowed: bool | tuple[str, ...]) -> str | None:  # noqa: FBT001  as access/bash_rules.py
@@ -94,7 +94,7 @@ class Shell:
         )
         self.native = make_native(
             grant=grant,
-            box=RunSandbox(
+            sandbox=RunSandbox(
                 config=SandboxConfig(),
                 work=self.desk.work,
                 is_writable=True,

@@ -49,7 +49,7 @@ class Shipped:
         **data: object,
     ) -> HookDecision:
         """The event, and what its hooks say."""
-        occurrence = HookEvent(
+        hook_event = HookEvent(
             event=event,
             at=NOON,
             data=data,
@@ -58,7 +58,7 @@ class Shipped:
             transcript_path=transcript,
             module="daily",
         )
-        return await self.hooks.ask(occurrence)
+        return await self.hooks.ask(hook_event)
 
     def ran(self) -> HookRunRecord:
         """The last run, which ended well."""

@@ -23,7 +23,7 @@ def history(vault: Path) -> str:
 
 
 @pytest.fixture
-def shelf(vault: Path) -> Path:
+def store(vault: Path) -> Path:
     save(vault / "Books/Dune.md", DUNE)
     save(vault / "Films/Alien.md", ALIEN)
     return vault
@@ -49,83 +49,83 @@ async def known(life: Life) -> None:
     ],
 )
 async def test_a_query_is_shown_at_once_and_its_notes_are_followed(
-    live: Live, shelf: Path, pattern: str
+    live: Live, store: Path, pattern: str
 ):
     async with live() as life:
-        save(shelf / "W.md", note("W", watch=[pattern]))
+        save(store / "W.md", note("W", watch=[pattern]))
         await known(life)
-        assert "[Dune](Books/Dune.md)" in section(shelf)
-        assert "Alien" not in section(shelf)
+        assert "[Dune](Books/Dune.md)" in section(store)
+        assert "Alien" not in section(store)
 
-        save(shelf / "Books/Dune.md", DUNE + "\n## Notes\n- worms\n")
-        await life.until(lambda: "Notes: worms" in history(shelf))
+        save(store / "Books/Dune.md", DUNE + "\n## Notes\n- worms\n")
+        await life.until(lambda: "Notes: worms" in history(store))
         await life.settled()
 
 
 async def test_a_note_that_comes_to_hold_what_is_sought_is_new_and_one_that_does_no_longer_is_told_with_its_value(  # noqa: E501
-    live: Live, shelf: Path
+    live: Live, store: Path
 ):
-    save(shelf / "W.md", note("W", watch=["status:reading"]))
+    save(store / "W.md", note("W", watch=["status:reading"]))
     async with live() as life:
         await known(life)
-        save(shelf / "Films/Alien.md", ALIEN.replace("seen", "reading"))
-        await life.until(lambda: "[Alien](Films/Alien.md): new: Space." in history(shelf))
+        save(store / "Films/Alien.md", ALIEN.replace("seen", "reading"))
+        await life.until(lambda: "[Alien](Films/Alien.md): new: Space." in history(store))
         await life.settled()
-        assert "Alien" in section(shelf)
+        assert "Alien" in section(store)
 
-        save(shelf / "Books/Dune.md", DUNE.replace("reading", "done"))
-        await life.until(lambda: "status: done (was reading)" in history(shelf))
+        save(store / "Books/Dune.md", DUNE.replace("reading", "done"))
+        await life.until(lambda: "status: done (was reading)" in history(store))
         await life.settled()
-        assert "  - no longer watched" in history(shelf)
-        assert "Dune" not in section(shelf)
+        assert "  - no longer watched" in history(store)
+        assert "Dune" not in section(store)
 
         life.events.clear()
-        save(shelf / "Books/Dune.md", DUNE.replace("reading", "done") + "\nMore.\n")
+        save(store / "Books/Dune.md", DUNE.replace("reading", "done") + "\nMore.\n")
         await life.until(lambda: life.told("file.modified"))
         await life.settled()
         assert life.told("task.queued") == []
 
 
 async def test_what_a_query_lists_is_known_after_a_restart_and_followed_while_the_daemon_was_off(
-    live: Live, shelf: Path
+    live: Live, store: Path
 ):
-    save(shelf / "W.md", note("W", watch=["tag:book", "!status:done"]))
+    save(store / "W.md", note("W", watch=["tag:book", "!status:done"]))
     async with live() as life:
         await known(life)
-    save(shelf / "Films/Alien.md", ALIEN + "#book\n")
+    save(store / "Films/Alien.md", ALIEN + "#book\n")
     async with live() as life:
         await life.settled()
 
         assert life.daemon.watches.watched_by("W.md") == ["Books/Dune.md", "Films/Alien.md"]
-        save(shelf / "Films/Alien.md", ALIEN.replace("seen", "done") + "#book\n")
+        save(store / "Films/Alien.md", ALIEN.replace("seen", "done") + "#book\n")
         await life.until(lambda: life.daemon.watches.watched_by("W.md") == ["Books/Dune.md"])
 
 
-async def test_a_query_can_be_narrowed_to_a_section_or_key(live: Live, shelf: Path):
-    save(shelf / "W.md", note("W", watch=["tag:book @status"]))
+async def test_a_query_can_be_narrowed_to_a_section_or_key(live: Live, store: Path):
+    save(store / "W.md", note("W", watch=["tag:book @status"]))
     async with live() as life:
         await known(life)
-        save(shelf / "Books/Dune.md", DUNE + "\nMore.\n")
+        save(store / "Books/Dune.md", DUNE + "\nMore.\n")
         await life.until(lambda: life.told("file.modified"))
         await life.settled()
         assert life.told("task.queued") == []
 
-        save(shelf / "Books/Dune.md", DUNE.replace("reading", "done"))
-        await life.until(lambda: "status: done (was reading)" in history(shelf))
+        save(store / "Books/Dune.md", DUNE.replace("reading", "done"))
+        await life.until(lambda: "status: done (was reading)" in history(store))
 
 
-async def test_a_note_that_moves_stays_listed(live: Live, shelf: Path):
-    save(shelf / "W.md", note("W", watch=["tag:book"]))
+async def test_a_note_that_moves_stays_listed(live: Live, store: Path):
+    save(store / "W.md", note("W", watch=["tag:book"]))
     async with live() as life:
         await known(life)
-        (shelf / "Books/Dune.md").rename(shelf / "Films/Dune.md")
-        await life.until(lambda: "moved from Books/Dune.md" in history(shelf))
+        (store / "Books/Dune.md").rename(store / "Films/Dune.md")
+        await life.until(lambda: "moved from Books/Dune.md" in history(store))
 
         assert life.daemon.watches.watched_by("W.md") == ["Films/Dune.md"]
 
 
-async def test_a_query_that_lists_nothing_or_is_none_is_told(live: Live, shelf: Path):
-    save(shelf / "W.md", note("W", watch=["tag:nothing", "status:open nonsense"]))
+async def test_a_query_that_lists_nothing_or_is_none_is_told(live: Live, store: Path):
+    save(store / "W.md", note("W", watch=["tag:nothing", "status:open nonsense"]))
     async with live() as life:
         await known(life)
 

@@ -115,12 +115,12 @@ class Office:
             Proposal(path=path, payload=payload, action=action, **given)
         )
 
-    def paper(self, suggestion) -> Path:
-        return self.vault / self.suggestions.record(suggestion.id).paper
+    def file(self, suggestion) -> Path:
+        return self.vault / self.suggestions.record(suggestion.id).file
 
     def tick(self, suggestion, *boxes: str) -> None:
         """A person ticks boxes in an editor."""
-        file = self.paper(suggestion)
+        file = self.file(suggestion)
         text = file.read_text("utf-8")
         for box in boxes:
             assert f"- [ ] {box}" in text

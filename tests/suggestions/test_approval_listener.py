@@ -46,9 +46,9 @@ async def test_a_tick_for_approval_does_it(office):
     made = await proposed(office)
     async with listening(office):
         office.tick(made, "approve")
-        saved(office, office.paper(made))
+        saved(office, office.file(made))
     assert (office.text("a.md"), office.suggestions.get(made.id).resolved_by) == ("two\n", "user")
-    assert "**approved** by user" in office.paper(made).read_text("utf-8")
+    assert "**approved** by user" in office.file(made).read_text("utf-8")
 
 
 def in_the_older_form(text: str) -> str:
@@ -67,20 +67,20 @@ def in_the_older_form(text: str) -> str:
 
 async def test_a_suggestion_that_waits_in_the_older_form_is_read_and_approved(office):
     made = await proposed(office)
-    office.paper(made).write_text(in_the_older_form(office.paper(made).read_text("utf-8")), "utf-8")
-    assert 'action: "update"' in office.paper(made).read_text("utf-8")
+    office.file(made).write_text(in_the_older_form(office.file(made).read_text("utf-8")), "utf-8")
+    assert 'action: "update"' in office.file(made).read_text("utf-8")
     async with listening(office):
         office.tick(made, "approve")
-        saved(office, office.paper(made))
+        saved(office, office.file(made))
     assert (office.text("a.md"), office.suggestions.get(made.id).resolved_by) == ("two\n", "user")
-    assert "action: update" in office.paper(made).read_text("utf-8")
+    assert "action: update" in office.file(made).read_text("utf-8")
 
 
 async def test_a_tick_for_rejection_lets_it_be(office):
     made = await proposed(office)
     async with listening(office):
         office.tick(made, "reject")
-        saved(office, office.paper(made))
+        saved(office, office.file(made))
     assert (office.text("a.md"), office.suggestions.get(made.id).status) == ("one\n", "rejected")
 
 
@@ -88,8 +88,8 @@ async def test_both_boxes_do_nothing_and_it_is_told(office):
     made = await proposed(office)
     async with listening(office):
         office.tick(made, "approve", "reject")
-        saved(office, office.paper(made))
-    text = office.paper(made).read_text("utf-8")
+        saved(office, office.file(made))
+    text = office.file(made).read_text("utf-8")
     assert office.suggestions.get(made.id).is_pending
     assert "> **Both boxes were ticked" in text
     assert "- [ ] approve\n- [ ] reject" in text
@@ -99,10 +99,10 @@ async def test_after_the_words_a_single_tick_still_counts(office):
     made = await proposed(office)
     async with listening(office) as ears:
         office.tick(made, "approve", "reject")
-        saved(office, office.paper(made))
+        saved(office, office.file(made))
         await ears.quiet()
         office.tick(made, "approve")
-        saved(office, office.paper(made))
+        saved(office, office.file(made))
     assert office.text("a.md") == "two\n"
 
 
@@ -110,7 +110,7 @@ async def test_a_tick_that_an_editor_saves_with_its_own_line_ends_counts(office)
     made = await proposed(office)
     async with listening(office):
         office.tick(made, "approve")
-        file = office.paper(made)
+        file = office.file(made)
         file.write_bytes(
             file.read_bytes()
             .replace(b"\n", b"\r\n")
@@ -141,7 +141,7 @@ async def test_a_file_that_was_edited_to_say_more_is_refused_in_words(office, ol
     office.write("b.md", "one\n")
     async with listening(office):
         office.tick(made, "approve")
-        file = office.paper(made)
+        file = office.file(made)
         text = file.read_text("utf-8")
         assert old in text
         file.write_text(text.replace(old, new), "utf-8")
@@ -159,11 +159,11 @@ async def test_a_copy_of_a_suggestion_does_nothing_and_says_where_the_original_i
     copy = office.vault / "Suggestions" / "copy.md"
     async with listening(office):
         copy.write_text(
-            office.paper(made).read_text("utf-8").replace("- [ ] approve", "- [x] approve"), "utf-8"
+            office.file(made).read_text("utf-8").replace("- [ ] approve", "- [x] approve"), "utf-8"
         )
         saved(office, copy, event="file.created")
     assert office.text("a.md") == "one\n"
-    assert f"The suggestion itself is {office.suggestions.record(made.id).paper}" in copy.read_text(
+    assert f"The suggestion itself is {office.suggestions.record(made.id).file}" in copy.read_text(
         "utf-8"
     )
     assert "- [ ] approve" in copy.read_text("utf-8")
@@ -174,9 +174,9 @@ async def test_the_id_of_another_in_a_file_does_nothing(office):
     office.write("b.md", "one\n")
     second = await office.propose("b.md", {"text": "two\n"})
     async with listening(office):
-        file = office.paper(first)
+        file = office.file(first)
         file.write_text(
-            office.paper(second).read_text("utf-8").replace("- [ ] approve", "- [x] approve"),
+            office.file(second).read_text("utf-8").replace("- [ ] approve", "- [x] approve"),
             "utf-8",
         )
         saved(office, file)
@@ -185,7 +185,7 @@ async def test_the_id_of_another_in_a_file_does_nothing(office):
 
 async def test_a_file_that_is_replayed_after_it_was_resolved_does_nothing(office):
     made = await proposed(office)
-    file = office.paper(made)
+    file = office.file(made)
     old = file.read_text("utf-8").replace("- [ ] approve", "- [x] approve")
     async with listening(office) as ears:
         file.write_text(old, "utf-8")
@@ -202,14 +202,14 @@ async def test_a_tick_by_an_agent_counts_for_nothing_and_is_taken_out(office):
     made = await proposed(office)
     async with listening(office):
         office.tick(made, "approve")
-        saved(office, office.paper(made), by="module:evil")
+        saved(office, office.file(made), by="module:evil")
     assert office.text("a.md") == "one\n"
-    assert "- [ ] approve" in office.paper(made).read_text("utf-8")
+    assert "- [ ] approve" in office.file(made).read_text("utf-8")
 
 
 async def test_a_file_that_a_person_renames_stays_the_suggestion(office):
     made = await proposed(office)
-    old = office.paper(made)
+    old = office.file(made)
     new = old.with_name("ask me later.md")
     async with listening(office) as ears:
         old.rename(new)
@@ -223,28 +223,28 @@ async def test_a_file_that_a_person_renames_stays_the_suggestion(office):
 async def test_a_file_that_a_person_removes_is_a_no(office):
     made = await proposed(office)
     async with listening(office):
-        office.paper(made).unlink()
-        saved(office, office.vault / office.suggestions.record(made.id).paper, event="file.deleted")
+        office.file(made).unlink()
+        saved(office, office.vault / office.suggestions.record(made.id).file, event="file.deleted")
     done = office.suggestions.get(made.id)
     assert (done.status, done.outcome, office.text("a.md")) == (
         "rejected",
         "its file was removed",
         "one\n",
     )
-    assert not office.paper(made).exists()
+    assert not office.file(made).exists()
 
 
 async def test_a_file_that_something_else_removes_comes_back(office):
     made = await proposed(office)
     async with listening(office):
-        office.paper(made).unlink()
+        office.file(made).unlink()
         saved(
             office,
-            office.vault / office.suggestions.record(made.id).paper,
+            office.vault / office.suggestions.record(made.id).file,
             by="module:evil",
             event="file.deleted",
         )
-    assert office.paper(made).exists()
+    assert office.file(made).exists()
     assert office.suggestions.get(made.id).is_pending
 
 
@@ -262,8 +262,8 @@ async def test_a_tick_that_cannot_be_done_is_answered_in_the_file(office):
     (office.vault / "a.md").symlink_to("b.md")
     async with listening(office):
         office.tick(made, "approve")
-        saved(office, office.paper(made))
-    assert "> **It could not be done: a.md is a link" in office.paper(made).read_text("utf-8")
+        saved(office, office.file(made))
+    assert "> **It could not be done: a.md is a link" in office.file(made).read_text("utf-8")
 
 
 async def test_what_was_ticked_while_no_daemon_ran_is_done_at_the_next_start(office):
@@ -292,7 +292,7 @@ async def test_when_the_state_is_lost_those_that_wait_are_known_again_by_their_s
     async with listening(office):
         for one in (made, big):
             office.tick(one, "approve")
-            saved(office, office.paper(one))
+            saved(office, office.file(one))
     assert (office.text("a.md"), office.text("big.md")) == ("two\n", "line é\U0001f642\n" * 5_000)
 
 
@@ -301,7 +301,7 @@ async def test_when_the_state_is_lost_what_was_resolved_stays_so_and_what_was_fo
 ):
     made, forged = await proposed(office), await office.propose("b.md", {"text": "b\n"}, "create")
     await office.suggestions.approve(made.id)
-    file = office.paper(forged)
+    file = office.file(forged)
     office.reopen(lose_state=True)
     text = file.read_text("utf-8").replace("+b", "+c").replace("- [ ] approve", "- [x] approve")
     file.write_text(text, "utf-8")
@@ -327,11 +327,11 @@ async def test_a_suggestion_whose_file_was_not_written_before_the_end_has_one_af
     office,
 ):
     made = await proposed(office)
-    paper = office.paper(made)
-    shutil.rmtree(paper.parent)
+    file = office.file(made)
+    shutil.rmtree(file.parent)
     async with listening(office):
         pass
-    assert paper.exists()
+    assert file.exists()
 
 
 async def test_an_undo_of_what_was_approved_is_told_in_its_file(office):
@@ -346,4 +346,4 @@ async def test_an_undo_of_what_was_approved_is_told_in_its_file(office):
             kept={},
             undo="r-2",
         )
-    assert "and was taken back" in office.paper(made).read_text("utf-8")
+    assert "and was taken back" in office.file(made).read_text("utf-8")

@@ -77,7 +77,7 @@ async def tried(folder: Path, edits, *, lose_state: bool) -> None:
     for path, text in BEFORE.items():
         office.write(path, text)
     made = await office.propose("a.md", {"text": AFTER})
-    file = office.paper(made)
+    file = office.file(made)
     if lose_state:
         office.reopen(lose_state=True)
     data = edited(file.read_bytes(), edits)

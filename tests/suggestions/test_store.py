@@ -22,7 +22,7 @@ async def test_all_are_there_in_the_next_life_but_for_a_record_that_cannot_be_re
 
 async def test_what_a_person_wrote_in_the_file_is_in_the_history_when_it_is_written_anew(office):
     made = await office.propose("a.md", {"text": "x\n"}, "create")
-    file = office.paper(made)
+    file = office.file(made)
     file.write_text(file.read_text("utf-8") + "\nmy own words\n", "utf-8")
     await office.suggestions.reject(made.id)
     before = [
@@ -53,7 +53,7 @@ async def test_a_file_that_another_thread_has_made_in_that_moment_is_written_and
     made = await office.propose("a.md", {"text": "x\n"}, "create")
 
     assert len(creations) == 1
-    assert office.paper(made).is_file()
+    assert office.file(made).is_file()
 
 
 async def test_of_those_resolved_long_ago_the_names_alone_are_kept_and_never_come_back(
@@ -64,7 +64,7 @@ async def test_of_those_resolved_long_ago_the_names_alone_are_kept_and_never_com
     for one in made:
         await office.suggestions.reject(one.id)
     assert [one.id for one in office.suggestions.all()] == [made[3].id, made[2].id]
-    assert [office.suggestions.shelf.is_over(one.id) for one in made] == [True, True, False, False]
+    assert [office.suggestions.store.is_over(one.id) for one in made] == [True, True, False, False]
 
 
 def test_all_of_what_would_change_is_shown_one_way_or_the_other():
@@ -89,4 +89,4 @@ def test_a_file_that_is_larger_than_any_of_ours_is_not_read(office):
     office.write("Suggestions/huge.md", "x")
     with (office.vault / "Suggestions/huge.md").open("r+b") as file:
         file.truncate(1 << 40)  # of which the disk holds nothing; to read it would take a terabyte
-    assert office.suggestions.shelf.read(VaultPath("Suggestions/huge.md")) is None
+    assert office.suggestions.store.read(VaultPath("Suggestions/huge.md")) is None

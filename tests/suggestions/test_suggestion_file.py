@@ -13,10 +13,10 @@ from parachuted.suggestions.suggestion_file import (
     body_of,
     file_name,
     normal,
-    read_paper,
+    read_file,
     title_of,
     with_words,
-    write_paper,
+    write_file,
 )
 from tests.suggestions.sheets import NOON, suggestion
 
@@ -25,7 +25,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 
 def written(made, shown=None) -> tuple[bytes, str]:
     body = body_of(made, shown or SuggestionPreview(diff="-one\n+two\n"))
-    return write_paper(made, body, "5" * 64), body
+    return write_file(made, body, "5" * 64), body
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def written(made, shown=None) -> tuple[bytes, str]:
 def test_it_is_read_back_as_it_was_written(more):
     made = suggestion(**more)
     data, body = written(made)
-    paper = read_paper(data)
-    assert (paper.suggestion, paper.seal, paper.shown, paper.is_ticked) == (
+    file = read_file(data)
+    assert (file.suggestion, file.seal, file.shown, file.is_ticked) == (
         made,
         "5" * 64,
         normal(body),
@@ -60,9 +60,9 @@ def test_nothing_that_an_agent_writes_ticks_a_box_hides_one_or_changes_a_field(
 ):
     made = suggestion(reasoning=reasoning, source_agent=agent, payload={"text": text}, path=path)
     data, body = written(made, SuggestionPreview(diff=diff, text=text))
-    paper = read_paper(data)
-    assert (paper.suggestion, paper.shown, paper.is_ticked) == (made, normal(body), False)
-    ticked = read_paper(
+    file = read_file(data)
+    assert (file.suggestion, file.shown, file.is_ticked) == (made, normal(body), False)
+    ticked = read_file(
         data.replace(b"- [ ] approve\n- [ ] reject", b"- [x] approve\n- [ ] reject", 1)
     )
     assert (ticked.suggestion, ticked.shown, ticked.approve, ticked.reject) == (
@@ -89,8 +89,8 @@ def test_a_box_that_an_agent_draws_is_none(trick):
     data, _ = written(
         made, SuggestionPreview(diff=trick, text=trick, words=trick, after=((trick, trick),))
     )
-    assert read_paper(data).suggestion == made
-    assert not read_paper(data).is_ticked
+    assert read_file(data).suggestion == made
+    assert not read_file(data).is_ticked
 
 
 def test_characters_that_are_not_seen_are_told_of():
@@ -112,8 +112,8 @@ def test_once_it_is_resolved_there_is_no_box():
 
 @given(st.binary(max_size=2_000))
 def test_any_file_is_read_without_an_error(data):
-    read_paper(data)
-    read_paper(b"---\nid: s1\n" + data)
+    read_file(data)
+    read_file(b"---\nid: s1\n" + data)
     with_words(data, "no")
 
 

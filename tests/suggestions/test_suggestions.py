@@ -30,7 +30,7 @@ async def test_a_proposal_becomes_a_note_that_a_person_can_read_and_changes_noth
         run="r-1",
         causes=("c-1",),
     )
-    text = office.paper(made).read_text("utf-8")
+    text = office.file(made).read_text("utf-8")
     assert office.text("Brain/Kevin.md") == KEVIN
     assert (made.status, made.target_module, made.source_agent, made.causes) == (
         "pending",
@@ -45,7 +45,7 @@ async def test_a_proposal_becomes_a_note_that_a_person_can_read_and_changes_noth
         "+- 2024-01-15: Discussed LVB",
     ):
         assert part in text
-    assert office.noticed == [office.suggestions.record(made.id).paper]
+    assert office.noticed == [office.suggestions.record(made.id).file]
     assert [event.event for event in office.events] == ["suggestion.created"]
     assert [(event.event_type, event.target_endpoint) for event in office.audit.events] == [
         ("suggestion", "suggestions.created")
@@ -72,7 +72,7 @@ async def test_an_approval_is_a_run_of_its_own_that_carries_the_cause_and_can_be
         "changed",
         "user",
     )
-    assert "**approved** by user" in office.paper(made).read_text("utf-8")
+    assert "**approved** by user" in office.file(made).read_text("utf-8")
     assert [event.event for event in office.events] == ["suggestion.created", "suggestion.resolved"]
 
 
@@ -107,9 +107,9 @@ async def test_what_clashes_with_what_was_written_since_is_superseded_with_both_
     office.write("a.md", "theirs\n")
     done = await office.suggestions.approve(made.id)
     assert (done.status, done.applied_run, office.text("a.md")) == ("superseded", None, "theirs\n")
-    paper = office.paper(made).read_text("utf-8")
-    assert "## What would stand there\n\n```\nours\n```" in paper
-    assert "## What stands there now\n\n```\ntheirs\n```" in paper
+    file = office.file(made).read_text("utf-8")
+    assert "## What would stand there\n\n```\nours\n```" in file
+    assert "## What stands there now\n\n```\ntheirs\n```" in file
 
 
 async def test_create_delete_and_link_do_what_they_say(office):
@@ -277,7 +277,7 @@ async def test_what_a_stranger_led_to_stays_a_strangers_text_after_it_was_approv
     office.write("b.md", "three\n")
     assert (await office.suggestions.approve(clash.id)).status == "superseded"
     assert office.origins.recorded() == {"a.md": "web"}
-    assert "origin: web" in office.paper(made).read_text("utf-8")
+    assert "origin: web" in office.file(made).read_text("utf-8")
 
 
 async def test_once_a_person_agreed_often_enough_an_agents_updates_are_done_at_once_if_they_chose_so(  # noqa: E501
@@ -331,7 +331,7 @@ async def test_a_crash_before_the_write_leaves_it_waiting(office, monkeypatch):
     office.write("a.md", "one\n")
     made = await office.propose("a.md", {"text": "two\n"})
     record = office.suggestions.record(made.id)
-    office.suggestions.shelf.keep(replace(record, applying="r-never-wrote"))
+    office.suggestions.store.keep(replace(record, applying="r-never-wrote"))
     office.reopen()
     office.suggestions.settle()
     assert (await office.suggestions.approve(made.id)).status == "approved"
@@ -364,7 +364,7 @@ async def test_a_batch_is_each_of_those_that_it_stands_for_and_nothing_else(offi
         source_agent="chief", action="update", path="", payload={}, reasoning="they belong together"
     )
     batch = await office.suggestions.propose_several([first.id, second.id], proposal)
-    text = office.paper(batch).read_text("utf-8")
+    text = office.file(batch).read_text("utf-8")
     assert "# 2 suggestions at once" in text
     assert "+two" in text
     assert "+b" in text
@@ -395,7 +395,7 @@ async def test_an_approval_stands_when_its_file_cannot_follow_and_the_trouble_is
         await office.propose("a.md", {"text": "two\n"}),
         await office.propose("b.md", {"text": "b\n"}, "create"),
     )
-    file = office.paper(made)
+    file = office.file(made)
     file.unlink()
     file.mkdir()
     assert (await office.suggestions.approve(made.id)).status == "approved"
@@ -408,15 +408,15 @@ async def test_an_approval_stands_when_its_file_cannot_follow_and_the_trouble_is
 async def test_words_that_are_written_into_its_file_while_it_is_approved_take_nothing_back(office):
     office.write("a.md", "one\n")
     made = await office.propose("a.md", {"text": "two\n"})
-    shelf, entered, go_on = office.suggestions.shelf, threading.Event(), threading.Event()
-    say = shelf.say
+    store, entered, go_on = office.suggestions.store, threading.Event(), threading.Event()
+    say = store.say
 
     def slowly(record, words):
         entered.set()
         assert go_on.wait(10)
         return say(record, words)
 
-    shelf.say = slowly
+    store.say = slowly
     async with asyncio.TaskGroup() as group:
         saying = group.create_task(office.suggestions.say(made.id, "It said something else."))
         await asyncio.to_thread(entered.wait, 10)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from parachuted.tools.checkin import (
     CheckinResult,
     acts_of,
-    is_in_lane,
+    is_trusted_path,
     objection,
     too_many,
     twin_of,
@@ -92,14 +92,14 @@ def test_both_ends_of_a_move_must_be_its_own():
 
     assert objection(move, GARDENER) == objection(back, GARDENER) == "gardener may not write it"
     assert objection(lane, GARDENER) is None
-    assert not is_in_lane(lane, GARDENER)
+    assert not is_trusted_path(lane, GARDENER)
 
 
 def test_a_new_name_that_is_no_text_is_refused_and_one_that_a_person_gave_is_not():
     (create,) = acts_of({}, {"Daily/\udcff.md": "1"}, lambda _path: True)
     (update,) = acts_of({"Daily/\udcff.md": "1"}, {"Daily/\udcff.md": "2"}, lambda _path: True)
 
-    assert objection(create, GARDENER) == "its name is no text in UTF-8"
+    assert objection(create, GARDENER) == "its name is not UTF-8 text"
     assert objection(update, GARDENER) is None
 
 

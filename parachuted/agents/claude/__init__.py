@@ -1,7 +1,4 @@
-"""Claude: the backend that runs the Claude Agent SDK.
-
-Loaded at its first use, since it is heavy.
-"""
+"""The backend that runs the Claude Agent SDK, loaded at its first use because it is heavy."""
 
 from parachuted.agents.claude.backend import ClaudeBackend
 

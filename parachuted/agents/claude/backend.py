@@ -1,5 +1,5 @@
-"""The `claude` backend: the Claude Agent SDK with its bundled CLI, whose only tools are the
-job's.
+"""The `claude` backend: the Claude Agent SDK with its bundled CLI, limited to the job's
+tools.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class _SessionLostError(AgentFailedError):
 
 
 class ClaudeBackend:
-    """Runs each job in a CLI of its own: a process of ours, or, where the job has tools of the
-    CLI's own, in a container.
+    """Runs each job in its own CLI: a child process, or a container where the job has tools of the
+    CLI's own.
     """
 
     name = "claude"
@@ -61,7 +61,7 @@ class ClaudeBackend:
                     yield step
         except _SessionLostError:
             log.info(
-                "the agent's earlier session is gone; a new one is begun",
+                "the agent's earlier session is gone; a new one was started",
                 extra={"watcher": job.watcher},
             )
             async with aclosing(self._attempt(job, None, deadline)) as steps:
@@ -141,7 +141,7 @@ class ClaudeBackend:
     ) -> AbstractAsyncContextManager[RunEnvironment]:
         if job.native is None:
             return self._surroundings.on_host(job, options)
-        return self._surroundings.in_box(job, job.native, options, deadline)
+        return self._surroundings.in_container(job, job.native, options, deadline)
 
     def _priced(self, job: Job, account: RunResult) -> RunResult:
         """With what the gateway has counted for the run, which is what holds, unless the CLI goes

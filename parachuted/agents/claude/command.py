@@ -1,7 +1,7 @@
-"""Command: how the CLI is started, and the little that it is told of its surroundings.
+"""The command line and environment of the CLI.
 
-Its environment is made from nothing: what the daemon's own holds, other keys above all, is not the
-agent's business.
+The environment is built from nothing, because the daemon's own holds secrets that an agent must not
+see.
 """
 
 from __future__ import annotations
@@ -116,10 +116,9 @@ def make_command(cli: str, options: ClaudeAgentOptions, prompt_file: str) -> lis
 
 
 def make_environment(settings: ClaudeSettings, home: Path, way: Endpoint | None) -> dict[str, str]:
-    """Make the environment of the CLI on this machine: with a way through the gateway, or without,
-    when it is on its own.
+    """Make the CLI's environment on this machine, with a way through the gateway or without one.
 
-    No credential is in it: the gateway adds that. What stands in the key's place is good for one
+    It holds no credential: the gateway adds that. The value in the key's place is valid for one
     run.
     """
     env, base_url = settings.env, settings.base_url
@@ -134,7 +133,7 @@ def make_environment(settings: ClaudeSettings, home: Path, way: Endpoint | None)
     )
 
 
-def make_box_environment(way: Endpoint, home: str, socket: str) -> dict[str, str]:
+def make_container_environment(way: Endpoint, home: str, socket: str) -> dict[str, str]:
     """Make the environment of the CLI in a container, whose only way out is the gateway's
     socket.
     """

@@ -1,8 +1,8 @@
-"""Container: the CLI in a container, over the streams that are attached to it.
+"""The CLI in a container, over the container's attached streams.
 
-A shell in the container is the CLI's own user there, so it can print what it likes in the CLI's
-place. What comes out is therefore bounded, and believed no further than it is checked: a tool's
-call by the tool, a file by the check-in, the cost by the gateway, and the session's name is ours.
+A shell in the container runs as the CLI's user and can print anything in its place. So the output
+is bounded and checked: tool calls by the tool, files by the check-in, cost by the gateway. The
+session's name is chosen here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Conversation: one prompt and its answers through the SDK, within a deadline, with a process that
-ends with it.
-"""
+"""One prompt and its answers through the SDK, within a deadline."""
 
 from __future__ import annotations
 

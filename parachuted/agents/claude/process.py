@@ -1,7 +1,7 @@
-"""Process: the CLI as a child of ours, which never outlives its run.
+"""The CLI as a child process that never outlives its run.
 
-The SDK's own transport hands the child our whole environment, leaves it in our process group, and
-can hang when it is closed.
+The SDK's own transport passes on the whole environment, leaves the child in the daemon's process
+group, and can hang on close.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
 class AgentProcess(AgentTransport):
-    """One CLI process in a session of its own; `kill` ends it at once, `close` leaves nothing of
-    what it ever started.
+    """One CLI process in its own session; `kill` ends it at once, `close` also ends everything that
+    it started.
     """
 
     def __init__(self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> None:

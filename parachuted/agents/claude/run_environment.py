@@ -1,5 +1,5 @@
-"""Surroundings: where one run's CLI is started, with what, and what is taken away after it: a
-process of ours, or a container.
+"""Where a run's CLI is started, as a process or in a container, and what is removed
+afterwards.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from claude_agent_sdk import ClaudeAgentOptions
 from parachuted.agents.backends import ClaudeSettings
 from parachuted.agents.claude.command import (
     find_cli,
-    make_box_environment,
     make_command,
+    make_container_environment,
     make_environment,
 )
 from parachuted.agents.claude.container import AgentContainer
@@ -44,7 +44,7 @@ _NO_ENGINE = (
     "sandbox doctor` says what to install"
 )
 _NOT_LINUX = (
-    "an agent with a shell runs on Linux alone: the Claude Code of another system is no "
+    "an agent with a shell runs only on Linux: the Claude Code of another system is no "
     "program that a container could run"
 )
 _NO_GATEWAY = (
@@ -75,7 +75,7 @@ class RunEnvironments:
 
     @asynccontextmanager
     async def on_host(self, job: Job, options: ClaudeAgentOptions) -> AsyncIterator[RunEnvironment]:
-        """A process of ours, for an agent whose tools are ours alone.
+        """Run the CLI as a child process, for an agent that has only our tools.
 
         Raises AgentUnavailableError.
         """
@@ -89,7 +89,7 @@ class RunEnvironments:
         async with AsyncExitStack() as stack:
             way = None
             if settings.gateway is not None and not settings.is_direct:
-                way = await stack.enter_async_context(settings.gateway.open(self._ticket(job)))
+                way = await stack.enter_async_context(settings.gateway.open(self._run_token(job)))
             prompt = stack.enter_context(_prompt_file(settings.folder, job.system_prompt))
             command = make_command(str(find_cli(settings.env)), options, prompt)
             yield RunEnvironment(
@@ -100,7 +100,7 @@ class RunEnvironments:
             )
 
     @asynccontextmanager
-    async def in_box(
+    async def in_container(
         self, job: Job, native: NativeTools, options: ClaudeAgentOptions, deadline: float
     ) -> AsyncIterator[RunEnvironment]:
         """A container, for an agent with tools of the CLI's own.
@@ -117,11 +117,11 @@ class RunEnvironments:
             raise AgentUnavailableError(_NOT_LINUX)
         if gateway is None:
             raise AgentUnavailableError(_NO_GATEWAY)
-        options, session = await self._place_session(options, native.box.home)
+        options, session = await self._place_session(options, native.sandbox.home)
         async with AsyncExitStack() as stack:
-            sockets = native.box.sockets
+            sockets = native.sandbox.sockets
             way = await stack.enter_async_context(
-                gateway.open(replace(self._ticket(job), session=session), sockets)
+                gateway.open(replace(self._run_token(job), session=session), sockets)
             )
             await asyncio.to_thread(_write_prompt, sockets / _PROMPT, job.system_prompt)
             stack.callback((sockets / _PROMPT).unlink, missing_ok=True)
@@ -133,11 +133,11 @@ class RunEnvironments:
                     transport=AgentContainer(container), options=options, session=session
                 )
             except AgentFailedError:
-                await asyncio.to_thread(self._sessions.keep, session, native.box.home)
+                await asyncio.to_thread(self._sessions.keep, session, native.sandbox.home)
                 raise
-            await asyncio.to_thread(self._sessions.keep, session, native.box.home)
+            await asyncio.to_thread(self._sessions.keep, session, native.sandbox.home)
 
-    def _ticket(self, job: Job) -> RunToken:
+    def _run_token(self, job: Job) -> RunToken:
         return RunToken(
             run=job.id,
             agent=job.agent,
@@ -171,10 +171,10 @@ class RunEnvironments:
     ) -> SandboxSpec:
         cli = find_cli(self._settings.env)
         return SandboxSpec(
-            box=native.box,
-            sockets=native.box.sockets,
+            sandbox=native.sandbox,
+            sockets=native.sandbox.sockets,
             command=tuple(make_command(CLI_IN_BOX, options, f"{SOCKETS_IN_BOX}/{_PROMPT}")),
-            env=make_box_environment(way, HOME_IN_BOX, f"{SOCKETS_IN_BOX}/{GATEWAY_SOCKET}"),
+            env=make_container_environment(way, HOME_IN_BOX, f"{SOCKETS_IN_BOX}/{GATEWAY_SOCKET}"),
             run=job.id,
             agent=job.agent,
             cli=cli,

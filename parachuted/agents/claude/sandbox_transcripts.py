@@ -1,9 +1,7 @@
-"""Box sessions: of the HOME that the CLI has in a container, only the session's transcript is kept
-from one run to the next.
+"""Keeps the session's transcript, and nothing else, of the CLI's HOME in a container.
 
-A transcript that was in a container is never resumed outside one: an agent with a shell may have
-written what it likes into it, and the CLI acts on some of its lines (a work tree to change to,
-say). Taken out, it is read as what a stranger left.
+A transcript from a container is never resumed outside one: a shell may have written anything into
+it, and the CLI acts on some lines, such as a work tree to change to. It is read as untrusted text.
 """
 
 from __future__ import annotations
@@ -86,7 +84,9 @@ class SandboxTranscripts:
 
 
 def _read_hostile(home: Path, session_id: str) -> bytes:
-    """Read step by step, never through a link, nor from what is no plain file. Raises OSError."""
+    """Read step by step, never through a link, nor from what is not a plain file. Raises
+    OSError.
+    """
     with contextlib.ExitStack() as opened:
         here = opened.enter_context(_descriptor(str(home), _FOLDER, None))
         for name in _IN_BOX:
@@ -94,7 +94,7 @@ def _read_hostile(home: Path, session_id: str) -> bytes:
         file = opened.enter_context(_descriptor(f"{session_id}.jsonl", _FILE, here))
         at = os.fstat(file)
         if not stat.S_ISREG(at.st_mode) or at.st_nlink != 1 or at.st_size > _LIMIT:
-            raise OSError(0, "what stands in its place is no transcript")
+            raise OSError(0, "what is there is not a transcript")
         with os.fdopen(os.dup(file), "rb") as stream:
             return stream.read(_LIMIT)
 

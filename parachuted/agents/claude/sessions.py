@@ -1,7 +1,6 @@
-"""Sessions: what the CLI has written down about an earlier conversation.
+"""What the CLI recorded of an earlier conversation.
 
-It counts the money of a resumed session from the session's first day, so what a run cost is a
-difference.
+The CLI counts a session's cost from its first day, so the cost of one run is a difference.
 """
 
 from __future__ import annotations

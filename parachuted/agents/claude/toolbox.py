@@ -1,6 +1,4 @@
-"""Toolbox: the job's tools as an MCP server inside our process, and the gate that lets nothing else
-run.
-"""
+"""The job's tools as an MCP server in this process, and the gate that refuses all others."""
 
 from __future__ import annotations
 
@@ -99,7 +97,7 @@ class Toolbox:
         return answer
 
     def _end(self) -> SyncHookJSONOutput:
-        """What ends the loop of the CLI, where a hook has said so."""
+        """The value that ends the CLI's loop, when a hook asked for that."""
         reason = self._ended()
         return {} if reason is None else {"continue_": False, "stopReason": reason}
 

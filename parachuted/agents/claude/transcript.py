@@ -1,4 +1,4 @@
-"""Transcript: what the CLI's messages mean as steps, and how a run ended."""
+"""Turns the CLI's messages into steps and a run's result."""
 
 from __future__ import annotations
 

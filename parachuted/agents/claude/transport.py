@@ -1,6 +1,4 @@
-"""Transport: what a conversation needs of the CLI's whereabouts, be it a process of ours or a
-container, and how its lines are read.
-"""
+"""What a conversation needs of the CLI's transport, for a process and a container alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gateway: the way of every model call, on which credentials are added and money is counted."""
+"""The gateway that every model call passes: it adds credentials and counts cost."""
 
 from parachuted.agents.gateway.gateway import Endpoint, Gateway
 from parachuted.agents.gateway.judge import Judge

@@ -1,6 +1,5 @@
-"""Breaker: whether a far side that failed again and again is to be asked once more.
-
-Pure: it is told the time (seconds that only grow).
+"""A circuit breaker for a server that fails repeatedly. Pure: the caller passes a monotonic
+time.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ _LONGEST_S = 300.0
 
 
 class Breaker:
-    """Closed: everyone may ask.
+    """Closed: all requests pass.
 
-    Open: nobody. Half-open, once the wait is over: one may, and what becomes of it decides for all.
+    Open: none. Half-open, once the wait is over: one passes, and its result decides.
     """
 
     def __init__(self) -> None:
@@ -40,11 +39,11 @@ class Breaker:
         return True
 
     def seconds_left(self, now: float) -> float:
-        """How long nobody may ask."""
+        """Seconds until a request may pass."""
         return 0.0 if self._until is None else max(0.0, self._until - now)
 
     def succeeded(self) -> None:
-        """The far side answered as one that is up."""
+        """The server answered."""
         self._failures, self._wait_s, self._until, self._is_probed = 0, _FIRST_S, None, False
 
     def failed(self, now: float) -> None:

@@ -1,8 +1,7 @@
-"""Estimate: what a request asks of the model, as far as its cost and its reach go. Pure.
+"""What a request may cost, and whether it reaches beyond the model. Pure.
 
-A model's server can reach out itself: it fetches addresses of pictures, searches the web, and asks
-other servers for tools. A program in a container without network could send a note's text away with
-it, so what reaches out is refused, however the request came here.
+A model's server can fetch pictures, search the web and call other servers. A program in a container
+without a network could send a note's text out that way, so such requests are refused.
 """
 
 from __future__ import annotations
@@ -31,16 +30,15 @@ _LEAST_THINKING = 1024
 
 
 class RequestRefusedError(Exception):
-    """The request does not go up; the message says why."""
+    """The request is not forwarded; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestEstimate:
-    """A request and the most tokens that it can take.
+    """A request and the most tokens that it can use.
 
     `models` are all that it names; `input` is exact where the model's server counted it.
-
-    `writes_hour` says whether it may write to the cache for an hour, which costs more.
+    `writes_hour`: it may write to the one-hour cache, which costs more.
     """
 
     document: Mapping[str, Any]
@@ -70,9 +68,9 @@ class RequestEstimate:
         ).encode()
 
     def asks_for(self, output: int) -> bool:
-        """Whether the document says just that.
+        """Whether the document sets exactly that.
 
-        A number below 0 has no meaning, and some servers answer it without end.
+        A number below 0 has no meaning, and some servers then answer without end.
         """
         return _whole(self.document.get("max_tokens"), -1) == output
 
@@ -93,12 +91,11 @@ class RequestEstimate:
 
 
 def read_request(body: bytes) -> RequestEstimate:
-    """What the body of a request asks for.
+    """Parse a request body.
 
-    Raises RequestRefusedError when it would have the model's server reach out, when its cost cannot
-    be told beforehand, or when it is not a message.
-
-    A key that is there twice is refused: the next reader might take the other one.
+    Raises RequestRefusedError if it would make the model's server reach out, if its cost has no
+    upper bound, or if it is not a message. A duplicate key is refused, because another parser might
+    use the other value.
     """
     try:
         check_json(body)

@@ -1,6 +1,7 @@
-"""Gateway: the Messages API as agents see it.
+"""The Messages API as agents see it.
 
-It knows which run asks, adds the credential, counts the cost, and refuses what is over.
+It knows which run is calling, adds the credential, counts the cost, and refuses what exceeds a
+budget.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from parachuted.redact import Redactor
 log = logging.getLogger(__name__)
 
 _LARGEST_REQUEST = 32 << 20  # as the API's own
-_LARGEST_HELD = 64 << 20
+_LARGEST_BUFFERED = 64 << 20
 _LARGEST_COUNT = 64 << 10
 _LARGEST_ANSWER = 4 << 20
 _BAD = 400
@@ -82,7 +83,7 @@ class Endpoint:
 class _Run:
     """A way that is open, and what comes by it just now."""
 
-    ticket: RunToken
+    run_token: RunToken
     token: str
     requests: dict[asyncio.Task[Any], web.BaseRequest] = field(default_factory=dict)
     is_stopped: bool = False
@@ -111,14 +112,14 @@ class Gateway:
         vault: Path,
         user_home: Path,
         base_url: str | None,
-        ledger: UsageStore,
+        usage_store: UsageStore,
         limits: MoneyLimits,
         clock: Callable[[], datetime],
         report: UpstreamReport | None = None,
         token_url: str = TOKEN_URL,
     ) -> None:
         """`report` is told what is wrong, by subject, and None when it is no more."""
-        self.limits, self.ledger = limits, ledger
+        self.limits, self.usage_store = limits, usage_store
         self._report = report
         self._runs: dict[str, _Run] = {}
         self._open: set[str] = set()
@@ -135,36 +136,38 @@ class Gateway:
             )
 
         self._upstream = Upstream(
-            base_url=base_url, env=env, login=make_login, clock=clock, report=self._tell
+            base_url=base_url, env=env, login=make_login, clock=clock, report=self._report_problem
         )
         self._spending = Spending(
-            ledger=ledger,
+            usage_store=usage_store,
             limits=limits,
             clock=clock,
             may_cost=self._upstream.may_cost,
-            report=lambda said: self._tell("usage", said),
+            report=lambda said: self._report_problem("usage", said),
         )
         self._listening = GatewayListeners(self._serve_by_token)
 
     def report_to(self, report: UpstreamReport) -> None:
-        """Tell this from now on, and what was wrong with the ledger's file."""
+        """Report problems to `report` from now on, beginning with those of the usage store."""
         self._report = report
-        self._tell("usage", self.ledger.problem)
+        self._report_problem("usage", self.usage_store.problem)
 
     @asynccontextmanager
-    async def open(self, ticket: RunToken, folder: Path | None = None) -> AsyncIterator[Endpoint]:
+    async def open(
+        self, run_token: RunToken, folder: Path | None = None
+    ) -> AsyncIterator[Endpoint]:
         """A way for that run; left, it leads nowhere, and its requests have ended.
 
         `folder` is where `gateway.sock` is put, for a run that reaches nothing else. Whoever can
         enter the folder may use it. Raises AgentUnavailableError, also while an hour's or a day's
         money is used up; AgentFailedError when its own is, or its cause's.
         """
-        run = _Run(ticket=ticket, token=secrets.token_urlsafe(32))
+        run = _Run(run_token=run_token, token=secrets.token_urlsafe(32))
         try:
-            await asyncio.to_thread(self._follow, ticket)
-            self._must_have_money(ticket)
-            if (left := self._upstream.held_s()) > 0:
-                raise AgentUnavailableError(self._upstream.held_words(), wait_s=left)
+            await asyncio.to_thread(self._follow, run_token)
+            self._must_have_money(run_token)
+            if (left := self._upstream.paused_s()) > 0:
+                raise AgentUnavailableError(self._upstream.pause_message(), wait_s=left)
             port = await self._listening.port()
             self._runs[run.token] = run
             async with self._listening.socket(folder, partial(self._serve, run)) as socket:
@@ -172,7 +175,7 @@ class Gateway:
                     url=f"http://127.0.0.1:{port}",
                     token=run.token,
                     socket=socket,
-                    model=next(iter(ticket.models), None),
+                    model=next(iter(run_token.models), None),
                 )
         except (OSError, StorageFailedError) as error:
             raise AgentUnavailableError(
@@ -190,7 +193,7 @@ class Gateway:
 
     def spent(self, run: str) -> UsageTotals:
         """What a run has taken until now; of one that was opened not long ago."""
-        return self.ledger.followed("run", run)
+        return self.usage_store.followed("run", run)
 
     def price_notes(self, models: Iterable[str]) -> list[str]:
         """What there is to know about the prices of these models, where one is not known."""
@@ -203,7 +206,9 @@ class Gateway:
             run.end()
         return len(self._runs)
 
-    async def ask(self, ticket: RunToken, document: Mapping[str, object]) -> Mapping[str, object]:
+    async def ask(
+        self, run_token: RunToken, document: Mapping[str, object]
+    ) -> Mapping[str, object]:
         """One request of the daemon's own, that does not stream; counted as any.
 
         Returns the model's answer.
@@ -212,20 +217,20 @@ class Gateway:
         refuses.
         """
         try:
-            await asyncio.to_thread(self._follow, ticket)
+            await asyncio.to_thread(self._follow, run_token)
         except StorageFailedError as error:
             raise AgentUnavailableError(error.message) from error
-        self._must_have_money(ticket)
+        self._must_have_money(run_token)
         try:
-            estimate = self._read(ticket, json.dumps(document).encode())
+            estimate = self._read(run_token, json.dumps(document).encode())
             async with self._spending.charge(
-                ticket, ticket.session, estimate, partial(self._count_tokens, {})
+                run_token, run_token.session, estimate, partial(self._count_tokens, {})
             ) as charge:
                 body = estimate.body(charge.purchase.output)
                 async with self._upstream.ask(
                     MESSAGES, "", {}, body, charge, model=estimate.model
-                ) as begun:
-                    body = await self._whole(begun, charge)
+                ) as response:
+                    body = await self._whole(response, charge)
         except StorageFailedError as error:
             raise AgentUnavailableError(error.message) from error
         except OverBudgetError as error:
@@ -236,7 +241,7 @@ class Gateway:
             raise AgentUnavailableError(str(error)) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise AgentUnavailableError("the model's answer was cut off") from error
-        status = begun.status
+        status = response.status
         if status >= _BAD:
             said = self._upstream.clean(body.decode("utf-8", "replace"))[:300]
             raise (AgentUnavailableError if is_passing(status) else AgentFailedError)(
@@ -246,9 +251,9 @@ class Gateway:
             check_json(body)
             answer = json.loads(body)
         except (ValueError, RecursionError) as error:
-            raise AgentFailedError("the model's answer is no JSON") from error
+            raise AgentFailedError("the model's answer is not JSON") from error
         if not isinstance(answer, dict):
-            raise AgentFailedError("the model's answer is no message")
+            raise AgentFailedError("the model's answer is not a message")
         return answer
 
     async def close(self) -> None:
@@ -297,7 +302,7 @@ class Gateway:
             run.requests.pop(task, None)
 
     def _answer_to(self, run: _Run, error: Exception) -> web.Response:
-        """What the agent is told of a request that had no answer of the model's."""
+        """The error that the agent gets for a request that the model did not answer."""
         if isinstance(error, UpstreamError):
             wait = {} if error.wait_s is None else {"retry-after": f"{math.ceil(error.wait_s)}"}
             return _error(
@@ -315,13 +320,13 @@ class Gateway:
                 401, "authentication_error", self._upstream.clean(error.message), **_NOT_AGAIN
             )
         if isinstance(error, OverBudgetError):
-            self._tell_over(error.over)
+            self._report_exceeded(error.over)
         return _error(400, "invalid_request_error", str(error), **_NOT_AGAIN)
 
     async def _pass_on(
         self, run: _Run, request: web.BaseRequest, path: str, query: str
     ) -> web.StreamResponse:
-        if path == MESSAGES and (over := self._refused(run.ticket)) is not None:
+        if path == MESSAGES and (over := self._refused(run.run_token)) is not None:
             raise OverBudgetError(over)
         with _Body(run) as body:
             if not await body.read(request):
@@ -330,14 +335,14 @@ class Gateway:
                     "request_too_large",
                     "a request is at most 32 MB, and all of a run's at once 64",
                 )
-            estimate = self._read(run.ticket, body.data)
+            estimate = self._read(run.run_token, body.data)
             if path == COUNT:
                 return await self._send_on(run, request, f"{path}?{query}", body.data, None)
             session = (
-                run.ticket.session or request.headers.get(_SESSION, "")[:_SESSION_CHARS] or None
+                run.run_token.session or request.headers.get(_SESSION, "")[:_SESSION_CHARS] or None
             )
             async with self._spending.charge(
-                run.ticket, session, estimate, partial(self._count_tokens, request.headers)
+                run.run_token, session, estimate, partial(self._count_tokens, request.headers)
             ) as charge:
                 sent = (
                     body.data
@@ -346,15 +351,15 @@ class Gateway:
                 )
                 return await self._send_on(run, request, f"{path}?{query}", sent, charge)
 
-    def _read(self, ticket: RunToken, body: bytes) -> RequestEstimate:
+    def _read(self, run_token: RunToken, body: bytes) -> RequestEstimate:
         """What a request asks for.
 
         Raises RequestRefusedError, also where it names a model that is not the run's.
         """
         estimate = read_request(body)
-        if (foreign := ticket.foreign_model((*estimate.models, estimate.model))) is not None:
+        if (foreign := run_token.foreign_model((*estimate.models, estimate.model))) is not None:
             asked = f"the model {foreign[:80]}" if foreign else "a request without a model"
-            allowed_ones = " or ".join(ticket.models) or "no model"
+            allowed_ones = " or ".join(run_token.models) or "no model"
             raise RequestRefusedError(
                 f"this gateway takes no requests for {asked}; this run may ask {allowed_ones} "
                 "(setting agent.model)"
@@ -364,19 +369,17 @@ class Gateway:
     async def _count_tokens(
         self, headers: Mapping[str, str], estimate: RequestEstimate
     ) -> int | None:
-        """The tokens that the model's server counts in a request's input; None where it does not
-        say. Costs nothing.
+        """A request's input tokens as the model's server counts them, free of charge; None if it
+        does not.
         """
         try:
             async with self._upstream.ask(
                 COUNT, "", headers, estimate.count_body(), FreeAttempts()
-            ) as begun:
-                data = begun.first
-                while len(data) < _LARGEST_COUNT and (
-                    more := await begun.response.content.readany()
-                ):
+            ) as response:
+                data = response.first
+                while len(data) < _LARGEST_COUNT and (more := await response.raw.content.readany()):
                     data += more
-                found = json.loads(data).get("input_tokens") if begun.status < _BAD else None
+                found = json.loads(data).get("input_tokens") if response.status < _BAD else None
         except (
             UpstreamError,
             aiohttp.ClientError,
@@ -397,12 +400,12 @@ class Gateway:
         model = charge.purchase.estimate.model if charge is not None else None
         async with self._upstream.ask(
             path, query, request.headers, body, charge or FreeAttempts(), model=model
-        ) as begun:
-            if begun.status >= _BAD:
-                return self._refusal(begun, self._no_retry(run, begun.status))
-            meter = _meter(begun) if charge is not None else None
+        ) as response:
+            if response.status >= _BAD:
+                return self._refusal(response, self._no_retry(run, response.status))
+            meter = _meter(response) if charge is not None else None
             try:
-                return await self._relay(request, begun, meter)
+                return await self._relay(request, response, meter)
             finally:
                 if charge is not None and meter is not None:
                     run.has_answer = True
@@ -417,84 +420,84 @@ class Gateway:
         is_passing = status >= _FAULTS or status in _BUSY
         return {} if is_passing and run.has_answer else _NOT_AGAIN
 
-    def _refusal(self, begun: UpstreamResponse, more_headers: Mapping[str, str]) -> web.Response:
-        """The far side's own words, without a secret that it may have repeated."""
-        text = self._upstream.clean(begun.first.decode("utf-8", "replace"))
-        headers = {**self._headers(begun), **more_headers}
+    def _refusal(self, response: UpstreamResponse, more_headers: Mapping[str, str]) -> web.Response:
+        """The server's error text, with any secret that it repeated removed."""
+        text = self._upstream.clean(response.first.decode("utf-8", "replace"))
+        headers = {**self._headers(response), **more_headers}
         headers.pop("content-encoding", None)
-        if begun.response.status < _BAD:  # it was an event of a stream
+        if response.raw.status < _BAD:  # it was an event of a stream
             headers["content-type"] = "application/json"
-        return web.Response(status=begun.status, body=text.encode(), headers=headers)
+        return web.Response(status=response.status, body=text.encode(), headers=headers)
 
-    def _headers(self, begun: UpstreamResponse) -> dict[str, str]:
+    def _headers(self, response: UpstreamResponse) -> dict[str, str]:
         return {
             name: self._upstream.clean(value)
-            for name, value in headers_down(begun.response.headers).items()
+            for name, value in headers_down(response.raw.headers).items()
         }
 
     async def _relay(
-        self, request: web.BaseRequest, begun: UpstreamResponse, meter: Meter | None
+        self, request: web.BaseRequest, response: UpstreamResponse, meter: Meter | None
     ) -> web.StreamResponse:
-        """The answer, piece by piece as it comes, without a secret that the far side repeats in it.
+        """Stream the answer, with any secret that the server repeats removed.
 
-        One that is cut off there is cut off here: it must not look whole.
+        An answer cut off upstream is cut off here, so that it does not look complete.
         """
-        source, veil = begun.response, Redactor(self._upstream.login.secrets)
-        answer = web.StreamResponse(status=source.status, headers=self._headers(begun))
+        source, redactor = response.raw, Redactor(self._upstream.login.secrets)
+        answer = web.StreamResponse(status=source.status, headers=self._headers(response))
         answer.content_length = source.content_length
         await answer.prepare(request)
-        piece = begun.first
+        piece = response.first
         try:
             while piece:
                 if meter is not None:
                     meter.feed(piece)
-                if shown := veil.over(piece):
+                if shown := redactor.over(piece):
                     await answer.write(shown)
                 piece = await source.content.readany()
-            if rest := veil.rest():
+            if rest := redactor.rest():
                 await answer.write(rest)
         except (aiohttp.ClientError, OSError, TimeoutError):
             if request.transport is not None:
                 request.transport.abort()
         return answer
 
-    async def _whole(self, begun: UpstreamResponse, charge: Charge) -> bytes:
-        meter, data = _meter(begun), bytearray()
+    async def _whole(self, response: UpstreamResponse, charge: Charge) -> bytes:
+        meter, data = _meter(response), bytearray()
         try:
-            piece = begun.first
+            piece = response.first
             while piece:
                 data += piece
                 meter.feed(piece)
                 if len(data) > _LARGEST_ANSWER:
                     raise AgentFailedError("the model's answer is too long")
-                piece = await begun.response.content.readany()
+                piece = await response.raw.content.readany()
         finally:
-            if begun.status < _BAD:
+            if response.status < _BAD:
                 charge.answered(meter.read())
-        veil = Redactor(self._upstream.login.secrets)
-        return veil.over(bytes(data)) + veil.rest()
+        redactor = Redactor(self._upstream.login.secrets)
+        return redactor.over(bytes(data)) + redactor.rest()
 
-    def _must_have_money(self, ticket: RunToken) -> None:
-        over = self._refused(ticket)
+    def _must_have_money(self, run_token: RunToken) -> None:
+        over = self._refused(run_token)
         if over is not None:
             raise _kept_out_by(over)
 
-    def _refused(self, ticket: RunToken) -> ExceededBudget | None:
-        over = self._spending.over(ticket)
-        self._tell_over(over)
+    def _refused(self, run_token: RunToken) -> ExceededBudget | None:
+        over = self._spending.over(run_token)
+        self._report_exceeded(over)
         return over
 
-    def _tell_over(self, over: ExceededBudget | None) -> None:
+    def _report_exceeded(self, over: ExceededBudget | None) -> None:
         for budget in ("usd_per_hour", "usd_per_day"):
             is_it = over is not None and over.budget == budget
             if is_it or f"budget:{budget}" in self._open:
-                self._tell(f"budget:{budget}", str(over) if is_it else None)
+                self._report_problem(f"budget:{budget}", str(over) if is_it else None)
 
-    def _follow(self, ticket: RunToken) -> None:
-        self.ledger.open()
-        self.ledger.follow(ticket.run, ticket.causes)
+    def _follow(self, run_token: RunToken) -> None:
+        self.usage_store.open()
+        self.usage_store.follow(run_token.run, run_token.causes)
 
-    def _tell(self, subject: str, problem: str | None) -> None:
+    def _report_problem(self, subject: str, problem: str | None) -> None:
         """Only what is news."""
         if problem is None and subject not in self._open:
             return
@@ -503,10 +506,10 @@ class Gateway:
             self._report(subject, problem)
 
 
-def _meter(begun: UpstreamResponse) -> Meter:
+def _meter(response: UpstreamResponse) -> Meter:
     """An answer that came packed, though we asked for none such, is counted by its length."""
-    is_packed = begun.response.headers.get("Content-Encoding", "identity").lower() != "identity"
-    return Meter("" if is_packed else begun.response.headers.get("Content-Type", ""))
+    is_packed = response.raw.headers.get("Content-Encoding", "identity").lower() != "identity"
+    return Meter("" if is_packed else response.raw.headers.get("Content-Type", ""))
 
 
 class _Body:
@@ -537,7 +540,7 @@ class _Body:
             pieces.append(piece)
             self._size += len(piece)
             self._run.held += len(piece)
-            if self._size > _LARGEST_REQUEST or self._run.held > _LARGEST_HELD:
+            if self._size > _LARGEST_REQUEST or self._run.held > _LARGEST_BUFFERED:
                 return False
         self.data = b"".join(pieces)
         return True

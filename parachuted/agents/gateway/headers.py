@@ -1,6 +1,5 @@
-"""Headers: what of a request and of its answer passes the gateway.
-
-Pure. What is not named here does not pass.
+"""Which headers and query parameters pass the gateway. Pure; whatever is not listed is
+dropped.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Judge: one short question to the model whose answer has a shape, such as what a chat turn needs
-to know before it begins.
-"""
+"""One short question to the model whose answer has a fixed shape."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _MOST_USD = 0.05
 
 
 class Judge:
-    """Asks through the gateway, whose connection stays warm; what it costs is counted as agent
+    """Asks through the gateway, whose connection stays open; the cost is counted as agent
     `judge`.
     """
 
@@ -29,12 +27,12 @@ class Judge:
     async def ask(
         self, system: str, prompt: str, schema: Mapping[str, object], *, cause: str | None = None
     ) -> Mapping[str, object]:
-        """The model's answer to `prompt`, which is as `schema` (JSON schema of an object) says.
+        """The model's answer to `prompt`, an object that matches the JSON schema `schema`.
 
-        Raises AgentUnavailableError when the model cannot be asked now, AgentFailedError when it
-        does not answer so.
+        Raises AgentUnavailableError when the model cannot be asked now, AgentFailedError when the
+        answer does not match.
         """
-        ticket = RunToken(
+        run_token = RunToken(
             run=f"judge-{secrets.token_hex(8)}",
             agent="judge",
             causes=(cause,) if cause else (),
@@ -43,7 +41,7 @@ class Judge:
             models=(self._model,),
         )
         message = await self._gateway.ask(
-            ticket,
+            run_token,
             {
                 "model": self._model,
                 "max_tokens": _MOST_TOKENS,
@@ -59,10 +57,10 @@ class Judge:
                 "tool_choice": {"type": "tool", "name": _TOOL},
             },
         )
-        return await _checked(_given(message), schema)
+        return await _checked(_tool_input(message), schema)
 
 
-def _given(message: Mapping[str, object]) -> Mapping[str, object]:
+def _tool_input(message: Mapping[str, object]) -> Mapping[str, object]:
     blocks = message.get("content")
     for block in blocks if isinstance(blocks, list) else ():
         if (
@@ -70,20 +68,20 @@ def _given(message: Mapping[str, object]) -> Mapping[str, object]:
             and block.get("type") == "tool_use"
             and block.get("name") == _TOOL
         ):
-            given = block.get("input")
-            if isinstance(given, dict):
-                return given
+            tool_input = block.get("input")
+            if isinstance(tool_input, dict):
+                return tool_input
     raise AgentFailedError("the model gave no answer in the shape that was asked for")
 
 
 async def _checked(
-    given: Mapping[str, object], schema: Mapping[str, object]
+    tool_input: Mapping[str, object], schema: Mapping[str, object]
 ) -> Mapping[str, object]:
     validators = await load_heavy("jsonschema")
-    problem = next(validators.validator_for(schema)(schema).iter_errors(given), None)
+    problem = next(validators.validator_for(schema)(schema).iter_errors(tool_input), None)
     if problem is not None:
         raise AgentFailedError(
             "the model's answer is not in the shape that was asked for: "
             f"{json.dumps(problem.message[:200])}"
         )
-    return given
+    return tool_input

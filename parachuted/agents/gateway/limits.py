@@ -1,6 +1,4 @@
-"""Limits: how much money there may be spent, by a run, for a cause, in an hour and in a day, and
-which of these is used up.
-"""
+"""Spending limits for a run, a cause, an hour and a day."""
 
 from __future__ import annotations
 

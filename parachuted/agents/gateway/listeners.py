@@ -1,5 +1,5 @@
-"""Listening: where the gateway can be reached: a port of this machine for all, and a socket for
-each run that has nothing else.
+"""Where the gateway listens: one port of this machine, and a socket for each run without a
+network.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ _MOST = 256
 RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
-class _Wanted(logging.Filter):
-    """What is no HTTP is answered so, and not logged: an agent could send so much of it that
-    nothing else would be left in the log.
-    """
+class _WithoutProtocolErrors(logging.Filter):
+    """Drops log lines about malformed HTTP, with which an agent could flood the log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether it is kept."""
@@ -33,7 +31,7 @@ class _Wanted(logging.Filter):
 
 
 _log = logging.getLogger(f"{__name__}.http")
-_log.addFilter(_Wanted())
+_log.addFilter(_WithoutProtocolErrors())
 
 
 class GatewayListeners:
@@ -73,17 +71,16 @@ class GatewayListeners:
                 (folder / NAME).unlink(missing_ok=True)
 
     async def close(self) -> None:
-        """Take nobody in any more."""
+        """Accept no further connections."""
         if self._runner is not None:
             await self._runner.cleanup()
 
 
-class _Door(web.Server):
-    """What comes in by one socket: so much and no more, since an agent may open what it likes, and
-    our descriptors are few.
+class _LimitedServer(web.Server):
+    """Limits the connections of one socket, since an agent may open any number and descriptors are
+    few.
 
-    Where there is no room, who came first of those that ask nothing goes, so that nobody shuts the
-    door by standing in it.
+    When it is full, the oldest idle connection is closed, so that idle ones cannot block others.
     """
 
     def __init__(self, serve: RequestHandler) -> None:
@@ -106,7 +103,7 @@ class _Door(web.Server):
             return made
         idle = next((one for one in inside if one not in self._busy), None)
         if idle is None:
-            return _Shut(self, loop=asyncio.get_running_loop())
+            return _RefuseConnection(self, loop=asyncio.get_running_loop())
         idle.force_close()
         return made
 
@@ -118,8 +115,8 @@ class _Door(web.Server):
             self._busy.discard(request.protocol)
 
 
-class _Shut(web.RequestHandler):
-    """One too many."""
+class _RefuseConnection(web.RequestHandler):
+    """Closes a connection beyond the limit."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say nothing, and end it."""
@@ -131,6 +128,6 @@ class _Shut(web.RequestHandler):
 
 
 async def _run(serve: RequestHandler) -> web.ServerRunner:
-    runner = web.ServerRunner(_Door(serve), shutdown_timeout=0.1)
+    runner = web.ServerRunner(_LimitedServer(serve), shutdown_timeout=0.1)
     await runner.setup()
     return runner

@@ -1,6 +1,5 @@
-"""Login: the credential of each request to the model.
-
-It is looked for at every one, kept nowhere longer than needed, and shown nowhere.
+"""The credential of each model request: looked up every time, never kept for longer, never
+shown.
 """
 
 from __future__ import annotations
@@ -56,9 +55,9 @@ class RequestCredentials:
 
 
 class Login:
-    """Finds the credential, and renews a stored login whose token has ended.
+    """Finds the credential, and renews a stored login whose token has expired.
 
-    A login goes to Anthropic alone (`is_anthropic`).
+    A login is sent only to Anthropic (`is_anthropic`).
     """
 
     def __init__(
@@ -87,15 +86,15 @@ class Login:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """All secrets that were given out, so that they can be taken out of texts."""
+        """All secrets used so far, to redact them from texts."""
         return frozenset(self._seen)
 
     async def secret(self, *, refused: RequestCredentials | None = None) -> RequestCredentials:
-        """The credential for a request now; `refused` is one that the far side did not take.
+        """The credential for a request; `refused` is one that the server did not accept.
 
-        In the order of `parachute auth status`: a bearer token or an API key, for whichever server
-        is asked; then, for Anthropic alone, the OAuth token, the vault's login file, the user's.
-        Raises AgentUnavailableError when there is none.
+        In the order of `parachute auth status`: a bearer token or an API key, for any server; then,
+        only for Anthropic, the OAuth token, the vault's login file, the user's. Raises
+        AgentUnavailableError when none is found.
         """
         bearer = self._env.get(BEARER_VARIABLE, "").strip()
         if bearer:
@@ -224,9 +223,10 @@ def _renewed(
 
 
 def _keep(path: Path, used: str, renewed: Mapping[str, object]) -> None:
-    """Put the renewed login in the file, whatever else it holds, unless it is another's by now.
+    """Save the renewed login in the file beside its other content, unless another login replaced
+    it.
 
-    OSError when the disk refuses.
+    Raises OSError.
     """
     real = Path(os.path.realpath(path))
     try:

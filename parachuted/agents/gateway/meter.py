@@ -1,4 +1,4 @@
-"""Meter: reads from an answer itself what it took, as its pieces pass, and keeps none of them."""
+"""Reads an answer's token usage while it streams through, without storing the answer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Prices: what a model's tokens cost, in US dollars.
-
-A table, and its dearest price for a model that it does not know.
+"""What a model's tokens cost, in US dollars; an unknown model costs the highest price of the
+table.
 """
 
 from __future__ import annotations
@@ -138,10 +137,10 @@ def price_of(model: str) -> Price | None:
 def cost_of(
     model: str, tokens: Tokens, *, may_cost: bool, speed: str = "", place: str = ""
 ) -> PricedUsage:
-    """What these tokens of this model cost.
+    """The price of these tokens in US dollars.
 
-    `speed` and `place` are what the answer's usage says of them; `may_cost` False: the server is
-    one's own, and charges nothing for a model of unknown price.
+    `speed` and `place` are from the answer's usage; `may_cost` False: the server is one's own, and
+    a model of unknown price is free.
     """
     price = price_of(model)
     note = ""

@@ -1,6 +1,4 @@
-"""Refusals: what the model's server means by not answering, in the API's statuses and in words for
-a person. Pure.
-"""
+"""Explains refusals of the model's server, as API statuses and as text for a person. Pure."""
 
 from __future__ import annotations
 
@@ -36,10 +34,10 @@ def is_passing(status: int | None) -> bool:
 
 
 def read_refusal(status: int, body: bytes) -> tuple[int, bytes]:
-    """The status and the JSON body of an error, however it came.
+    """The status and JSON body of an error, in whichever form it came.
 
-    An error event before the content of a stream comes with status 200, and Anthropic says 400
-    where there is no credit left.
+    An error event before a stream's content has status 200, and Anthropic answers 400 when the
+    credit is used up.
     """
     if (event := _first_content(body)).startswith(ERROR_EVENT):
         body = event.partition(b"data:")[2].partition(b"\n")[0].strip()
@@ -86,7 +84,7 @@ def problem_of(status: int, body: bytes, *, host: str, model: str) -> tuple[str,
 
 
 def _first_content(stream: bytes) -> bytes:
-    """The events without those at the beginning that only say that an answer begins."""
+    """The events, without the leading ones that carry no content."""
     events = stream.replace(b"\r\n", b"\n")
     while events.startswith(_BEGINNING):
         events = events.partition(b"\n\n")[2]

@@ -1,7 +1,4 @@
-"""Reservations: what requests that are on their way may still cost.
-
-Nothing else may spend that until they have ended.
-"""
+"""Money reserved by requests in flight, which nothing else may spend until they end."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reservation:
-    """One request's: whose it is, and the US dollars that it costs at most."""
+    """The run and causes of one request, and its maximum cost in US dollars."""
 
     run: str
     causes: tuple[str, ...]

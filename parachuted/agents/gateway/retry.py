@@ -1,4 +1,4 @@
-"""Retry: whether a request that failed before its answer began is sent again, and when. Pure."""
+"""Whether and when a request that failed before its answer is sent again. Pure."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ def wait_before_retry(
     now: datetime,
     chance: float,
 ) -> float | None:
-    """Seconds until the next try, or None: what came is the answer.
+    """Seconds until the next attempt, or None to return the answer as it is.
 
-    `status` None: there was no answer at all. `chance` in [0, 1) spreads those that failed
-    together. What the far side says in its headers goes before our own idea; what it would have us
-    wait for longer than a person does is passed on instead.
+    `status` None: there was no answer. `chance` in [0, 1) spreads retries over time. The server's
+    headers take precedence; a wait that is too long for a person is passed on to the agent instead.
     """
     told = headers.get("x-should-retry", "").lower()
     if (
@@ -48,7 +47,7 @@ def wait_before_retry(
 
 
 def asked_wait_s(headers: Mapping[str, str], now: datetime) -> float | None:
-    """The wait that the headers ask for, in seconds; what makes no sense says nothing."""
+    """The wait that the headers request, in seconds; None if absent or invalid."""
     for name, unit in (("retry-after-ms", 1_000.0), ("retry-after", 1.0)):
         text = headers.get(name, "").strip()
         seconds = _number(text) / unit

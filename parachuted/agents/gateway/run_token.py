@@ -1,6 +1,4 @@
-"""Ticket: whose requests come to the gateway, what they may cost, and which models they may
-name.
-"""
+"""Identifies the run that a request belongs to, its cost limit and its models."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Spending: what each request may cost, reserved before it is sent and settled when it has ended.
+"""Reserves what each request may cost before it is sent, and settles it when it ends.
 
-What was reserved is counted unless the answer said what it took, or the model's server refused the
-request. The reservation is on the disk before the request leaves, so a daemon that is killed
-meanwhile finds it there as spent.
+The reservation counts in full unless the answer states its usage, or the model's server refused the
+request. It is on disk before the request leaves, so a killed daemon finds it as spent.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class OverBudgetError(Exception):
 class RequestAllowance:
     """What one request was granted: an answer of `output` tokens, for at most `usd` dollars."""
 
-    ticket: RunToken
+    run_token: RunToken
     session: str | None
     estimate: RequestEstimate
     output: int
@@ -54,12 +53,12 @@ class RequestAllowance:
 
 
 class Spending:
-    """The money of a gateway. On the event loop; only its ledger is shared with threads."""
+    """A gateway's money. It runs on the event loop and shares only the usage store with threads."""
 
     def __init__(
         self,
         *,
-        ledger: UsageStore,
+        usage_store: UsageStore,
         limits: MoneyLimits,
         clock: Callable[[], datetime],
         may_cost: bool,
@@ -69,19 +68,19 @@ class Spending:
 
         `report` is told what is wrong with the ledger's file.
         """
-        self.ledger, self.limits = ledger, limits
+        self.usage_store, self.limits = usage_store, limits
         self._clock, self._may_cost, self._report = clock, may_cost, report
         self._reservations = Reservations()
         self._writes: set[asyncio.Future[None]] = set()
 
-    def over(self, ticket: RunToken) -> ExceededBudget | None:
+    def over(self, run_token: RunToken) -> ExceededBudget | None:
         """The budget that keeps this run from asking, if one is used up by what was counted."""
-        found = self._narrowest(ticket, lambda _belongs: 0.0)
+        found = self._narrowest(run_token, lambda _belongs: 0.0)
         return found if found.is_used_up else None
 
     @asynccontextmanager
     async def charge(
-        self, ticket: RunToken, session: str | None, estimate: RequestEstimate, count: Count
+        self, run_token: RunToken, session: str | None, estimate: RequestEstimate, count: Count
     ) -> AsyncIterator[Charge]:
         """The money for one request, reserved now and settled when it is left.
 
@@ -92,7 +91,7 @@ class Spending:
         down.
         """
         while True:
-            found, wanted = self.narrowest(ticket), estimate.output
+            found, wanted = self.narrowest(run_token), estimate.output
             output = self._affordable(estimate, found.left)
             if output >= wanted:
                 break
@@ -101,14 +100,14 @@ class Spending:
                 estimate = (
                     replace(estimate, is_exact=True) if tokens is None else estimate.counted(tokens)
                 )
-            elif self._reservations.usd(_sharing(found, ticket)) > 0:
+            elif self._reservations.usd(_sharing(found, run_token)) > 0:
                 await self._reservations.one_ends()
             elif output < min(_LEAST_ANSWER, wanted) or output == 0:
                 raise OverBudgetError(found)
             else:
                 break
         purchase = RequestAllowance(
-            ticket=ticket,
+            run_token=run_token,
             session=session,
             estimate=estimate,
             output=output,
@@ -124,7 +123,7 @@ class Spending:
     def reserve(self, purchase: RequestAllowance) -> Reservation:
         """Take the money out of what others may spend."""
         reservation = Reservation(
-            run=purchase.ticket.run, causes=purchase.ticket.causes, usd=purchase.usd
+            run=purchase.run_token.run, causes=purchase.run_token.causes, usd=purchase.usd
         )
         self._reservations.add(reservation)
         return reservation
@@ -136,7 +135,7 @@ class Spending:
     def has_room_for(self, purchase: RequestAllowance) -> bool:
         """Whether the same may be bought once more, now."""
         return (
-            self._affordable(purchase.estimate, self.narrowest(purchase.ticket).left)
+            self._affordable(purchase.estimate, self.narrowest(purchase.run_token).left)
             >= purchase.output
         )
 
@@ -151,10 +150,10 @@ class Spending:
         )
 
     def read(self, purchase: RequestAllowance, reading: MeterReading) -> RequestUsage:
-        """What the answer says that it took; of one that was cut off the output that was granted,
-        since nobody knows how far it got.
+        """The usage that the answer states; for one that was cut off, the full granted output,
+        since the real amount is unknown.
 
-        An answer that does not say what its prompt took counts as all that was reserved.
+        An answer that does not state its input counts as all that was reserved.
         """
         if not reading.tokens.prompt:
             return self.most(purchase)
@@ -174,9 +173,9 @@ class Spending:
         return self._usage(purchase, model, tokens, usd, is_whole=reading.is_whole)
 
     def write(self, writing: Callable[[], None]) -> None:
-        """Have the ledger's file follow, soon, in a thread.
+        """Update the usage store's file soon, in a thread.
 
-        Where it cannot, what was reserved stays there as spent.
+        If that fails, the reservation stays there as spent.
         """
         future = asyncio.get_running_loop().run_in_executor(None, writing)
         self._writes.add(future)
@@ -186,29 +185,29 @@ class Spending:
         """Wait for what is still to be written down, and close the file."""
         if self._writes:
             await asyncio.wait(self._writes)
-        await asyncio.to_thread(self.ledger.close)
+        await asyncio.to_thread(self.usage_store.close)
 
-    def narrowest(self, ticket: RunToken) -> ExceededBudget:
+    def narrowest(self, run_token: RunToken) -> ExceededBudget:
         """The budget that has the least left, of what was counted and of what is reserved."""
-        return self._narrowest(ticket, self._reservations.usd)
+        return self._narrowest(run_token, self._reservations.usd)
 
     def _narrowest(
-        self, ticket: RunToken, reserved: Callable[[Callable[[Reservation], bool]], float]
+        self, run_token: RunToken, reserved: Callable[[Callable[[Reservation], bool]], float]
     ) -> ExceededBudget:
-        hour, day = self.ledger.last()
+        hour, day = self.usage_store.last()
         causes = {
-            cause: self.ledger.followed("cause", cause).usd
+            cause: self.usage_store.followed("cause", cause).usd
             + reserved(lambda one, cause=cause: cause in one.causes)  # type: ignore[misc]
-            for cause in ticket.causes
+            for cause in run_token.causes
         }
-        run = self.ledger.followed("run", ticket.run).usd + reserved(
-            lambda one: one.run == ticket.run
+        run = self.usage_store.followed("run", run_token.run).usd + reserved(
+            lambda one: one.run == run_token.run
         )
         every = reserved(lambda _one: True)
         return narrowest(
             self.limits,
             run_usd=run,
-            run_limit=ticket.max_cost_usd,
+            run_limit=run_token.max_cost_usd,
             causes=causes,
             hour_usd=hour + every,
             day_usd=day + every,
@@ -231,12 +230,12 @@ class Spending:
     def _usage(
         self, purchase: RequestAllowance, model: str, tokens: Tokens, usd: float, *, is_whole: bool
     ) -> RequestUsage:
-        ticket = purchase.ticket
+        run_token = purchase.run_token
         return RequestUsage(
             at=self._clock(),
-            run=ticket.run,
-            agent=ticket.agent,
-            causes=ticket.causes,
+            run=run_token.run,
+            agent=run_token.agent,
+            causes=run_token.causes,
             session=purchase.session,
             model=model,
             input=tokens.input,
@@ -252,7 +251,7 @@ class Spending:
         error = None if writing.cancelled() else writing.exception()
         if error is not None and not isinstance(error, StorageFailedError):
             log.error("what a request to the model cost was not written down", exc_info=error)
-        self._report(str(error) if error is not None else self.ledger.problem)
+        self._report(str(error) if error is not None else self.usage_store.problem)
 
 
 class Charge:
@@ -270,7 +269,7 @@ class Charge:
         """Take the money, and have that on the disk. Raises StorageFailedError."""
         self._reservation = self._spending.reserve(self.purchase)
         most = self._spending.most(self.purchase)
-        await asyncio.to_thread(self._spending.ledger.reserve, self._entry, most)
+        await asyncio.to_thread(self._spending.usage_store.reserve, self._entry, most)
 
     async def attempt(self) -> None:
         """The request is about to be sent.
@@ -282,7 +281,7 @@ class Charge:
         if self._is_owed:
             self.settle()
             if not self._spending.has_room_for(self.purchase):
-                raise OverBudgetError(self._spending.narrowest(self.purchase.ticket))
+                raise OverBudgetError(self._spending.narrowest(self.purchase.run_token))
             self._entry = UsageEntry()
             await self.reserve()
         self._is_owed = True
@@ -313,16 +312,16 @@ class Charge:
                 if self._reading is not None
                 else spending.most(self.purchase)
             )
-            spending.ledger.count(usage)
+            spending.usage_store.count(usage)
         spending.release(reservation)
         self._is_owed, self._reading = False, None
-        spending.write(lambda: spending.ledger.settle(entry, usage))
+        spending.write(lambda: spending.usage_store.settle(entry, usage))
 
 
-def _sharing(over: ExceededBudget, ticket: RunToken) -> Callable[[Reservation], bool]:
+def _sharing(over: ExceededBudget, run_token: RunToken) -> Callable[[Reservation], bool]:
     """Whether a reservation is of the budget that a request waits for."""
     if over.budget == "run":
-        return lambda one: one.run == ticket.run
+        return lambda one: one.run == run_token.run
     if over.budget == "usd_per_cause":
-        return lambda one: any(cause in one.causes for cause in ticket.causes)
+        return lambda one: any(cause in one.causes for cause in run_token.causes)
     return lambda _one: True

@@ -1,7 +1,4 @@
-"""Upstream: the server that has the model.
-
-A request goes there with the credential, again while that may help, until an answer begins.
-"""
+"""The model's server: sends requests with the credential, and retries until an answer begins."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ _REFUSED = 401
 _LARGEST_ERROR = 64 << 10
 _LONGEST_BEGINNING_S = 20.0  # an agent that hears nothing for minutes gives up
 _ASKS_TO_WAIT = frozenset({429, 503, 529})
-_LONGEST_HOLD_S = 86_400.0
+_LONGEST_PAUSE_S = 86_400.0
 _REDIRECTS = range(300, 400)
 _UNPAID = frozenset(range(300, 500)) - {408, 499} | {
     500,
@@ -62,7 +59,7 @@ UpstreamReport = Callable[[str, str | None], None]
 
 
 class AttemptListener(Protocol):
-    """Is told of each time that a request is sent, since each may have to be paid for."""
+    """Is called each time a request is sent, since each attempt may cost money."""
 
     async def attempt(self) -> None:
         """It is about to be sent. What this raises, keeps it from being sent."""
@@ -82,10 +79,9 @@ class FreeAttempts:
 
 
 class UpstreamError(Exception):
-    """No answer can be had.
+    """No answer is available.
 
-    `status` and `kind` are what the agent is told, in the API's words; `wait_s` how long it is to
-    wait.
+    `status` and `kind` are what the agent gets, in the API's terms; `wait_s` is how long to wait.
     """
 
     def __init__(
@@ -107,7 +103,7 @@ class UpstreamResponse:
     Of an error, which `status` tells, that is all of it.
     """
 
-    response: aiohttp.ClientResponse
+    raw: aiohttp.ClientResponse
     first: bytes
     status: int
 
@@ -129,7 +125,7 @@ class Upstream:
         self._env, self._clock, self._report = env, clock, report
         self._proxy = _proxy_for(self.url, env)
         self._breaker = Breaker()
-        self._held_until = 0.0
+        self._paused_until = 0.0
         self._session: aiohttp.ClientSession | None = None
         self.windows: dict[str, dict[str, object]] = {}
         self.login = login(self)
@@ -150,18 +146,17 @@ class Upstream:
         *,
         model: str | None = None,
     ) -> AsyncIterator[UpstreamResponse]:
-        """Send it and yield the answer, whatever its status.
+        """Send the request and yield the answer, whatever its status.
 
-        Raises UpstreamError, AgentUnavailableError where there is no login, and what `attempts`
-        raises.
-
-        `model` is the one that is asked for an answer; None: whatever comes back says nothing of
-        whether one can be had.
+        Raises UpstreamError, AgentUnavailableError without a login, and what `attempts` raises.
+        `model` is the model asked; None: the result does not affect the circuit breaker.
         """
-        if model is not None and (left := self.held_s()) > 0:
-            raise UpstreamError(self.held_words(), status=429, kind="rate_limit_error", wait_s=left)
+        if model is not None and (left := self.paused_s()) > 0:
+            raise UpstreamError(
+                self.pause_message(), status=429, kind="rate_limit_error", wait_s=left
+            )
         try:
-            begun = await self._begin(
+            response = await self._send_until_begun(
                 f"{self.url}{path}{'?' + query if query else ''}", headers, body, attempts
             )
         except AgentUnavailableError as error:
@@ -169,28 +164,26 @@ class Upstream:
             raise
         try:
             if model is not None:
-                self._note(begun, model)
-            yield begun
+                self._note(response, model)
+            yield response
         finally:
-            if not begun.response.content.is_eof():
-                begun.response.close()  # cut, so that the far side stops as well
-            begun.response.release()
+            if not response.raw.content.is_eof():
+                response.raw.close()  # cut, so that the far side stops as well
+            response.raw.release()
 
-    def held_s(self) -> float:
+    def paused_s(self) -> float:
         """How long, in seconds, the model is not to be asked, as its server wants it."""
-        return max(0.0, self._held_until - time.monotonic())
+        return max(0.0, self._paused_until - time.monotonic())
 
-    def held_words(self) -> str:
-        """What to say meanwhile."""
+    def pause_message(self) -> str:
+        """The message for requests during a pause."""
         return (
             f"the model at {self.host} asked for a pause; it is asked again in "
-            f"{self.held_s():.0f} s"
+            f"{self.paused_s():.0f} s"
         )
 
     async def post(self, url: str, document: Mapping[str, object]) -> tuple[int, Any]:
-        """Send JSON to the server of logins: its status and JSON, or 0 and None when there is no
-        answer.
-        """
+        """Send JSON to the login server: its status and JSON, or 0 and None without an answer."""
         try:
             timeout = aiohttp.ClientTimeout(total=_LOGIN_S)
             proxy = _proxy_for(url, self._env)
@@ -211,27 +204,27 @@ class Upstream:
         if self._session is not None:
             await self._session.close()
 
-    async def _begin(
+    async def _send_until_begun(
         self, url: str, headers: Mapping[str, str], body: bytes, attempts: AttemptListener
     ) -> UpstreamResponse:
         tries, waited, refused = 0, 0.0, None
         while True:
             secret = await self.login.secret(refused=refused)
             tries += 1
-            begun, problem = await self._try(
+            response, problem = await self._try(
                 url, headers_up(headers, secret.headers, secret.beta), body, attempts
             )
             if (
-                begun is not None
-                and begun.status == _REFUSED
+                response is not None
+                and response.status == _REFUSED
                 and secret.can_be_renewed
                 and refused is None
             ):
-                begun.response.close()
+                response.raw.close()
                 refused = secret
                 continue
             status, said = (
-                (begun.status, begun.response.headers) if begun is not None else (None, {})
+                (response.status, response.raw.headers) if response is not None else (None, {})
             )
             wait = wait_before_retry(
                 tries,
@@ -242,18 +235,18 @@ class Upstream:
                 chance=random.random(),  # noqa: S311
             )
             if wait is None or self._breaker.is_open:
-                if begun is None:
+                if response is None:
                     raise UpstreamError(f"the model at {self.host} could not be reached: {problem}")
-                return begun
-            if begun is not None:
-                begun.response.close()
+                return response
+            if response is not None:
+                response.raw.close()
             waited += wait
             await asyncio.sleep(wait)
 
     async def _try(
         self, url: str, headers: Mapping[str, str], body: bytes, attempts: AttemptListener
     ) -> tuple[UpstreamResponse | None, str]:
-        """One try: what begun, or None and why."""
+        """One attempt: the response, or None and the reason."""
         now = time.monotonic()
         if not self._breaker.admits(now):
             left = self._breaker.seconds_left(now)
@@ -311,24 +304,24 @@ class Upstream:
             self._failed()
         else:
             self._succeeded()
-        return UpstreamResponse(response=response, first=first, status=status), ""
+        return UpstreamResponse(raw=response, first=first, status=status), ""
 
-    def _note(self, begun: UpstreamResponse, model: str) -> None:
+    def _note(self, response: UpstreamResponse, model: str) -> None:
         """Report what keeps the model from answering, or that it answers, and keep to the pause
         that its server asks for.
         """
-        if begun.status < _BAD:
+        if response.status < _BAD:
             self._report("model", None)
             self._report(f"model:{model}", None)
-        elif problem := problem_of(begun.status, begun.first, host=self.host, model=model):
+        elif problem := problem_of(response.status, response.first, host=self.host, model=model):
             self._report(problem[0], self.clean(problem[1]))
         asked = (
-            asked_wait_s(begun.response.headers, self._clock())
-            if begun.status in _ASKS_TO_WAIT
+            asked_wait_s(response.raw.headers, self._clock())
+            if response.status in _ASKS_TO_WAIT
             else None
         )
         if asked:
-            self._held_until = time.monotonic() + min(asked, _LONGEST_HOLD_S)
+            self._paused_until = time.monotonic() + min(asked, _LONGEST_PAUSE_S)
 
     def clean(self, text: str) -> str:
         """The text without any secret."""
@@ -367,11 +360,10 @@ class Upstream:
 
 
 async def _read_first(response: aiohttp.ClientResponse) -> tuple[int, bytes]:
-    """The status and the beginning of an answer; all of one that is an error, as far as it is of a
-    sensible length.
+    """The status and beginning of an answer; of an error, all of it up to a limit.
 
-    A stream is read until it has content, for a while: an error event before that comes in place of
-    an answer.
+    A stream is read until it has content, for a while: an error event before that replaces the
+    answer.
     """
     first = await response.content.readany()
     if response.status >= _BAD:
@@ -415,9 +407,7 @@ def _is_anthropic(url: str) -> bool:
 
 
 def _is_in_own_network(url: str) -> bool:
-    """Whether the address is this machine's or its network's, where a server charges nothing for a
-    model of its own.
-    """
+    """Whether the address is on this machine or its network, where a server's models are free."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_private

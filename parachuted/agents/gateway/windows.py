@@ -1,6 +1,4 @@
-"""Windows: how much of its account's allowance a login has used, as the headers of the model's
-answers say. Pure.
-"""
+"""How much of a login's allowance is used, as the model's response headers report it. Pure."""
 
 from __future__ import annotations
 

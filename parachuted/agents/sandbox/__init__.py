@@ -1,7 +1,4 @@
-"""Sandbox: containers for agents with a shell.
-
-Its heavy part, engine.py, is loaded at its first use.
-"""
+"""Containers for agents with a shell. The heavy part, engine.py, is loaded at its first use."""
 
 from parachuted.agents.sandbox.container import Container
 from parachuted.agents.sandbox.options import container_options

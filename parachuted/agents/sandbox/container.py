@@ -1,4 +1,6 @@
-"""Container: what runs in a box, as streams. It can be ended at any time, and leaves nothing."""
+"""A program in a container, as streams. It can be ended at any time, and leaves nothing
+behind.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ _KILLED = 137
 
 
 class Container:
-    """One container at work: `write` to its stdin, read its `stdout`, `wait` for its end or `kill`
+    """A running container: `write` to its stdin, read its `stdout`, `wait` for its end or `kill`
     it.
 
-    `problem` says why it was ended from outside, or what it ended of, in words for a person.
+    `problem` says, for a person, why it was ended or what ended it.
     """
 
     def __init__(
@@ -102,7 +104,7 @@ class Container:
             self._streams.end()
 
     def end_soon(self, problem: str) -> None:
-        """End it from where nobody can wait: its streams end once it is gone."""
+        """End it from code that cannot wait; its streams end once it is gone."""
         self.problem = self.problem or problem
         ending = asyncio.get_running_loop().run_in_executor(None, self._remove)
         ending.add_done_callback(self._ended_soon)

@@ -1,6 +1,4 @@
-"""Disk watch: looks now and then at what a run has put on the disk, and ends one that put too
-much.
-"""
+"""Measures at intervals what a run has written to disk, and ends a run that wrote too much."""
 
 from __future__ import annotations
 
@@ -17,8 +15,8 @@ _SHARE = 20  # looking takes at most a twentieth of the time
 
 
 class DiskWatch:
-    """Looks at one slot, in threads, between `start` and `stop`; `end` is told why when it is too
-    much.
+    """Measures one slot, in threads, between `start` and `stop`; calls `end` with the reason when
+    it is too large.
     """
 
     def __init__(

@@ -1,6 +1,4 @@
-"""Doctor: tries on this machine what sandboxes stand on, and says of each part how it is and what
-to do.
-"""
+"""Tests on this machine what sandboxes depend on, and says what to do about each problem."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ print(json.dumps({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxCheck:
-    """One part: how it is, in a sentence that says what to do where it is not well."""
+    """The result for one part, with what to do if it failed."""
 
     part: str
     is_well: bool
@@ -131,12 +129,12 @@ async def _probe(sandboxes: Sandboxes) -> Mapping[str, Any]:
     if cli is None:
         raise AgentUnavailableError(_NO_CLI)
     async with asyncio.timeout(_TRY_S), sandboxes.prepare(config) as slot:
-        box = RunSandbox(
+        sandbox = RunSandbox(
             config=config, work=slot.work, is_writable=True, home=slot.home, sockets=slot.sockets
         )
         command = ("python3", "-c", _PROBE.replace("[CLI,", f"[{CLI_IN_BOX!r},"))
         spec = SandboxSpec(
-            box=box,
+            sandbox=sandbox,
             sockets=slot.sockets,
             command=command,
             env={},

@@ -1,6 +1,5 @@
-"""Engine: the Docker engine of this machine, through the `docker` package.
-
-All of it blocks, and is called in threads.
+"""The Docker engine of this machine, through the `docker` package. Every call blocks, so
+callers use threads.
 """
 
 from __future__ import annotations
@@ -65,22 +64,20 @@ _BUILD_S = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchedContainer:
-    """A container that has said hello and waits to be told what to run; `stream` is its stdin and
-    stdout.
-    """
+    """A container that waits for its instructions; `stream` is its stdin and stdout."""
 
     id: str
     stream: socket.socket
 
 
 class Engine:
-    """One engine. Raises AgentUnavailableError, in words, for whatever it does not do."""
+    """One Docker engine. Every failure raises AgentUnavailableError with a plain message."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         given = {name: value for name, value in env.items() if name.startswith("DOCKER_")}
         host = given.get("DOCKER_HOST") or docker.constants.DEFAULT_UNIX_SOCKET
         with contextlib.ExitStack() as undone, _in_words(_NONE.format(host.removeprefix("http+"))):
-            _knock(host)
+            _check_socket(host)
             self._client = docker.DockerClient.from_env(
                 environment=given, version="auto", timeout=_ANSWER_S, max_pool_size=32
             )
@@ -118,10 +115,10 @@ class Engine:
         user: tuple[int, int],
         daemon: str,
     ) -> LaunchedContainer:
-        """Start a container on that slot, and see that what is mounted is what stands there.
+        """Start a container on that slot, and check that it mounts the right folders.
 
-        The folders are held open from before it starts until it has told which ones it sees: one
-        that was swapped in between is another.
+        The folders are held open until the container has reported which ones it sees, so one that
+        was swapped in is detected.
         """
         api = self._client.api
         pinned = {
@@ -245,13 +242,13 @@ def _in_words(what: str) -> Iterator[None]:
         raise AgentUnavailableError(f"{what} ({_words(error)})") from error
 
 
-def _knock(host: str) -> None:
-    """See whether anybody listens: the library leaves its socket open where nobody does."""
+def _check_socket(host: str) -> None:
+    """Check that the socket is served: the library would leave its own socket open otherwise."""
     path = host.removeprefix("http+").removeprefix("unix:")
     if path != host:
-        with socket.socket(socket.AF_UNIX) as knocking:
-            knocking.settimeout(_ANSWER_S)
-            knocking.connect(f"/{path.lstrip('/')}")
+        with socket.socket(socket.AF_UNIX) as probe_socket:
+            probe_socket.settimeout(_ANSWER_S)
+            probe_socket.connect(f"/{path.lstrip('/')}")
 
 
 def _words(error: BaseException) -> str:
@@ -260,9 +257,7 @@ def _words(error: BaseException) -> str:
 
 
 def _hold(path: Path, stack: contextlib.ExitStack) -> tuple[int, int]:
-    """Open the folder, keep it open, and tell which one it is: while it is open, no other can be
-    given its number.
-    """
+    """Open the folder and return its identity; while it is open, no other can get its inode."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     stack.callback(os.close, descriptor)
     at = os.fstat(descriptor)
@@ -283,8 +278,8 @@ def _raw(attached: Any) -> socket.socket:  # noqa: ANN401  docker has no types
 
 
 def _hello(stream: socket.socket) -> Mapping[str, Any]:
-    """The one line that the first process says, as the engine frames it: a header of eight bytes
-    before each piece.
+    """The first line of the first process, as the engine frames it: an eight-byte header before
+    each piece.
     """
     stream.settimeout(_HELLO_S)
     line, said = b"", b""

@@ -1,8 +1,6 @@
-"""Glimpse: whether an engine answers and has our image, as a page that is looked at every few
-seconds may ask.
+"""A quick check that an engine answers and has the image, for pages that poll every few seconds.
 
-Two requests on the engine's socket, without the `docker` package: to load that for a page alone
-would cost the daemon 8 MB.
+Two requests on the engine's socket, without the `docker` package, which would cost the daemon 8 MB.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ class EngineProbe:
     has_image: bool
 
 
-async def glimpse(env: Mapping[str, str]) -> EngineProbe:
+async def probe_engine(env: Mapping[str, str]) -> EngineProbe:
     """Look."""
     host = env.get("DOCKER_HOST") or f"unix://{_USUAL}"
     if not host.startswith("unix:"):
@@ -38,7 +36,7 @@ async def glimpse(env: Mapping[str, str]) -> EngineProbe:
 
 
 async def _status(path: str, url: str) -> bytes | None:
-    """The status that the engine answers with; None: nobody does."""
+    """The engine's HTTP status; None if it does not answer."""
     try:
         async with asyncio.timeout(_ANSWER_S):
             reader, writer = await asyncio.open_unix_connection(path)

@@ -1,4 +1,4 @@
-"""Frame: what the first process of a container is told to run."""
+"""The frame that tells the first process of a container what to run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from parachuted.agents.sandbox.sandbox_spec import (
 
 
 def make_frame(spec: SandboxSpec) -> bytes:
-    """The command, its environment, and the way to the filtering proxy where the box has any
+    """The command, its environment, and the filtering proxy's socket if the sandbox has a
     network.
     """
     env = {**base_environment(), **spec.env}
     relay = None
-    if spec.box.network not in ("none", ()):
+    if spec.sandbox.network not in ("none", ()):
         proxy = f"http://127.0.0.1:{RELAY_PORT}"
         for name in ("HTTP_PROXY", "HTTPS_PROXY"):
             env |= {name: proxy, name.lower(): proxy}

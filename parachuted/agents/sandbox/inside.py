@@ -1,10 +1,8 @@
-"""Inside: the first process of a container.
+"""The first process of a container: waits for its instructions, runs the program, and ends with it.
 
-It says what is mounted, waits to be told what to run, and ends with that, whatever else runs.
-
-It is handed to `python3 -c` as a text, so it imports nothing of ours. What it is told comes over
-stdin and not by the container's options: a container may so be started ahead of its run, and
-`docker inspect` shows nothing of it.
+It is passed to `python3 -c` as text, so it imports nothing of this package. Its instructions arrive
+over stdin and not as container options, so a container can be started ahead of its run and `docker
+inspect` shows nothing.
 """
 
 from __future__ import annotations

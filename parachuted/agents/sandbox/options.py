@@ -1,6 +1,5 @@
-"""Options: what the engine is told to make of a grant.
-
-Pure: the same grant gives the same container, whoever asked for the run.
+"""Translates a grant into the engine's container options. Pure: the same grant gives the same
+container.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Program: the CLI's file on this machine, which is mounted into each container."""
+"""The CLI's file on this machine, which is mounted into each container."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def check_cli(cli: Path) -> Path:
     except OSError as error:
         raise AgentUnavailableError(f"there is no program {cli}: {error.strerror}") from error
     if not stat.S_ISREG(mode) or not mode & stat.S_IXUSR or mode & stat.S_IWOTH:
-        raise AgentUnavailableError(f"{cli} is no program that only its owner may change")
+        raise AgentUnavailableError(f"{cli} is not a program that only its owner can change")
     return found

@@ -1,10 +1,9 @@
-"""Proxy: the only way out of a box with a network.
+"""The filtering proxy: the only way out of a sandbox with a network.
 
-It knows hosts and ports, resolves the names itself, and connects to what it checked.
-
-Inside, `relay.py` carries connections to its socket. It sees no content of what is encrypted, so a
-host on the list is trusted with whatever the agent sends there; what a host answers is a stranger's
-text, which `reached` tells of before the agent sees any of it.
+It resolves names itself and connects to the address that it checked. Inside, `relay.py` forwards
+connections to its socket. It cannot see encrypted content, so an allowed host is trusted with
+whatever the agent sends. What a host answers is untrusted text; `reached` reports it before the
+agent sees any.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class ProxyLimits:
 
 
 async def no_objection(_host: str, _port: int) -> str | None:
-    """What `allowed` is where nobody has more to say than the list."""
+    """The default of `allowed`: the list alone decides."""
     return None
 
 
@@ -97,9 +96,9 @@ class _Silence:
         self._heard = time.monotonic()
 
     async def read(self, stream: asyncio.StreamReader, most: int) -> bytes:
-        """What comes next; nothing at the end.
+        """The next bytes; empty at the end.
 
-        Raises ConnectionError once neither side has said anything for too long.
+        Raises ConnectionError once both sides have been silent for too long.
         """
         while True:
             wait_s = self._longest_s - (time.monotonic() - self._heard)
@@ -143,7 +142,7 @@ class Proxy:
         self._bytes = 0
 
     async def serve(self, near: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection of the box."""
+        """Serve one connection of the sandbox."""
         if len(self._open) >= self._limits.connections:
             await _answer(
                 near, writer, 503, f"{self._limits.connections} connections are open already"
@@ -168,9 +167,7 @@ class Proxy:
             writer.close()
 
     def cut(self, *, but_answered: bool = False) -> int:
-        """End all connections at once, or all on which no answer has begun to come; how many there
-        were.
-        """
+        """Close all connections, or all without an answer so far; returns how many."""
         open_now = [
             (writer, task)
             for writer, task in self._open.items()
@@ -328,10 +325,10 @@ def _read_head(head: bytes) -> _Request:
         method, target, version = first.split(" ")
         headers = [_header(line) for line in lines]
     except ValueError as error:
-        raise _RefusedError(400, "that is no request to a proxy") from error
+        raise _RefusedError(400, "that is not a request to a proxy") from error
     odd = any(char < " " and char != "\t" for line in (first, *lines) for char in line)
     if odd or version not in {"HTTP/1.1", "HTTP/1.0"} or not method.isalpha():
-        raise _RefusedError(400, "that is no request to a proxy")
+        raise _RefusedError(400, "that is not a request to a proxy")
     if method == "CONNECT":
         found = parse_target(target, port=None)
         if found is None:
@@ -350,13 +347,13 @@ def _header(line: str) -> tuple[str, str]:
 
 
 def _plain(method: str, url: str, headers: list[tuple[str, str]]) -> _Request:
-    """An unencrypted request: it is written anew, with the host that was checked, and is the only
-    one of its connection.
+    """An unencrypted request, rewritten with the host that was checked; the only one of its
+    connection.
     """
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise _RefusedError(400, "that is no address of a page") from error
+        raise _RefusedError(400, "that is not the address of a page") from error
     target = parse_target(parts.netloc, port=80) if parts.scheme == "http" else None
     if target is None:
         raise _RefusedError(
@@ -393,10 +390,10 @@ def _is_this_machine(out: asyncio.StreamWriter) -> bool:
 async def _answer(
     near: asyncio.StreamReader, writer: asyncio.StreamWriter, status: int, words: str
 ) -> None:
-    """Say why not.
+    """Send the refusal.
 
-    What the box still sends is read away for a moment: closing before would take the answer with
-    it.
+    What the client still sends is read for a moment, because closing at once would discard the
+    answer.
     """
     body = f"parachute: {words}\n".encode(errors="replace")
     head = (

@@ -1,4 +1,4 @@
-"""Proxy rules: which hosts a box may reach, and which addresses nobody may from there. Pure."""
+"""Which hosts a sandbox may reach, and which addresses are always refused. Pure."""
 
 from __future__ import annotations
 
@@ -55,11 +55,9 @@ class ProxyTarget:
 
 
 def parse_target(authority: str, *, port: int | None) -> ProxyTarget | None:
-    """Read `host:port`; `port` is meant where none is said.
+    """Parse `host:port`; `port` is the default.
 
-    None: it is not written as a host's name and a port, plainly.
-
-    Addresses are no names: what may be reached is said by name, so that a list can mean it.
+    None if it is not a plain host name and port. Addresses are refused: rules are about names.
     """
     name, colon, number = authority.partition(":")
     if colon and not _PORT.fullmatch(number):
@@ -72,9 +70,9 @@ def parse_target(authority: str, *, port: int | None) -> ProxyTarget | None:
 
 
 def objection(network: Network, target: ProxyTarget) -> str | None:
-    """Why the box may not reach that host; None: it may, as far as names tell.
+    """Why the sandbox may not reach that host; None if its name is allowed.
 
-    `bridge` is any public host, at the ports of the web. A list's `example.org` is that host alone,
+    `bridge` allows any public host on the web's ports. In a list, `example.org` is that host alone,
     `*.example.org` all below it, and `example.org:8443` that port alone.
     """
     if any(target.host == end or target.host.endswith(f".{end}") for end in _INDOORS):
@@ -115,8 +113,8 @@ def is_public(address: str) -> bool:
 
 
 def _is_public_v6(found: IPv6Address) -> bool:
-    """Where addresses are given out to networks, and nowhere that carries an IPv4 address or a zone
-    of this machine.
+    """Whether it is a global unicast address that does not embed an IPv4 address or a local
+    zone.
     """
     return (
         found.scope_id is None

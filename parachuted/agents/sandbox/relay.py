@@ -1,7 +1,6 @@
-"""Relay: inside a container without a network, the one port on which programs find the filtering
-proxy, which is a socket of the daemon's.
+"""Inside a container without a network, forwards one port to the daemon's proxy socket.
 
-Handed over as a text and run there beside the program, so it imports nothing of ours.
+Passed as text and run beside the program, so it imports nothing of this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Box spec: what a container is asked for, and where things are in it."""
+"""What is requested of a container, and the paths inside it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ RELAY_PORT = 3128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
-    """What a run wants run, in a box whose folders are those of its slot.
+    """A command to run in a sandbox with the folders of its slot.
 
-    `sockets` is the slot's folder of sockets; `command` and `env` are in the container's own terms
+    `sockets` is the slot's folder of sockets; `command` and `env` use the container's paths
     (`CLI_IN_BOX`, `HOME_IN_BOX`); `run` and `agent` label the container; `cli` is the file on this
-    machine that stands at `CLI_IN_BOX`.
+    machine mounted at `CLI_IN_BOX`.
     """
 
-    box: RunSandbox
+    sandbox: RunSandbox
     sockets: Path
     command: tuple[str, ...]
     env: Mapping[str, str]
@@ -41,7 +41,7 @@ class SandboxSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerShape:
-    """What must be known of a container before it starts: all else may be told to it later."""
+    """What must be known before a container starts; everything else can be sent to it later."""
 
     config: SandboxConfig
     is_writable: bool
@@ -64,9 +64,9 @@ class SandboxSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image, and what of this machine is mounted into it, read only, where it is empty.
+    """An image, and what of this machine is mounted into it, read-only.
 
-    `id` changes when it is made anew.
+    `id` changes when it is rebuilt.
     """
 
     name: str

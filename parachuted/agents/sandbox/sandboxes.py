@@ -1,7 +1,7 @@
-"""Sandboxes: the containers of this daemon.
+"""The containers of this daemon.
 
-Slots are handed out before a run, with a container already starting on them; each serves one run,
-and the next one of the same shape is started ahead.
+A slot is reserved before a run, with a container already starting on it. Each serves one run, and
+the next one of the same shape is started ahead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.heavy import load_heavy
 from parachuted.agents.sandbox.container import Container
 from parachuted.agents.sandbox.disk_watch import DiskWatch
-from parachuted.agents.sandbox.engine_probe import EngineProbe, glimpse
+from parachuted.agents.sandbox.engine_probe import EngineProbe, probe_engine
 from parachuted.agents.sandbox.frame import make_frame
 from parachuted.agents.sandbox.program import check_cli, find_cli
 from parachuted.agents.sandbox.sandbox_spec import ContainerShape, Image, SandboxSlot, SandboxSpec
@@ -64,8 +64,8 @@ class SandboxStatus:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Seat:
-    """A slot, and the container that is starting on it, until a run takes that."""
+class _PreparedSlot:
+    """A slot and the container that is starting on it."""
 
     slot: SandboxSlot
     shape: ContainerShape | None
@@ -99,8 +99,8 @@ class Sandboxes:
         self._is_pooled = is_pooled
         self._engine: Engine | None = None
         self._connecting = asyncio.Lock()
-        self._seats: dict[Path, _Seat] = {}
-        self._warm: _Seat | None = None
+        self._prepared: dict[Path, _PreparedSlot] = {}
+        self._warm: _PreparedSlot | None = None
         self._warm_s = warm_s
         self._tiring: asyncio.TimerHandle | None = None
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sandbox")
@@ -108,7 +108,7 @@ class Sandboxes:
 
     @property
     def user(self) -> tuple[int, int]:
-        """Whose the files are that an agent makes, and whose those must be that it is to read."""
+        """The user and group that own an agent's files, and that must own what it reads."""
         return container_user()
 
     async def status(self) -> SandboxStatus:
@@ -125,11 +125,11 @@ class Sandboxes:
             available=problem is None, problem=problem, engine=engine.version, image=kind
         )
 
-    async def glimpse(self) -> EngineProbe:
+    async def probe_engine(self) -> EngineProbe:
         """Whether an engine answers and has our image: cheap, for a page that is looked at every
         few seconds.
         """
-        return await glimpse(self._env)
+        return await probe_engine(self._env)
 
     @asynccontextmanager
     async def prepare(
@@ -140,7 +140,7 @@ class Sandboxes:
         A container starts on them while they are filled, or has already done so.
         """
         engine, image = await self._ready()
-        if len(self._seats) >= self._most:
+        if len(self._prepared) >= self._most:
             raise AgentUnavailableError(
                 f"{self._most} agents are at work in sandboxes already; try again when one of "
                 "them has ended"
@@ -152,43 +152,46 @@ class Sandboxes:
                 config=config or SandboxConfig(), is_writable=is_writable, cli=self._cli
             )
         )
-        seat = self._take_warm(shape, image) or _Seat(
+        prepared = self._take_warm(shape, image) or _PreparedSlot(
             slot=name_slot(self._folder), shape=shape, image=image, engine=engine
         )
-        self._seats[seat.slot.work] = seat
+        self._prepared[prepared.slot.work] = prepared
         try:
-            if seat.start is None:
-                await asyncio.to_thread(make_slot, seat.slot)
-                self._begin(seat)
-            yield seat.slot
+            if prepared.start is None:
+                await asyncio.to_thread(make_slot, prepared.slot)
+                self._begin(prepared)
+            yield prepared.slot
         finally:
-            del self._seats[seat.slot.work]
-            await self._end(seat)
+            del self._prepared[prepared.slot.work]
+            await self._end(prepared)
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Container]:
-        """Run the command in the container of the slot that the box's folders belong to; when it is
-        left, nothing of it is.
+        """Run the command in the container of the sandbox's slot; nothing of it is left
+        afterwards.
         """
-        seat = self._seats.get(spec.box.work)
-        if seat is None or (spec.box.home, spec.sockets) != (seat.slot.home, seat.slot.sockets):
+        prepared = self._prepared.get(spec.sandbox.work)
+        if prepared is None or (spec.sandbox.home, spec.sockets) != (
+            prepared.slot.home,
+            prepared.slot.sockets,
+        ):
             raise AgentUnavailableError(
                 "a box has the folders of one slot, and no others are ever mounted; ask `prepare` "
                 "for one"
             )
         shape = ContainerShape(
-            config=spec.box.config,
-            is_writable=spec.box.is_writable,
+            config=spec.sandbox.config,
+            is_writable=spec.sandbox.is_writable,
             cli=await asyncio.to_thread(check_cli, spec.cli),
         )
-        launched = await self._launched(seat, shape)
-        engine = seat.engine
+        launched = await self._launched(prepared, shape)
+        engine = prepared.engine
         container = Container(
             launched.id,
             exit_code=partial(engine.exit_code, launched.id),
             remove=partial(engine.remove, launched.id),
         )
-        watch = DiskWatch(seat.slot, container.end_soon)
+        watch = DiskWatch(prepared.slot, container.end_soon)
         try:
             await container.begin(launched.stream, make_frame(spec))
             watch.start()
@@ -274,45 +277,47 @@ class Sandboxes:
             raise AgentUnavailableError(problem or _NO_IMAGE)
         return engine, image
 
-    def _begin(self, seat: _Seat, *, makes_folders: bool = False) -> None:
+    def _begin(self, prepared: _PreparedSlot, *, makes_folders: bool = False) -> None:
         """Start a container on the seat, in a thread."""
-        if seat.shape is None:
+        if prepared.shape is None:
             return
-        seat.start = self._threads.submit(
+        prepared.start = self._threads.submit(
             _launch,
-            seat,
-            seat.shape,
+            prepared,
+            prepared.shape,
             user=self.user,
             daemon=self._label,
             makes_folders=makes_folders,
         )
 
-    async def _launched(self, seat: _Seat, shape: ContainerShape) -> LaunchedContainer:
-        """The container that started on the seat ahead, if it is as it is wanted and alive; else a
-        new one.
-        """
-        if seat.start is not None:
+    async def _launched(self, prepared: _PreparedSlot, shape: ContainerShape) -> LaunchedContainer:
+        """The container started ahead on the slot, if it matches and is alive; else a new one."""
+        if prepared.start is not None:
             with suppress(AgentUnavailableError):
-                launched = await _started(seat)
-                if seat.shape == shape and _is_alive(launched.stream):
+                launched = await _started(prepared)
+                if prepared.shape == shape and _is_alive(launched.stream):
                     return launched
                 launched.stream.close()
-                await in_own_thread(partial(seat.engine.remove, launched.id))
-        seat.shape = shape
-        seat.engine, seat.image = await self._ready()
-        self._begin(seat)
-        return await _started(seat)
+                await in_own_thread(partial(prepared.engine.remove, launched.id))
+        prepared.shape = shape
+        prepared.engine, prepared.image = await self._ready()
+        self._begin(prepared)
+        return await _started(prepared)
 
-    def _take_warm(self, shape: ContainerShape | None, image: Image) -> _Seat | None:
-        seat = self._warm
-        if seat is None or (seat.shape, seat.image) != (shape, image):
+    def _take_warm(self, shape: ContainerShape | None, image: Image) -> _PreparedSlot | None:
+        prepared = self._warm
+        if prepared is None or (prepared.shape, prepared.image) != (shape, image):
             return None
-        if seat.start is not None and seat.start.done() and seat.start.exception() is not None:
+        if (
+            prepared.start is not None
+            and prepared.start.done()
+            and prepared.start.exception() is not None
+        ):
             self._drop_warm()
             return None
         self._warm = None
         self._drop_warm()  # its timer
-        return seat
+        return prepared
 
     def _keep_warm(self, shape: ContainerShape, engine: Engine) -> None:
         """Start one ahead, of the shape that was wanted last: what runs once mostly runs again."""
@@ -322,10 +327,13 @@ class Sandboxes:
             or (self._warm is not None and self._warm.shape == shape)
         ):
             return
-        image = next((seat.image for seat in self._seats.values() if seat.shape == shape), None)
+        image = next(
+            (prepared.image for prepared in self._prepared.values() if prepared.shape == shape),
+            None,
+        )
         self._drop_warm()
         if image is not None:
-            self._warm = _Seat(
+            self._warm = _PreparedSlot(
                 slot=name_slot(self._folder), shape=shape, image=image, engine=engine
             )
             self._begin(self._warm, makes_folders=True)
@@ -335,16 +343,17 @@ class Sandboxes:
         if self._tiring is not None:
             self._tiring.cancel()
             self._tiring = None
-        seat, self._warm = self._warm, None
-        if seat is not None:
-            self._threads.submit(_end_here, seat)
+        prepared, self._warm = self._warm, None
+        if prepared is not None:
+            self._threads.submit(_end_here, prepared)
 
-    async def _end(self, seat: _Seat) -> None:
-        await in_own_thread(partial(_end_here, seat))
+    async def _end(self, prepared: _PreparedSlot) -> None:
+        await in_own_thread(partial(_end_here, prepared))
 
     def _slots(self) -> set[str]:
         return {
-            seat.slot.id for seat in (*self._seats.values(), *([self._warm] if self._warm else []))
+            prepared.slot.id
+            for prepared in (*self._prepared.values(), *([self._warm] if self._warm else []))
         }
 
     def _folders(self) -> list[Path]:
@@ -363,35 +372,40 @@ def dockerfile_text() -> str:
 
 
 def _launch(
-    seat: _Seat, shape: ContainerShape, *, user: tuple[int, int], daemon: str, makes_folders: bool
+    prepared: _PreparedSlot,
+    shape: ContainerShape,
+    *,
+    user: tuple[int, int],
+    daemon: str,
+    makes_folders: bool,
 ) -> LaunchedContainer:
     if makes_folders:
-        make_slot(seat.slot)
-    return seat.engine.launch(shape, seat.slot, seat.image, user=user, daemon=daemon)
+        make_slot(prepared.slot)
+    return prepared.engine.launch(shape, prepared.slot, prepared.image, user=user, daemon=daemon)
 
 
-async def _started(seat: _Seat) -> LaunchedContainer:
+async def _started(prepared: _PreparedSlot) -> LaunchedContainer:
     """What started on the seat, which is from now on the caller's to end.
 
     Whoever is cancelled meanwhile leaves it to the seat.
     """
-    if seat.start is None:
+    if prepared.start is None:
         raise AgentUnavailableError("no container was started")
-    launched = await asyncio.shield(asyncio.wrap_future(seat.start))
-    seat.start = None
+    launched = await asyncio.shield(asyncio.wrap_future(prepared.start))
+    prepared.start = None
     return launched
 
 
-def _end_here(seat: _Seat) -> None:
+def _end_here(prepared: _PreparedSlot) -> None:
     """In a thread: end the container that no run took, and remove the folders."""
-    start, seat.start = seat.start, None
+    start, prepared.start = prepared.start, None
     try:
         if start is not None and start.exception() is None:
             launched = start.result()
             launched.stream.close()
-            seat.engine.remove(launched.id)
+            prepared.engine.remove(launched.id)
     finally:
-        drop_slot(seat.slot)
+        drop_slot(prepared.slot)
 
 
 def _objection(engine: Engine) -> str | None:

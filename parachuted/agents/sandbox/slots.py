@@ -1,7 +1,7 @@
-"""Slots: the folders of one run on this machine.
+"""The folders of one run on this machine.
 
-What an agent left in them is hostile: it is measured and removed by descriptors, and no link is
-followed. All of it blocks.
+What an agent left in them is hostile: it is measured and removed by file descriptor, and links are
+not followed. Every call blocks.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def _is_folder(name: str, at: int) -> bool:
 
 
 def _unlock(name: str | Path, at: int | None) -> None:
-    """An agent may have taken its own folder's rights away; it is a folder, and nobody is there to
-    put a link in its place.
+    """Restore the folder's permissions, which an agent may have removed; no process is left that
+    could swap it for a link.
     """
     os.chmod(name, 0o700, dir_fd=at)
 

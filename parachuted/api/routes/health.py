@@ -139,7 +139,11 @@ class HealthRoutes:
         """Whether agents with a shell have what they need, as the app's settings page asks
         for it.
         """
-        seen = await self._parts.sandboxes.glimpse() if self._parts.sandboxes is not None else None
+        seen = (
+            await self._parts.sandboxes.probe_engine()
+            if self._parts.sandboxes is not None
+            else None
+        )
         return {
             "available": seen is not None and seen.is_there,
             "image_exists": seen is not None and seen.has_image,

@@ -394,7 +394,7 @@ class LoopRoutes:
         parts = self._parts
         found = [parts.history.status(), parts.objects.seen_status(), parts.search.status()]
         if parts.gateway is not None:
-            found.append(parts.gateway.ledger.status())
+            found.append(parts.gateway.usage_store.status())
         return {"sqlite": SQLITE_VERSION, "files": [asdict(one) for one in found]}
 
     async def _history_size(self) -> dict[str, object] | None:

@@ -149,15 +149,15 @@ def _is_theirs(question: PendingPermission, call: ApiCall) -> bool:
     """
     if call.grant.alternatives is None:
         return True
-    wish = question.wish
-    if wish.kind not in ("read", "write") or not call.sight.sees(wish.what):
+    request = question.request
+    if request.kind not in ("read", "write") or not call.sight.sees(request.what):
         return False
-    grant = call.identity.grant("vault", wish.kind)
-    return grant is not None and grant.sees(wish.what)
+    grant = call.identity.grant("vault", request.kind)
+    return grant is not None and grant.sees(request.what)
 
 
 def _shown(question: PendingPermission) -> PermissionRequestResponse:
-    wish = question.wish
+    request = question.request
     return PermissionRequestResponse(
         id=question.id,
         at=time_of(question.at),
@@ -165,7 +165,7 @@ def _shown(question: PendingPermission) -> PermissionRequestResponse:
         run=question.run,
         session=question.session,
         agent=question.agent,
-        kind=wish.kind,
-        what=printable(wish.what),
-        why=printable(wish.why),
+        kind=request.kind,
+        what=printable(request.what),
+        why=printable(request.why),
     )

@@ -231,12 +231,12 @@ class PolledRoutes:
             return self._spent(), None
         limits = {**asdict(gateway.limits), "usd_per_run": self._parts.most_cost_usd}
         now = self._parts.clock()
-        notes = gateway.price_notes(gateway.ledger.models(now, days))
+        notes = gateway.price_notes(gateway.usage_store.models(now, days))
         return self._spent(), {
             "days_told": days,
             "limits": limits,
             "notes": notes,
-            **gateway.ledger.report(now, days),
+            **gateway.usage_store.report(now, days),
         }
 
     def _spent(self) -> dict[str, object]:

@@ -379,8 +379,8 @@ class SuggestionRoutes:
                 "reasoning": "",
                 "outcome": "" if suggestion.status == "rejected" else suggestion.outcome,
             }
-        paper = self._parts.suggestions.record(suggestion.id).paper
-        file = printable(paper) if call.grant.alternatives is None or call.sight.sees(paper) else ""
+        file = self._parts.suggestions.record(suggestion.id).file
+        file = printable(file) if call.grant.alternatives is None or call.sight.sees(file) else ""
         return {
             **document,  # type: ignore[typeddict-item]
             "path": printable(suggestion.path),

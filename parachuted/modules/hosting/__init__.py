@@ -1,1 +1,1 @@
-"""Hosting: running approved modules, in process or in a host of their own."""
+"""Runs approved modules, in process or in a host of their own."""

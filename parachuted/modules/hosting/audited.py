@@ -1,8 +1,8 @@
-"""Audited: calls of modules by other modules, by agents and by the clock, and what modules publish,
-as lines of the audit.
+"""Audit lines for calls of modules by other modules, by agents and by schedules, and for their
+events.
 
-Requests over HTTP are told by the API. Never a text: who, which module, what of it, how it went,
-and the para-ids of its answer.
+The API records HTTP requests. Lines hold no text: only the caller, the module, the member called,
+the result, and the para-ids of the answer.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ModuleAudit:
         authority: Authority,
         answer: CallAnswer | None = None,
     ) -> Iterator[CallAnswer]:
-        """Around a call of that module's: told when it is over, whatever it raises.
+        """Record a call of that module when it ends, also with an error.
 
         `what`: `tool x`, `Interface.method`, `schedule x`.
         """
@@ -139,7 +139,7 @@ class ModuleAudit:
 
 
 class AuditedInterface:
-    """An interface in another module's hands, each call of which is told."""
+    """An interface whose calls by another module are recorded."""
 
     def __init__(
         self,
@@ -165,10 +165,7 @@ class AuditedInterface:
 
 
 def para_ids_of(value: object) -> list[str]:
-    """What a value names as `para_id` and `para_ids`, however deep, as far as it is looked through.
-
-    Each once.
-    """
+    """Each distinct `para_id` and `para_ids` in a value, up to a limit of depth and size."""
     found: dict[str, None] = {}
     waiting: list[object] = [value]
     for _ in range(_MOST_LOOKED_AT):

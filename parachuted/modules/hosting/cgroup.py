@@ -1,9 +1,8 @@
-"""Cgroup: the kernel's own count of the processes and memory of one module's process, where the
-system lets the daemon keep one.
+"""A cgroup that counts the processes and memory of one module host, where the system allows it.
 
 Version 2 with the controllers `pids` and `memory`, as systemd delegates them to a unit; or version
-1's hierarchy `pids`, which limits the number alone. A limit of a user (RLIMIT_NPROC) counts
-everything else that this user runs too, and does not hold root.
+1's hierarchy `pids`, which limits only the number. A user's limit (RLIMIT_NPROC) would count
+everything that this user runs, and does not bind root.
 """
 
 from __future__ import annotations

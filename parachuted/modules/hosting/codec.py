@@ -1,8 +1,7 @@
-"""Crossing: errors as they go over the pipe, so that a module in a process of its own can be
-written as any other.
+"""Errors on the pipe, so that a module in its own process is written like any other.
 
-Only errors that a module's author or a caller is told to expect keep their class; whatever else it
-was arrives as ModuleFailedError.
+Only errors that authors or callers are promised keep their class; any other arrives as
+ModuleFailedError.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Docker: a container for a module's process, made of nothing but what this machine has: an empty
-image and read-only mounts.
+"""A container for a module host: an empty image and read-only mounts of this machine.
 
-Through the `docker` command, which is there wherever the engine is; it connects the pipe, and a
-library for that would be one more.
+It uses the `docker` command, which exists wherever the engine does and connects the pipe; a library
+would be one more dependency.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Publishing: what modules say on the bus, under their own names alone, and not in circles."""
+"""Publishes modules' events on the bus, under their own names only, and without loops."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _KINDS = f"the kinds are {', '.join(FieldKind)}"
 
 
 class EventPublisher:
-    """Tells what modules publish, and knows on whose behalf each event was told: what a module does
-    because of an event follows from it.
+    """Publishes modules' events, and remembers what led to each, since a module's reaction has the
+    same causes.
     """
 
     def __init__(self, bus: Bus) -> None:
@@ -32,7 +32,7 @@ class EventPublisher:
         self._written: OrderedDict[tuple[str, str | None], int] = OrderedDict()
 
     def declare(self, manifest: Manifest) -> None:
-        """Carry the events that the module's manifest says it publishes, until it is withdrawn.
+        """Accept the events that the module's manifest declares, until withdrawn.
 
         Raises ModuleFailedError.
         """
@@ -86,7 +86,7 @@ class EventPublisher:
             self._written.popitem(last=False)
 
     def told(self, event: Event) -> Authority:
-        """What led to that event. Asked once, when it is told."""
+        """What led to that event; forgotten once it is asked."""
         found = self._told.pop(event.id, None)
         if found is not None:
             return found
@@ -139,9 +139,7 @@ def _refuse_undeclared(kind: EventKind | None, event: str, data: Mapping[str, ob
 
 
 def _likely(name: str, value: object) -> FieldKind:
-    """The kind that such a field has, most likely; where that cannot be said, the one that fewest
-    hear.
-    """
+    """The likely kind of such a field; when in doubt, the one visible to the fewest."""
     by_name = {
         "path": FieldKind.PATH,
         "paths": FieldKind.PATHS,

@@ -1,10 +1,8 @@
-"""Frame budget: how fast a module's process may speak.
+"""How fast a module host may send; one that floods its pipe delays only itself.
 
-One that floods its pipe waits, and nobody waits with it.
-
-Each frame costs by what it makes the daemon do. What it costs is taken from a supply that fills up
-steadily; where that is used up, the pipe is not read until there is enough again, and so the
-process stops at its next write.
+Each frame has a cost, by the work that it causes, taken from a budget that refills steadily. When
+it is used up, the pipe is not read until there is enough again, so the process blocks at its next
+write.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ def cost_of(frame: Frame, parsed_s: float) -> float:
 
 
 class FrameBudget:
-    """The supply of one process. Times are seconds of any clock that only goes forward."""
+    """The budget of one process. Times are seconds of a monotonic clock."""
 
     def __init__(
         self, now: float, *, per_second: float = PER_SECOND, most_saved: float = MOST_SAVED

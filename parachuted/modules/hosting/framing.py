@@ -1,8 +1,7 @@
-"""Wire: what crosses the pipe between the daemon and a module's process: JSON, in frames of a
-bounded length.
+"""Frames on the pipe between the daemon and a module host: JSON, with a bounded length.
 
-Both ends ask and answer, many at once. Whoever reads trusts nothing: a frame that is too long, or
-is none of these, is an error.
+Both ends call and answer, many at once. The reader trusts nothing: a frame that is too long or of
+unknown shape is an error.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ _STRICT = ConfigDict(defer_build=True, extra="forbid", strict=True)
 
 
 class WireError(ModuleFailedError):
-    """What came over the pipe is no frame."""
+    """Data on the pipe is not a valid frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class AskFrame:
-    """Do that.
+    """A call.
 
-    `of`, of a module's process alone, is the daemon's ask on whose behalf this one is made.
+    `of`, set only by a module host, is the daemon's call on whose behalf it is made.
     """
 
     kind: Literal["ask"] = "ask"

@@ -1,6 +1,5 @@
-"""Alone: one module at work with no daemon, for the tests of who writes it.
-
-The vault and the permissions are real, the rest is at hand.
+"""One module without a daemon, for its author's tests: real vault, real permissions, fake
+surroundings.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ class ModuleHarness:
     `suggested` what it suggested: action, path and payload; `state` its `self.state`.
     """
 
-    def __init__(self, running: InProcessHost, given: _Given) -> None:
-        self._running, self._given = running, given
-        self.published: list[tuple[str, Mapping[str, object]]] = given.published
-        self.asked: list[tuple[str, str]] = given.asked
-        self.suggested: list[tuple[str, str, Mapping[str, object]]] = given.suggested
-        self.state: StateAccess = given.state
+    def __init__(self, running: InProcessHost, services: _HarnessServices) -> None:
+        self._running, self._services = running, services
+        self.published: list[tuple[str, Mapping[str, object]]] = services.published
+        self.asked: list[tuple[str, str]] = services.asked
+        self.suggested: list[tuple[str, str, Mapping[str, object]]] = services.suggested
+        self.state: StateAccess = services.state
 
     @property
     def problem(self) -> str | None:
@@ -79,7 +78,7 @@ class ModuleHarness:
         found = routes.find(method, declared.prefix + path)
         if found is None:
             raise NotFoundError(f"{declared.name} has no route {method} {path}")
-        await self._given.see()
+        await self._services.see()
         handler, arguments, asked = found.spec.handler, body or {}, query or {}
         if found.spec.streams:
             return [
@@ -99,19 +98,19 @@ class ModuleHarness:
         )
         if handler is None:
             raise NotFoundError(f"{self._running.declared.name} has no tool {name}")
-        await self._given.see()
+        await self._services.see()
         return await self._running.call(handler, arguments, authority=_asked())
 
     async def event(self, name: str, /, **data: object) -> None:
-        """Tell an event to its handlers, and wait for them.
+        """Deliver an event to its handlers, and wait for them.
 
-        One about a file that it may not read is not told, as in the daemon.
+        As in the daemon, one about a file that the module may not read is not delivered.
         """
         specs = self._running.declared.events
         if not any(spec.event == name for spec in specs):
             raise NotFoundError(f"{self._running.declared.name} does not hear {name}")
-        await self._given.see()
-        heard, shown = self._given.heard(name, data) or ("", {})
+        await self._services.see()
+        heard, shown = self._services.heard(name, data) or ("", {})
         for spec in specs:
             if spec.event == heard:
                 await self._running.tell(spec.handler, shown, authority=Authority(asked_by="event"))
@@ -132,11 +131,9 @@ async def running_module(
 ) -> AsyncIterator[ModuleHarness]:
     """Run the module in `folder` on the vault while the block lasts.
 
-    It is not approved anywhere, and runs in this process.
-
-    `config` is what a person would have written for it in modules.yaml; `interfaces` are objects
-    that other modules would provide; `answers` says what an agent of its answers to a prompt, since
-    no model is asked.
+    It runs in this process and needs no approval. `config` is its `config:` in modules.yaml;
+    `interfaces` are the objects that other modules would provide; `answers` replaces the model's
+    answer to a prompt.
     """
     asyncio.get_running_loop().slow_callback_duration = _SLOW_S
     with tempfile.TemporaryDirectory(prefix="parachute-alone-") as private:
@@ -155,18 +152,22 @@ async def running_module(
             trust="trusted",
         )
         with ExitStack() as closing:
-            given = _Given(manifest, vault, Path(private), closing)
-            given.config, given.interfaces, given.answers = config or {}, interfaces or {}, answers
-            await given.see()
-            running = InProcessHost(approved, given)
+            services = _HarnessServices(manifest, vault, Path(private), closing)
+            services.config, services.interfaces, services.answers = (
+                config or {},
+                interfaces or {},
+                answers,
+            )
+            await services.see()
+            running = InProcessHost(approved, services)
             await running.start()
             try:
-                yield ModuleHarness(running, given)
+                yield ModuleHarness(running, services)
             finally:
                 await running.stop()
 
 
-class _Given:
+class _HarnessServices:
     """The services of one module, with a store, an index and search of its own."""
 
     def __init__(self, manifest: Manifest, vault: Path, private: Path, closing: ExitStack) -> None:
@@ -240,9 +241,9 @@ class _Given:
     def heard(
         self, name: str, data: Mapping[str, object]
     ) -> tuple[str, Mapping[str, object]] | None:
-        """The event as the module hears it.
+        """The event as the module receives it.
 
-        What another module declares is not known here, so its event is heard as it is.
+        Another module's declarations are unknown here, so its events pass unchanged.
         """
         kind = CATALOG.get(name)
         return (
@@ -252,9 +253,7 @@ class _Given:
         )
 
     async def see(self) -> None:
-        """Know what is in the vault now, as the daemon would a moment after whoever put it
-        there.
-        """
+        """Index the vault's present content, as the daemon would moments after a change."""
         scan = await asyncio.to_thread(self._scanner.walk, finished=True)
         for folder in scan.new_folders:
             self._index.add_folder(folder)

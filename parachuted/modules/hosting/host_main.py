@@ -1,9 +1,9 @@
-"""Worker: the program of a module's own process: `python -I -m
-parachuted.modules.hosting.host_main`, with the daemon at stdin and stdout.
+"""The program of a module host: `python -I -m parachuted.modules.hosting.host_main`, with the
+daemon at stdin and stdout.
 
-It puts its walls up, loads the approved copy, and is then the same `InProcessHost` as in the
-daemon, asked over the pipe. Nothing that it says is trusted there: the walls and the daemon's own
-checks hold the module, not this code.
+It isolates itself, loads the approved copy, and is then the same `InProcessHost` as in the daemon,
+called over the pipe. The daemon trusts nothing that it says: isolation and the daemon's own checks
+confine the module.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from parachuted.modules.hosting.framing import (
     pack,
 )
 from parachuted.modules.hosting.in_process import InProcessHost
-from parachuted.modules.hosting.isolation_rules import raise_walls
+from parachuted.modules.hosting.isolation_rules import apply_isolation
 from parachuted.modules.hosting.remote_services import LogOverPipe, RemoteServices
 from parachuted.modules.hosting.rpc import RpcConnection
 from parachuted.modules.hosting.start_frame import StartFrame
@@ -61,7 +61,7 @@ def main() -> None:
     try:
         asked = cast("AskFrame", next(pipe.frames()))
         begin = StartFrame.model_validate(asked.body)
-        raise_walls(begin.walls)
+        apply_isolation(begin.rules)
         approved = begin.approved()
     except Exception:  # noqa: BLE001  whatever it was, the daemon reads it in the log and sees the process end
         traceback.print_exc()
@@ -97,13 +97,13 @@ class _Pipe:
         self._now: dict[int, concurrent.futures.Future[AnswerFrame | RefusalFrame]] = {}
         self._open = 0
         self._ended: deque[int] = deque()
-        self.talk: RpcConnection | None = None
+        self.connection: RpcConnection | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def working_on(self, asked: int) -> None:
-        """What runs here from now on, and all that it begins, works for that ask.
+        """Code run here, and everything that it starts, works for that call.
 
-        The daemon is told when the last of it has ended.
+        The daemon is informed when the last of it has ended.
         """
         call = _Call(asked)
         weakref.finalize(call, self._end, asked).atexit = False
@@ -130,9 +130,9 @@ class _Pipe:
             yield from self._unpacker.feed(data)
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give all that comes to the talk.
+        """Pass all incoming frames to the connection.
 
-        The process ends with the pipe: there is nobody to work for.
+        The process ends with the pipe.
         """
         try:
             for frame in self.frames():
@@ -143,8 +143,8 @@ class _Pipe:
                 )
                 if waiting is not None and isinstance(frame, AnswerFrame | RefusalFrame):
                     waiting.set_result(frame)
-                elif self.talk is not None:
-                    loop.call_soon_threadsafe(self.talk.take, frame)
+                elif self.connection is not None:
+                    loop.call_soon_threadsafe(self.connection.take, frame)
         finally:
             os._exit(0)
 
@@ -158,11 +158,11 @@ class _Pipe:
         self.send(pack(LogFrame(level=level, text=text[-_MOST_SAID:])))
 
     async def ask(self, verb: str, body: Mapping[str, object]) -> object:
-        return await self._talk().ask(verb, body, of=_worked_on())
+        return await self._connection().ask(verb, body, of=_worked_on())
 
     def ask_now(self, verb: str, body: Mapping[str, object]) -> object:
-        talk = self._talk()
-        asked = talk.next_id()
+        connection = self._connection()
+        asked = connection.next_id()
         waiting: concurrent.futures.Future[AnswerFrame | RefusalFrame] = concurrent.futures.Future()
         frame = pack(AskFrame(id=asked, verb=verb, body=body, of=_worked_on()))
         self._now[asked] = waiting
@@ -177,10 +177,10 @@ class _Pipe:
             raise error_of(answer)
         return answer.value
 
-    def _talk(self) -> RpcConnection:
-        if self.talk is None:
-            raise ModuleFailedError("the module has not begun yet")
-        return self.talk
+    def _connection(self) -> RpcConnection:
+        if self.connection is None:
+            raise ModuleFailedError("the module has not started yet")
+        return self.connection
 
 
 def _worked_on() -> int | None:
@@ -280,7 +280,7 @@ class _Served:
         return to_json(await function(*body["args"], **body["kwargs"]))
 
 
-async def _serve(pipe: _Pipe, begun: int, approved: ApprovedModule) -> None:
+async def _serve(pipe: _Pipe, started: int, approved: ApprovedModule) -> None:
     log = logging.getLogger(f"parachuted.modules.{approved.name}")
     log.setLevel(logging.DEBUG)
     log.propagate = False
@@ -293,8 +293,8 @@ async def _serve(pipe: _Pipe, begun: int, approved: ApprovedModule) -> None:
     served = _Served(running, pipe)
     async with asyncio.TaskGroup() as group:
         pipe.loop = loop = asyncio.get_running_loop()
-        pipe.talk = RpcConnection(pipe.send, served.serve, group, most_served=None)
-        pipe.talk.take(AskFrame(id=begun, verb="start", body={}))
+        pipe.connection = RpcConnection(pipe.send, served.serve, group, most_served=None)
+        pipe.connection.take(AskFrame(id=started, verb="start", body={}))
         threading.Thread(target=pipe.listen, args=(loop,), name="the pipe", daemon=True).start()
         await asyncio.Event().wait()  # for ever: the end of the pipe is the end of the process
 

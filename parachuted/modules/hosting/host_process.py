@@ -1,6 +1,4 @@
-"""Worker process: the process of one module as the daemon holds it: its pipe, its output, its
-end.
-"""
+"""The operating system process of a module host: its pipe, its output and its end."""
 
 from __future__ import annotations
 
@@ -47,34 +45,34 @@ class ModuleHostProcess:
     """Made by `start`. `read` lasts as long as the process; `close` leaves nothing of it."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, pipes: _Pipes, held: IsolatedLaunch, mark: str
+        self, process: asyncio.subprocess.Process, pipes: _Pipes, launch: IsolatedLaunch, mark: str
     ) -> None:
         self._process, self._pipes, self._exited = process, pipes, pipes.exited
-        self._held = held
+        self._launch = launch
         self._mark = mark
         self._why: str | None = None
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
 
     @classmethod
-    async def start(cls, held: IsolatedLaunch, mark: str) -> ModuleHostProcess:
+    async def start(cls, launch: IsolatedLaunch, mark: str) -> ModuleHostProcess:
         """Begin it; raises ModuleFailedError."""
         loop = asyncio.get_running_loop()
         try:
             transport, pipes = await loop.subprocess_exec(
                 lambda: _Pipes(loop),
-                *held.command,
-                env=dict(held.env),
-                cwd=held.cwd,
+                *launch.command,
+                env=dict(launch.env),
+                cwd=launch.cwd,
                 start_new_session=True,
             )
         except OSError as error:
-            await held.end()
+            await launch.end()
             raise ModuleFailedError(
                 f"the module's process could not be started: {error}"
             ) from error
         process = asyncio.subprocess.Process(transport, pipes, loop)
-        held.began(process.pid)
-        return cls(process, pipes, held, mark)
+        launch.began(process.pid)
+        return cls(process, pipes, launch, mark)
 
     @property
     def pid(self) -> int:
@@ -84,15 +82,15 @@ class ModuleHostProcess:
     @property
     def is_grouped(self) -> bool:
         """Whether the kernel counts it and all that it starts."""
-        return self._held.group is not None and self.pid in self._held.group.members()
+        return self._launch.group is not None and self.pid in self._launch.group.members()
 
     @property
     def limits(self) -> str:
         """What keeps it from using up the machine's processes and memory."""
-        if self._held.kind == "docker":
+        if self._launch.kind == "docker":
             return "its container"
-        if self.is_grouped and self._held.group is not None:
-            return self._held.group.limits()
+        if self.is_grouped and self._launch.group is not None:
+            return self._launch.group.limits()
         return (
             f"rlimit of memory, and a watch that ends it above {_MOST_WATCHED} threads (no "
             "cgroup can be made here)"
@@ -100,7 +98,7 @@ class ModuleHostProcess:
 
     @property
     def reason(self) -> str:
-        """Why it ended, with what it said last."""
+        """Why it ended, with its last output."""
         if self._why is not None:
             return self._why
         code = self._process.returncode
@@ -122,8 +120,8 @@ class ModuleHostProcess:
         if pipe.transport.get_write_buffer_size() > _MOST_UNREAD:
             self.kill("it does not read what it is sent")
 
-    async def read(self, talk: RpcConnection) -> None:
-        """Give what it says to the talk until it ends."""
+    async def read(self, connection: RpcConnection) -> None:
+        """Pass its frames to the connection until it ends."""
         loop = asyncio.get_running_loop()
         unpacker, budget, turn = Unpacker(), FrameBudget(loop.time()), loop.time() + _TURN_S
         pipe = self._process.stdout
@@ -141,7 +139,7 @@ class ModuleHostProcess:
                     ):  # one that never stops talking must not keep the loop for itself
                         await asyncio.sleep(wait_s)
                         turn = loop.time() + _TURN_S
-                    talk.take(frame)
+                    connection.take(frame)
                 await asyncio.sleep(0)
         except WireError as error:
             self.kill(f"it broke the rules of the pipe: {error}")
@@ -173,8 +171,8 @@ class ModuleHostProcess:
     def kill(self, why: str) -> None:
         """End it at once. The first reason counts."""
         self._why = self._why or why
-        if self._held.group is not None:
-            self._held.group.kill()
+        if self._launch.group is not None:
+            self._launch.group.kill()
         kill_group(self._process.pid)
 
     async def close(self) -> None:
@@ -183,7 +181,7 @@ class ModuleHostProcess:
             self._process.stdin.close()
         kill_group(self._process.pid)
         await asyncio.to_thread(kill_family, self._process.pid, f"{MARK}={self._mark}")
-        await self._held.end()
+        await self._launch.end()
         with suppress(TimeoutError):
             async with asyncio.timeout(_GONE_S):
                 await self._process.wait()
@@ -197,7 +195,7 @@ class ModuleHostProcess:
         makes looking through /proc worth it.
         """
         pid = self._process.pid
-        if self._held.kind != "process" or self.is_grouped:
+        if self._launch.kind != "process" or self.is_grouped:
             return thread_count(pid)
         return await asyncio.to_thread(family_threads, pid, f"{MARK}={self._mark}")
 
@@ -209,9 +207,7 @@ class ModuleHostProcess:
 
 
 class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
-    """Its pipes are closed soon after it has ended: a stray of its own may hold the other ends for
-    ever.
-    """
+    """Closes the pipes soon after the process has ended: a stray child may hold the other ends."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(limit=_CHUNK, loop=loop)

@@ -1,7 +1,7 @@
-"""In process: a module whose code runs in the daemon's own process, behind a wall.
+"""A module whose code runs in the daemon's own process, with its failures contained.
 
-What it raises, however long it waits and whatever it begins ends at the wall and is told of as that
-module's. What kills or blocks the process is not held: for that, a module has a process of its own.
+Whatever it raises, however long it waits and whatever it starts is contained and reported as that
+module's. Code that kills or blocks the process is not: such a module needs its own process.
 """
 
 from __future__ import annotations
@@ -90,9 +90,7 @@ class InProcessHost:
         return
 
     def blame(self, subject: str, problem: str) -> None:
-        """Hold something against the module that was seen from outside: it stays until the module
-        is begun anew.
-        """
+        """Record a problem of the module that was noticed from outside, until it is restarted."""
         self._problems.pop(subject, None)
         self._problems[subject] = problem
 
@@ -101,15 +99,15 @@ class InProcessHost:
         claim_tasks(asyncio.get_running_loop())
         own, limit_s = Authority(), self._begin_limit_s
         try:
-            made, self._declared = await self._walled(
+            made, self._declared = await self._contained(
                 _IMPORT, _in_thread(self._load, self._name), limit_s, own
             )
-            self._module = await self._walled(
+            self._module = await self._contained(
                 "the constructor", self._construct(made), limit_s, own
             )
             self._is_enabled = True
-            await self._walled("on_enable", self._module.on_enable(), limit_s, own)
-            found = await self._walled(
+            await self._contained("on_enable", self._module.on_enable(), limit_s, own)
+            found = await self._contained(
                 "interfaces", _awaited(self._module.interfaces), limit_s, own
             )
             named = dict(found) if isinstance(found, Mapping) else {}
@@ -125,7 +123,7 @@ class InProcessHost:
         if self._module is not None and self._is_enabled:
             self._is_enabled = False
             with contextlib.suppress(ModuleFailedError):  # told of in `problem`
-                await self._walled(
+                await self._contained(
                     "on_disable", self._module.on_disable(), DISABLE_LIMIT_S, Authority()
                 )
         stubborn = await self._owner.end()
@@ -153,7 +151,7 @@ class InProcessHost:
         """Call a route's or a tool's handler."""
         found = self._handler(handler)
         bound = found.arguments.bind(path, query, arguments)
-        return await self._walled(
+        return await self._contained(
             handler, _answer(found.function, bound), timeout_s, authority, has_caller=True
         )
 
@@ -167,7 +165,7 @@ class InProcessHost:
     ) -> None:
         """Call an event's or a schedule's handler."""
         found = self._handler(handler)
-        await self._walled(
+        await self._contained(
             handler,
             _awaited(found.function, **found.arguments.bind_data(data)),
             timeout_s,
@@ -188,28 +186,28 @@ class InProcessHost:
         It runs as the module's own task and is one item ahead at most.
         """
         found = self._handler(handler)
-        pour = _Pour()
+        channel = _ItemChannel()
         bound = found.arguments.bind(path, query, arguments)
         with acting(authority):
             task = self._owner.begin(
-                pour.run(cast("AsyncGenerator[object, None]", found.function(**bound)))
+                channel.run(cast("AsyncGenerator[object, None]", found.function(**bound)))
             )
         try:
-            async for item in pour.items(task):
+            async for item in channel.items(task):
                 yield item
         finally:
             task.cancel()
-        await self._walled(
+        await self._contained(
             handler, _awaited(lambda: task), CALL_LIMIT_S, authority, has_caller=True
         )
 
     def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
-        """The object that it provides, each of its methods within the wall."""
+        """The object that it provides, with failures of its methods contained."""
         found = self._interfaces.get(name)
         return (
             None
             if found is None or not self._is_enabled
-            else _Walled(name, found, self._walled, authority)
+            else _ContainedInterface(name, found, self._contained, authority)
         )
 
     def _load(self) -> tuple[type[Module], ModuleDeclaration]:
@@ -239,7 +237,7 @@ class InProcessHost:
             self._handlers[name] = _Handler(resolve_handler(self._module, name))
         return self._handlers[name]
 
-    async def _walled(
+    async def _contained(
         self,
         what: str,
         work: Coroutine[Any, Any, Result],
@@ -248,11 +246,10 @@ class InProcessHost:
         *,
         has_caller: bool = False,
     ) -> Result:
-        """Run the module's code on that authority.
+        """Run the module's code with that authority.
 
-        What fails is kept as the problem and raised as ModuleFailedError.
-
-        `has_caller`: a named error is the answer of whoever called, and not the module's failure.
+        A failure is kept as the problem and raised as ModuleFailedError. `has_caller`: a named
+        error is an answer for the caller, and not the module's failure.
         """
         try:
             with acting(authority):
@@ -303,19 +300,17 @@ class _Handler:
         self.arguments = plan(function)
 
 
-class _Walled:
-    """An object of the module's in other modules' hands: the methods that it declares for that
-    interface, each within the wall.
-    """
+class _ContainedInterface:
+    """The methods of a module's object that other modules may call, with failures contained."""
 
     def __init__(
         self,
         name: str,
         found: object,
-        walled: Callable[..., Awaitable[object]],
+        contained: Callable[..., Awaitable[object]],
         authority: Authority,
     ) -> None:
-        self._name, self._found, self._call, self._authority = name, found, walled, authority
+        self._name, self._found, self._call, self._authority = name, found, contained, authority
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
         is_offered_here = is_offered(self._found, self._name, method) and not is_every_modules(
@@ -323,7 +318,7 @@ class _Walled:
         )
         if method.startswith("_") or not is_offered_here:
             raise AttributeError(
-                f"{self._name} has no method {method}: whoever provides it declares one by "
+                f"{self._name} has no method {method}: its provider declares one by "
                 f"@interface({self._name!r})"
             )
         function = getattr(self._found, method)
@@ -350,40 +345,36 @@ async def _answer(function: Callable[..., object], bound: Mapping[str, object]) 
     return to_json(result)
 
 
-class _Pour:
-    """Carries a generator's items, one at a time, from the module's task to whoever asks for
-    them.
-    """
+class _ItemChannel:
+    """Passes a generator's items, one at a time, from the module's task to the caller's."""
 
     def __init__(self) -> None:
         self._item: list[object] = []
-        self._came, self._went = asyncio.Event(), asyncio.Event()
+        self._ready, self._consumed = asyncio.Event(), asyncio.Event()
 
     async def run(self, source: AsyncGenerator[object, None]) -> None:
         """The module's side. It goes on when the item was taken."""
         async with contextlib.aclosing(source):
             async for item in source:
-                self._went.clear()
+                self._consumed.clear()
                 self._item.append(to_json(item))
-                self._came.set()
-                await self._went.wait()
+                self._ready.set()
+                await self._consumed.wait()
 
     async def items(self, task: asyncio.Task[None]) -> AsyncIterator[object]:
         """The other side, until the task has ended."""
-        task.add_done_callback(lambda _task: self._came.set())
+        task.add_done_callback(lambda _task: self._ready.set())
         while self._item or not task.done():
             if not self._item:
-                await self._came.wait()
-                self._came.clear()
+                await self._ready.wait()
+                self._ready.clear()
                 continue
             yield self._item.pop()
-            self._went.set()
+            self._consumed.set()
 
 
 async def _in_thread(function: Callable[[], Result], name: str) -> Result:
-    """Run it in a thread of its own, which nobody waits for at exit: code that is imported may
-    never come back.
-    """
+    """Run it in a daemon thread, which exit does not wait for: an import may never return."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
 

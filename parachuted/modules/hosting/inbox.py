@@ -1,4 +1,4 @@
-"""Inbox: the events that one module still has to hear, and the telling of them."""
+"""Queues the events for one module and delivers them."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Inbox:
         self,
         running: RunningModule,
         events: tuple[EventSpec, ...],
-        hears: EventFilter,
+        event_filter: EventFilter,
         origins: Origins | None = None,
     ) -> None:
-        self._running, self._hears, self._origins = running, hears, origins
+        self._running, self._event_filter, self._origins = running, event_filter, origins
         self._name = running.declared.name
         self._specs: dict[str, list[EventSpec]] = {}
         for spec in events:
@@ -66,11 +66,11 @@ class Inbox:
         return names | {"file.moved"} if names & {"file.created", "file.deleted"} else names
 
     def put(self, event: Event, authority: Authority) -> None:
-        """Take an event and what led to it, if the module may hear it.
+        """Queue an event and what led to it, if the module may receive it.
 
-        The oldest is dropped, and counted, where too many wait.
+        When too many wait, the oldest is dropped and counted.
         """
-        told = event.heard_by(self._hears)
+        told = event.heard_by(self._event_filter)
         if told is None or told.event not in self._specs:
             return
         if len(self._waiting) >= MOST_WAITING:
@@ -91,7 +91,7 @@ class Inbox:
         self._came.set()
 
     def _mark(self, event: Event, taint: Taint) -> None:
-        """Whoever handles an event of a stranger's note has read its name at least."""
+        """Taint the authority when the event's note has an untrusted name."""
         if self._origins is None:
             return
         for path in paths_named(event.kind, event.data) or ():

@@ -1,7 +1,7 @@
-"""Interfaces: which module stands behind a name, and objects that outlive the module that does.
+"""Which module provides an interface, and proxies that outlive the provider.
 
-A module may come and go while others hold what they were given. So what they hold is never the
-provider's object but a `ProvidedInterface`, which looks for the provider at each call.
+A module may stop and restart while others use it. So they hold a `ProvidedInterface`, never the
+provider's object, and it looks up the provider at each call.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class InterfaceChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallingModule:
-    """The module of that `name`, which calls an interface.
+    """The module called `name`, as the caller of an interface.
 
-    `own` finds on whose behalf it works, `lent` what the other module acts on.
+    `own` returns its present authority, `delegated` the one that the other module acts with.
     """
 
     name: str = ""
     own: Callable[[], Authority]
-    lent: Callable[[Authority], Authority]
+    delegated: Callable[[Authority], Authority]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +47,9 @@ class _Offer:
 
 
 class Interfaces:
-    """The interfaces there are now.
+    """The available interfaces.
 
-    `preferred` says whose to take, by the interface's name, where several modules provide it.
+    `preferred` names the provider of each interface that several modules provide.
     """
 
     def __init__(self, preferred: Mapping[str, str]) -> None:
@@ -81,11 +81,11 @@ class Interfaces:
                 del self._offers[name]
 
     def get(self, name: str, caller: CallingModule) -> ProvidedInterface | None:
-        """What that caller calls the interface by, or None while nobody provides it."""
+        """The interface for that caller, or None while no module provides it."""
         return ProvidedInterface(name, self.find, caller) if name in self._offers else None
 
     def provider(self, name: str) -> str:
-        """The module that serves it now, whose name is empty where none does."""
+        """The module that serves it now; its name is empty if there is none."""
         return next(
             (
                 one.provider
@@ -96,8 +96,8 @@ class Interfaces:
         )
 
     def find(self, name: str, authority: Authority) -> tuple[object, bool] | None:
-        """The provider's own object, whose methods work on that authority, and whether a person
-        trusts the provider.
+        """The provider's own object, with methods that use that authority, and whether the provider
+        is trusted.
         """
         for one in self._offers.get(name, ()):
             if (found := one.get(name, authority)) is not None:
@@ -121,9 +121,9 @@ class Interfaces:
 
 
 class ProvidedInterface:
-    """An interface in another module's hands.
+    """An interface as another module uses it.
 
-    Each method is awaited; it is false once nobody provides the interface any more.
+    Its methods are coroutines; it is false once no module provides the interface.
     """
 
     def __init__(
@@ -148,12 +148,12 @@ class ProvidedInterface:
 
         async def call(*args: object, **kwargs: object) -> object:
             own = self._caller.own()
-            lent = self._caller.lent(own)
-            found = self._find(self._name, lent)
+            delegated = self._caller.delegated(own)
+            found = self._find(self._name, delegated)
             if found is None:
                 raise ModuleFailedError(
-                    f"nobody provides {self._name} any more; ask get_interface again, which then "
-                    "says None"
+                    f"no module provides {self._name} any more; ask get_interface again, which "
+                    "then returns None"
                 )
             provider, is_trusted = found
             try:
@@ -163,7 +163,7 @@ class ProvidedInterface:
             try:
                 answer: object = await function(*args, **kwargs)
             finally:
-                pass_on(lent.taint, own.taint)  # what it has read, its answer may hold
+                pass_on(delegated.taint, own.taint)  # what it has read, its answer may hold
                 if not is_trusted:
                     own.taint.read(f"an answer of {self._name}", "imported")
             return answer

@@ -1,8 +1,8 @@
-"""Cage: what holds the process of an untrusted module, chosen by what this machine has.
+"""Isolates the process of an untrusted module, by what this machine offers.
 
-`docker` is a container with no network and nothing but what the module needs to run, read-only;
-`landlock` is the kernel's own walls around a process of ours. `process` is no wall: it keeps a
-crash apart, not an attacker, and is taken only when the settings name it.
+`docker` is a container with no network and only what the module needs, read-only; `landlock` is the
+kernel's restriction of an ordinary process. `process` contains crashes, not an attacker, and is
+used only when the settings name it.
 """
 
 from __future__ import annotations
@@ -76,18 +76,18 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsolatedLaunch:
-    """How to begin one module's process.
+    """How to start a module host.
 
-    `began` is told its number once it runs, before a line of the module does. `end` is to be
-    awaited when it has ended, and ends what only the cage can reach. `group` limits it and all that
-    it starts, where the system lets the daemon limit it so.
+    `began` is called with its pid once it runs, before any of the module does. Await `end` when it
+    has ended; it ends what can only be reached from outside. `group` limits it and its children,
+    where the system allows.
     """
 
     kind: IsolationKind
     command: tuple[str, ...]
     env: Mapping[str, str]
     cwd: Path
-    walls: IsolationRules
+    rules: IsolationRules
     end: Callable[[], Awaitable[None]]
     began: Callable[[int], None] = lambda _pid: None
     group: Cgroup | None = None
@@ -121,9 +121,9 @@ class IsolationFactory:
         self._cgroups = cgroups
 
     async def choose(self) -> IsolationKind:
-        """The cage that the next process gets.
+        """The isolation for the next process.
 
-        Raises ModuleFailedError when there is none, with what to do.
+        Raises ModuleFailedError, with what to do, when there is none.
         """
         wanted = self._sandbox
         if wanted == "process":
@@ -149,10 +149,10 @@ class IsolationFactory:
                 await self._end_container(left)
 
     async def hold(self, approved: ApprovedModule, mark: str) -> IsolatedLaunch:
-        """A cage for one process. Raises ModuleFailedError."""
+        """Prepare the isolation of one process. Raises ModuleFailedError."""
         kind = await self.choose()
         readable = self._readable(approved)
-        walls = IsolationRules(
+        rules = IsolationRules(
             landlock=kind == "landlock",
             seccomp=kind != "process",
             readable=readable,
@@ -189,13 +189,13 @@ class IsolationFactory:
                 command=command,
                 env=self._docker.env,
                 cwd=Path("/"),
-                walls=walls,
+                rules=rules,
                 end=lambda: self._end_container(note),
             )
-        return self._in_folder(kind, python, walls, mark)
+        return self._in_folder(kind, python, rules, mark)
 
     def _in_folder(
-        self, kind: IsolationKind, command: tuple[str, ...], walls: IsolationRules, mark: str
+        self, kind: IsolationKind, command: tuple[str, ...], rules: IsolationRules, mark: str
     ) -> IsolatedLaunch:
         folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=self._make_run()))
         env = {
@@ -236,16 +236,16 @@ class IsolationFactory:
             command=command,
             env=env,
             cwd=folder,
-            walls=walls,
+            rules=rules,
             end=end,
             began=began,
             group=group,
         )
 
     async def _end_container(self, note: Path) -> None:
-        """End the container that the note tells of.
+        """End the container recorded in the note.
 
-        The note stays while the engine does not say that it is gone.
+        The note stays until the engine confirms that it is gone.
         """
         if await self._docker.end(note.name.removeprefix(_CONTAINER)):
             note.unlink(missing_ok=True)  # noqa: ASYNC240  one small file

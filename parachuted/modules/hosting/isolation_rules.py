@@ -1,7 +1,7 @@
-"""Walls: what a module's process puts around itself before it reads a line of the module.
+"""The restrictions that a module host puts on itself before it reads any of the module.
 
-Nothing to write anywhere, no program, no socket, no more memory or files than allowed; with
-Landlock no file but those it needs to run.
+It cannot write files, start programs, open sockets, or exceed its memory and open files; with
+Landlock it reads only the files that it needs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from parachuted.modules.hosting.landlock import no_new_privileges, wall_in
+from parachuted.modules.hosting.landlock import no_new_privileges, restrict_files
 from parachuted.modules.hosting.seccomp import filter_calls
 
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP = 1, 24
@@ -29,9 +29,9 @@ _NICER = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class IsolationRules:
-    """Which walls to raise. `readable` and `listable` count with `landlock` alone.
+    """Which restrictions to apply. `readable` and `listable` matter only with `landlock`.
 
-    `parent`: the process whose end is ours; 0 where it cannot be seen.
+    `parent`: the process whose end ends this one; 0 where it is not visible.
     """
 
     landlock: bool
@@ -43,23 +43,23 @@ class IsolationRules:
     parent: int = 0
 
 
-def raise_walls(walls: IsolationRules) -> None:
+def apply_isolation(rules: IsolationRules) -> None:
     """Put them around this process, for good.
 
     Raises OSError: then nothing of the module may run.
     """
-    if walls.parent and sys.platform == "linux":
-        _end_with(walls.parent)
+    if rules.parent and sys.platform == "linux":
+        _end_with(rules.parent)
     os.nice(_NICER)
-    _limit(walls)
-    if walls.seccomp:
+    _limit(rules)
+    if rules.seccomp:
         limit_threads()
-    if walls.landlock or walls.seccomp:
+    if rules.landlock or rules.seccomp:
         _drop_capabilities()
         no_new_privileges()
-    if walls.landlock:
-        wall_in(walls.readable, walls.listable)
-    if walls.seccomp:
+    if rules.landlock:
+        restrict_files(rules.readable, rules.listable)
+    if rules.seccomp:
         filter_calls()
 
 
@@ -70,14 +70,14 @@ def _end_with(parent: int) -> None:
         raise OSError("the daemon has ended")
 
 
-def _limit(walls: IsolationRules) -> None:
+def _limit(rules: IsolationRules) -> None:
     wanted = {
-        resource.RLIMIT_AS: walls.memory,
+        resource.RLIMIT_AS: rules.memory,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: 0
-        if walls.seccomp
+        if rules.seccomp
         else resource.RLIM_INFINITY,  # also what a file in memory could hold
-        resource.RLIMIT_NOFILE: walls.most_open,
+        resource.RLIMIT_NOFILE: rules.most_open,
     }
     for kind, value in wanted.items():
         hard = resource.getrlimit(kind)[1]

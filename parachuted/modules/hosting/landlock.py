@@ -1,8 +1,7 @@
-"""Landlock: the kernel's own wall around a process: which files it may read, no TCP, no signals to
-others.
+"""Linux's Landlock: limits a process to certain files, no TCP, and no signals to others.
 
-A process puts it around itself and can never take it off. There is no library of it in Python:
-three system calls are all.
+A process applies it to itself and cannot undo it. Python has no library for it; three system calls
+are enough.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ def landlock_version() -> int:
     return max(int(version), 0)
 
 
-def wall_in(readable: Iterable[Path], listable: Iterable[Path] = ()) -> None:
-    """Let this thread, and all that it begins, read below these paths and do nothing else with
-    files. Raises OSError.
+def restrict_files(readable: Iterable[Path], listable: Iterable[Path] = ()) -> None:
+    """Let this thread, and everything that it starts, only read files, and only below these paths.
+    Raises OSError.
 
-    Below `listable` it sees the names alone. What is not there is left out. Threads that there are
-    already are not walled in.
+    Below `listable` it sees only names. Missing paths are ignored. Existing threads are not
+    restricted.
     """
     version = landlock_version()
     if not version:

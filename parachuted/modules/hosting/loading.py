@@ -1,8 +1,8 @@
-"""Loading: a module's class, from the approved copy and from nothing else.
+"""Loads a module's class from the approved copy, and from nothing else.
 
-The copy is read once more, and what runs is compiled from those very bytes: no bytecode is read or
-written, so none can be planted, and no folder of a module is ever on `sys.path`. Inside, a module
-is a package of its own: `from . import tools`.
+The copy is read again, and what runs is compiled from those bytes: no bytecode is read or written,
+so none can be planted, and no module's folder is on `sys.path`. A module is a package of its own:
+`from . import tools`.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def load_class(
 
 
 def unload(name: str, tree: str) -> None:
-    """Forget that version of the module, all that it imported of itself, and the import paths that
-    nobody else needs.
+    """Forget that version of the module, its own imports, and the import paths that are no longer
+    needed.
     """
     package = package_name(name, tree)
     with _LOCK:
@@ -100,9 +100,7 @@ def package_name(name: str, tree: str) -> str:
 
 
 def _prepare(finder: _Finder, import_paths: Sequence[Path]) -> None:
-    """What a module depends on comes last on the path: it cannot stand in for anything of the
-    daemon's.
-    """
+    """Put a module's dependencies last on the path, so that they cannot replace the daemon's."""
     if PACKAGE not in sys.modules:
         parent = ModuleType(PACKAGE, "Modules: the packages of the modules that are loaded.")
         parent.__path__ = []
@@ -142,9 +140,7 @@ def _traceback(error: BaseException) -> str:
 
 
 class _Finder(MetaPathFinder):
-    """Answers for the names of one package, and says no for those of them that are not in the
-    copy.
-    """
+    """Finds the modules of one package, and refuses those that are not in the copy."""
 
     def __init__(
         self, package: str, copy: Path, sources: dict[str, bytes], files: frozenset[str]
@@ -179,9 +175,9 @@ class _Finder(MetaPathFinder):
 
 
 class _SourceLoader(Loader):
-    """Runs the bytes that were read with the digest.
+    """Runs the bytes that were verified.
 
-    A package's `__path__` stays empty: nobody else looks for its parts.
+    A package's `__path__` stays empty, so that no other finder searches it.
     """
 
     def __init__(self, path: Path, source: bytes) -> None:

@@ -1,9 +1,7 @@
-"""Manager: keeps the modules that run the same as those that may run, and is the way to all of
-them.
+"""Keeps the running modules in line with those that may run, and gives access to all of them.
 
-It compares and acts on the difference, as the loop does with files: an approval, an edit of
-modules.yaml, a module switched off and a restart are all the same act, and it does not matter how
-many of them were missed.
+It compares the two and acts on the difference. An approval, an edit of modules.yaml, a disabled
+module and a restart are all the same act, and it does not matter how many were missed.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ _AT_ONCE = 8
 _UNSHOWN = 1 << 32  # behind all that a manifest says, and so a person was shown
 _BEFORE = "module.load.before"
 _SLOW = (
-    "it handles events more slowly than they come, so that some were dropped; begin it anew "
+    "it handles events more slowly than they come, so some were dropped; restart it "
     "when that is mended"
 )
 _CHANGED = (
@@ -74,19 +72,19 @@ class LoadGuard(Protocol):
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Kept:
+class _ModuleEntry:
     """One module that may run: what of it does, or why it does not."""
 
     approved: ApprovedModule
     running: RunningModule | None = None
     inbox: Inbox | None = None
-    telling: asyncio.Task[None] | None = None
+    delivery: asyncio.Task[None] | None = None
     problem: str | None = None
     told: str | None = None
     tools: dict[str, ToolSpec] = field(default_factory=dict)
 
     @property
-    def trouble(self) -> str | None:
+    def failure(self) -> str | None:
         """What is wrong with it just now."""
         found = self.problem if self.running is None else self.running.problem
         return _SLOW if found is None and self.inbox is not None and self.inbox.dropped else found
@@ -95,12 +93,10 @@ class _Kept:
 class ModuleManager:
     """All modules of one vault.
 
-    `start` begins what may run, `run` follows what changes and drives events and schedules, `stop`
-    ends all.
-
-    `make_services` and `start_worker` make what a module is given and a module in a process of its
-    own; `report` sets a problem by its subject, None: no more; `preferred` names the module that
-    serves an interface where several could.
+    `start` starts what may run, `run` follows changes and drives events and schedules, `stop` ends
+    all. `make_services` makes a module's services, `start_worker` a module host; `report` sets a
+    problem by subject, None clears it; `preferred` names the provider of an interface that several
+    provide.
     """
 
     def __init__(  # noqa: PLR0913  the parts of a part
@@ -133,25 +129,25 @@ class ModuleManager:
         self._audit = ModuleAudit(audit, clock)
         self._publishing = EventPublisher(bus)
         self._routes = ModuleRouteTable()
-        self._clockwork = ModuleScheduler(clock, state, self._audit)
+        self._scheduler = ModuleScheduler(clock, state, self._audit)
         self._watchdog = Watchdog(self._blocked)
         self._look_every_s = look_every_s
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _ModuleEntry] = {}
         self._order = ArrivalOrder(state)
         self._entries: list[ModuleEntry] = []
         self._is_behind = True
         self._changed: dict[str, str | None] = {}
         self._reported: set[str] = set()
-        self._hears: dict[str, tuple[_Kept, ...]] = {}
+        self._by_event: dict[str, tuple[_ModuleEntry, ...]] = {}
         self._lock = asyncio.Lock()
         self._has_started = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._unlisten: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
-        """Begin all that may run.
+        """Start all modules that may run.
 
-        What fails is told of, and keeps nothing else from running. Raises nothing of a module's.
+        A failure is reported and affects only its module. Raises nothing of a module's.
         """
         self._unlisten = self._bus.listen(self._hear)
         try:
@@ -160,7 +156,7 @@ class ModuleManager:
             self._has_started.set()
 
     async def wait_started(self, seconds: float) -> None:
-        """Return once `start` has begun all that may run, or after that time."""
+        """Return once `start` is done, or after that time."""
         if not self._has_started.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._has_started.wait(), seconds)
@@ -191,9 +187,9 @@ class ModuleManager:
         try:
             async with asyncio.TaskGroup() as self._group:
                 for kept in self._kept.values():
-                    self._begin_telling(kept)
+                    self._begin_delivery(kept)
                 while True:
-                    self._clockwork.begin_due(self._group)
+                    self._scheduler.begin_due(self._group)
                     await next_beat(self._look_every_s)
                     await self._look()
                     self._tell_troubles()
@@ -222,7 +218,7 @@ class ModuleManager:
             self._tell_troubles()
 
     async def restart(self, name: str) -> None:
-        """Begin one module anew, the others going on.
+        """Restart one module; the others keep running.
 
         Raises NotFoundError where no such module may run.
         """
@@ -230,19 +226,19 @@ class ModuleManager:
             if name not in self._kept:
                 raise NotFoundError(
                     f"the module {name} is not enabled and approved; `parachute modules status` "
-                    "says how it stands"
+                    "shows its state"
                 )
             await self._end([self._kept[name]])
         await self.sync({name})
 
     def status(self) -> list[ModuleStatus]:
-        """How every module stands, by name."""
+        """Every module's status, by name."""
         choices = self._interfaces.choices()
         found = []
         for entry in sorted(self._entries, key=lambda one: one.name):
             kept = self._kept.get(entry.name)
             running = kept.running if kept is not None else None
-            trouble = kept.trouble if kept is not None else None
+            failure = kept.failure if kept is not None else None
             found.append(
                 status_of(
                     entry,
@@ -253,7 +249,7 @@ class ModuleManager:
                     else "worker",
                     limits=None if running is None else running.limits,
                     declared=None if running is None else running.declared,
-                    problem=trouble or entry.problem,
+                    problem=failure or entry.problem,
                     choices=choices,
                 )
             )
@@ -284,8 +280,8 @@ class ModuleManager:
         ]
 
     def schedules(self) -> list[ModuleSchedule]:
-        """What modules do by the clock."""
-        return self._clockwork.schedules()
+        """The schedules of all modules."""
+        return self._scheduler.schedules()
 
     def offered(self) -> OfferedTools:
         """What hooks may be about."""
@@ -336,7 +332,7 @@ class ModuleManager:
         return kept.running.declared.agents if kept is not None and kept.running is not None else {}
 
     def interface(self, name: str, caller: CallingModule) -> AuditedInterface | None:
-        """What that caller calls the interface by; None while nobody provides it."""
+        """The interface for that caller; None while no module provides it."""
         found = self._interfaces.get(name, caller)
 
         async def call(method: str, made: Callable[[], Awaitable[object]]) -> object:
@@ -369,10 +365,10 @@ class ModuleManager:
         for wave in waves(ready):
             async with asyncio.TaskGroup() as group:
                 for one in wave:
-                    kept = self._kept[one.name] = _Kept(approved=one)
+                    kept = self._kept[one.name] = _ModuleEntry(approved=one)
                     group.create_task(self._begin_one(kept, room), name=f"begin {one.name}")
 
-    async def _begin_one(self, kept: _Kept, room: asyncio.Semaphore) -> None:
+    async def _begin_one(self, kept: _ModuleEntry, room: asyncio.Semaphore) -> None:
         name, version = kept.approved.name, kept.approved.manifest.version
         async with room:
             running: RunningModule | None = None
@@ -427,7 +423,7 @@ class ModuleManager:
         self._watchdog.watch(approved.name, approved.copy)
         return InProcessHost(approved, services)
 
-    def _serve(self, kept: _Kept, running: RunningModule) -> None:
+    def _serve(self, kept: _ModuleEntry, running: RunningModule) -> None:
         declared = running.declared
         self._routes.add(declared.name, running, declared)
         rank, shown, is_trusted = (
@@ -445,23 +441,23 @@ class ModuleManager:
         self._interfaces.offer(
             declared.name, unshown, running.interface, rank=rank + _UNSHOWN, is_trusted=is_trusted
         )
-        self._clockwork.add(running, declared)
+        self._scheduler.add(running, declared)
         hears = EventFilter.of_module(
             declared.name, grant_of(kept.approved.manifest.permissions.read)
         )
         kept.inbox = Inbox(running, declared.events, hears, self._origins)
         kept.tools = {spec.name: spec for spec in declared.tools}
         kept.running = running
-        self._begin_telling(kept)
+        self._begin_delivery(kept)
         self._index()
 
-    def _begin_telling(self, kept: _Kept) -> None:
-        if self._group is not None and kept.inbox is not None and kept.telling is None:
-            kept.telling = self._group.create_task(
+    def _begin_delivery(self, kept: _ModuleEntry) -> None:
+        if self._group is not None and kept.inbox is not None and kept.delivery is None:
+            kept.delivery = self._group.create_task(
                 kept.inbox.run(), name=f"events of {kept.approved.name}"
             )
 
-    async def _end(self, ending: list[_Kept]) -> None:
+    async def _end(self, ending: list[_ModuleEntry]) -> None:
         async with asyncio.TaskGroup() as group:
             for kept in ending:
                 self._kept.pop(kept.approved.name, None)
@@ -471,16 +467,16 @@ class ModuleManager:
                     )
         self._index()
 
-    async def _end_one(self, kept: _Kept, running: RunningModule) -> None:
-        """First nobody reaches it any more, then it ends."""
+    async def _end_one(self, kept: _ModuleEntry, running: RunningModule) -> None:
+        """Stop all access to it, then end it."""
         name, version = kept.approved.name, kept.approved.manifest.version
         self._routes.remove(name)
         self._interfaces.withdraw(name)
-        self._clockwork.remove(running)
-        if kept.telling is not None:
-            kept.telling.cancel()
+        self._scheduler.remove(running)
+        if kept.delivery is not None:
+            kept.delivery.cancel()
             with suppress(asyncio.CancelledError):
-                await kept.telling
+                await kept.delivery
         try:
             await running.stop()
         except Exception:  # a wall, as for what it begins
@@ -490,16 +486,16 @@ class ModuleManager:
         self._bus.publish("module.disabled", name=name, version=version)
 
     def _index(self) -> None:
-        """Who hears what."""
-        found: dict[str, list[_Kept]] = {}
+        """Collect the modules that listen to each event."""
+        found: dict[str, list[_ModuleEntry]] = {}
         for kept in self._kept.values():
             for event in kept.inbox.events if kept.inbox is not None else ():
                 found.setdefault(event, []).append(kept)
-        self._hears = {event: tuple(some) for event, some in found.items()}
+        self._by_event = {event: tuple(some) for event, some in found.items()}
 
     def _hear(self, event: Event) -> None:
         led_by = self._publishing.told(event)
-        for kept in self._hears.get(event.event, ()):
+        for kept in self._by_event.get(event.event, ()):
             if kept.inbox is not None:
                 kept.inbox.put(event, led_by)
 
@@ -523,7 +519,7 @@ class ModuleManager:
             self._report("modules", f"what may run could not be read: {error}")
 
     def _tell_changes(self) -> None:
-        """An edited folder is told of once."""
+        """Report an edited folder once."""
         changed = {
             entry.name: entry.found_digest for entry in self._entries if entry.state == "changed"
         }
@@ -535,31 +531,31 @@ class ModuleManager:
     def _tell_troubles(self) -> None:
         """Say what has come to be wrong with each module, and what no longer is."""
         for name, kept in self._kept.items():
-            trouble = kept.trouble
-            if trouble is not None and trouble != kept.told:
+            failure = kept.failure
+            if failure is not None and failure != kept.told:
                 self._bus.publish(
                     "module.failed",
                     name=name,
                     version=kept.approved.manifest.version,
-                    error=_last_line(trouble),
+                    error=_last_line(failure),
                 )
-            kept.told = trouble
+            kept.told = failure
         subjects = {f"module:{entry.name}" for entry in self._entries}
         for subject in self._reported - subjects:
             self._report(subject, None)
         self._reported = subjects
         for entry in self._entries:
-            kept_one = self._kept.get(entry.name)
-            trouble = (kept_one.trouble if kept_one is not None else None) or (
+            found = self._kept.get(entry.name)
+            failure = (found.failure if found is not None else None) or (
                 entry.problem if entry.enabled else None
             )
             changed = _CHANGED.format(entry.name) if entry.name in self._changed else None
             self._report(
-                f"module:{entry.name}", _last_line(trouble) if trouble is not None else changed
+                f"module:{entry.name}", _last_line(failure) if failure is not None else changed
             )
 
     def _blocked(self, name: str, said: str) -> None:
-        """The watchdog has seen that module stand in the loop's way."""
+        """The watchdog found that module blocking the loop."""
         kept = self._kept.get(name)
         if kept is not None and isinstance(kept.running, InProcessHost):
             kept.running.blame("blocking", said)

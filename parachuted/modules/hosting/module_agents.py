@@ -1,6 +1,4 @@
-"""Module agents: a module's agents, as the module asks for them: by name, within its permissions
-and what a person narrowed.
-"""
+"""Runs a module's agents, within its permissions and what a person narrowed."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ class ModuleAgents:
         entry: Entry,
         session: str | None = None,
     ) -> RunRequest:
-        """What is asked for, as far as it is the module's to ask.
+        """The run that the module asks for, within its rights.
 
         Raises NotFoundError and ActRefusedError.
         """

@@ -1,7 +1,4 @@
-"""Given: all that one module is given, put together.
-
-Its rights are in here, wherever its code runs.
-"""
+"""The services of one module, with its rights, wherever its code runs."""
 
 from __future__ import annotations
 
@@ -33,13 +30,11 @@ _LOGGED_AS = "parachuted.modules"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleContextSources:
-    """What the services of all modules are made from.
+    """What the services of all modules are built from.
 
-    `state` is the folder in which each module has its own.
-
-    `publish` tells an event of a module's, by the module's name, and refuses what is another's;
-    `wrote` is told what a module has written, and on which authority; `interface` finds what a
-    caller calls one by.
+    `state` is the folder in which each module has its own. `publish` publishes a module's event and
+    refuses other modules' names; `wrote` is called for each write, with the authority; `interface`
+    finds an interface for a caller.
     """
 
     vault: VaultParts
@@ -91,10 +86,9 @@ class ModuleContext:
         self._authority = authority
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
-        """Tell an event of its own.
+        """Publish an event of its own.
 
-        What led to it is told with it, so that what follows halts, and what it read marks who hears
-        it.
+        Its causes travel with it, so that loops halt, and so does its taint.
         """
         if event.partition(".")[0] != self.name:
             raise ActRefusedError(
@@ -108,7 +102,7 @@ class ModuleContext:
         self._sources.publish(self.name, event, told, authority)
 
     def get_interface(self, name: str) -> object | None:
-        """What it calls that interface by, or None while nobody provides it."""
+        """That interface, or None while no module provides it."""
         self._acting()
         if name not in self._requires:
             raise ActRefusedError(
@@ -116,7 +110,7 @@ class ModuleContext:
                 "in optional_requires"
             )
         return self._sources.interface(
-            name, InterfaceCaller(name=self.name, own=self._acting, lent=self._lent)
+            name, InterfaceCaller(name=self.name, own=self._acting, delegated=self._delegated)
         )
 
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
@@ -124,23 +118,23 @@ class ModuleContext:
         return await self._agents.run(agent, prompt, options, self._acting())
 
     def _acting(self) -> Authority:
-        """On whose behalf its code works now.
+        """The authority that its code has now.
 
-        Raises ActRefusedError when that one may ask no longer.
+        Raises ActRefusedError when its caller no longer has that.
         """
         authority = self._authority()
         authority.check()
         return authority
 
-    def _lent(self, authority: Authority) -> Authority:
-        """What another module acts on, whose interface this one calls: where nobody trusts this
-        one, within what it may itself.
+    def _delegated(self, authority: Authority) -> Authority:
+        """The authority that the other module acts with: if this module is not trusted, limited to
+        its own rights.
         """
-        lent = authority.forked()
+        delegated = authority.forked()
         if not self._is_strange:
-            return lent
-        lent.taint.read(f"a call of the module {self.name}", "imported")
-        return lent.narrowed(self._bounds.reads, self._bounds.writes)
+            return delegated
+        delegated.taint.read(f"a call of the module {self.name}", "imported")
+        return delegated.narrowed(self._bounds.reads, self._bounds.writes)
 
     async def suggest(
         self,
@@ -150,9 +144,9 @@ class ModuleContext:
         reasoning: str,
         base: str | None = None,
     ) -> str:
-        """Put a change before a person.
+        """Propose a change to a person.
 
-        What it may not read it cannot suggest for, and is told no more than that there is none.
+        A file that it may not read is reported as missing.
         """
         suggestions, target, authority = (
             self._sources.agents.suggestions,
@@ -160,7 +154,7 @@ class ModuleContext:
             self._acting(),
         )
         if suggestions is None:
-            raise ActRefusedError("nobody takes suggestions here")
+            raise ActRefusedError("suggestions are not accepted here")
         if action not in ACTIONS:
             raise EditRefusedError(f"{action[:80]!r} is none of {', '.join(ACTIONS)}")
         if not self._bounds.limited(authority.reads, authority.writes).may_read(target):
@@ -187,5 +181,5 @@ class ModuleContext:
 
 
 def make_services(approved: ApprovedModule, sources: ModuleContextSources) -> Services:
-    """What that module is given."""
+    """The services of that module."""
     return ModuleContext(approved, sources)

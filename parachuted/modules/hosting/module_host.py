@@ -1,7 +1,6 @@
-"""Worker: an untrusted module, whose code runs in a process of its own behind a pipe, in a cage.
+"""An untrusted module, whose code runs in an isolated process behind a pipe.
 
-It is a `Running` like any other. What the module asks for is done here, by services that hold its
-rights: the process has none.
+Its requests are carried out here, by services that hold its rights; the process has none.
 """
 
 from __future__ import annotations
@@ -58,9 +57,7 @@ _PROBLEM = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartDelays:
-    """How long the first wait before a process is begun again is, and how often it is asked whether
-    it still answers.
-    """
+    """Seconds before the first restart, between health checks, and for their answers."""
 
     first_wait_s: float = 0.5
     ping_every_s: float = 15.0
@@ -70,37 +67,37 @@ class RestartDelays:
 class ModuleHost:
     """One untrusted module.
 
-    A process that dies is begun again, after a wait that grows; meanwhile its calls fail.
+    A process that dies is restarted after a growing delay; meanwhile its calls fail.
     """
 
     def __init__(
         self,
         approved: ApprovedModule,
         services: Services,
-        cages: IsolationFactory,
+        isolation: IsolationFactory,
         *,
         pace: RestartDelays | None = None,
     ) -> None:
         self._approved = approved
         self._name = approved.name
-        self._cages = cages
+        self._isolation = isolation
         self._serving = RequestServer(services)
         self._log = _Capped(services.log)
         self._pace = pace or RestartDelays()
         self._declared: ModuleDeclaration | None = None
         self._in_code = CodeInspection()
-        self._talk: RpcConnection | None = None
+        self._connection: RpcConnection | None = None
         self._taint = Taint()
         self._calls = OpenCalls(self._name, self._taint)
         self._process: ModuleHostProcess | None = None
-        self._keeper: asyncio.Task[None] | None = None
+        self._runner: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
         self._stopping = asyncio.Event()
         self._down: str | None = None
         self._problem: str | None = None
         self._streams = itertools.count(1)
         self._open_streams = 0
-        self.held_by: IsolationKind | None = None
+        self.isolated_by: IsolationKind | None = None
 
     @property
     def declared(self) -> ModuleDeclaration:
@@ -127,13 +124,13 @@ class ModuleHost:
         return self._process.pid if self._process else None
 
     async def start(self) -> None:
-        """Begin the process in its cage, and let it load the module and enable it."""
+        """Start the isolated process, and let it load and enable the module."""
         loop = asyncio.get_running_loop()
         self._in_code = await asyncio.to_thread(found_in_copy, self._approved.copy)
         self._stopping.clear()
         self._started = loop.create_future()
         context = contextvars.Context()  # its life is not part of whatever began it
-        self._keeper = loop.create_task(
+        self._runner = loop.create_task(
             self._keep(self._started), name=f"the process of module {self._name}", context=context
         )
         try:
@@ -145,11 +142,11 @@ class ModuleHost:
     async def stop(self) -> None:
         """Let it disable itself, then end its process."""
         self._stopping.set()
-        talk, keeper = self._talk, self._keeper
+        connection, runner = self._connection, self._runner
         try:
-            if talk is not None:
+            if connection is not None:
                 with suppress(Exception):  # however it goes, the process ends now
-                    await talk.ask(
+                    await connection.ask(
                         "stop",
                         {},
                         urgent=True,
@@ -159,9 +156,9 @@ class ModuleHost:
         finally:
             if self._process is not None:
                 self._process.kill("it was stopped")
-        if keeper is not None:
-            await asyncio.wait((keeper,))
-            self._keeper = None
+        if runner is not None:
+            await asyncio.wait((runner,))
+            self._runner = None
 
     async def call(
         self,
@@ -234,19 +231,19 @@ class ModuleHost:
     def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
         """The object that it provides: its methods are calls over the pipe."""
         is_there = (
-            self._talk is not None
+            self._connection is not None
             and self._declared is not None
             and name in self._declared.provides
         )
         return _Remote(name, self._ask, authority) if is_there else None
 
     def _usable(self) -> RpcConnection:
-        if self._talk is None:
+        if self._connection is None:
             raise ModuleFailedError(
                 self._down
                 or f"the module {self._name} is not running; `parachute modules status` says why"
             )
-        return self._talk
+        return self._connection
 
     async def _ask(
         self,
@@ -257,15 +254,15 @@ class ModuleHost:
         *,
         urgent: bool = False,
     ) -> object:
-        """Ask the process.
+        """Call the process.
 
-        It keeps the limit itself; one that does not even say so is stuck, and is ended.
+        It enforces the limit itself; one that does not answer even so is blocked, and is ended.
         """
-        talk, process = self._usable(), self._process
+        connection, process = self._usable(), self._process
         if not urgent:
             self._calls.check_room()
         try:
-            return await talk.ask(
+            return await connection.ask(
                 verb,
                 body,
                 urgent=urgent,
@@ -295,7 +292,7 @@ class ModuleHost:
         """See to it that there is a process, until the module is stopped."""
         wait_s = self._pace.first_wait_s
         while True:
-            begun = time.monotonic()
+            started_at = time.monotonic()
             try:
                 why = await self._live(started)
             except ModuleFailedError as error:
@@ -311,7 +308,7 @@ class ModuleHost:
                 )
             if self._stopping.is_set() or started.exception() is not None:
                 return
-            wait_s = self._pace.first_wait_s if time.monotonic() - begun > _WELL_S else wait_s
+            wait_s = self._pace.first_wait_s if time.monotonic() - started_at > _WELL_S else wait_s
             self._down = (
                 f"the process of the module {self._name} is down, and begins again in "
                 f"{wait_s:g} s: {why}"
@@ -326,14 +323,14 @@ class ModuleHost:
     async def _live(self, started: asyncio.Future[None]) -> str:
         """One process from its beginning to its end; why it ended."""
         mark = new_mark()
-        held = await self._cages.hold(self._approved, mark)
-        self.held_by = held.kind
-        process = self._process = await ModuleHostProcess.start(held, mark)
+        launch = await self._isolation.hold(self._approved, mark)
+        self.isolated_by = launch.kind
+        process = self._process = await ModuleHostProcess.start(launch, mark)
         self._problem = None
         try:
             async with asyncio.TaskGroup() as group:
                 calls = self._calls = OpenCalls(self._name, self._taint)
-                talk = RpcConnection(
+                connection = RpcConnection(
                     process.send,
                     partial(self._serve, calls),
                     group,
@@ -344,16 +341,16 @@ class ModuleHost:
                     process.listen(self._print), name=f"what {self._name} prints"
                 )
                 begin = self._begin(
-                    talk, process, StartFrame.of(self._approved, held.walls), started
+                    connection, process, StartFrame.of(self._approved, launch.rules), started
                 )
                 tending = group.create_task(begin, name=f"tending {self._name}")
                 watching = group.create_task(process.watch(), name=f"watching {self._name}")
                 try:
-                    await process.read(talk)
+                    await process.read(connection)
                 finally:
                     watching.cancel()
-                    self._talk = None
-                    talk.end(
+                    self._connection = None
+                    connection.end(
                         ModuleFailedError(
                             f"the process of the module {self._name} ended before it had answered"
                         )
@@ -369,43 +366,43 @@ class ModuleHost:
 
     async def _begin(
         self,
-        talk: RpcConnection,
+        connection: RpcConnection,
         process: ModuleHostProcess,
         body: Mapping[str, object],
         started: asyncio.Future[None],
     ) -> None:
         """Let it load, then look now and then whether it still answers."""
         try:
-            begun = await talk.ask(
+            answer = await connection.ask(
                 "start",
                 body,
                 urgent=True,
                 timeout_s=_START_LIMIT_S,
                 opened=self._opening(Authority()),
             )
-            declared = self._checked(begun)
+            declared = self._checked(answer)
         except (ModuleFailedError, TimeoutError) as error:
             why = str(error) or f"it was not ready after {_START_LIMIT_S:g} s"
             if (
-                not talk.is_ended and not started.done()
+                not connection.is_ended and not started.done()
             ):  # a process that ended has more to say of it, to whoever keeps it
                 started.set_exception(ModuleFailedError(why))
             process.kill(why)
             return
-        self._declared, self._talk, self._down = declared, talk, None
+        self._declared, self._connection, self._down = declared, connection, None
         if not started.done():
             started.set_result(None)
         try:
             while True:
                 await asyncio.sleep(self._pace.ping_every_s)
-                await talk.ask("ping", {}, urgent=True, timeout_s=self._pace.ping_limit_s)
+                await connection.ask("ping", {}, urgent=True, timeout_s=self._pace.ping_limit_s)
         except TimeoutError:
             process.kill("it stood still: something in it blocks")
         except ModuleFailedError:
             return  # it has ended
 
     def _checked(self, declared: object) -> ModuleDeclaration:
-        """What the process says of itself, as far as the daemon can know better.
+        """The process's declaration, checked against what the daemon knows.
 
         Raises ModuleFailedError.
         """
@@ -429,8 +426,8 @@ class ModuleHost:
             raise ModuleFailedError("; ".join(wrong))
         if self._declared is not None and found != self._declared:
             raise ModuleFailedError(
-                f"the module {self._name} declares something else than when it was begun; restart "
-                "it"
+                f"the module {self._name} declares something else than when it was started; "
+                "restart it"
             )
         return found
 
@@ -447,7 +444,7 @@ class ModuleHost:
 class _Remote:
     """An interface that the module provides.
 
-    The caller awaits each method; what comes back is JSON whose objects read as objects.
+    Its methods are coroutines; results are JSON whose objects have attributes.
     """
 
     def __init__(
@@ -496,7 +493,7 @@ class _Capped:
 
 
 def _cut(text: str) -> str:
-    """The beginning, and the end, where a traceback says what it was."""
+    """The text shortened to its beginning and end, since a traceback's error is at the end."""
     return (
         text
         if len(text) <= _MOST_LINE

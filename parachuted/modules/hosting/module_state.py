@@ -1,8 +1,7 @@
-"""Module state: the small memory of one module, a file for each key, in the state folder of the
-vault.
+"""The small state of one module: a file for each key, in the vault's state folder.
 
-What is kept by work that has read strangers' texts says so, and marks the work that gets it.
-Derived data: it can be deleted at any time, and a file that cannot be read counts as none.
+A value stored by work that read untrusted text is marked, and taints the work that reads it.
+Derived data: it may be deleted at any time, and an unreadable file counts as missing.
 """
 
 from __future__ import annotations
@@ -32,10 +31,8 @@ _MOST_READ = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Kept:
-    """One value, and what of strangers' texts was read before it was put: where it came from, by
-    its source.
-    """
+class _StoredValue:
+    """One value, and the origins of the untrusted texts that were read before it was stored."""
 
     key: str
     value: object
@@ -143,7 +140,7 @@ class ModuleState:
         known.pop(key, None)
         self._read.pop(key, None)
 
-    def _load(self, file: Path) -> _Kept | None:
+    def _load(self, file: Path) -> _StoredValue | None:
         try:
             document = json.loads(file.read_bytes())
             read = {
@@ -151,7 +148,7 @@ class ModuleState:
                 for source, origin in document.get("read", {}).items()
                 if origin in UNTRUSTED
             }
-            return _Kept(key=str(document["key"]), value=document["value"], read=read)
+            return _StoredValue(key=str(document["key"]), value=document["value"], read=read)
         except FileNotFoundError:
             return None
         except (

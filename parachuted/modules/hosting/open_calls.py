@@ -1,12 +1,10 @@
-"""Open calls: what a module's process was asked and still works on, each with the authority on
-which it was asked.
+"""The calls that a module host is working on, each with the authority of its caller.
 
-Whatever the process asks in turn names one of them, and is done on that one's authority. It says
-itself when the last task of a call has ended, and is not believed further than this: a call that is
-not open, or has ended, lends nothing; a process that holds many is asked no more. It can name
-another of its open calls than the one that it works on: it is one process, and whatever one of its
-tasks has learned all of them know. So what a module may itself, by the permissions that a person
-approved, it can tell whoever may call it.
+Every request of the process names one of them and uses its authority. The process reports when a
+call's last task has ended, and is trusted no further: a call that is not open gives no authority,
+and a process with too many open calls gets no more. It can name another of its open calls than the
+one it works on, since all its tasks share one process; so what a module may do by its approved
+permissions, it can reveal to anyone who may call it.
 """
 
 from __future__ import annotations
@@ -19,9 +17,9 @@ MOST_OPEN = 1_000
 
 
 class OpenCalls:
-    """Those of one process.
+    """The open calls of one process.
 
-    What it has read of strangers' texts on one of them, it may pass on with any.
+    Untrusted text read on one of them taints all, since they share the process.
     """
 
     def __init__(self, module: str, taint: Taint) -> None:
@@ -48,9 +46,9 @@ class OpenCalls:
         self._open.pop(asked, None)
 
     def find(self, of: int | None) -> Authority:
-        """On whose behalf an ask is done that names that call.
+        """The authority of a request that names that call.
 
-        Raises ActRefusedError where it names none that is open.
+        Raises ActRefusedError if the call is not open.
         """
         found = self._open.get(of) if of is not None else None
         if found is None:

@@ -1,5 +1,5 @@
-"""Remote services: what a module is given in a process of its own: each call asks the daemon, which
-holds the rights and the vault.
+"""A module's services in its own process: each call asks the daemon, which holds the rights
+and the vault.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PipeCaller(Protocol):
         """Ask the daemon, and wait for its answer."""
 
     def ask_now(self, verb: str, body: Mapping[str, object]) -> object:
-        """The same from code that cannot await; the loop stands still until the answer is there."""
+        """The same for synchronous code; it blocks the loop until the answer arrives."""
 
 
 class RemoteServices:

@@ -1,8 +1,7 @@
-"""Serving: what a module in a process of its own asks of the daemon, answered by the services that
-hold its rights.
+"""Answers the requests of a module host, through the services that hold the module's rights.
 
-The process may be hostile, so each ask is checked as a request from outside is: known verbs, known
-fields, of the right kinds.
+The process may be hostile, so its requests are checked like any from outside: known verbs and
+fields of the right types.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finding: which module answers at a path of the API."""
+"""Which module serves a path of the API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _API = "/api/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedRoute:
-    """The route that a request means, and what its path says. `module` is whose it is."""
+    """The route of a request and its path parameters. `module` is its owner."""
 
     module: str
     running: RunningModule
@@ -88,10 +88,10 @@ class ModuleRouteTable:
         }
 
     def find(self, method: str, path: str) -> MatchedRoute | None:
-        """What answers that request; a HEAD without a route of its own is answered by the GET.
+        """The route of that request; GET also serves HEAD where that has no route.
 
-        In `path` slashes and percent signs that belong to a parameter's value are encoded (`%2F`,
-        `%25`), and nothing else is.
+        In `path` only slashes and percent signs within a parameter's value are encoded (`%2F`,
+        `%25`).
         """
         word, rest = _split(path)
         served = self._served.get(word)

@@ -1,4 +1,4 @@
-"""Talk: two ends of a pipe that ask and answer each other, many things at once."""
+"""Two ends of a pipe that call each other, many calls at once."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ _MOST_TEXT = 2_000
 class RpcConnection:
     """One end.
 
-    `serve` does what the other end asks; its tasks are `group`'s. All on the loop but `next_id`.
-
-    `ended` hears of the asks that the other end says it does nothing for any more.
+    `serve` handles the other end's calls in tasks of `group`. All on the loop but `next_id`.
+    `ended` is called with each call whose work the other end reports as done.
     """
 
     def __init__(
@@ -76,13 +75,11 @@ class RpcConnection:
         timeout_s: float | None = None,
         opened: Callable[[int], None] = lambda _asked: None,
     ) -> object:
-        """Ask and wait.
+        """Call and wait for the result.
 
-        `urgent` needs no free place. Raises what the other end raised, why the talk ended, or
-        TimeoutError.
-
-        `opened` hears the ask's number before it is sent; `of` is the other end's ask on whose
-        behalf this one is made.
+        `urgent` ignores the limit on open calls. Raises the other end's error, why the connection
+        ended, or TimeoutError. `opened` is called with the id before the call is sent; `of` is the
+        call on whose behalf this one is made.
         """
         async with contextlib.nullcontext() if urgent else self._place(timeout_s):
             if self._ended is not None:
@@ -122,7 +119,7 @@ class RpcConnection:
             self._slots.release()
 
     def take(self, frame: Frame) -> None:
-        """Act on a frame that came; raises WireError if the other end may not say that."""
+        """Handle an incoming frame; raises WireError if the other end may not send it."""
         if isinstance(frame, AskFrame):
             self._begin(frame)
         elif isinstance(frame, LogFrame):
@@ -138,7 +135,7 @@ class RpcConnection:
             self._settle(frame)
 
     def end(self, error: Exception) -> None:
-        """The other end is gone: whoever waits is told, and nothing is done for it any more."""
+        """The other end is gone: fail open calls, and cancel the work for it."""
         self._ended = self._ended or error
         for answer in self._asked.values():
             if not answer.done():

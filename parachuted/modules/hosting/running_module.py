@@ -1,7 +1,6 @@
-"""Running: what the manager asks of a module, wherever its code runs.
+"""What the manager requires of a module, in the daemon's process and in a module host alike.
 
-In the daemon's own process and in a worker behind a pipe alike. What crosses this seam is JSON, so
-that the pipe is no second meaning.
+Arguments and results are JSON, so the pipe changes no meaning.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class RunningModule(Protocol):
-    """One module at work.
+    """One running module.
 
     Arguments are bound to the handler's parameters where the code is, by `arguments.plan`. So
-    `call` and `stream` raise WrongArgumentsError before the handler begins, and ModuleFailedError
-    for all that goes wrong after: it raised, it took too long, its worker died. Errors of
-    `parachuted.errors` that the handler let through (NotFoundError, ActRefusedError, ...) arrive as
-    themselves. `authority` is on whose behalf the handler works, and all that it begins.
+    `call` and `stream` raise WrongArgumentsError before the handler starts, and ModuleFailedError
+    for any later failure: it raised, it timed out, its host died. Errors of `parachuted.errors`
+    that the handler raises (NotFoundError, ActRefusedError, ...) pass unchanged. `authority`
+    applies to the handler and to everything that it starts.
     """
 
     @property
@@ -39,9 +38,7 @@ class RunningModule(Protocol):
 
     @property
     def limits(self) -> str | None:
-        """What keeps its process from using up the machine, in words; None where it has no process
-        of its own.
-        """
+        """The resource limits of its process, in words; None if it has no process of its own."""
 
     async def start(self) -> None:
         """Load the code, describe it, and let it enable itself.
@@ -92,13 +89,13 @@ class RunningModule(Protocol):
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
     ) -> None:
-        """Call an event's or a schedule's handler: it takes what it names of `data`, and its answer
-        is nobody's.
+        """Call the handler of an event or schedule with what it names of `data`; the result is
+        dropped.
         """
 
     def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
-        """The object that it provides under that name; of a worker, one whose methods are calls
-        over the pipe. None: it provides none.
+        """The object that it provides under that name, or None; for a module host, one whose
+        methods are calls over the pipe.
 
-        It has the methods that the module declares for that interface. They work on that authority.
+        It has the methods declared for that interface. They use that authority.
         """

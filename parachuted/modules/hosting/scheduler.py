@@ -1,6 +1,4 @@
-"""Clockwork: begins the schedules of modules when they fall due, and remembers when each last
-was.
-"""
+"""Starts modules' schedules when they are due, and remembers when each last ran."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Schedules: when a module's schedule falls due, by APScheduler's triggers.
+"""When a module's schedule is due, by APScheduler's triggers.
 
-Pure: what a clock change, a night in which the machine slept or a first day means must be testable
-without waiting for it.
+Pure: clock changes, sleep and the first day must be testable without waiting.
 """
 
 from __future__ import annotations
@@ -15,12 +14,11 @@ from apscheduler.triggers.interval import IntervalTrigger
 def next_time(
     last: datetime, *, every_s: int | None, at: str | None, zone: tzinfo | None = None
 ) -> datetime:
-    """When a schedule that ran, or was first seen, at `last` falls due.
+    """When a schedule that last ran, or was first seen, at `last` is due.
 
-    In the past: now, and once for however many were missed.
-
-    `at` is a time of day in `zone` (None: the machine's own). On the day that has no such time it
-    is as much later as the clock was put forward; on the day that has it twice it is the first.
+    In the past: now, once for all that were missed. `at` is a time of day in `zone` (None: the
+    machine's). Where the clock skips it, it is as much later; where it occurs twice, the first
+    counts.
     """
     if every_s is not None:
         due: datetime = IntervalTrigger(

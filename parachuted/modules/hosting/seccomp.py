@@ -1,9 +1,8 @@
-"""Seccomp: the system calls that a module's process is denied: programs, sockets, and what changes
-files without opening them.
+"""Denies a module host system calls: programs, sockets, and changes to files that need no open.
 
-Landlock is about opening files; a process may still change the mode of a file that it cannot open,
-watch a folder, start programs or send datagrams. The filter denies these with EPERM, and the
-processor's other calling conventions altogether.
+Landlock restricts opening files; a process could still change modes, watch folders, start programs
+or send datagrams. The filter denies these with EPERM, and the processor's other calling conventions
+entirely.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Beginning: the first thing that the daemon says to a module's process: which module it is, and
-which walls it puts up.
-"""
+"""The daemon's first message to a module host: which module it is, and its isolation rules."""
 
 from __future__ import annotations
 
@@ -26,10 +24,10 @@ class StartFrame(BaseModel):
     import_paths: tuple[Path, ...]
     overrides: dict[str, object]
     config: dict[str, object]
-    walls: IsolationRules
+    rules: IsolationRules
 
     @classmethod
-    def of(cls, approved: ApprovedModule, walls: IsolationRules) -> dict[str, object]:
+    def of(cls, approved: ApprovedModule, rules: IsolationRules) -> dict[str, object]:
         """The JSON of it."""
         begin = cls(
             name=approved.name,
@@ -40,7 +38,7 @@ class StartFrame(BaseModel):
             import_paths=approved.import_paths,
             overrides=dict(approved.overrides),
             config=dict(approved.config),
-            walls=walls,
+            rules=rules,
         )
         return begin.model_dump(mode="json")
 

@@ -1,4 +1,4 @@
-"""Standing: how a module stands, as a person is shown it."""
+"""A module's status, as a person is shown it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ Where: TypeAlias = Literal["in process", "worker"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleStatus:
-    """One module.
+    """One module's status.
 
-    `state` is `failed` where it could not begin, and also where it serves on but something of it
-    went wrong last; `starting` where it has not begun yet.
-
-    `folder_state` compares the folder with what was approved; `interfaces` are those that it could
-    serve, and who does serve them.
+    `state` is `failed` where it could not start, and also where it runs but its last error is
+    unresolved; `starting` before its first start. `folder_state` compares the folder with the
+    approved version; `interfaces` are those that it could provide, and their present providers.
     """
 
     name: str
@@ -58,7 +56,7 @@ def status_of(
     problem: str | None,
     choices: list[InterfaceChoice],
 ) -> ModuleStatus:
-    """Put together what the ledger knows and what runs.
+    """Combine the registry's entry with what runs.
 
     `declared` is None while it does not run.
     """

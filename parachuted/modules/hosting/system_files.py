@@ -1,9 +1,8 @@
-"""System files: what an agent that looks after the installation may read of it: settings, logs, the
-audit, modules' code; never a secret.
+"""What the maintenance agent may read of the installation: settings, logs, audit, modules' code;
+never a secret.
 
-Each text passes through what takes secrets out, values of keys that sound like one are not shown,
-nor what a person remarks in settings, and files that hold nothing else (keys, logins, state) do not
-exist here.
+Secrets are redacted from every text; values of keys that sound secret and comments in settings are
+not shown; and files that hold only secrets (keys, logins, state) do not exist here.
 """
 
 from __future__ import annotations
@@ -57,17 +56,16 @@ _FLOW = re.compile(
 class SystemFiles:
     """`home` is the daemon's own folder.
 
-    Methods block on the disk; files are found anew at each call, and no link is followed.
+    Methods block on the disk; files are listed at each call, and links are not followed.
     """
 
     def __init__(self, home: Path, vault: Path) -> None:
         self._home, self._vault = home, VaultRoot(vault)
 
     def tools(self, taint: Taint) -> tuple[Tool, ...]:
-        """The two tools, as an agent is given them.
+        """The two tools for an agent.
 
-        What modules are made of, what they may have logged, and what tells of files by their names
-        marks its run.
+        Modules' code, their logs, and file names taint the run.
         """
 
         async def list_them(arguments: Mapping[str, object]) -> ToolResult:

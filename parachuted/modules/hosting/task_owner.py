@@ -1,9 +1,7 @@
-"""Ownership: which tasks of the event loop are a module's, so that they end with it and their
-failures are its own.
+"""Which asyncio tasks belong to a module, so that they end with it and fail as its own.
 
-Whatever a module begins while its code runs carries the module's name in its context, and so does
-what that begins in turn. The loop asks `_Factory` for each task, which is the one place where all
-of them pass.
+Whatever a module starts carries its name in the context, and so does whatever that starts in turn.
+The loop asks `_Factory` for each task, the one place that all of them pass.
 """
 
 from __future__ import annotations
@@ -28,9 +26,9 @@ class OverdueError(Exception):
 
 
 class TaskOwner:
-    """All that one module has begun on the loop.
+    """All tasks of one module.
 
-    `failed` is told the text of a failure that nobody else will see.
+    `failed` is called with the text of each failure that would go unnoticed.
     """
 
     def __init__(self, name: str, failed: Callable[[str], None], *, most_tasks: int = 1000) -> None:
@@ -46,12 +44,10 @@ class TaskOwner:
         return len(self._tasks)
 
     async def run(self, work: Coroutine[Any, Any, Result], timeout_s: float) -> Result:
-        """Do the work as the module's own, within a limit of time.
+        """Run the work as the module's own, within a time limit.
 
-        Raises OverdueError, ModuleFailedError, or what the work raised.
-
-        It does not wait for work that refuses to be cancelled: such a task is ended, or told of, by
-        `end`.
+        Raises OverdueError, ModuleFailedError, or what the work raised. It does not wait for work
+        that refuses cancellation; `end` cancels or reports that.
         """
         loop, context = asyncio.get_running_loop(), self._context(work)
         begun = _FirstStep(_contained(work))
@@ -146,15 +142,15 @@ class TaskOwner:
 
 
 class _Owned(asyncio.Task[Result]):
-    """A module's task; `says` is told when it failed and nobody looked."""
+    """A module's task; `says` is called when it failed and its error was never retrieved."""
 
     says: Callable[[BaseException], None] | None = None
 
 
 class _FirstStep(Coroutine[Any, Any, Result]):
-    """Work whose first step is done before its task runs, as Python 3.12 does it for an eager task.
+    """Work whose first step runs before its task does, like an eager task of Python 3.12.
 
-    `result` once `is_done`.
+    `result` is valid once `is_done`.
     """
 
     def __init__(self, work: Coroutine[Any, Any, Result]) -> None:
@@ -220,9 +216,7 @@ class _Factory:
         )
 
     def unseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What the loop does with an error that nobody looked at: a module's is told of as that
-        module's.
-        """
+        """The loop's exception handler: a module's unnoticed error is reported as that module's."""
         task, error = context.get("future"), context.get("exception")
         if isinstance(task, _Owned) and error is not None:
             if task.says is not None:
@@ -234,7 +228,7 @@ class _Factory:
 
 
 def claim_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """See to it that the loop knows whose task is whose, from now on. May be called again."""
+    """Install the task factory that tracks ownership. May be called again."""
     if not isinstance(loop.get_task_factory(), _Factory):
         factory = _Factory(loop)
         loop.set_task_factory(factory)
@@ -272,8 +266,8 @@ def _step_as(
 
 
 async def _contained(work: Coroutine[Any, Any, Result]) -> Result:
-    """The loop lets some errors through to whoever runs it, and so a module could end the daemon by
-    its wish to exit.
+    """Convert errors like SystemExit, which the loop would pass on, so that a module cannot end the
+    daemon.
     """
     try:
         return await work

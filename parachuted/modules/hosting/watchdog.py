@@ -1,8 +1,7 @@
-"""Watchdog: notices from a thread of its own when the event loop stands still, and whose code it
-stands in.
+"""Notices, from its own thread, when the event loop is blocked, and by whose code.
 
-In one process nobody can end such code. But a person can be told which module to blame, and by
-which line.
+Code in this process cannot be interrupted, but a person can be told which module and line is to
+blame.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class Watchdog:
         loop.call_soon_threadsafe(self._report, name, said)
 
     def _whose(self, frame: FrameType | None) -> str | None:
-        """The module whose code is the innermost that stands."""
+        """The module whose code is innermost in the blocked stack."""
         while frame is not None:
             file = frame.f_code.co_filename
             for folder, name in self._folders.items():

@@ -1,1 +1,1 @@
-"""Registry: manifests, discovery, approval and installation of modules."""
+"""Manifests, discovery, approval and installation of modules."""

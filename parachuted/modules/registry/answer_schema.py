@@ -1,6 +1,4 @@
-"""Returned: what a handler answers, as the JSON schema of the type that it is declared to
-return.
-"""
+"""The JSON schema of a handler's declared return type."""
 
 from __future__ import annotations
 
@@ -17,8 +15,7 @@ _STREAMS = (AsyncGenerator, AsyncIterable, AsyncIterator)
 
 
 def schema_of_answer(function: Callable[..., object]) -> dict[str, object]:
-    """The schema of what the function returns, of each item where it yields; empty where it does
-    not say, or no schema can tell.
+    """The schema of what the function returns, of each item where it yields; empty if unknown.
 
     A `Response` beside other types is left out: its body may be anything.
     """

@@ -1,9 +1,7 @@
-"""Approval: what is approved when a module is.
+"""What an approval covers: a module's files, the permissions that they declare, and its packages.
 
-Its files, the permissions that they declare, and the packages that they were given.
-
-Pure. The permissions are part of the files already; they count once more as they were understood,
-so that a later version of the daemon that reads more into the same words asks again.
+Pure. The permissions are already part of the files; they count again as they were understood, so
+that a later version that reads more into the same words asks again.
 """
 
 from __future__ import annotations
@@ -27,9 +25,9 @@ def approval_digest(tree: str, manifest: Manifest, lock: Sequence[str]) -> str:
 
 
 def is_no_wider(manifest: Manifest, approved: Manifest) -> bool:
-    """Whether the one asks for just what the other was given.
+    """Whether one asks for exactly what the other was given, apart from the code.
 
-    Code aside: so much a folder under development may change unasked.
+    A folder under development may change its code without asking.
     """
     mine, its = manifest_document(manifest), manifest_document(approved)
     return manifest.name == approved.name and all(

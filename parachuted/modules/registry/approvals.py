@@ -1,10 +1,8 @@
-"""Trust: which modules there are, which were approved, and which may run.
+"""Which modules exist, which are approved, and which may run.
 
-The vault proposes; modules.yaml in the home decides.
-
-What a person is shown, and what they approve, is named by the digest of the folder's bytes. What
-runs is a copy of those bytes, which `ready` reads again, against the digest, the permissions and
-the locked packages that were recorded.
+The vault proposes; modules.yaml in the home decides. What a person sees and approves is identified
+by the digest of the folder's bytes. What runs is a copy of those bytes, which `ready` checks again
+against the recorded digest, permissions and locked packages.
 """
 
 from __future__ import annotations
@@ -101,17 +99,17 @@ class ModuleApprovals:
         self._home, self._vault, self._env = home, vault.resolve(), env
         self._keys = release_keys() if keys is None else tuple(keys)
         self._reserved = reserved
-        self._ledger, self._copies = ModuleRegistry(home), ApprovedCopies(home)
+        self._registry, self._copies = ModuleRegistry(home), ApprovedCopies(home)
         self._seen: dict[Path, tuple[int, ModuleTree | None, TreeRefusedError | None]] = {}
         self._unready: dict[str, str] = {}
         self._marks: dict[str, tuple[int, str]] | None = None
-        self._glance: tuple[tuple[int, ...] | None, Held] | None = None
+        self._cached: tuple[tuple[int, ...] | None, Held] | None = None
 
     @property
     def problem(self) -> str | None:
         """Why nothing may run at all: modules.yaml cannot be trusted."""
         try:
-            self._ledger.load()
+            self._registry.load()
         except ModuleRegistryError as error:
             return error.message
         return None
@@ -119,20 +117,20 @@ class ModuleApprovals:
     def entries(self) -> list[ModuleEntry]:
         """Every module of modules.yaml and every folder in the vault's `Modules/`, by name."""
         try:
-            held = self._ledger.load()
+            entries = self._registry.load()
         except ModuleRegistryError as error:
             return [self._broken(name, error.message) for name in sorted(self._folders())]
-        there = {name for name, entry in held.items() if is_module(entry)}
-        return [self._entry(name, held.get(name)) for name in sorted({*there, *self._folders()})]
+        there = {name for name, entry in entries.items() if is_module(entry)}
+        return [self._entry(name, entries.get(name)) for name in sorted({*there, *self._folders()})]
 
     def entry(self, name: str) -> ModuleEntry:
         """That one. Raises NotFoundError, ModuleRegistryError."""
-        held = self._ledger.load()
-        if not is_module(held.get(name, {})) and name not in self._folders():
+        entries = self._registry.load()
+        if not is_module(entries.get(name, {})) and name not in self._folders():
             raise NotFoundError(
                 f"there is no module {name[:80]!r}; `parachute modules list` shows them"
             )
-        return self._entry(name, held.get(name))
+        return self._entry(name, entries.get(name))
 
     def review(self, name: str) -> tuple[Consent, str]:
         """What approving the folder as it is now would allow, and its difference from what was
@@ -175,15 +173,15 @@ class ModuleApprovals:
         """
         with locked(self._home, _LOCK):
             record = self._record(name)
-            with self._taking(record) as taken:
-                if taken.tree.digest != expected_digest:
+            with self._taking(record) as copy:
+                if copy.tree.digest != expected_digest:
                     raise ApprovalRefusedError(
                         f"{name} changed since it was shown, so it was not approved; look at it "
                         "again"
                     )
                 signature = self._signature(record)
-                level = self._level(record, taken.tree.digest, signature, trust)
-                self._keep(record, taken, level, signature if level == "verified" else None)
+                level = self._level(record, copy.tree.digest, signature, trust)
+                self._keep(record, copy, level, signature if level == "verified" else None)
         return self.entry(name)
 
     def enable(self, name: str) -> ModuleEntry:
@@ -193,17 +191,17 @@ class ModuleApprovals:
                 f"{name} was never approved; `parachute modules approve {name}` shows what it "
                 "asks for"
             )
-        self._ledger.change(name, {"enabled": True, "problem": None})
+        self._registry.change(name, {"enabled": True, "problem": None})
         return self.entry(name)
 
     def disable(self, name: str) -> ModuleEntry:
         """Let it run no more; what was approved stays so."""
         self._record(name)
-        self._ledger.change(name, {"enabled": False})
+        self._registry.change(name, {"enabled": False})
         return self.entry(name)
 
     def set_trust(self, name: str, trust: TrustLevel) -> ModuleEntry:
-        """Say where it runs. Nobody can say `verified`: a signature does."""
+        """Set where it runs. Only a signature makes a module `verified`."""
         record = self._record(name)
         if trust == "verified" and not (
             record.tree and is_released(record.tree, record.signature, self._keys)
@@ -211,7 +209,7 @@ class ModuleApprovals:
             raise ApprovalRefusedError(
                 f"{name} is not signed by the makers of parachuted, so it cannot be verified"
             )
-        self._ledger.change(name, {"trust": trust})
+        self._registry.change(name, {"trust": trust})
         return self.entry(name)
 
     def remove(self, name: str) -> bool:
@@ -228,12 +226,12 @@ class ModuleApprovals:
                 and record.path == f"{FOLDER}/{name}"
                 and self._is_as_installed(record)
             )
-            held = self._ledger.load().get(name, {})
-            rest = without_module(held)
-            if held.keys() - rest.keys():
-                self._ledger.change(name, rest)
-            elif held:
-                self._ledger.remove(name)
+            entries = self._registry.load().get(name, {})
+            rest = without_module(entries)
+            if entries.keys() - rest.keys():
+                self._registry.change(name, rest)
+            elif entries:
+                self._registry.remove(name)
             self._copies.prune(name, ())
             if is_ours:
                 unplace(self._vault, name)
@@ -248,14 +246,14 @@ class ModuleApprovals:
         no more than was approved.
         """
         try:
-            held = self._ledger.load()
+            entries = self._registry.load()
         except ModuleRegistryError:
             return []
         found: list[ApprovedModule] = []
-        for name in sorted(held if names is None else held.keys() & set(names)):
+        for name in sorted(entries if names is None else entries.keys() & set(names)):
             self._unready.pop(name, None)
             try:
-                record = parse_record(name, held[name])
+                record = parse_record(name, entries[name])
                 if record.enabled and record.is_approved:
                     found.append(
                         self._approved(self._refreshed(record) if record.is_dev else record)
@@ -277,12 +275,12 @@ class ModuleApprovals:
         Approves nothing. Raises ParachuteError.
         """
         if trust == "verified":
-            raise ApprovalRefusedError("a signature makes a module verified, nobody's word does")
+            raise ApprovalRefusedError("only a signature makes a module verified")
         with locked(self._home, _LOCK), fetched(source, self._env, path=path) as found:
             manifest = manifest_of(found, self._reserved)
             name = manifest.name
-            held = self._ledger.load().get(name, {})
-            record = parse_record(name, held) if is_module(held) else None
+            entries = self._registry.load().get(name, {})
+            record = parse_record(name, entries) if is_module(entries) else None
             values: dict[str, Plain] = {
                 "source": found.source,
                 "path": f"{FOLDER}/{name}",
@@ -309,7 +307,7 @@ class ModuleApprovals:
                     "version": manifest.version,
                     "trust": trust or ("trusted" if dev else "untrusted"),
                 }
-            self._ledger.change(name, values)
+            self._registry.change(name, values)
         return self.entry(name), self.consent(name)
 
     def diff(self, name: str) -> str:
@@ -328,13 +326,13 @@ class ModuleApprovals:
         return tree_difference(old, new, before.kept, after.kept)
 
     def look(self) -> frozenset[str]:
-        """The names of modules whose folder or entry changed since the last look; the first look
-        sees nothing. A stat a file.
+        """The names of modules whose folder or entry changed since the last call; the first returns
+        none. One stat a file.
         """
-        held = self._held_at_a_glance()
+        entries = self._cached_entries()
         marks = {
-            name: (self._mark(name, held.get(name)), repr(held.get(name)))
-            for name in {*held, *self._folders()}
+            name: (self._mark(name, entries.get(name)), repr(entries.get(name)))
+            for name in {*entries, *self._folders()}
         }
         before, self._marks = self._marks, marks
         if before is None:
@@ -343,15 +341,15 @@ class ModuleApprovals:
             name for name in marks.keys() | before.keys() if marks.get(name) != before.get(name)
         )
 
-    def _held_at_a_glance(self) -> Held:
+    def _cached_entries(self) -> Held:
         """The entries, read again when a stat shows a change: for looking, not for deciding."""
-        mark = self._ledger.mark()
-        if self._glance is None or self._glance[0] != mark:
-            held: Held = {}
+        mark = self._registry.mark()
+        if self._cached is None or self._cached[0] != mark:
+            entries: Held = {}
             with contextlib.suppress(ModuleRegistryError):
-                held = self._ledger.load()
-            self._glance = mark, held
-        return self._glance[1]
+                entries = self._registry.load()
+            self._cached = mark, entries
+        return self._cached[1]
 
     # What is in the folders.
 
@@ -367,26 +365,26 @@ class ModuleApprovals:
                 }
         return set()
 
-    def _mark(self, name: str, held: Mapping[str, object] | None) -> int:
+    def _mark(self, name: str, entries: Mapping[str, object] | None) -> int:
         try:
-            record = parse_record(name, held) if held is not None else record_of(name)
+            record = parse_record(name, entries) if entries is not None else record_of(name)
         except ValueError:
             return 0
         return folder_mark(record.folder(self._vault), LITTER if record.is_dev else ())
 
     def _record(self, name: str) -> ModuleRecord:
-        """Raises NotFoundError, ModuleRegistryError, and ApprovalRefusedError for an entry that
-        nobody understands.
+        """Raises NotFoundError, ModuleRegistryError, and ApprovalRefusedError for an invalid
+        entry.
         """
-        held = self._ledger.load().get(name, {})
-        if not is_module(held):
+        entries = self._registry.load().get(name, {})
+        if not is_module(entries):
             if name not in self._folders():
                 raise NotFoundError(
                     f"there is no module {name[:80]!r}; `parachute modules list` shows them"
                 )
             return record_of(name)
         try:
-            return parse_record(name, held)
+            return parse_record(name, entries)
         except ValueError as error:
             raise ApprovalRefusedError(
                 f"the entry of {name[:80]!r} in modules.yaml is wrong: {error}"
@@ -423,7 +421,7 @@ class ModuleApprovals:
     def _manifest(self, record: ModuleRecord, tree: ModuleTree, keeping: KeepingSink) -> Manifest:
         data = keeping.kept.get(FILE)
         if data is None:
-            raise ApprovalRefusedError(f"{record.name} has no {FILE}, so it is no module")
+            raise ApprovalRefusedError(f"{record.name} has no {FILE}, so it is not a module")
         manifest = read_manifest(
             data, reserved=self._reserved, files=[file.path for file in tree.files]
         )
@@ -481,8 +479,8 @@ class ModuleApprovals:
         ignored = LITTER if record.is_dev else ()
         with self._copies.taking(
             record.name, record.folder(self._vault), root=self._root(record), ignored=ignored
-        ) as taken:
-            yield taken
+        ) as copy:
+            yield copy
 
     def _level(
         self, record: ModuleRecord, digest: str, signature: str | None, wanted: TrustLevel | None
@@ -500,19 +498,19 @@ class ModuleApprovals:
         return wanted or ("untrusted" if record.trust == "verified" else record.trust)
 
     def _keep(
-        self, record: ModuleRecord, taken: UnplacedCopy, level: TrustLevel, signature: str | None
+        self, record: ModuleRecord, copy: UnplacedCopy, level: TrustLevel, signature: str | None
     ) -> None:
         """Give the copy its place, install its packages, and write down both: in this order, so
         that a crash approves nothing.
         """
         keeping = KeepingSink(_is_manifest)
-        tree = read_tree(taken.folder, sink=keeping)
-        if tree.digest != taken.tree.digest:
+        tree = read_tree(copy.folder, sink=keeping)
+        if tree.digest != copy.tree.digest:
             raise ApprovalRefusedError(f"the copy of {record.name} was changed while it was made")
         manifest = self._manifest(record, tree, keeping)
         environment, lock = self._packages(record, manifest)
-        taken.keep()
-        self._ledger.change(
+        copy.keep()
+        self._registry.change(
             record.name,
             {
                 "enabled": record.enabled if record.is_approved else True,
@@ -535,7 +533,7 @@ class ModuleApprovals:
         ]
         self._copies.prune(
             record.name,
-            [*kept, *filter(None, (environment, record.environment)), taken.folder.name, PROMPT],
+            [*kept, *filter(None, (environment, record.environment)), copy.folder.name, PROMPT],
         )
 
     def _packages(
@@ -562,7 +560,7 @@ class ModuleApprovals:
                 "source": record.source,
                 "path": record.path,
             }
-            self._ledger.change(
+            self._registry.change(
                 record.name, values if record.is_approved else {**values, "enabled": False}
             )
             raise ApprovalRefusedError(
@@ -584,7 +582,7 @@ class ModuleApprovals:
         return False
 
     def _is_as_installed(self, record: ModuleRecord) -> bool:
-        """What a system or Python leaves in a folder is no change of it."""
+        """Ignores files that a system or Python leaves in a folder."""
         with contextlib.suppress(TreeRefusedError):
             return (
                 read_tree(
@@ -628,22 +626,22 @@ class ModuleApprovals:
         )
 
     def _refreshed(self, record: ModuleRecord) -> ModuleRecord:
-        """The record of the folder as it is now, if it asks for no more; what was approved before
-        otherwise, and why.
+        """The record of the present folder if it asks for no more; otherwise the approved one, and
+        why.
         """
         try:
             if self._found(record)[0] in (record.tree, None):
                 return record
-            with locked(self._home, _LOCK), self._taking(record) as taken:
+            with locked(self._home, _LOCK), self._taking(record) as copy:
                 keeping = KeepingSink(_is_manifest)
-                manifest = self._manifest(record, read_tree(taken.folder, sink=keeping), keeping)
+                manifest = self._manifest(record, read_tree(copy.folder, sink=keeping), keeping)
                 if not is_no_wider(manifest, self._approved(record).manifest):
                     raise ApprovalRefusedError(
                         f"{record.name} asks for other permissions, agents or packages; approve "
                         "it again"
                     )
-                level = self._level(record, taken.tree.digest, None, None)
-                self._keep(record, taken, level, None)
+                level = self._level(record, copy.tree.digest, None, None)
+                self._keep(record, copy, level, None)
             return self._record(record.name)
         except ParachuteError as error:
             self._unready[record.name] = f"the last approved version runs: {error.message}"
@@ -667,9 +665,9 @@ class ModuleApprovals:
             self._seen[folder] = seen
         return seen[1].digest if seen[1] else None, seen[2].message if seen[2] else None
 
-    def _entry(self, name: str, held: Mapping[str, object] | None) -> ModuleEntry:
+    def _entry(self, name: str, entries: Mapping[str, object] | None) -> ModuleEntry:
         try:
-            record = parse_record(name, held) if held is not None else record_of(name)
+            record = parse_record(name, entries) if entries is not None else record_of(name)
         except ValueError as error:
             return self._broken(name, f"its entry in modules.yaml is wrong: {error}")
         folder = record.folder(self._vault)

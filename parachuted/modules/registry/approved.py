@@ -1,7 +1,7 @@
-"""Approved: what is known of a module's approval, and what of it may run.
+"""A module's approval, and what of it may run, as values.
 
-Values only. `ModuleEntry` is what a person is shown; `ApprovedModule` is all that whoever runs a
-module is given: a copy, never the folder.
+`ModuleEntry` is what a person is shown; `ApprovedModule` is what a host receives: a copy, never the
+folder.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Copies: the approved bytes of modules, in the home, where no module and no sync can write.
+"""The approved bytes of modules, in the home, out of reach of modules and sync. They are what runs.
 
-They are what runs.
-
-A copy is made from the bytes that went into the digest, while they are read; it gets its place only
-when that digest is the one that was asked for; and it is read again, whole, before anything of it
-runs.
+A copy is made from the very bytes that were digested, is kept only if the digest is the expected
+one, and is read again, whole, before anything of it runs.
 """
 
 from __future__ import annotations

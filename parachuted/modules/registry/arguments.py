@@ -1,6 +1,4 @@
-"""Arguments: what a handler is called with, taken by its parameters' names and checked by their
-annotations.
-"""
+"""Binds a handler's arguments by parameter name, and checks them by annotation."""
 
 from __future__ import annotations
 
@@ -82,12 +80,11 @@ class HandlerArguments:
     def bind(
         self, path: Mapping[str, str], query: Query, body: object = MISSING
     ) -> dict[str, object]:
-        """The keyword arguments of a route's or a tool's call.
+        """The keyword arguments for a route or tool.
 
-        Raises WrongArgumentsError with all that is wrong.
-
-        A name in the path is taken from there alone. All others may come from the query or from the
-        body, which is an object; a parameter named `body` is given all of that.
+        Raises WrongArgumentsError with all mistakes. A name in the path comes only from there. All
+        others may come from the query or the body, which is an object; a parameter named `body`
+        gets all of it.
         """
         if not self.parameters and not path and not query and isinstance(body, dict) and not body:
             return {}
@@ -98,7 +95,7 @@ class HandlerArguments:
             if name in path:
                 call.take(parameter, path[name])
             elif name in sent and name in query:
-                call.problems.append(f"{name}: stands in the query and in the body")
+                call.problems.append(f"{name}: is in the query and in the body")
             elif name in sent:
                 call.take(parameter, sent[name])
             elif name in query:
@@ -113,9 +110,9 @@ class HandlerArguments:
         return call.result()
 
     def bind_data(self, data: Mapping[str, object]) -> dict[str, object]:
-        """The keyword arguments of an event's or a schedule's call: what it names of the data.
+        """The keyword arguments for a listener or schedule, from the data.
 
-        A parameter `data` is given all.
+        A parameter `data` gets all of it.
         """
         call = _Call(self)
         for parameter in self.parameters:
@@ -130,10 +127,7 @@ class HandlerArguments:
         return call.result()
 
     def schema(self) -> dict[str, object]:
-        """The JSON schema of the arguments, as agents are told of a tool.
-
-        Raises HandlerSignatureError.
-        """
+        """The JSON schema of the arguments, for agents. Raises HandlerSignatureError."""
         mode: Literal["validation"] = "validation"
         inputs = [(parameter.name, mode, parameter.adapter) for parameter in self.parameters]
         try:
@@ -186,7 +180,7 @@ class _Call:
         elif isinstance(value, str):
             self.take(parameter, value)
         else:
-            self.problems.append(f"{parameter.name}: stands more than once in the query")
+            self.problems.append(f"{parameter.name}: is in the query more than once")
 
     def leave(self, parameter: Parameter) -> None:
         if parameter.default is MISSING:

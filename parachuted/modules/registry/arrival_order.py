@@ -1,5 +1,5 @@
-"""Order: which modules are begun before which, so that those who use an interface find it, and
-which was there first.
+"""The order in which modules start, so that an interface's users find it, and which module
+came first.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _TABLE = "module_order"
 
 
 def waves(ready: Iterable[ApprovedModule]) -> list[list[ApprovedModule]]:
-    """Groups to be begun one after the other, each all at once.
+    """Groups to start one after the other, each at once.
 
-    Modules that use each other in a circle come last, together.
+    Modules in a cycle come last, together.
     """
     left = list(ready)
     found: list[list[ApprovedModule]] = []
@@ -35,7 +35,7 @@ def waves(ready: Iterable[ApprovedModule]) -> list[list[ApprovedModule]]:
 
 
 def _awaited(one: ApprovedModule, offered: dict[str, list[str]]) -> bool:
-    """Whether another that is not begun yet provides what it uses."""
+    """Whether a module that has not started yet provides what it uses."""
     return any(
         provider != one.name
         for name in one.manifest.optional_requires
@@ -57,7 +57,7 @@ class ArrivalOrder:
         )
 
     def rank(self, name: str) -> int:
-        """The lower, the earlier it was approved, and so begun, for the first time."""
+        """Its place in the order of first approvals; lower is earlier."""
         if name not in self._ranks:
             self._ranks[name] = max(self._ranks.values(), default=-1) + 1
             if self._table is not None:

@@ -1,8 +1,8 @@
-"""In code: what a module's Python files declare, found by reading them, without running anything.
+"""What a module's Python files declare, found by parsing them, without running anything.
 
-It is for the consent screen: what stands there as a literal is shown. What only running code says
-(a name that is computed, a base class from a package) is not found here, and `unshown` refuses it
-when the module is loaded, so that nothing runs that nobody was shown.
+It serves the consent screen, which shows literals. What only running code reveals (a computed name,
+a base class from a package) is not found here; `unshown` refuses it when the module is loaded, so
+nothing runs that was not shown.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _SUFFIX = ".py"
 
 @dataclass(slots=True, kw_only=True)
 class CodeInspection:
-    """What was found: tools with what is said of them, events, schedules as `schedule_words` says
-    them, agents, and interfaces.
+    """What was found: tools with descriptions, events, schedules in words, agents, and
+    interfaces.
     """
 
     tools: dict[str, str] = field(default_factory=dict)
@@ -73,9 +73,7 @@ def schedule_words(every_s: int | None, at: str | None) -> str:
 
 
 def unshown(declared: ModuleDeclaration, manifest: Manifest, code: CodeInspection) -> list[str]:
-    """What of a loaded module nobody was shown when it was approved, each with what to do
-    about it.
-    """
+    """What a loaded module has that was not shown at approval, each with what to do about it."""
     tools, events = (
         {one.name for one in manifest.mcp_tools} | code.tools.keys(),
         {one.event for one in manifest.hooks} | code.events,

@@ -1,4 +1,4 @@
-"""Consent: what a person is told before a module is approved, with nothing hidden in it."""
+"""What a person is shown before approving a module, with nothing hidden."""
 
 from __future__ import annotations
 

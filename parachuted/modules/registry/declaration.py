@@ -1,5 +1,5 @@
-"""Declared: all that a module offers, from its class and its manifest together, as a value that can
-cross a pipe.
+"""Everything a module offers, from its class and manifest together, as a value that can cross
+a pipe.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _function(cls: type[Module], handler: str) -> Callable[..., object]:
     if not file:
         found = inspect.getattr_static(cls, handler, None)
         if not inspect.isfunction(found):
-            raise HandlerSignatureError(f"{handler} is no method of {cls.__name__}")
+            raise HandlerSignatureError(f"{handler} is not a method of {cls.__name__}")
         return found
     package, _, _ = cls.__module__.rpartition(".")
     try:
@@ -303,10 +303,10 @@ class _Describing:
                     "manifest.yaml"
                 )
         if offered and (name.startswith("_") or (hasattr(Module, name) and name != "suggest")):
-            yield f"{name}: what every module has, or begins with _, is no method of an interface"
+            yield f"{name}: what every module has, or begins with _, cannot be an interface method"
         if offered and not all(isinstance(mark, InterfaceMark | ToolMark) for mark in marks):
             yield (
-                f"{name}: a route, a listener or a schedule is no method of an interface; give "
+                f"{name}: a route, a listener or a schedule cannot be an interface method; give "
                 "other modules a method of their own"
             )
 

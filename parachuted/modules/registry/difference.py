@@ -1,9 +1,7 @@
-"""Difference: two trees of files as unified text, whole, with every hidden character spelled out.
+"""The difference of two file trees as unified text, with every hidden character spelled out.
 
-Pure.
-
-Nothing is left out of what is shown, for a person approves by it: a text too long to be compared
-line by line is shown old and new.
+Pure. Nothing is left out, since a person approves by it: a text too long to compare line by line is
+shown old and new.
 """
 
 from __future__ import annotations

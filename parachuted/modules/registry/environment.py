@@ -1,8 +1,8 @@
-"""Environment: the packages that a module asks for, in a venv of its own in the home.
+"""The packages that a module needs, in its own venv in the home.
 
-Only wheels are taken, so nothing of a package runs while it is installed; and its Python is not
-started afterwards, so no `.pth` runs either. What was installed is read off the files, and is part
-of what was approved.
+Only wheels are installed, so no package code runs during installation, and the venv's Python is not
+started afterwards, so no `.pth` runs either. The installed files are hashed as part of the
+approval.
 """
 
 from __future__ import annotations

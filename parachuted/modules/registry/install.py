@@ -1,7 +1,4 @@
-"""Install: bring a module's files from where they are published to the vault's `Modules/`.
-
-Nothing of them runs, nothing is approved.
-"""
+"""Fetches a module's files into the vault's `Modules/`. Nothing is run or approved."""
 
 from __future__ import annotations
 
@@ -106,7 +103,7 @@ def fetched(
         folder = _below(Path(source).expanduser().resolve(), inner)
         if not folder.is_dir():
             raise InstallRefusedError(
-                f"{visible(source)[:200]!r} is no folder, no address of git (https, ssh) and no "
+                f"{visible(source)[:200]!r} is not a folder, a git address (https, ssh) or a "
                 "parachute:// name"
             )
         yield FetchedModule(folder=folder, root=folder.parent, source=f"file://{folder}")
@@ -120,8 +117,8 @@ def manifest_of(found: FetchedModule, reserved: Collection[str]) -> Manifest:
     data = read_one(found.folder, FILE, root=found.root, limit=_MANIFEST_LIMIT)
     if data is None:
         raise InstallRefusedError(
-            f"{found.folder.name} has no {FILE}, so it is no module (is it in a folder below? say "
-            "--path)"
+            f"{found.folder.name} has no {FILE}, so it is not a module (is it in a folder "
+            "below? say --path)"
         )
     return read_manifest(data, reserved=reserved)
 
@@ -194,7 +191,7 @@ def _inner(path: str | None) -> str | None:
         return None
     names = path.strip("/").split("/")
     if any(name in {"", ".", "..", ".git"} for name in names):
-        raise InstallRefusedError(f"{visible(path)[:200]!r} is no folder inside the source")
+        raise InstallRefusedError(f"{visible(path)[:200]!r} is not a folder inside the source")
     return "/".join(names)
 
 
@@ -213,7 +210,7 @@ def _ref(source: str) -> str | None:
     ref = source.partition("#")[2]
     if ref and (not _REF.fullmatch(ref) or ".." in ref):
         raise InstallRefusedError(
-            f"{visible(ref)[:200]!r} is no tag, no branch and no whole commit (40 digits)"
+            f"{visible(ref)[:200]!r} is not a tag, a branch or a whole commit (40 digits)"
         )
     return ref or None
 

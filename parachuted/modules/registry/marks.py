@@ -1,6 +1,5 @@
-"""Marks: whether anything in a module's folder may have changed, by a stat a file.
-
-Cheap, and no proof: nothing is approved by it.
+"""Whether a module's folder may have changed, by one stat a file. Cheap, and not proof:
+approval never relies on it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Record: one entry of modules.yaml, understood.
-
-An entry that is not understood lets its module not run. Pure.
-"""
+"""One parsed entry of modules.yaml; a module whose entry cannot be parsed does not run. Pure."""
 
 from __future__ import annotations
 
@@ -78,7 +75,7 @@ def without_module(entry: Mapping[str, Any]) -> dict[str, None]:
 def parse_record(name: str, entry: Mapping[str, Any]) -> ModuleRecord:
     """Understand an entry. Raises ValueError, in words."""
     if not NAME.fullmatch(name):
-        raise ValueError(f"{visible(name)[:80]!r} is no name of a module")
+        raise ValueError(f"{visible(name)[:80]!r} is not a module's name")
     is_dev = _truth(entry, "dev")
     lock = entry.get("lock", [])
     if not isinstance(lock, list) or not all(isinstance(line, str) for line in lock):

@@ -1,8 +1,8 @@
-"""Tree: every file of a module's folder, read once, with one digest over names, modes and bytes.
+"""Reads every file of a module's folder once, with one digest over names, modes and bytes.
 
-Who owns the folder may change it while it is read. So nothing is looked up twice: each name is
-opened once, without following links, from the descriptor of the folder it was listed in, and a copy
-is made of the very bytes that went into the digest.
+The folder's owner may change it meanwhile, so nothing is looked up twice: each name is opened once,
+without following links, from its folder's descriptor, and a copy is made of the very bytes that
+were digested.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def read_tree(
 ) -> ModuleTree:
     """Read every file of the folder.
 
-    Raises TreeRefusedError for what is no plain file, cannot be read, or is too much.
+    Raises TreeRefusedError for what is not a plain file, cannot be read, or is too much.
 
     `root` is a folder above it that is trusted to be where it is; from there on, no link is
     followed. `ignored` are names, at any depth, that are neither hashed nor given to the sink. A
@@ -186,7 +186,7 @@ def _file(folder: int, name: str, path: str) -> Iterator[int]:
     try:
         at = os.fstat(descriptor)
         if not stat.S_ISREG(at.st_mode):
-            raise TreeRefusedError(f"{path} is no plain file")
+            raise TreeRefusedError(f"{path} is not a plain file")
         if at.st_nlink > 1:
             raise TreeRefusedError(
                 f"{path} is a hard link: the same file has another name elsewhere"
@@ -271,7 +271,7 @@ class _Reading:
             raise TreeRefusedError(
                 f"{path} is a link; put the file itself there"
                 if stat.S_ISLNK(kind)
-                else f"{path} is no plain file"
+                else f"{path} is not a plain file"
             )
 
     def _read(self, descriptor: int, path: str) -> TreeFile:
@@ -296,6 +296,6 @@ def _check_name(name: str, path: str) -> None:
     except UnicodeEncodeError as error:
         raise TreeRefusedError(f"{path!a} has a name that is not UTF-8") from error
     if any(unicodedata.category(letter) in _HIDDEN or is_ignorable(letter) for letter in name):
-        raise TreeRefusedError(f"{path!a} has a name with characters that nobody can see")
+        raise TreeRefusedError(f"{path!a} has a name with invisible characters")
     if len(path) > _LONGEST:
         raise TreeRefusedError(f"{path[:80]}… is too long a path")

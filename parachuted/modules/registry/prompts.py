@@ -1,6 +1,5 @@
-"""Prompts: what a person has a module's agents told besides their own instructions.
-
-Kept in the home, since it rules what agents do.
+"""A person's additions to the prompts of a module's agents, kept in the home because they
+direct agents.
 """
 
 from __future__ import annotations

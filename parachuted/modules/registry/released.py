@@ -1,6 +1,5 @@
-"""Released: whether a module's files are those that this project released.
-
-What a signature needs is loaded only where there is one.
+"""Whether a module's files are those of an official release. Signature code is loaded only
+when needed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Signatures: whether a module's files are those that this project released.
-
-Ed25519, over the digest of the tree.
+"""Ed25519 signatures over the digest of an official module's files.
 
 For releases: `python -m parachuted.modules.registry.signatures new-key FILE`, then `python -m
 parachuted.modules.registry.signatures sign FOLDER --key FILE`.
@@ -110,10 +108,10 @@ def _private_key(pem: bytes) -> Ed25519PrivateKey:
     try:
         key = load_pem_private_key(pem, None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise ParachuteError(f"that is no private key in PEM: {error}") from error
+        raise ParachuteError(f"that is not a private key in PEM: {error}") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise ParachuteError(
-            "that is no Ed25519 key; make one with `python -m "
+            "that is not an Ed25519 key; make one with `python -m "
             "parachuted.modules.registry.signatures new-key FILE`"
         )
     return key

@@ -1,6 +1,4 @@
-"""Skeleton: a new module that works from its first minute: a route, a tool, a listener, an agent's
-prompt and a test.
-"""
+"""A new module that works at once: a route, a tool, a listener, an agent's prompt and a test."""
 
 from __future__ import annotations
 
@@ -142,7 +140,7 @@ def new_module(folder: Path, name: str) -> list[Path]:
     """
     if not NAME.fullmatch(name):
         raise ModuleFailedError(
-            f"{name[:80]!r} is no name for a module: use small letters, digits and dashes, such "
+            f"{name[:80]!r} is not a name for a module: use small letters, digits and dashes, such "
             "as my-module"
         )
     if folder.exists() and any(folder.iterdir()):

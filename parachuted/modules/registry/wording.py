@@ -1,4 +1,4 @@
-"""Wording: what pydantic found wrong, in our words and without what was sent."""
+"""Validation errors in plain words, without the submitted values."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ async def test_with_no_login_on_linux_it_is_told_at_once(claude, job, run, tmp_p
         vault=tmp_path,
         user_home=tmp_path,
         base_url=None,
-        ledger=UsageStore(tmp_path / "u.db", time.time),
+        usage_store=UsageStore(tmp_path / "u.db", time.time),
         limits=claude.gateway.limits,
         clock=lambda: datetime.now(UTC),
     )

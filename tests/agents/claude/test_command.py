@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents import ClaudeSettings, Credential
-from parachuted.agents.claude.command import find_cli, make_box_environment, make_environment
+from parachuted.agents.claude.command import find_cli, make_container_environment, make_environment
 from parachuted.agents.gateway import Endpoint
 from parachuted.errors import AgentUnavailableError
 
@@ -49,9 +49,9 @@ def test_no_credential_is_in_the_process_whatever_was_found(credential, base_url
         make_environment(settings, Path("/f/home"), None),
         make_environment(settings, Path("/f/home"), WAY),
     )
-    in_a_box = make_box_environment(WAY, "/home/agent", "/sockets/gateway.sock")
+    in_container = make_container_environment(WAY, "/home/agent", "/sockets/gateway.sock")
 
-    for made in (on_its_own, by_the_gateway, in_a_box):
+    for made in (on_its_own, by_the_gateway, in_container):
         text = json.dumps(made)
         assert not any(secret in text for secret in ("the-key", "the-token", "/vault", "AWS"))
     assert (on_its_own["HOME"], on_its_own.get("ANTHROPIC_BASE_URL")) == ("/f/home", base_url)
@@ -60,7 +60,7 @@ def test_no_credential_is_in_the_process_whatever_was_found(credential, base_url
 
 def test_what_it_is_told_leads_to_the_gateway_alone():
     made = make_environment(settings_of(KEY, None), Path("/f/home"), WAY)
-    boxed = make_box_environment(WAY, "/home/agent", "/sockets/gateway.sock")
+    boxed = make_container_environment(WAY, "/home/agent", "/sockets/gateway.sock")
 
     assert (made["ANTHROPIC_BASE_URL"], made["ANTHROPIC_API_KEY"], "HTTPS_PROXY" in made) == (
         WAY.url,

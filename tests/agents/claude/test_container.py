@@ -35,7 +35,7 @@ async def shell(boxes):
         def open_on(script):
             return boxes.open(
                 SandboxSpec(
-                    box=box,
+                    sandbox=box,
                     sockets=slot.sockets,
                     command=("sh", "-c", script),
                     env={},

@@ -79,7 +79,7 @@ class Boxed:
                 is_writable=True,
             )
             native = NativeTools(
-                tools=("Read", "Edit", "Bash"), box=box, before=self.before, after=self.after
+                tools=("Read", "Edit", "Bash"), sandbox=box, before=self.before, after=self.after
             )
             yield self.make_job(native=native, **parts)
 
@@ -133,7 +133,7 @@ async def test_the_clis_own_tools_and_ours_work_in_one_turn_and_each_is_looked_a
     )
     async with boxed.job("a.md", system_prompt="Tend. ä" + "x" * 200_000) as job:
         outcome = await run(boxed.claude.backend, job)
-        text = (job.native.box.work / "a.md").read_text()
+        text = (job.native.sandbox.work / "a.md").read_text()
 
     assert outcome.error is None
     called = {step.tool: step.result for step in outcome.steps if isinstance(step, ToolCallStep)}
@@ -168,7 +168,7 @@ async def test_what_is_objected_to_does_not_happen_and_the_agent_is_told_why(box
     boxed.claude.api.add([shell("touch /vault/made")], [say("done")])
     async with boxed.job() as job:
         await run(boxed.claude.backend, job)
-        assert list(job.native.box.work.iterdir()) == []
+        assert list(job.native.sandbox.work.iterdir()) == []
 
     assert "this agent may run git alone" in boxed.results()
     assert [when for when, _, _ in boxed.seen] == ["before"]
@@ -301,7 +301,7 @@ async def test_where_it_cannot_run_it_does_not_and_says_what_to_do(
     box = RunSandbox(
         config=SandboxConfig(), work=tmp_path, home=tmp_path, sockets=tmp_path, is_writable=True
     )
-    native = NativeTools(tools=("Bash",), box=box, before=unheard, after=unheard)
+    native = NativeTools(tools=("Bash",), sandbox=box, before=unheard, after=unheard)
     backend = make_backend("claude", replace(claude.settings, **{"sandboxes": boxes, **lacks}))
     outcome = await run(backend, job(native=native))
 
@@ -322,13 +322,13 @@ async def test_a_page_is_asked_for_at_the_proxy_and_nowhere_else(boxed, run):
         [say("done")],
     )
     async with boxed.job() as job:
-        box = replace(job.native.box, network=("example.org",))
+        box = replace(job.native.sandbox, network=("example.org",))
         (box.sockets / "proxy.sock").unlink(missing_ok=True)
         async with await asyncio.start_unix_server(refuse, box.sockets / "proxy.sock"):
             (box.sockets / "proxy.sock").chmod(0o666)
             await run(
                 boxed.claude.backend,
-                replace(job, native=replace(job.native, box=box, tools=("WebFetch",))),
+                replace(job, native=replace(job.native, sandbox=box, tools=("WebFetch",))),
             )
 
     assert asked == ["CONNECT example.org:443 HTTP/1.1\r\n"]

@@ -22,7 +22,7 @@ class Shelf:
         self.place = self.box / ".claude" / "projects" / "-vault"
         self.sessions = SandboxTranscripts(self.kept, self.host)
 
-    def in_box(self):
+    def in_container(self):
         self.place.mkdir(parents=True, exist_ok=True)
         return self.place / f"{ID}.jsonl"
 
@@ -33,7 +33,7 @@ def shelf(tmp_path):
 
 
 def test_a_transcript_goes_out_and_comes_into_the_next_box_and_nothing_else_does(shelf, tmp_path):
-    shelf.in_box().write_text("{}\n")
+    shelf.in_container().write_text("{}\n")
     (shelf.box / ".bashrc").write_text("evil")
     (shelf.place / "other.jsonl").write_text("evil")
     shelf.sessions.keep(ID, shelf.box)
@@ -54,28 +54,28 @@ def test_a_session_of_this_machine_goes_on_in_a_box_and_one_of_a_box_never_on_th
     (folder / f"{ID}.jsonl").write_text("of the host")
 
     assert shelf.sessions.bring_in(ID, shelf.box)
-    assert shelf.in_box().read_text() == "of the host"
+    assert shelf.in_container().read_text() == "of the host"
 
-    shelf.in_box().write_text("of the box")
+    shelf.in_container().write_text("of the box")
     shelf.sessions.keep(ID, shelf.box)
     assert (folder / f"{ID}.jsonl").read_text() == "of the host"
-    shelf.in_box().unlink()
+    shelf.in_container().unlink()
     assert shelf.sessions.bring_in(ID, shelf.box)
-    assert shelf.in_box().read_text() == "of the box"
+    assert shelf.in_container().read_text() == "of the box"
 
 
 def test_what_the_box_is_given_belongs_to_who_works_there(shelf):
     if os.getuid() == 0:
         os.chown(shelf.box, 1000, 1000)
-    shelf.in_box().write_text("{}\n")
+    shelf.in_container().write_text("{}\n")
     shelf.sessions.keep(ID, shelf.box)
-    shelf.in_box().unlink()
+    shelf.in_container().unlink()
     shelf.sessions.bring_in(ID, shelf.box)
 
     owner = shelf.box.stat().st_uid
-    assert {path.stat().st_uid for path in (shelf.in_box(), shelf.place, shelf.place.parent)} == {
-        owner
-    }
+    assert {
+        path.stat().st_uid for path in (shelf.in_container(), shelf.place, shelf.place.parent)
+    } == {owner}
 
 
 def test_an_unknown_session_is_not_brought(shelf):
@@ -117,7 +117,7 @@ def test_what_is_no_plain_transcript_is_left_where_it_is(shelf, tmp_path, monkey
     secret = tmp_path / "secret"
     secret.write_text("a key")
     monkeypatch.chdir(tmp_path)
-    make(shelf.in_box(), secret)
+    make(shelf.in_container(), secret)
     began = time.monotonic()
     shelf.sessions.keep(ID, shelf.box)
 
@@ -139,7 +139,7 @@ def test_a_folder_on_the_way_that_is_a_link_leads_nowhere(shelf, tmp_path, name)
 
 
 def test_old_ones_are_forgotten(shelf):
-    shelf.in_box().write_text("{}\n")
+    shelf.in_container().write_text("{}\n")
     shelf.kept.mkdir()
     old = shelf.kept / "0fc24940-e003-48b0-b21b-70563efaaa39.jsonl"
     old.write_text("{}")
@@ -150,7 +150,7 @@ def test_old_ones_are_forgotten(shelf):
 
 
 def test_a_disk_that_refuses_costs_the_session_and_not_the_run(shelf, caplog):
-    shelf.in_box().write_text("{}\n")
+    shelf.in_container().write_text("{}\n")
     shelf.kept.write_text("a file where the folder should be")
     shelf.sessions.keep(ID, shelf.box)
 

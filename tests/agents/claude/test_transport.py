@@ -56,7 +56,7 @@ async def start(place: Sandboxes | None, tmp_path: Path) -> AsyncIterator[Start]
                 )
                 command = ("sh", "-c", script)
                 spec = SandboxSpec(
-                    box=box,
+                    sandbox=box,
                     sockets=slot.sockets,
                     command=command,
                     env={},

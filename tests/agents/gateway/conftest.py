@@ -51,7 +51,7 @@ class Bench:
     """One gateway. `told` are the problems that it reports, as they stand; `now` is its time."""
 
     gateway: Gateway
-    ledger: UsageStore
+    usage_store: UsageStore
     folder: Path
     now: list[datetime]
     told: dict[str, str] = field(default_factory=dict)
@@ -132,7 +132,7 @@ async def make_bench(tmp_path: Path) -> AsyncIterator[Callable[..., Bench]]:
             def elapsed() -> float:
                 return now[0].timestamp()
 
-            ledger = UsageStore(tmp_path / "usage.db", elapsed)
+            usage_store = UsageStore(tmp_path / "usage.db", elapsed)
             usual = {
                 "env": {"ANTHROPIC_API_KEY": KEY},
                 "vault": tmp_path / "vault",
@@ -141,11 +141,11 @@ async def make_bench(tmp_path: Path) -> AsyncIterator[Callable[..., Bench]]:
             gateway = Gateway(
                 **{**usual, **parts},
                 base_url=base_url,
-                ledger=ledger,
+                usage_store=usage_store,
                 limits=MoneyLimits(**dollars),
                 clock=lambda: now[0],
             )
-            bench = Bench(gateway=gateway, ledger=ledger, folder=tmp_path, now=now)
+            bench = Bench(gateway=gateway, usage_store=usage_store, folder=tmp_path, now=now)
             gateway.report_to(bench.report)
             stack.push_async_callback(gateway.close)
             return bench

@@ -129,14 +129,14 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(
     assert spent.usd == pytest.approx(0.5 + (100 + 5 + 20 * 5) / MILLION)
     assert (spent.requests, spent.output, spent.cached, spent.prompt) == (2, 20, 50, 500_000 + 150)
     await bench.gateway.close()
-    again = type(bench.ledger)(bench.ledger._database.path, bench.now[0].timestamp)
+    again = type(bench.usage_store)(bench.usage_store._database.path, bench.now[0].timestamp)
     assert again.spent(cause="c2").usd == pytest.approx(spent.usd)
     assert again.report(bench.now[0])["sessions"][0]["session"] == "session-9"
     again.close()
 
 
 @pytest.mark.parametrize(
-    ("limits", "ticket", "says"),
+    ("limits", "run_token", "says"),
     [
         ({}, {"max_cost_usd": 0.9}, "agent.max_cost_usd"),
         ({"usd_per_cause": 0.9}, {}, "budget.usd_per_cause"),
@@ -145,11 +145,11 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(
     ],
 )
 async def test_at_a_limit_the_model_is_not_asked_and_the_agent_is_told_why(
-    make_bench, api: ScriptedMessages, limits, ticket, says
+    make_bench, api: ScriptedMessages, limits, run_token, says
 ):
     bench = make_bench(api.url, **limits)
     api.add(*[costing(0.5)] * 5)
-    async with bench.run(**ticket) as way:
+    async with bench.run(**run_token) as way:
         answers = [await bench.ask(way) for _ in range(4)]
 
     assert [answer.status for answer in answers] == [200, 200, 400, 400]
@@ -315,7 +315,7 @@ async def test_an_unknown_price_is_noted_and_is_no_problem(bench: Bench, api: Sc
     async with bench.run(models=("llama-9",)) as way:
         await bench.ask(way, body={**BODY, "model": "llama-9"})
     await bench.gateway.close()
-    again = type(bench.ledger)(bench.ledger._database.path, bench.now[0].timestamp)
+    again = type(bench.usage_store)(bench.usage_store._database.path, bench.now[0].timestamp)
     (note,) = bench.gateway.price_notes([*again.models(bench.now[0]), MODEL])
     again.close()
     assert "llama-9" in note
@@ -351,17 +351,17 @@ async def test_one_request_of_the_daemon_s_own_is_counted_like_any(
         ApiRefusal(status=429, message=KEY, headers={"retry-after": "100"}),
         ApiRefusal(status=400, message="no"),
     )
-    ticket = RunToken(
+    run_token = RunToken(
         run="judge-1", agent="judge", causes=(), session=None, max_cost_usd=1, models=(MODEL,)
     )
-    assert (await bench.gateway.ask(ticket, {"model": MODEL}))["role"] == "assistant"
+    assert (await bench.gateway.ask(run_token, {"model": MODEL}))["role"] == "assistant"
     assert bench.gateway.spent("judge-1").usd == 0.25
     with pytest.raises(AgentUnavailableError) as busy:
-        await bench.gateway.ask(ticket, {"model": MODEL})
+        await bench.gateway.ask(run_token, {"model": MODEL})
     assert KEY not in str(busy.value)
-    bench.gateway._upstream._held_until = 0.0
+    bench.gateway._upstream._paused_until = 0.0
     with pytest.raises(AgentFailedError, match="400"):
-        await bench.gateway.ask(ticket, {"model": MODEL})
+        await bench.gateway.ask(run_token, {"model": MODEL})
 
 
 async def test_fifty_streams_at_once_all_arrive(bench: Bench, api: ScriptedMessages):
@@ -404,7 +404,7 @@ async def test_it_opens_neither_a_file_nor_a_port_before_it_is_used(bench: Bench
 async def test_what_a_run_sends_at_once_takes_so_much_room_and_no_more(
     bench: Bench, api: ScriptedMessages, monkeypatch
 ):
-    monkeypatch.setattr("parachuted.agents.gateway.gateway._LARGEST_HELD", 3 << 20)
+    monkeypatch.setattr("parachuted.agents.gateway.gateway._LARGEST_BUFFERED", 3 << 20)
     api.add(*[Delay(seconds=0.5, then=[say("x")])] * 6)
     big = {**BODY, "metadata": {"x": "y" * (1 << 20)}}
     async with bench.run() as way:
@@ -437,7 +437,7 @@ async def test_while_what_it_costs_cannot_be_written_down_the_model_is_not_asked
 ):
     bench = make_bench(api.url)
     async with bench.run(max_cost_usd=1) as way:
-        bench.ledger._database.rows("DROP TABLE requests")
+        bench.usage_store._database.rows("DROP TABLE requests")
         answer = await bench.ask(way)
     assert (answer.status, "cannot be written down" in answer.error["message"]) == (503, True)
     assert api.asked == []
@@ -449,7 +449,7 @@ async def test_a_disk_that_refuses_while_the_model_answers_is_told_and_limits_ho
     bench = make_bench(api.url)
 
     def lose_the_table(_request: RecordedRequest) -> Reply:
-        bench.ledger._database.rows("DROP TABLE requests")
+        bench.usage_store._database.rows("DROP TABLE requests")
         return costing(1)
 
     api.add(lose_the_table, costing(1))

@@ -68,7 +68,7 @@ async def test_it_works_by_the_port_and_by_the_socket_with_no_key_of_its_own(
     assert (port["result"], socket["result"]) == ("by the port", "by the socket")
     assert {request.headers["x-api-key"] for request in api.asked} == {KEY}
     assert spent.usd == pytest.approx(port["total_cost_usd"] + socket["total_cost_usd"])
-    report = bench.ledger.report(bench.now[0])
+    report = bench.usage_store.report(bench.now[0])
     assert {one["session"] for one in report["sessions"]} == {
         port["session_id"],
         socket["session_id"],

@@ -39,7 +39,7 @@ async def test_the_answer_is_as_the_schema_says_and_is_counted_for_its_cause(
     )
     assert asked["tools"][0]["input_schema"] == SCHEMA
     assert "stream" not in asked
-    again = type(bench.ledger)(bench.ledger._database.path, bench.now[0].timestamp)
+    again = type(bench.usage_store)(bench.usage_store._database.path, bench.now[0].timestamp)
     assert again.report(bench.now[0])["agents"][0]["agent"] == "judge"
     assert again.spent(cause="c7").requests == 1
     again.close()

@@ -242,7 +242,7 @@ async def test_a_refusal_costs_nothing(bench: Bench, api: ScriptedMessages):
     async with bench.run() as way:
         assert [(await bench.ask(way)).status for _ in range(2)] == [400, 529]
     await bench.gateway.close()
-    again = UsageStore(bench.ledger._database.path, bench.now[0].timestamp)
+    again = UsageStore(bench.usage_store._database.path, bench.now[0].timestamp)
     assert again.spent().requests == 0
     again.close()
 
@@ -271,12 +271,12 @@ from parachuted.agents.gateway import Gateway, MoneyLimits, RunToken, UsageStore
 async def main(url, folder):
     limits = MoneyLimits(usd_per_cause=1, usd_per_hour=1, usd_per_day=1)
     gateway = Gateway(
-        env={"ANTHROPIC_API_KEY": "k"}, vault=folder, user_home=folder, base_url=url, ledger=UsageStore(folder / "usage.db", time.time),
+        env={"ANTHROPIC_API_KEY": "k"}, vault=folder, user_home=folder, base_url=url, usage_store=UsageStore(folder / "usage.db", time.time),
         limits=limits, clock=lambda: datetime.now(UTC),
     )
-    ticket = RunToken(run="r", agent="a", causes=("c",), session=None, max_cost_usd=1, models=(sys.argv[3],))
+    run_token = RunToken(run="r", agent="a", causes=("c",), session=None, max_cost_usd=1, models=(sys.argv[3],))
     body = {"model": sys.argv[3], "max_tokens": 20_000, "messages": [{"role": "user", "content": "hi"}]}
-    await gateway.ask(ticket, body)
+    await gateway.ask(run_token, body)
 
 asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
 """  # noqa: E501
@@ -293,14 +293,14 @@ async def test_what_a_killed_daemon_had_on_its_way_is_spent_when_it_starts_again
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    ledger = UsageStore(tmp_path / "usage.db", time.time)
-    ledger.open()
+    usage_store = UsageStore(tmp_path / "usage.db", time.time)
+    usage_store.open()
     print(  # noqa: T201  a figure to see with -s
-        f"killed on its way: ${model.made:.6f} made, ${ledger.last()[0]:.6f} counted in the next "
-        "life"
+        f"killed on its way: ${model.made:.6f} made, "
+        f"${usage_store.last()[0]:.6f} counted in the next life"
     )
-    assert 0 < model.made <= ledger.last()[0] == ledger.spent(cause="c").usd
-    ledger.close()
+    assert 0 < model.made <= usage_store.last()[0] == usage_store.spent(cause="c").usd
+    usage_store.close()
 
 
 async def test_a_server_in_one_s_own_network_is_asked_for_whole_answers_and_costs_nothing(

@@ -56,47 +56,47 @@ class Clock:
 CLOCK = Clock()
 
 
-def note(ledger, *usages):
+def note(usage_store, *usages):
     """Count and write down requests, each at its own time."""
     for one in usages:
         CLOCK.now = one.at
-        ledger.count(one)
-        ledger.settle(UsageEntry(), one)
+        usage_store.count(one)
+        usage_store.settle(UsageEntry(), one)
     CLOCK.now = NOW
 
 
-def last(ledger, now=NOW):
+def last(usage_store, now=NOW):
     CLOCK.now = now
     try:
-        return ledger.last()
+        return usage_store.last()
     finally:
         CLOCK.now = NOW
 
 
 @pytest.fixture
-def ledger(tmp_path):
-    ledger = UsageStore(tmp_path / "state" / "usage.db", CLOCK)
-    ledger.open()
-    yield ledger
-    ledger.close()
+def usage_store(tmp_path):
+    usage_store = UsageStore(tmp_path / "state" / "usage.db", CLOCK)
+    usage_store.open()
+    yield usage_store
+    usage_store.close()
 
 
-def again(ledger):
+def again(usage_store):
     """The same file in the next life."""
-    ledger.close()
-    later = UsageStore(ledger._database.path, CLOCK)
+    usage_store.close()
+    later = UsageStore(usage_store._database.path, CLOCK)
     later.open()
     return later
 
 
-def test_sums_by_run_cause_and_time_outlive_a_restart(ledger):
+def test_sums_by_run_cause_and_time_outlive_a_restart(usage_store):
     note(
-        ledger,
+        usage_store,
         usage(1),
         usage(2, run="r2", causes=("c1", "c2")),
         usage(4, run="r3", causes=(), ago=timedelta(days=3)),
     )
-    later = again(ledger)
+    later = again(usage_store)
 
     assert later.spent(run="r2") == UsageTotals(
         requests=1, usd=2, input=10, output=20, cache_read=3, cache_written=4
@@ -112,9 +112,9 @@ def test_sums_by_run_cause_and_time_outlive_a_restart(ledger):
     later.close()
 
 
-def test_what_is_followed_is_known_before_it_is_written_down(ledger):
-    note(ledger, usage(1))
-    later = again(ledger)
+def test_what_is_followed_is_known_before_it_is_written_down(usage_store):
+    note(usage_store, usage(1))
+    later = again(usage_store)
     later.follow("r1", ("c1", "c7"))
     later.count(usage(2, causes=("c7",)))
 
@@ -125,10 +125,15 @@ def test_what_is_followed_is_known_before_it_is_written_down(ledger):
     later.close()
 
 
-def test_hours_and_days_pass_and_a_restart_does_not_forget_them(ledger):
-    note(ledger, usage(1, ago=timedelta(hours=23)), usage(2, ago=timedelta(minutes=59)), usage(4))
-    assert last(ledger, NOW) == (6, 7)
-    later = again(ledger)
+def test_hours_and_days_pass_and_a_restart_does_not_forget_them(usage_store):
+    note(
+        usage_store,
+        usage(1, ago=timedelta(hours=23)),
+        usage(2, ago=timedelta(minutes=59)),
+        usage(4),
+    )
+    assert last(usage_store, NOW) == (6, 7)
+    later = again(usage_store)
     assert last(later, NOW) == (6, 7)
     assert last(later, NOW + timedelta(minutes=2)) == (4, 7)
     assert last(later, NOW + timedelta(hours=2)) == (0, 6)
@@ -139,25 +144,25 @@ def test_hours_and_days_pass_and_a_restart_does_not_forget_them(ledger):
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 100_000)), max_size=40))
 def test_the_sums_in_memory_are_those_of_the_rows(tmp_path_factory, spendings):
-    ledger = UsageStore(tmp_path_factory.mktemp("ledger") / "usage.db", CLOCK)
-    ledger.open()
+    usage_store = UsageStore(tmp_path_factory.mktemp("usage_store") / "usage.db", CLOCK)
+    usage_store.open()
     for usd, ago in sorted(spendings, key=lambda one: -one[1]):
-        note(ledger, usage(usd, ago=timedelta(seconds=ago)))
-    hour, day = last(ledger, NOW)
+        note(usage_store, usage(usd, ago=timedelta(seconds=ago)))
+    hour, day = last(usage_store, NOW)
     assert hour == pytest.approx(sum(usd for usd, ago in spendings if ago < 3600))
     assert day == pytest.approx(sum(usd for usd, ago in spendings if ago < 86_400))
-    ledger.close()
+    usage_store.close()
 
 
-def test_the_report_adds_up_by_day_agent_model_cause_session_and_run(ledger):
+def test_the_report_adds_up_by_day_agent_model_cause_session_and_run(usage_store):
     note(
-        ledger,
+        usage_store,
         usage(1),
         usage(2, run="r2", agent="judge", model="n", session=None, causes=()),
         usage(4, run="r3", ago=timedelta(days=2)),
     )
-    note(ledger, usage(64, run="old", ago=timedelta(days=30)))
-    report = ledger.report(NOW, 7)
+    note(usage_store, usage(64, run="old", ago=timedelta(days=30)))
+    report = usage_store.report(NOW, 7)
 
     assert report["total"]["usd"] == 7
     assert [(day["date"], day["usd"]) for day in report["days"]] == [
@@ -172,12 +177,12 @@ def test_the_report_adds_up_by_day_agent_model_cause_session_and_run(ledger):
     assert [(one["session"], one["requests"]) for one in report["sessions"]] == [("s1", 2)]
     assert {one["model"]: one["usd"] for one in report["models"]} == {"m": 5, "n": 2}
     assert [(one["cause"], one["usd"]) for one in report["causes"]] == [("c1", 5)]
-    assert ledger.report(NOW, 60)["total"]["usd"] == 71
+    assert usage_store.report(NOW, 60)["total"]["usd"] == 71
 
 
-def test_what_is_older_than_a_year_and_a_bit_goes(ledger):
-    note(ledger, usage(1, ago=timedelta(days=500)), usage(2))
-    later = again(ledger)
+def test_what_is_older_than_a_year_and_a_bit_goes(usage_store):
+    note(usage_store, usage(1, ago=timedelta(days=500)), usage(2))
+    later = again(usage_store)
     assert later.spent().usd == 2
     assert later.spent(cause="c1").usd == 2
     later.close()
@@ -190,21 +195,21 @@ def test_what_is_older_than_a_year_and_a_bit_goes(ledger):
         lambda data: data[:4096] + os.urandom(len(data) - 4096),
     ],
 )
-def test_a_garbled_file_is_set_aside_and_said(ledger, spoil):
-    note(ledger, *[usage(run=f"r{number}") for number in range(200)])
-    ledger.close()
-    ledger._database.path.write_bytes(spoil(ledger._database.path.read_bytes()))
-    later = UsageStore(ledger._database.path, CLOCK)
+def test_a_garbled_file_is_set_aside_and_said(usage_store, spoil):
+    note(usage_store, *[usage(run=f"r{number}") for number in range(200)])
+    usage_store.close()
+    usage_store._database.path.write_bytes(spoil(usage_store._database.path.read_bytes()))
+    later = UsageStore(usage_store._database.path, CLOCK)
     later.open()
 
     assert "set aside as usage.db.garbled-" in later.problem
-    assert len(list(ledger._database.path.parent.glob("usage.db.garbled-*"))) == 1
+    assert len(list(usage_store._database.path.parent.glob("usage.db.garbled-*"))) == 1
     note(later, usage(3))
     assert again(later).spent().usd == 3
 
 
-def test_nobody_else_may_read_it(ledger):
-    assert ledger._database.path.stat().st_mode & 0o077 == 0
+def test_nobody_else_may_read_it(usage_store):
+    assert usage_store._database.path.stat().st_mode & 0o077 == 0
 
 
 def test_what_was_reserved_when_the_daemon_was_killed_is_spent(tmp_path):
@@ -214,80 +219,82 @@ from datetime import datetime, UTC
 from pathlib import Path
 from parachuted.agents.gateway.usage_store import RequestUsage, UsageEntry, UsageStore
 import time
-ledger = UsageStore(Path({str(tmp_path / "usage.db")!r}), time.time)
+usage_store = UsageStore(Path({str(tmp_path / "usage.db")!r}), time.time)
 for number in range(50):
-    ledger.reserve(UsageEntry(), RequestUsage(at=datetime.now(UTC), run=str(number), agent="a", causes=("c",), session=None, model="m", input=1,
+    usage_store.reserve(UsageEntry(), RequestUsage(at=datetime.now(UTC), run=str(number), agent="a", causes=("c",), session=None, model="m", input=1,
                       output=1, cache_read=0, cache_written=0, usd=1.0))
 os.kill(os.getpid(), signal.SIGKILL)
 """  # noqa: E501
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
-    ledger = UsageStore(tmp_path / "usage.db", CLOCK)
-    assert ledger.spent(cause="c").usd == 50
-    assert ledger.problem is None
-    ledger.close()
+    usage_store = UsageStore(tmp_path / "usage.db", CLOCK)
+    assert usage_store.spent(cause="c").usd == 50
+    assert usage_store.problem is None
+    usage_store.close()
 
 
-def test_after_its_close_it_says_so_and_counts_on(ledger):
-    ledger.close()
+def test_after_its_close_it_says_so_and_counts_on(usage_store):
+    usage_store.close()
     with pytest.raises(StorageFailedError):
-        ledger.settle(UsageEntry(), usage())
-    ledger.count(usage(2))
-    assert last(ledger, NOW)[1] == 2
+        usage_store.settle(UsageEntry(), usage())
+    usage_store.count(usage(2))
+    assert last(usage_store, NOW)[1] == 2
 
 
-def test_what_is_in_memory_is_told_at_once_while_the_file_makes_others_wait(ledger):
-    ledger = again(ledger)
-    ledger.follow("r1", ["c1"])
-    other = sqlite3.connect(ledger._database.path, isolation_level=None, check_same_thread=False)
+def test_what_is_in_memory_is_told_at_once_while_the_file_makes_others_wait(usage_store):
+    usage_store = again(usage_store)
+    usage_store.follow("r1", ["c1"])
+    other = sqlite3.connect(
+        usage_store._database.path, isolation_level=None, check_same_thread=False
+    )
     other.execute("BEGIN IMMEDIATE")
     with ThreadPoolExecutor(1) as threads:
-        keeping = threads.submit(ledger.settle, UsageEntry(), usage(1))
+        keeping = threads.submit(usage_store.settle, UsageEntry(), usage(1))
         with pytest.raises(FuturesTimeoutError):
             keeping.result(0.2)
         began = time.monotonic()
-        ledger.count(usage(1))
-        assert (ledger.followed("run", "r1").usd, last(ledger, NOW)[0]) == (1, 1)
+        usage_store.count(usage(1))
+        assert (usage_store.followed("run", "r1").usd, last(usage_store, NOW)[0]) == (1, 1)
         took = time.monotonic() - began
         assert not keeping.done()
         other.close()
         keeping.result(5)
     assert took < 0.2
-    assert ledger.spent(run="r1").usd == 1
-    ledger.close()
+    assert usage_store.spent(run="r1").usd == 1
+    usage_store.close()
 
 
-def test_what_a_request_cost_takes_the_place_of_what_was_reserved_for_it(ledger):
+def test_what_a_request_cost_takes_the_place_of_what_was_reserved_for_it(usage_store):
     cheap, free, left = UsageEntry(), UsageEntry(), UsageEntry()
     for entry in (cheap, free, left):
-        ledger.reserve(entry, usage(2))
-    assert ledger.spent(cause="c1").usd == 6
-    ledger.settle(cheap, usage(0.5))
-    ledger.settle(free, None)
-    assert ledger.spent(cause="c1") == ledger.spent(run="r1")
-    assert ledger.spent().usd == 2.5
-    assert last(again(ledger))[0] == 2.5
+        usage_store.reserve(entry, usage(2))
+    assert usage_store.spent(cause="c1").usd == 6
+    usage_store.settle(cheap, usage(0.5))
+    usage_store.settle(free, None)
+    assert usage_store.spent(cause="c1") == usage_store.spent(run="r1")
+    assert usage_store.spent().usd == 2.5
+    assert last(again(usage_store))[0] == 2.5
 
 
 def test_a_request_that_has_ended_before_its_reservation_was_written_is_not_reserved_afterwards(
-    ledger,
+    usage_store,
 ):
     early, free = UsageEntry(), UsageEntry()
-    ledger.settle(early, usage(0.5))
-    ledger.settle(free, None)
-    ledger.reserve(early, usage(2))
-    ledger.reserve(free, usage(2))
-    assert ledger.spent().usd == 0.5
+    usage_store.settle(early, usage(0.5))
+    usage_store.settle(free, None)
+    usage_store.reserve(early, usage(2))
+    usage_store.reserve(free, usage(2))
+    assert usage_store.spent().usd == 0.5
 
 
-def test_rows_of_an_earlier_version_have_the_wall_clock_s_time(ledger):
+def test_rows_of_an_earlier_version_have_the_wall_clock_s_time(usage_store):
     note(
-        ledger,
+        usage_store,
         usage(1, ago=timedelta(minutes=30)),
         usage(2, ago=timedelta(hours=2)),
         usage(4, ago=timedelta(days=500)),
     )
-    ledger._database.rows("DELETE FROM request_times")
-    later = again(ledger)
+    usage_store._database.rows("DELETE FROM request_times")
+    later = again(usage_store)
     assert (last(later), later.spent().usd) == ((1, 3), 3)
     later.close()
 
@@ -304,22 +311,22 @@ def test_a_clock_that_jumps_a_day_ahead_and_back_empties_no_window_and_deletes_n
             ),
         )
         clock.keep()
-        ledger = UsageStore(tmp_path / "usage.db", clock.now)
-        ledger.open()
-        return ledger
+        usage_store = UsageStore(tmp_path / "usage.db", clock.now)
+        usage_store.open()
+        return usage_store
 
-    ledger = open_ledger()
-    ledger.count(usage(1))
-    ledger.settle(UsageEntry(), usage(1))
+    usage_store = open_ledger()
+    usage_store.count(usage(1))
+    usage_store.settle(UsageEntry(), usage(1))
     for jump in (25 * 3600, -25 * 3600, 2000 * 86_400, 0):
         ahead[0], real[0] = jump, real[0] + 60
-        assert ledger.last() == (1, 1)
-        ledger.close()
-        ledger = open_ledger()
-        assert (ledger.last(), ledger.spent().usd) == ((1, 1), 1)
+        assert usage_store.last() == (1, 1)
+        usage_store.close()
+        usage_store = open_ledger()
+        assert (usage_store.last(), usage_store.spent().usd) == ((1, 1), 1)
     real[0] += 86_400
-    assert ledger.last() == (0, 0)
-    ledger.close()
+    assert usage_store.last() == (0, 0)
+    usage_store.close()
 
 
 @settings(max_examples=100, deadline=None)

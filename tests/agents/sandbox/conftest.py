@@ -56,7 +56,7 @@ def spec_of(
         network=network,
     )
     return SandboxSpec(
-        box=box,
+        sandbox=box,
         sockets=slot.sockets,
         command=command,
         env=env or {},

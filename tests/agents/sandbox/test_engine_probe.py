@@ -1,20 +1,20 @@
 import subprocess
 import sys
 
-from parachuted.agents.sandbox.engine_probe import EngineProbe, glimpse
+from parachuted.agents.sandbox.engine_probe import EngineProbe, probe_engine
 
 
 async def test_nobody_there_is_seen_quickly(tmp_path):
-    assert await glimpse({"DOCKER_HOST": f"unix://{tmp_path}/none"}) == EngineProbe(
+    assert await probe_engine({"DOCKER_HOST": f"unix://{tmp_path}/none"}) == EngineProbe(
         is_there=False, has_image=False
     )
-    assert await glimpse({"DOCKER_HOST": "tcp://127.0.0.1:1"}) == EngineProbe(
+    assert await probe_engine({"DOCKER_HOST": "tcp://127.0.0.1:1"}) == EngineProbe(
         is_there=False, has_image=False
     )
 
 
 async def test_an_engine_with_our_image_is_seen(sandboxes, engine):
-    assert await glimpse(engine) == EngineProbe(is_there=True, has_image=True)
+    assert await probe_engine(engine) == EngineProbe(is_there=True, has_image=True)
 
 
 def test_looking_loads_no_library_of_the_engine():

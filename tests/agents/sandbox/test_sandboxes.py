@@ -81,7 +81,7 @@ async def test_a_run_that_begins_while_what_was_left_is_swept_keeps_its_containe
 
     async def begin():
         slot = await begun.__aenter__()
-        await asyncio.wrap_future(sandboxes._seats[slot.work].start)
+        await asyncio.wrap_future(sandboxes._prepared[slot.work].start)
         return slot
 
     def looking(label):
@@ -228,7 +228,7 @@ async def test_a_warm_container_serves_no_run_of_another_shape(pooled):
 
 async def test_a_box_that_is_wanted_otherwise_than_it_was_prepared_is_made_anew(sandboxes):
     async with sandboxes.prepare(SandboxConfig(pids_limit=99)) as slot:
-        await asyncio.wait([asyncio.wrap_future(sandboxes._seats[slot.work].start)])
+        await asyncio.wait([asyncio.wrap_future(sandboxes._prepared[slot.work].start)])
         line = "cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids.max 2>/dev/null"
         async with sandboxes.open(
             spec_of(slot, "sh", "-c", line, config=SandboxConfig(pids_limit=33))
@@ -301,12 +301,12 @@ async def test_folders_that_are_no_slots_are_never_mounted(sandboxes, tmp_path):
             slot.work / "..",
         ):
             changed = spec_of(slot, "true")
-            object.__setattr__(changed.box, "work", type(slot.work)(place))
+            object.__setattr__(changed.sandbox, "work", type(slot.work)(place))
             with pytest.raises(AgentUnavailableError, match="the folders of one slot"):
                 async with sandboxes.open(changed):
                     pass
         mixed = spec_of(slot, "true")
-        object.__setattr__(mixed.box, "home", other.home)
+        object.__setattr__(mixed.sandbox, "home", other.home)
         with pytest.raises(AgentUnavailableError, match="the folders of one slot"):
             async with sandboxes.open(mixed):
                 pass
@@ -322,7 +322,7 @@ async def test_containers_that_a_killed_daemon_left_are_swept_and_no_one_elses(
     slots = [await one.__aenter__() for one in leaving]
     await asyncio.gather(
         *(
-            asyncio.wrap_future(which._seats[slot.work].start)
+            asyncio.wrap_future(which._prepared[slot.work].start)
             for which, slot in zip((lost, theirs), slots, strict=True)
         )
     )

@@ -7,7 +7,7 @@ from tests.stories.life import Life, Live, save
 
 
 @pytest.fixture
-def shelf(vault):
+def store(vault):
     save(
         vault / "A/one.md",
         "---\nstatus: open\nn: 5\ntags: [x/y]\n---\n# One\n[[two]] [[nowhere]]\n",
@@ -26,7 +26,7 @@ async def paths(life: Life, query: str) -> list[str]:
     return [one["path"] for one in (await get(life, f"/api/notes?{query}"))["notes"]]
 
 
-async def test_notes_are_found_by_what_their_frontmatter_says(live: Live, shelf):
+async def test_notes_are_found_by_what_their_frontmatter_says(live: Live, store):
     async with live() as life:
         await indexed(life)
         for query, expected in {
@@ -50,11 +50,11 @@ async def test_notes_are_found_by_what_their_frontmatter_says(live: Live, shelf)
         "One",
         ["x/y"],
         "open",
-        len((shelf / "A/one.md").read_text()),
+        len((store / "A/one.md").read_text()),
     )
 
 
-async def test_pages_follow_each_other_without_a_gap(live: Live, shelf):
+async def test_pages_follow_each_other_without_a_gap(live: Live, store):
     async with live() as life:
         await indexed(life)
         found, cursor = [], ""
@@ -86,13 +86,13 @@ async def test_pages_follow_each_other_without_a_gap(live: Live, shelf):
         "&".join(["where=a:eq:b"] * 21),
     ],
 )
-async def test_a_query_that_means_nothing_is_refused(live: Live, shelf, query: str):
+async def test_a_query_that_means_nothing_is_refused(live: Live, store, query: str):
     async with live() as life:
         await life.until(lambda: not life.daemon.search.is_behind)
         assert (await refused(life, "GET", f"/api/notes?{query}"))[0] == 400
 
 
-async def test_a_key_lists_its_paths_alone(live: Live, shelf):
+async def test_a_key_lists_its_paths_alone(live: Live, store):
     async with live() as life:
         await indexed(life)
         key = key_of(life, "vault:read", paths=["A/**"])
@@ -111,7 +111,7 @@ async def test_a_key_lists_its_paths_alone(live: Live, shelf):
         ]  # what it leads to does not exist for that key
 
 
-async def test_links_to_a_note_and_to_nothing_are_told(live: Live, shelf):
+async def test_links_to_a_note_and_to_nothing_are_told(live: Live, store):
     async with live() as life:
         await indexed(life)
         told = await get(life, "/api/notes/A/two.md/backlinks")

@@ -191,7 +191,7 @@ async def test_what_was_spent_is_for_keys_of_the_whole_vault(paid: Paid):
             {"model": "a-local-one"},
         )
         deadline = time.monotonic() + 5
-        while not gateway.ledger.spent().requests:
+        while not gateway.usage_store.spent().requests:
             assert time.monotonic() < deadline
             await asyncio.sleep(0.005)
         whole = (await get(life, "/api/usage?days=3"))["spent"]

@@ -86,7 +86,7 @@ async def test_a_tick_that_is_saved_in_an_editor_is_the_same_act(live: Live, vau
     save(vault / "a.md", "one\n")
     async with live() as life:
         made = await propose(life, "a.md", {"text": "two\n"})
-        file = vault / life.daemon.suggestions.record(made.id).paper
+        file = vault / life.daemon.suggestions.record(made.id).file
         save(file, file.read_text().replace("- [ ] approve", "- [x] approve"))
         await life.until(lambda: not life.daemon.suggestions.get(made.id).is_pending)
         await life.daemon._ears.quiet()
@@ -197,7 +197,7 @@ async def test_a_key_cannot_tick_by_writing_the_file_and_an_admin_of_all_can(liv
     save(vault / "a.md", "one\n")
     async with live() as life:
         made = await propose(life, "a.md", {"text": "two\n"})
-        path = life.daemon.suggestions.record(made.id).paper
+        path = life.daemon.suggestions.record(made.id).file
         ticked = (vault / path).read_text().replace("- [ ] approve", "- [x] approve")
         for key in (
             key_of(life, "vault:read,write"),
@@ -231,7 +231,7 @@ async def test_what_was_ticked_while_the_daemon_was_off_is_done_at_its_start(liv
     save(vault / "a.md", "one\n")
     async with live() as life:
         made = await propose(life, "a.md", {"text": "two\n"})
-        file = vault / life.daemon.suggestions.record(made.id).paper
+        file = vault / life.daemon.suggestions.record(made.id).file
     save(file, file.read_text().replace("- [ ] approve", "- [x] approve"))
     async with live() as life:
         await life.until(lambda: not life.daemon.suggestions.get(made.id).is_pending)

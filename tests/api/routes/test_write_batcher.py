@@ -93,10 +93,10 @@ async def test_one_that_fails_is_told_so_alone(office: Office):
     def refused() -> VaultPath:
         raise PathRefusedError("no")
 
-    wish = EditRequest(edit=AppendToSection(section="Facts", content="x"))
+    request = EditRequest(edit=AppendToSection(section="Facts", content="x"))
     found = await asyncio.gather(
         office.add("- one"),
-        office.desk.edit(refused, wish),
+        office.desk.edit(refused, request),
         office.add("- x", "none.md"),
         office.add("- two"),
         return_exceptions=True,

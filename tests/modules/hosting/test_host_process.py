@@ -35,7 +35,7 @@ def held(code, end=None, command=None):
     words = command or (sys.executable, "-I", "-S", "-c", code)
     env = {"PATH": "/usr/bin:/bin", "PARACHUTE_MODULE": "a mark"}
     return IsolatedLaunch(
-        kind="process", command=words, env=env, cwd=Path("/"), walls=WALLS, end=end or Ended()
+        kind="process", command=words, env=env, cwd=Path("/"), rules=WALLS, end=end or Ended()
     )
 
 

@@ -91,15 +91,15 @@ async def test_a_process_is_given_a_private_folder_and_no_environment(
 async def test_it_reads_python_and_its_copy_and_not_the_home(tmp_path, approved):
     held = await cages(tmp_path, "landlock").hold(approved, "mark")
 
-    readable = held.walls.readable
+    readable = held.rules.readable
     assert approved.copy in readable
     assert any(Path(sys.base_prefix).is_relative_to(path) for path in readable)
     assert not any((tmp_path / "home" / "keys.yaml").is_relative_to(path) for path in readable)
     assert not any(
         one != other and one.is_relative_to(other) for one in readable for other in readable
     )
-    assert held.walls.landlock
-    assert held.walls.seccomp
+    assert held.rules.landlock
+    assert held.rules.seccomp
     await held.end()
 
 

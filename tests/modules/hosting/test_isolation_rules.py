@@ -13,10 +13,10 @@ from parachuted.modules.hosting.seccomp import can_filter
 from tests.modules.pens import ROOT, run
 
 RAISED = """
-from parachuted.modules.hosting.isolation_rules import IsolationRules, raise_walls
+from parachuted.modules.hosting.isolation_rules import IsolationRules, apply_isolation
 import resource
 mine = dict(readable=(Path(sys.base_prefix),), memory={memory}, most_open=64, parent=os.getppid())
-raise_walls(IsolationRules(landlock={landlock}, seccomp={landlock}, **mine))
+apply_isolation(IsolationRules(landlock={landlock}, seccomp={landlock}, **mine))
 """
 ALL = RAISED.format(landlock=True, memory=1 << 29)
 LIMITS = RAISED.format(landlock=False, memory=1 << 29)
@@ -81,8 +81,8 @@ attempt("a temporary file", lambda: __import__("tempfile").TemporaryFile())
 def test_a_process_whose_daemon_has_ended_raises_no_walls():
     tried = run(
         f"""
-from parachuted.modules.hosting.isolation_rules import IsolationRules, raise_walls
-attempt("raise", lambda: raise_walls(IsolationRules(landlock=False, seccomp=False, readable=(), memory=1 << 29, most_open=64, parent={2**22 - 7})))
+from parachuted.modules.hosting.isolation_rules import IsolationRules, apply_isolation
+attempt("raise", lambda: apply_isolation(IsolationRules(landlock=False, seccomp=False, readable=(), memory=1 << 29, most_open=64, parent={2**22 - 7})))
 """  # noqa: E501
     )
 
@@ -94,8 +94,8 @@ def test_it_ends_with_the_daemon_however_that_ended():
     inner = f"""
 import os, sys, time
 sys.path.append({str(ROOT)!r})
-from parachuted.modules.hosting.isolation_rules import IsolationRules, raise_walls
-raise_walls(IsolationRules(landlock=False, seccomp=False, readable=(), memory=1 << 29, most_open=64, parent=os.getppid()))
+from parachuted.modules.hosting.isolation_rules import IsolationRules, apply_isolation
+apply_isolation(IsolationRules(landlock=False, seccomp=False, readable=(), memory=1 << 29, most_open=64, parent=os.getppid()))
 print(os.getpid(), flush=True)
 time.sleep(600)
 """  # noqa: E501

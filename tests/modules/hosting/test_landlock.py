@@ -12,11 +12,11 @@ from tests.modules.pens import run
 pytestmark = pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
 
 WALLED = """
-from parachuted.modules.hosting.landlock import wall_in
+from parachuted.modules.hosting.landlock import restrict_files
 import socket, threading
 mine, other = Path(sys.argv[1]), Path(sys.argv[2])
 opened = (other / "secret").open()
-wall_in([mine, mine / "not there", Path(sys.base_prefix)], [other.parent])
+restrict_files([mine, mine / "not there", Path(sys.base_prefix)], [other.parent])
 """
 
 
@@ -129,7 +129,7 @@ def test_without_landlock_it_says_so_and_raises(folders):
         """
 from parachuted.modules.hosting import landlock
 landlock._CREATE = 999_999  # a call that no kernel has
-attempt("wall", lambda: landlock.wall_in([Path("/usr")]))
+attempt("wall", lambda: landlock.restrict_files([Path("/usr")]))
 tried["version"] = landlock.landlock_version()
 """
     )

@@ -194,17 +194,17 @@ class Objecting:
     def wants(self, event: str) -> bool:
         return event in {"tool.before", "prompt.before"}
 
-    async def ask(self, occurrence: HookEvent) -> HookDecision:
-        self.asked.append(occurrence)
-        if occurrence.event == "prompt.before":
+    async def ask(self, hook_event: HookEvent) -> HookDecision:
+        self.asked.append(hook_event)
+        if hook_event.event == "prompt.before":
             return HookDecision(
                 allowed="prompt" not in self.refused, reason="not today", context=("It is Friday.",)
             )
-        refused = occurrence.data["tool_name"] in self.refused
+        refused = hook_event.data["tool_name"] in self.refused
         return HookDecision(allowed=not refused, reason="hands off" if refused else "")
 
-    def tell(self, occurrence: HookEvent) -> None:
-        raise AssertionError(occurrence)
+    def tell(self, hook_event: HookEvent) -> None:
+        raise AssertionError(hook_event)
 
 
 async def test_hooks_see_the_prompt_and_each_call_and_may_object(yard):
@@ -413,7 +413,7 @@ async def test_a_caller_that_goes_away_ends_the_run_and_the_end_is_recorded(yard
 
     assert task.cancelled()
     assert [(run["outcome"], run["reason"]) for run in documents(yard)] == [
-        ("failed", "it was ended: whoever asked waits no longer")
+        ("failed", "it was ended, because its caller no longer waits")
     ]
     assert yard.history.unended() == []
 

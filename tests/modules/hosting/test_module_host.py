@@ -153,7 +153,7 @@ def life(tmp_path, given, make_cages):
 @pytest.mark.parametrize("sandbox", ["landlock", "docker", "process"])
 async def test_it_serves_as_a_module_in_the_daemon_does(life, given, sandbox):
     async with life(sandbox=sandbox) as worker:
-        assert worker.held_by == sandbox
+        assert worker.isolated_by == sandbox
         assert worker.declared.name == "daily"
         assert {route.path for route in worker.declared.routes} >= {"/hello", "/count"}
         assert given.state.kept == {"enabled": True}

@@ -29,7 +29,7 @@ def test_a_module_and_its_walls_arrive_as_they_were(tmp_path):
     there = StartFrame.model_validate(StartFrame.of(approved, WALLS))
 
     assert there.approved() == approved
-    assert there.walls == WALLS
+    assert there.rules == WALLS
 
 
 def test_it_says_nothing_but_that(tmp_path):

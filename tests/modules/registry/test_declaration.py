@@ -427,7 +427,7 @@ def test_handlers_that_cannot_be_called_are_told():
 @pytest.mark.parametrize(
     ("handler", "told"),
     [
-        ("missing", "missing is no method of BrainModule"),
+        ("missing", "missing is not a method of BrainModule"),
         ("tools:missing", "tools:missing: there is no function missing in tools.py"),
         ("nowhere:search", "nowhere:search: nowhere.py could not be imported"),
         ("store:FOLDER", "store:FOLDER: there is no function FOLDER in store.py"),

@@ -288,7 +288,7 @@ def test_a_tag_a_branch_and_a_commit_of_a_repository_can_be_named(yard, publishe
 
 @pytest.mark.parametrize(
     ("ref", "says"),
-    [("nothing", "git could not get it"), ("-x", "is no tag"), ("a..b", "is no tag")],
+    [("nothing", "git could not get it"), ("-x", "is not a tag"), ("a..b", "is not a tag")],
 )
 def test_what_is_no_tag_of_it_installs_nothing(yard, published, ref, says):
     with pytest.raises(InstallRefusedError, match=says):

@@ -1,4 +1,4 @@
-"""Every file of a folder, read once, with one digest; whatever is no plain file is refused in
+"""Every file of a folder, read once, with one digest; whatever is not a plain file is refused in
 words.
 """
 
@@ -105,8 +105,8 @@ REFUSED = {
     "link to a folder": (lambda folder: (folder / "l").symlink_to("inner"), "l is a link"),
     "dangling link": (lambda folder: (folder / "l").symlink_to("nowhere"), "l is a link"),
     "hard link": (lambda folder: (folder / "l").hardlink_to(folder / "a.py"), "is a hard link"),
-    "pipe": (lambda folder: os.mkfifo(folder / "pipe"), "pipe is no plain file"),
-    "socket": (make_socket, "socket is no plain file"),
+    "pipe": (lambda folder: os.mkfifo(folder / "pipe"), "pipe is not a plain file"),
+    "socket": (make_socket, "socket is not a plain file"),
     "setuid": (lambda folder: (folder / "a.py").chmod(0o4755), "lends rights"),
     "case twins": (lambda folder: (folder / "A.py").write_text(""), "one file to some systems"),
     "folder and its twin": (lambda folder: (folder / "Inner").mkdir(), "one file to some systems"),
