@@ -159,7 +159,7 @@ def test_a_backup_that_cannot_be_is_refused_in_a_sentence(typed: Typed, tmp_path
 
     assert "name a file elsewhere" in typed.fails(1, "backup", str(typed.vault / "x.tar.gz"))
     assert "there already" in typed.fails(1, "backup", "there.tar.gz")
-    assert "is no whole backup" in typed.fails(1, "restore", "there.tar.gz")
+    assert "is not a complete backup" in typed.fails(1, "restore", "there.tar.gz")
     start(typed)
     assert "`parachute stop`, then try again" in typed.fails(1, "restore", "there.tar.gz")
 
