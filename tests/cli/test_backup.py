@@ -188,5 +188,7 @@ def test_an_archive_that_is_no_whole_backup_changes_nothing(
         typed.does("restore", "bad.tar.gz")
         assert not [path for path in (tmp_path / "out.md", Path("/out.md")) if path.exists()]
     else:
-        assert "bad.tar.gz is no " in typed.fails(1, "restore", "bad.tar.gz", "--replace")
+        assert "bad.tar.gz is not a complete backup" in typed.fails(
+            1, "restore", "bad.tar.gz", "--replace"
+        )
         assert (typed.vault / "a.md").read_text() == "# A\n"
