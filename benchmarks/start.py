@@ -14,9 +14,10 @@ import sys
 import time
 from pathlib import Path
 
+from parachuted.agent_choice import BackendChoice
 from parachuted.agents import OfflineBackend
 from parachuted.config import load_settings
-from parachuted.daemon import BackendChoice, Daemon
+from parachuted.daemon import Daemon
 
 
 def bare_walk(folder: str) -> int:

@@ -1,38 +1,25 @@
-"""Daemon: builds every part once, hands each what it needs, and runs them until told to stop."""
+"""Daemon: builds every part once, gives each what it needs, and runs them until it is stopped."""
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
-import itertools
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from parachuted.access.look_back import is_looked_back, look_back, set_looked_back
+from parachuted.access.look_back import set_looked_back
 from parachuted.access.origins import Origins
 from parachuted.access.session_taint import SessionTaints
-from parachuted.agents import (
-    Backend,
-    ClaudeSettings,
-    CredentialSource,
-    RunLimits,
-    choose_backend,
-    describe_credentials,
-    find_credential,
-    make_backend,
-)
+from parachuted.agent_choice import CLOCK_FILE, BackendChoice
+from parachuted.agents import RunLimits
 from parachuted.agents.active_runs import ActiveRuns
-from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
 from parachuted.agents.heavy import expect_heavy
 from parachuted.agents.permission import PermissionRequests
-from parachuted.agents.sandbox import Sandboxes
 from parachuted.api import (
     RESERVED,
     ApiParts,
@@ -47,11 +34,10 @@ from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, make_
 from parachuted.audit.log import AuditLog
 from parachuted.audit.writes import WriteAudit
 from parachuted.bubbling import PendingChanges, Reconciler, WatchRegistry
+from parachuted.change_followers import ChangeFollowers
 from parachuted.config import Settings, is_loopback, listed, paired, set_setting
 from parachuted.context import SessionContexts
-from parachuted.errors import ConfigError, DaemonError, ParachuteError, StorageFailedError
-from parachuted.events import Change, ChangeListeners
-from parachuted.events.folder_signal import FolderSignal
+from parachuted.errors import ConfigError, DaemonError
 from parachuted.extensions import AgentGround, Ground, make_hooks, make_modules
 from parachuted.history import (
     HistoryPruning,
@@ -62,9 +48,8 @@ from parachuted.history import (
     Undo,
     Why,
 )
-from parachuted.hooks.loading import SCRIPTS
 from parachuted.keys import KeyFile, KeyRing
-from parachuted.processes.beat import next_beat
+from parachuted.processes.memory import MemoryTrimmer, limit_heaps, trim_memory
 from parachuted.runs import Curator, CuratorParts, RunRecovery
 from parachuted.runs.agent_sandboxes import AgentSandboxes
 from parachuted.runs.bounded_vault import VaultParts
@@ -78,134 +63,35 @@ from parachuted.tasks import (
     Queue,
     QuietWindow,
     RunCountLimits,
-    RunOutcome,
-    Task,
     Worker,
 )
 from parachuted.tools import Migration, VaultDoctor
 from parachuted.tools.vault_checks import check_control_folder
-from parachuted.vault import Store, printable, rescue
+from parachuted.upkeep import (
+    DiskUpkeep,
+    HomeUpkeep,
+    KeptTexts,
+    record_declared_origins,
+)
+from parachuted.vault import Store, rescue
 from parachuted.watched_vault import WatchedVault, utc_now
 
 log = logging.getLogger(__name__)
 
-_LOOK_AFTER_S = 1.0
-_CLOCK = "clock.json"
-_LOOK_AT_KEYS_S = 0.5  # for open streams: a request looks by itself
-_LOOK_AT_KEYS_ANYWAY_S = 5.0  # such as for a file that is reached by a link
-_PATHS_AT_ONCE = 2000
-_KEEP_USES_S = 600.0
+_SEARCH_WAIT_S = 1.0
 _THREADS = 256
-_DEEPEST = 3  # agents that others wait for
-_M_ARENA_MAX, _HEAPS = -8, 2
 _SWITCH_S = 0.0005
-_TRIM_AFTER_S = 2.0
-_STATE_IS_GONE = "the state folder was deleted under the daemon; `parachute restart` begins it anew"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendChoice:
-    """The backend and, in a sentence, why it is that one; `gateway` is the way of all model calls,
-    where there is one, and `sandboxes` are where agents run shells. `elapsed` is the time that the
-    gateway's limits are counted in.
-    """
-
-    backend: Backend
-    reason: str
-    model: str | None
-    gateway: Gateway | None = None
-    sandboxes: Sandboxes | None = None
-    elapsed: ElapsedClock | None = None
-    find_logins: Callable[[], Sequence[CredentialSource]] = tuple
-
-
-def choose_agent(
-    settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path
-) -> BackendChoice:
-    """The backend that the settings and the credentials lead to.
-
-    `folder` is the vault's state folder.
-    """
-    elapsed = ElapsedClock(folder / _CLOCK)
-    credential = find_credential(env, settings.vault, user_home)
-    name, reason = choose_backend(settings.agent.backend, credential, settings.agent.base_url)
-    gateway = _make_gateway(settings, folder, env, user_home, elapsed)
-    run = folder.parents[1] / "run"  # a short path, since the path of a socket may have 107 bytes
-    sandboxes = Sandboxes(
-        folder=run / "boxes", env=env, label=folder.name, most=settings.agent.concurrency + _DEEPEST
-    )
-    made = make_backend(
-        name,
-        ClaudeSettings(
-            model=settings.agent.model,
-            folder=folder / "agent",
-            user_home=user_home,
-            env=env,
-            credential=credential,
-            base_url=settings.agent.base_url,
-            gateway=gateway,
-            sandboxes=sandboxes,
-        ),
-    )
-    model = settings.agent.model if name == "claude" else None
-    return BackendChoice(
-        backend=made,
-        reason=reason,
-        model=model,
-        gateway=gateway,
-        sandboxes=sandboxes,
-        elapsed=elapsed,
-        find_logins=lambda: describe_credentials(env, settings.vault, user_home),
-    )
-
-
-def _make_gateway(
-    settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path, elapsed: ElapsedClock
-) -> Gateway:
-    """It opens its file and its port at the first run."""
-    budget = settings.budget
-    limits = MoneyLimits(
-        usd_per_cause=budget.usd_per_cause,
-        usd_per_hour=budget.usd_per_hour,
-        usd_per_day=budget.usd_per_day,
-    )
-    return Gateway(
-        env=env,
-        vault=settings.vault,
-        user_home=user_home,
-        base_url=settings.agent.base_url,
-        usage_store=UsageStore(folder / "usage.db", elapsed.now),
-        limits=limits,
-        clock=utc_now,
-    )
-
-
-def _give_memory_back() -> None:
-    """A first scan, search after it, and each run hold many texts for a moment; glibc keeps what is
-    freed unless asked (malloc_trim(3)).
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
-
-
-def _keep_few_heaps() -> None:
-    """glibc gives each thread a heap of its own, up to eight a core, most of them half empty; two
-    do for ours (mallopt(3), M_ARENA_MAX).
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_ARENA_MAX, _HEAPS)
-
-
-def _give_threads() -> None:
-    """Room for writers that wait for a hook, beside those that answer what the hook itself asks.
-
-    A thread is made when it is needed.
+def _tune_process() -> None:
+    """Threads for writers that wait for a hook, beside those that answer what the hook itself asks;
+    and a short switch interval, so that busy threads do not keep the loop waiting.
     """
     asyncio.get_running_loop().set_default_executor(
         ThreadPoolExecutor(_THREADS, thread_name_prefix="daemon")
     )
+    limit_heaps()
+    sys.setswitchinterval(_SWITCH_S)
 
 
 class Daemon:
@@ -221,18 +107,12 @@ class Daemon:
         env: Mapping[str, str] | None = None,
         watched: WatchedVault | None = None,
     ) -> None:
-        """Call it on the event loop.
+        """Call it on the event loop. Raises DaemonError when another daemon has the home or the
+        vault.
 
-        Raises DaemonError when another daemon has the home or the vault.
-
-        `env` is what hooks, git and pip see a part of. `watched` is the vault where it is open
-        already.
+        Hooks, git and pip see a part of `env`. `watched` is the vault where it is open already.
         """
-        _give_threads()
-        _keep_few_heaps()
-        sys.setswitchinterval(
-            _SWITCH_S
-        )  # the loop has its turn soon, however busy the threads behind it are
+        _tune_process()
         vault = self._vault = watched or WatchedVault(settings, home, clock=clock)
         self.settings, self.chosen, self.clock, self._home = settings, chosen, vault.clock, home
         self.bus, self.problems, self.index, self.history, self.noticer = (
@@ -245,9 +125,8 @@ class Daemon:
         self._root, self._state, self._objects = vault.root, vault.state, vault.objects
         folder, clock = vault.folder, vault.clock
         read = None if clock is utc_now else follow_clock(clock)
-        self.elapsed = chosen.elapsed or ElapsedClock(folder / _CLOCK, read)
-        self._keep_elapsed()
-        self._first: list[Change] = []
+        self.elapsed = chosen.elapsed or ElapsedClock(folder / CLOCK_FILE, read)
+        self._save_elapsed()
         self.audit = AuditLog(
             AuditFolder(self._root, make_machine_name(home)),
             ChainHeadFile(folder / AUDIT_HEAD),
@@ -294,28 +173,54 @@ class Daemon:
             self._root,
             self.index,
             lambda *said: loop.call_soon_threadsafe(self.problems.set, *said),
-            caught_up=_give_memory_back,
+            caught_up=trim_memory,
             is_noticing=lambda: self.noticer.is_noticing,
         )
-        self._build_gateway()
+        self.gateway = chosen.gateway
+        if self.gateway is not None:
+            self.gateway.report_to(self.problems.set)
         self.at_work = ActiveRuns()
         self._build_loop()
-        self._door = KeyAuthenticator(
+        self._authenticator = KeyAuthenticator(
             KeyRing(KeyFile(home), clock), settings.auth_mode, vault.token, self._latest
         )
-        self._door.listen(self.at_work.recheck)
+        self._authenticator.listen(self.at_work.recheck)
         self.is_to_begin_again = False
-        self._trimming: asyncio.TimerHandle | None = None
         self._server: HttpServer | None = None
         self._supervisor: HttpServer | None = None
-        vault.serve(ChangeListeners(record=self._record, tell=self._tell))
+        self._followers = ChangeFollowers(
+            origins=self.origins,
+            reconciler=self.reconciler,
+            writes=self._writes,
+            search=self.search,
+            hooks=self._hooks.listening,
+            bus=self.bus,
+            is_first_contact=vault.is_first_contact,
+        )
+        self._home_upkeep = HomeUpkeep(
+            home=home,
+            authenticator=self._authenticator,
+            hooks=self.hooks,
+            problems=self.problems,
+        )
+        self._disk_upkeep = DiskUpkeep(
+            store=self.store,
+            search=self.search,
+            suggestions=self.suggestions,
+            audit=self.audit,
+            elapsed=self.elapsed,
+            journal=vault.journal,
+            problems=self.problems,
+            clock=self.clock,
+        )
+        vault.serve(self._followers.listeners())
 
     @property
     def port(self) -> int:
-        """The port that the API is listened for on; 0 before that."""
+        """The port of the API; 0 before it is open."""
         return self._vault.port
 
-    def _keep_elapsed(self) -> None:
+    def _save_elapsed(self) -> None:
         try:
             self.elapsed.keep()
         except OSError as error:
@@ -325,15 +230,8 @@ class Daemon:
             ) from error
 
     def _latest(self) -> datetime:
-        """The time by which a key has expired: one that has stays so when the wall clock is set
-        back.
-        """
+        """The time for expiry: an expired key stays expired when the wall clock is set back."""
         return max(self.clock(), self.elapsed.moment())
-
-    def _build_gateway(self) -> None:
-        self.gateway = self.chosen.gateway
-        if self.gateway is not None:
-            self.gateway.report_to(self.problems.set)
 
     def _build_loop(self) -> None:
         settings, clock, bus = self.settings, self.clock, self.bus
@@ -377,7 +275,7 @@ class Daemon:
             notice=self.noticer.notice,
             origins=self.origins,
         )
-        self._aftermath = RunRecovery(
+        self._recovery = RunRecovery(
             state=self._state,
             queue=self.queue,
             reviews=self.reviews,
@@ -411,15 +309,14 @@ class Daemon:
             taints=SessionTaints(self._state, self.clock),
         )
         self._curator = Curator(parts, self.chosen.backend, model=self.chosen.model, limits=limits)
-        if (
-            self.chosen.model is not None
-            # what a model's backend stands on is loaded while the first task waits out its quiet
-            # time
-        ):
+        if self.chosen.model is not None:  # what a model needs loads while the first task waits
             bus.listen(
                 lambda event: expect_heavy("claude") if event.event == "task.queued" else None
             )
-        bus.listen(lambda event: self._trim_soon() if event.event == "run.finished" else None)
+        self._trimmer = MemoryTrimmer()
+        bus.listen(
+            lambda event: self._trimmer.trim_soon() if event.event == "run.finished" else None
+        )
         budget = settings.budget
         runs = RunCountLimits(
             runs_per_hour=budget.runs_per_hour,
@@ -433,7 +330,7 @@ class Daemon:
             budget=self.budget,
             bus=bus,
             clock=clock,
-            perform=self._perform,
+            perform=self._curator.perform,
             concurrency=settings.agent.concurrency,
             backend=self.chosen.backend.name,
         )
@@ -461,7 +358,7 @@ class Daemon:
                 auto_approve_rate=self.settings.suggestions.auto_approve_rate / 100,
             )
         )
-        self._ears = ApprovalListener(self.suggestions, self._root, self.bus)
+        self._approvals = ApprovalListener(self.suggestions, self._root, self.bus)
 
     def _make_boxes(self) -> AgentSandboxes | None:
         if self.chosen.sandboxes is None:
@@ -480,6 +377,12 @@ class Daemon:
         )
 
     def _build_past(self) -> None:
+        self._texts = KeptTexts(
+            index=self.index,
+            reviews=self.reviews,
+            suggestions=self.suggestions,
+            objects=self._objects,
+        )
         self._past = HistoryQueries(self.store, self._objects, self.history)
         self._restore = Restore(
             store=self.store,
@@ -496,24 +399,8 @@ class Daemon:
             history=self.history, objects=self._objects, keep=keep, clock=self.elapsed.moment
         )
         self.pruning = HistoryPruning(
-            retention, wanted=self._wanted_texts, clock=self.clock, report=self.problems.set
+            retention, wanted=self._texts.needed, clock=self.clock, report=self.problems.set
         )
-
-    async def _wanted_texts(self) -> set[str]:
-        """The digests of the texts that stand in the vault, and of those that reviews and
-        suggestions begin at.
-        """
-        wanted: set[str] = set()
-        for number, path in enumerate(list(self.index.paths())):
-            entry = self.index.get(path)
-            if entry is not None and entry.digest is not None:
-                wanted.add(entry.digest)
-            if number % _PATHS_AT_ONCE == 0:
-                await asyncio.sleep(0)
-        wanted |= self.suggestions.bases()
-        return (
-            wanted | self.reviews.digests()
-        )  # last, since what is seen of a text that has changed meanwhile is among these
 
     def _build_modules(self, limits: RunLimits) -> None:
         settings = self.settings
@@ -559,10 +446,7 @@ class Daemon:
         )
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Watch and work until `stop`.
-
-        `ready` is called once the vault is watched and the API answers.
-        """
+        """Run until `stop`; `ready` is called once the vault is watched and the API answers."""
         try:
             await self._start()
             log.info(
@@ -576,17 +460,17 @@ class Daemon:
             ready()
             async with asyncio.TaskGroup() as group:
                 tasks = [
-                    group.create_task(self._notice(), name="noticer"),
+                    group.create_task(self._follow_changes(), name="changes"),
                     group.create_task(self.worker.run(), name="worker"),
-                    group.create_task(self._look_after_disk(), name="disk"),
+                    group.create_task(self._disk_upkeep.run(), name="disk"),
                     group.create_task(self.reconciler.follow_up(), name="follow up"),
-                    group.create_task(self._look_after_keys(), name="keys"),
+                    group.create_task(self._home_upkeep.run(), name="home"),
                     group.create_task(self.hooks.run(), name="hooks"),
-                    group.create_task(self._hooks.listening.run(), name="hooks' ears"),
+                    group.create_task(self._hooks.listening.run(), name="hooks' events"),
                     group.create_task(self._run_modules(), name="modules"),
                     group.create_task(self.pruning.run(), name="history"),
-                    group.create_task(self._sweep_boxes(), name="boxes"),
-                    group.create_task(self._ears.run(), name="suggestions"),
+                    group.create_task(self._sweep_sandboxes(), name="sandboxes"),
+                    group.create_task(self._approvals.run(), name="suggestions"),
                 ]
                 await self._vault.stopping.wait()
                 for task in tasks:
@@ -596,31 +480,28 @@ class Daemon:
             log.info("stopped")
 
     async def _list_notes(self, query: NoteQuery) -> list[str]:
-        """The paths that the search index lists, once it knows all that is known."""
+        """The paths that the search index lists, once it is up to date."""
         is_behind = True
         while is_behind:
-            is_behind = not await asyncio.to_thread(self.search.settle, _LOOK_AFTER_S)
+            is_behind = not await asyncio.to_thread(self.search.settle, _SEARCH_WAIT_S)
         return await asyncio.to_thread(self.search.catalogue.paths, query)
 
-    async def _sweep_boxes(self) -> None:
-        """What an earlier life left.
-
-        The engine is asked only where there is something, since to ask it takes time and memory.
+    async def _sweep_sandboxes(self) -> None:
+        """Remove what an earlier daemon left. Docker is asked only if there is something: to ask
+        takes time and memory.
         """
         sandboxes = self.chosen.sandboxes
-        if sandboxes is not None and await asyncio.to_thread(sandboxes.has_left_something):
-            try:
-                found = await sandboxes.sweep()
-            except OSError as error:  # an agent's files, which are no reason to end the daemon
-                log.warning(
-                    "what an earlier life left of agents' containers could not be removed",
-                    extra={"reason": str(error)},
-                )
-            else:
-                log.info(
-                    "what an earlier life left of agents' containers is gone",
-                    extra={"containers": found},
-                )
+        if sandboxes is None or not await asyncio.to_thread(sandboxes.has_left_something):
+            return
+        try:
+            found = await sandboxes.sweep()
+        except OSError as error:  # files of an agent, which must not end the daemon
+            log.warning(
+                "containers that an earlier daemon left could not be removed",
+                extra={"reason": str(error)},
+            )
+        else:
+            log.info("containers that an earlier daemon left are gone", extra={"containers": found})
 
     async def _run_modules(self) -> None:
         await self._cages.sweep()
@@ -628,10 +509,7 @@ class Daemon:
         await self.modules.run()
 
     def stop(self) -> None:
-        """End `run`.
-
-        Agents at work are ended with it; their tasks are done again at the next start.
-        """
+        """End `run` and the agents at work; their tasks are done again at the next start."""
         self._vault.stopping.set()
 
     def _end(self, is_to_begin_again: bool) -> None:  # noqa: FBT001  a seam for the API
@@ -639,10 +517,10 @@ class Daemon:
         self.stop()
 
     async def prepare(self) -> None:
-        """Settle what the last life left. It precedes the first change that is recorded."""
+        """Settle what the last daemon left. Call it before the first change is recorded."""
         self._writes.catch_up(self.history, self.audit.written)
         self.audit.start()
-        for number, said in enumerate(self._aftermath.settle_runs()):
+        for number, said in enumerate(self._recovery.settle_runs()):
             self.problems.set(f"interrupted:{number}", said)
 
     async def _start(self) -> None:
@@ -651,18 +529,18 @@ class Daemon:
             await vault.begin(self.prepare)
         await vault.load()
         if vault.is_first_contact:
-            self.reconciler.baseline(self._first)
-            self._first, vault.is_first_contact = [], False
+            self._followers.end_first_contact()
+            vault.is_first_contact = False
             self._state.table("control").put("baseline", {"at": self.clock().isoformat()})
             set_looked_back(self._state, self.clock())
             vault.announce()
-        self._aftermath.end_lost_runs()
+        self._recovery.end_lost_runs()
         self._hooks.writes.begin()
         parts = self._api_parts()
         self._server = HttpServer(make_app(parts))
         await self._server.open_at(vault.sockets)
         await self._listen_as_supervisor(parts)
-        gc.collect()  # of the import, which leaves a copy of each class that was given slots
+        gc.collect()  # imports leave a copy of each class with slots
         gc.enable()
         gc.freeze()
 
@@ -680,161 +558,31 @@ class Daemon:
                 "restart`",
             )
 
-    async def _notice(self) -> None:
-        """Keep what was found at the start, the texts of watched files included, then follow.
+    async def _follow_changes(self) -> None:
+        """Save what the start found, the texts of watched files included, then follow changes.
 
-        What happens meanwhile waits.
+        What changes meanwhile waits.
         """
         self.search.start()
         await self.noticer.save()
         await self.reconciler.keep_watched(self.index.paths())
-        await asyncio.to_thread(self._forget_unused_texts)
-        await self._look_back()
-        _give_memory_back()
+        await asyncio.to_thread(self._texts.forget_unneeded)
+        await record_declared_origins(self._state, self.origins, self._root, self.index, self.clock)
+        trim_memory()
         await self.noticer.run()
 
-    def _trim_soon(self) -> None:
-        """Once for all runs that end within some seconds.
-
-        In a thread: it walks over all that is free.
-        """
-        if self._trimming is None:
-            loop = asyncio.get_running_loop()
-            self._trimming = loop.call_later(_TRIM_AFTER_S, self._trim, loop)
-
-    def _trim(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._trimming = None
-        loop.run_in_executor(None, _give_memory_back)
-
-    async def _look_back(self) -> None:
-        """Once in a vault that an earlier version knew: find the notes that say that they are a
-        stranger's.
-        """
-        if is_looked_back(self._state):
-            return
-        try:
-            await asyncio.to_thread(
-                look_back, self.origins, self._root, self.index, list(self.index.paths())
-            )
-            set_looked_back(self._state, self.clock())
-        except StorageFailedError as error:
-            log.warning(
-                "where the vault's texts came from could not be recorded; the next start does it",
-                extra={"reason": error.message},
-            )
-
-    def _forget_unused_texts(self) -> None:
-        """Drop kept texts that no difference can begin at any more.
-
-        In a thread, before anything is noticed.
-        """
-        present = {
-            entry.digest
-            for path in self.index.paths()
-            if (entry := self.index.get(path)) is not None and entry.digest is not None
-        }
-        self._objects.forget_seen(present | self.reviews.digests())
-
-    async def _look_after_disk(self) -> None:
-        """Once a second: files that were replaced while a program still wrote into them, a disk
-        that refuses, a state that was deleted.
-        """
-        for number in itertools.count():
-            await next_beat(_LOOK_AFTER_S)
-            if self.store.expects_late_writes:
-                for said in await asyncio.to_thread(rescue, self.store, self.clock()):
-                    self.problems.set(f"rescued:{number}", said)
-            self.problems.set("disk", self.store.trouble)
-            self.search.look()
-            self.problems.set("suggestions", self.suggestions.trouble)
-            self.problems.set("audit", self.audit.trouble or self.audit.broken)
-            if self.elapsed.is_due:
-                await self._follow_elapsed()
-            self.problems.set("state", None if self._vault.journal.exists() else _STATE_IS_GONE)
-
-    async def _follow_elapsed(self) -> None:
-        """Only the jumps of the wall clock between this and a reboot would be unknown after
-        that.
-        """
-        try:
-            await asyncio.to_thread(self.elapsed.keep)
-        except OSError as error:
-            log.warning("the time for limits was not kept", extra={"reason": str(error)})
-
-    async def _look_after_keys(self) -> None:
-        """See at once what has become of keys.yaml; write only now and then when its keys were
-        used.
-        """
-        loop = asyncio.get_running_loop()
-        kept_at = loop.time()
-        signal = FolderSignal(
-            self._home, ("", SCRIPTS), shortest_s=_LOOK_AT_KEYS_S, longest_s=_LOOK_AT_KEYS_ANYWAY_S
-        )
-        try:
-            while True:
-                self._door.look()
-                self.hooks.look()
-                self.problems.set("keys", self._door.ring.problem)
-                if self._door.ring.is_unsettled or self._door.ring.ends_within(
-                    _LOOK_AT_KEYS_ANYWAY_S
-                ):
-                    await next_beat(_LOOK_AT_KEYS_S)
-                else:
-                    await signal.wait()
-                if loop.time() - kept_at >= _KEEP_USES_S:
-                    kept_at = loop.time()
-                    await asyncio.to_thread(self._keep_uses_of_keys)
-        finally:
-            signal.close()
-
     async def _set_auth_mode(self, mode: Mode) -> None:
-        """Keep it in config.yaml, and follow it.
+        """Save it in config.yaml, and apply it.
 
-        Raises ConfigError, having changed nothing, where it would let everyone in.
+        Raises ConfigError, and changes nothing, if it would let everyone in.
         """
         if mode == "disabled" and not is_loopback(self.settings.host):
             raise ConfigError(
                 [f"auth_mode may not be disabled while the daemon listens on {self.settings.host}"]
             )
         await asyncio.to_thread(set_setting, self._home, "auth_mode", mode)
-        self._door.mode = mode
-        self._door.look()
-
-    def _keep_uses_of_keys(self) -> None:
-        try:
-            self._door.ring.flush()
-        except ParachuteError as error:
-            log.warning(
-                "the times at which keys were used were not kept", extra={"reason": error.message}
-            )
-
-    async def _record(self, changes: Sequence[Change]) -> Callable[[], None]:
-        self.origins.notice(changes)
-        if not self._vault.is_first_contact:
-            return await self.reconciler.record(changes)
-        self._first += changes
-        return lambda: None
-
-    def _tell(self, change: Change) -> None:
-        if self._vault.is_first_contact:
-            return
-        self._writes.noticed(change)
-        data: dict[str, object] = {
-            "path": printable(change.path),
-            "by": change.author.by,
-            "run": change.author.run,
-            "causes": list(change.author.causes),
-            "digest": change.new.digest if change.new is not None else None,
-        }
-        if change.source is not None:
-            data["from"] = printable(change.source)
-            self.search.follow(change.source, None)
-        self.search.follow(change.path, change.new, change.data)
-        with self._hooks.listening.about(change):
-            self.bus.publish(f"file.{change.kind}", **data)
-
-    async def _perform(self, task: Task) -> RunOutcome:
-        return await self._curator.perform(task)
+        self._authenticator.mode = mode
+        self._authenticator.look()
 
     def _api_parts(self) -> ApiParts:
         cost = self.settings.agent.max_cost_usd if self.chosen.backend.name != "offline" else 0.0
@@ -849,7 +597,7 @@ class Daemon:
             trust=self._trust,
             modules=self.modules,
             suggestions=self.suggestions,
-            door=self._door,
+            door=self._authenticator,
             permissions=self.permissions,
             origins=self.origins,
             at_work=self.at_work,
@@ -903,12 +651,9 @@ class Daemon:
         await self.noticer.rescan(accept_missing=accept_missing)
 
     async def _close(self) -> None:
-        await (
-            self.hooks.close()
-        )  # first: callers that wait for a hook are told so, while they can be
+        await self.hooks.close()  # first, so that callers that wait for a hook get an answer
         await self.at_work.stop("the daemon ended")  # the curators' have ended with the worker
-        if self._trimming is not None:
-            self._trimming.cancel()
+        self._trimmer.close()
         for server in (self._server, self._supervisor):
             if server is not None:
                 await server.close()
@@ -919,7 +664,7 @@ class Daemon:
             await self.chosen.sandboxes.close()
         if self.gateway is not None:
             await self.gateway.close()
-        self._keep_uses_of_keys()
+        self._home_upkeep.flush_key_uses()
         await asyncio.to_thread(self.search.close)
         for said in rescue(self.store, self.clock(), last_call=True):
             log.warning("a late write was rescued", extra={"said": said})

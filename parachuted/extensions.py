@@ -82,7 +82,7 @@ class HookParts:
     listening: HookEventListener
 
     async def close(self) -> None:
-        """Ask and tell nobody any more."""
+        """Stop all hooks."""
         self.listening.close()
         await self.hooks.close()
         await self.runner.close()

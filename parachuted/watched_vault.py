@@ -3,7 +3,7 @@
 It is all that a start waits for; the rooms that answer are loaded afterwards.
 
 Kept cheap to import, since `parachute start` waits for it. A change that is found before the rest
-is loaded waits until it can be recorded, and whoever connects waits in the socket's backlog, so
+is loaded waits until it can be recorded, and connections wait in the socket's backlog, so
 nothing is lost meanwhile.
 """
 

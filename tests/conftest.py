@@ -12,10 +12,12 @@ from uuid import uuid4
 
 import pytest
 
+from parachuted.agent_choice import BackendChoice
 from parachuted.agents import Backend, OfflineBackend
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.config import load_settings
-from parachuted.daemon import BackendChoice, Daemon, utc_now
+from parachuted.daemon import Daemon
+from parachuted.watched_vault import utc_now
 from tests.engine import WITHOUT, an_engine
 from tests.stories.life import Life, Live
 

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.agent_choice import BackendChoice
 from parachuted.agents import Job, OfflineBackend, Step
 from parachuted.config import load_settings
-from parachuted.daemon import BackendChoice, Daemon, choose_agent
+from parachuted.daemon import Daemon
 from parachuted.errors import DaemonError
 from parachuted.vault_state import state_folder
 from tests.stories.life import Life, Live, note, save
@@ -216,23 +217,3 @@ async def test_the_state_of_a_vault_is_found_by_its_real_place(home, vault, tmp_
         != state_folder(home, tmp_path / "other")
     )
     assert state_folder(home, vault).is_relative_to(home / "state")
-
-
-async def test_without_a_login_the_agent_is_the_offline_one_and_says_why(home, vault, tmp_path):
-    chosen = choose_agent(
-        load_settings(home, {}, {"vault": str(vault)}), state_folder(home, vault), {}, tmp_path
-    )
-
-    assert (chosen.backend.name, chosen.model) == ("offline", None)
-    assert "no login" in chosen.reason
-
-
-async def test_with_a_login_it_is_claude(home, vault, tmp_path):
-    settings = load_settings(home, {}, {"vault": str(vault)})
-    chosen = choose_agent(
-        settings, state_folder(home, vault), {"ANTHROPIC_API_KEY": "sk-ant-SECRET"}, tmp_path
-    )
-    await chosen.backend.close()
-
-    assert (chosen.backend.name, chosen.model) == ("claude", settings.agent.model)
-    assert "SECRET" not in chosen.reason

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from parachuted.cli.client import ask
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.show import count, escape, say, say_json, say_lines, when
 from parachuted.errors import ParachuteError
 from parachuted.visible import one_line, quoted_lines
@@ -20,6 +21,38 @@ _LONGEST_S = 6 * 60 * 60.0  # the daemon ends a run by its own limits, long befo
 _MOST = 2_000  # characters of a stranger's on one line
 _LOOK_S = 3.0  # each look is a line of the audit
 _WANTS = {"bash": "run", "network": "reach", "trusted": "begin as"}
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    stop = add_command(
+        commands,
+        "stop-agents",
+        stop_agents,
+        "stop all agents at once",
+        "Stop every running agent, and start none until `resume`. What a curator was doing is "
+        "undone, and done again then.",
+    )
+    stop.add_argument("--go-on", action="store_true", help="stop them, but let new runs start")
+    add_json(stop)
+    maintenance_parser = add_command(
+        commands,
+        "maintenance",
+        maintenance,
+        "ask the maintenance agent",
+        "Ask an agent what is wrong with the installation, and let it repair notes in "
+        "Chat/, Daily/ and Brain/. It has no network.",
+    )
+    maintenance_parser.add_argument(
+        "prompt",
+        nargs="+",
+        metavar="PROMPT",
+        help="what to look after, such as 'why is search slow?'; - is stdin",
+    )
+    maintenance_parser.add_argument(
+        "--session", metavar="ID", help="continue an earlier conversation"
+    )
+    add_json(maintenance_parser)
 
 
 def stop_agents(options: Namespace) -> int:

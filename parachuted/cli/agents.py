@@ -7,10 +7,52 @@ from argparse import Namespace
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from parachuted.cli.agent_runs import agents_run
 from parachuted.cli.client import ask
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.show import count, say, say_json, say_table
 
-_NONE = "There is no agent."
+_NONE = "No agents."
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    about = "All agents, what each may do, and which of them a stranger's text could misuse."
+    parts = add_command(
+        commands, "agents", None, "all agents, and what they may do", about
+    ).add_subparsers(metavar="COMMAND")
+    add_json(
+        add_command(
+            parts,
+            "list",
+            agents_list,
+            "all agents",
+            "List the agents, and whether each can run here.",
+        )
+    )
+    says = "Say of each agent whether it has private data, strangers' text and a way out at once."
+    add_json(add_command(parts, "audit", agents_audit, "which are exposed", says))
+    trust = add_command(
+        parts,
+        "trust",
+        agents_trust,
+        "trust a note",
+        "Trust a note's text as it is now, until it changes.",
+    )
+    trust.add_argument("file", metavar="FILE", help="a note, by its path in the vault")
+    add_json(trust)
+    run = add_command(
+        parts,
+        "run",
+        agents_run,
+        "ask one",
+        "Let an agent answer, and show what it did; `undo` takes it back.",
+    )
+    run.add_argument("agent", metavar="AGENT", help="as `parachute agents list` names it")
+    run.add_argument("prompt", nargs="+", metavar="PROMPT", help="the question; - is stdin")
+    run.add_argument("--folder", metavar="FOLDER", help="the folder of the vault to work in")
+    run.add_argument("--session", metavar="ID", help="continue an earlier conversation")
+    add_json(run)
 
 
 def agents_list(options: Namespace) -> int:

@@ -7,6 +7,7 @@ from argparse import Namespace
 from typing import Any
 
 from parachuted.cli.client import ask, daemon_record
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.show import count, say, say_diff, say_json, say_table, say_text, when
 from parachuted.cli.status import tell_status
 from parachuted.errors import ParachuteError
@@ -14,6 +15,110 @@ from parachuted.errors import ParachuteError
 _SUBJECTS = ("path", "file_path", "command", "url", "pattern", "query", "folder")
 _STEP = 100
 _WHO = {"person": "you", "earlier": "(older than the history)"}
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    status_parser = add_command(
+        commands,
+        "status",
+        status,
+        "the state of the daemon",
+        "Show what the daemon watches, what waits, what it may spend, and what is wrong.",
+    )
+    add_json(status_parser)
+    add_json(
+        add_command(
+            commands,
+            "watches",
+            watches,
+            "who watches what",
+            "List the notes that watch others, and what they have not seen yet.",
+        )
+    )
+    add_json(
+        add_command(
+            commands,
+            "tasks",
+            tasks,
+            "what waits for an agent",
+            "List the tasks that wait or are being worked on, and why they wait.",
+        )
+    )
+    runs_parser = add_command(
+        commands,
+        "runs",
+        runs,
+        "what agents did",
+        "List the latest runs, or show one with what it read, wrote and cost.",
+    )
+    runs_parser.add_argument("run_name", nargs="?", metavar="RUN", help="show this run whole")
+    runs_parser.add_argument(
+        "-n", "--limit", type=int, default=20, metavar="N", help="how many (default: 20)"
+    )
+    add_json(runs_parser)
+    bubble = add_command(
+        commands,
+        "bubble",
+        None,
+        "what a change sets off",
+        "See what a change of a file would set off, or set it off.",
+    )
+    parts = bubble.add_subparsers(metavar="COMMAND")
+    for name, run, says in (
+        ("plan", bubble_plan, "print who would wake, in order, and the most it can cost"),
+        (
+            "run",
+            bubble_run,
+            "let those who watch FILE look at it now, and FILE at what it watches",
+        ),
+    ):
+        part = add_command(parts, name, run, says, f"{says[0].upper()}{says[1:]}.")
+        part.add_argument(
+            "file", metavar="FILE", help="a note, by its path in the vault or on the disk"
+        )
+        add_json(part)
+    add_command(
+        commands,
+        "pause",
+        pause,
+        "start no more runs",
+        "Start no more runs until `resume`. Changes are still noticed, and wait.",
+    )
+    add_command(commands, "resume", resume, "start runs again", "Start runs again.")
+    why_parser = add_command(
+        commands,
+        "why",
+        why,
+        "who wrote a line, and why",
+        "Say who wrote each line of a file and what led to it.",
+    )
+    why_parser.add_argument(
+        "file", metavar="FILE[:LINE]", help="a note, by its path in the vault or on the disk"
+    )
+    add_json(why_parser)
+    undo_parser = add_command(
+        commands,
+        "undo",
+        undo,
+        "take a run back",
+        "Take back a run and every run that followed from it. What people wrote since is kept.",
+    )
+    undo_parser.add_argument("run_name", metavar="RUN", help="as `parachute runs` lists it")
+    add_json(undo_parser)
+    doctor_parser = add_command(
+        commands,
+        "doctor",
+        doctor,
+        "what is wrong, and what to do",
+        "Check the daemon, the vault and every note.",
+    )
+    doctor_parser.add_argument(
+        "--accept-missing",
+        action="store_true",
+        help="files are missing because you deleted them",
+    )
+    add_json(doctor_parser)
 
 
 def status(options: Namespace) -> int:
@@ -289,7 +394,7 @@ def _say_plan(plan: Any, what: str = "A change of") -> None:  # noqa: ANN401  JS
         f"leads to at most {count(plan['most_runs'], 'run')} and costs at most "
         f"${plan['most_cost_usd']:.2f}"
     )
-    say(f"{what} {plan['path']} {most if plan['runs'] else 'wakes nobody and costs nothing'}.")
+    say(f"{what} {plan['path']} {most if plan['runs'] else 'wakes no note and costs nothing'}.")
     rows = [
         (str(number), run["watcher"], run["because"], ", ".join(run["patterns"]))
         for number, run in enumerate(plan["runs"], 1)
@@ -331,7 +436,7 @@ def _say_reason(run: Any, chain: Any) -> None:  # noqa: ANN401  JSON
     for taken in run.get("takes_back") or []:
         say(f"  took back {taken}")
     if run["undone"]:
-        say(f"  taken back {when(run['undone']['at'])} UTC; what still stands here was kept")
+        say(f"  taken back {when(run['undone']['at'])} UTC; what is still here was kept")
     else:
         say(f"  take it back with: parachute undo {run['id']}")
 

@@ -14,11 +14,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from parachuted.audit.events import EVENT_TYPES
 from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, machine_name
 from parachuted.audit.graph import document_of, draw, graph_of, source_name
 from parachuted.audit.reader import AuditFilter, AuditFollower, AuditReader, moment_of, told
 from parachuted.audit.verify import verify
 from parachuted.cli.client import daemon_record, home_of
+from parachuted.cli.commands import CommandParser, Commands, add_command, add_json
 from parachuted.cli.show import count, say, say_json, say_table, when
 from parachuted.errors import NoDaemonError, ParachuteError
 from parachuted.vault import VaultRoot
@@ -29,6 +31,57 @@ _MOST = 10_000
 _EVERYTHING = 1 << 60
 _DAY = "24h"
 _HEADS = ("TIME (UTC)", "WHO", "WHAT", "TOOK", "CAME OF IT")
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    audit_parser = add_command(
+        commands,
+        "audit",
+        audit,
+        "what was done, by whom",
+        "Show every call of the API, call of a tool, run of an agent and write, the latest last.",
+    )
+    audit_parser.add_argument("-f", "--follow", action="store_true", help="keep showing new lines")
+    audit_parser.add_argument(
+        "-n", "--limit", type=int, default=50, metavar="N", help="how many (default: 50)"
+    )
+    _add_filters(audit_parser, since=None)
+    parts = audit_parser.add_subparsers(metavar="COMMAND")
+    says = (
+        "Find every line that was changed, removed, added or moved. Exits with 1 when there is one."
+    )
+    add_json(add_command(parts, "verify", audit_verify, "check that the audit is unchanged", says))
+    graph = add_command(
+        parts,
+        "graph",
+        audit_graph,
+        "who called whom",
+        "Draw who called whom in the last day, how often and how slowly.",
+    )
+    _add_filters(graph, since="24h")
+
+
+def _add_filters(parser: CommandParser, *, since: str | None) -> None:
+    parser.add_argument(
+        "--since",
+        default=since,
+        metavar="WHEN",
+        help="such as 24h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z",
+    )
+    parser.add_argument("--until", metavar="WHEN", help="the same")
+    parser.add_argument("--type", choices=EVENT_TYPES, metavar="TYPE", help=", ".join(EVENT_TYPES))
+    parser.add_argument(
+        "--source",
+        metavar="WHO",
+        help="a kind of source, such as agent or api_key, or the name of one",
+    )
+    parser.add_argument("--module", metavar="MODULE", help="which was called, such as vault")
+    parser.add_argument(
+        "--path", metavar="PATH", help="a file of the vault, or a folder and all below it"
+    )
+    parser.add_argument("--failed", action="store_true", help="only what failed")
+    add_json(parser)
 
 
 def audit(options: Namespace) -> int:
@@ -158,7 +211,7 @@ def _places() -> tuple[Path, Path]:
 def _folder() -> AuditFolder:
     home, vault = _places()
     if not vault.is_dir():
-        raise ParachuteError(f"there is no vault at {vault}")
+        raise ParachuteError(f"no vault at {vault}")
     return AuditFolder(VaultRoot(vault), machine_name(home))
 
 

@@ -32,6 +32,7 @@ from urllib.parse import quote
 
 from parachuted import __version__
 from parachuted.cli.client import home_of
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.setup import load
 from parachuted.cli.show import count, say, say_json
 from parachuted.config import set_setting
@@ -54,13 +55,32 @@ _Signature: TypeAlias = tuple[int, tuple[tuple[int, int, int], ...]]
 _Member: TypeAlias = tuple[tarfile.TarInfo, IO[bytes] | None]
 
 
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    backup_parser = add_command(
+        commands,
+        "backup",
+        backup,
+        "the vault and the home in one file",
+        "Write the vault, the settings, the keys and the history into one archive, while the "
+        "daemon works; `restore` brings it back.",
+    )
+    backup_parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="where (default: parachute-DATE-TIME.tar.gz in this folder)",
+    )
+    add_json(backup_parser)
+
+
 def backup(options: Namespace) -> int:
     """`parachute backup [FILE]`."""
     home = Path(home_of(os.environ))
     record = running_daemon(os.fspath(home))
     vault = Path(str(record["vault"])) if record is not None else load({}).vault
     if not vault.is_dir():
-        raise ParachuteError(f"there is no vault at {vault}")
+        raise ParachuteError(f"no vault at {vault}")
     target = (
         Path(options.file or f"parachute-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
         .expanduser()
@@ -301,7 +321,7 @@ def _size(size: int) -> str:
 def _read_list(archive: Path) -> dict[str, Any]:
     """The archive's list, having read it to its end.
 
-    Raises ParachuteError for what is no whole backup.
+    Raises ParachuteError for an incomplete backup.
     """
     listed: object = None
     try:
@@ -310,9 +330,9 @@ def _read_list(archive: Path) -> dict[str, Any]:
                 content = tar.extractfile(entry) if entry.name == _LIST else None
                 listed = json.loads(content.read()) if content is not None else None
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
-        raise ParachuteError(f"{archive} is no whole backup: {error}") from error
+        raise ParachuteError(f"{archive} is not a complete backup: {error}") from error
     if not isinstance(listed, dict) or listed.get("format") != 1:
-        raise ParachuteError(f"{archive} is no backup that `parachute backup` wrote to its end")
+        raise ParachuteError(f"{archive} is not a complete backup of `parachute backup`")
     return listed
 
 

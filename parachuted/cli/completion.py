@@ -7,7 +7,26 @@ from argparse import Namespace
 
 import shtab
 
+from parachuted.cli.commands import Commands, add_command
 from parachuted.cli.parser import make_parser
+
+COMPLETION = """\
+Print what makes your shell complete parachute's commands with the Tab key. Once:
+  bash   parachute completion bash > ~/.local/share/bash-completion/completions/parachute
+  zsh    parachute completion zsh > ~/.zfunc/_parachute, with `fpath+=~/.zfunc` before compinit in ~/.zshrc
+  fish   parachute completion fish > ~/.config/fish/completions/parachute.fish
+Make that folder first where there is none (`mkdir -p`), and open a new terminal afterwards.
+"""  # noqa: E501
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    completion_parser = add_command(
+        commands, "completion", completion, "words completed by your shell", COMPLETION
+    )
+    completion_parser.add_argument(
+        "shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish"
+    )
 
 
 def completion(options: Namespace) -> int:

@@ -5,9 +5,34 @@ from __future__ import annotations
 from argparse import Namespace
 
 from parachuted.cli.client import ask
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.show import count, say, say_json, say_table
 
 _DOES = {"create": "make", "append": "add to", "keep": "is in", "refuse": "leave"}
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    contexts = add_command(
+        commands,
+        "contexts",
+        None,
+        "the context files of agents",
+        "The context files that become part of agents' prompts.",
+    )
+    parts = contexts.add_subparsers(metavar="COMMAND")
+    migrate_parser = add_command(
+        parts,
+        "migrate",
+        migrate,
+        "move old context files into folders",
+        "Show what would become of an older program's context files (Chat/contexts/*.md), or move "
+        "them into the folders they are about.",
+    )
+    migrate_parser.add_argument(
+        "--apply", action="store_true", help="do it; `parachute undo` takes it back"
+    )
+    add_json(migrate_parser)
 
 
 def migrate(options: Namespace) -> int:

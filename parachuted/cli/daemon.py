@@ -5,6 +5,7 @@ What a daemon is made of is imported when one begins here, and a second one is r
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import signal
@@ -12,12 +13,12 @@ import socket
 import subprocess
 import sys
 import time
-from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from parachuted.cli.client import absolute, ask, home_of
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.show import say, say_text
 from parachuted.errors import ConfigError, DaemonError, NoDaemonError, ParachuteError
 from parachuted.presence import is_locked, refuse_second, running_daemon
@@ -29,7 +30,64 @@ _LEAST_ROOM = 4 << 20
 _TRIAL = 1 << 16
 
 
-def start(options: Namespace) -> int:
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    start_parser = add_command(
+        commands,
+        "start",
+        start,
+        "start the daemon",
+        "Start watching the vault, in the background unless --foreground.",
+    )
+    for parser in (
+        start_parser,
+        add_command(
+            commands,
+            "restart",
+            restart,
+            "stop, then start again",
+            "Stop the daemon if it runs, and start it again.",
+        ),
+    ):
+        parser.add_argument(
+            "--vault", metavar="PATH", help="the folder of notes (default: the setting `vault`)"
+        )
+        parser.add_argument(
+            "--port",
+            type=int,
+            metavar="N",
+            help="the port on 127.0.0.1; 0 takes a free one (default: the setting `port`)",
+        )
+    start_parser.add_argument(
+        "--foreground", action="store_true", help="stay here, and show what happens; Ctrl-C ends it"
+    )
+    start_parser.add_argument(
+        "--make-default", action="store_true", help=argparse.SUPPRESS
+    )  # for `make run`
+    start_parser.add_argument(
+        "--quiet", action="store_true", help="with --foreground: show nothing; the log has it"
+    )
+    start_parser.add_argument(
+        "--detached", action="store_true", help=argparse.SUPPRESS
+    )  # how `start` starts itself in the background
+    add_command(
+        commands,
+        "stop",
+        stop,
+        "stop the daemon",
+        "Stop the daemon. Agents at work are ended; their tasks are done again at the next start.",
+    )
+    logs_parser = add_command(
+        commands, "logs", logs, "the daemon's log", "Show the end of the daemon's log."
+    )
+    logs_parser.add_argument("-f", "--follow", action="store_true", help="keep showing new lines")
+    logs_parser.add_argument(
+        "-n", "--lines", type=int, default=50, metavar="N", help="how many lines (default: 50)"
+    )
+    add_json(logs_parser)
+
+
+def start(options: argparse.Namespace) -> int:
     """`parachute start`."""
     home = home_of(os.environ)
     record = running_daemon(home)
@@ -59,7 +117,7 @@ def start(options: Namespace) -> int:
     return 0
 
 
-def _load(options: Namespace) -> Any:  # noqa: ANN401  Settings, which would have to be imported
+def _load(options: argparse.Namespace) -> Any:  # noqa: ANN401  Settings, which would have to be imported
     """The settings, with the default vault made where that is asked for. Raises ConfigError."""
     from parachuted.config import home_folder, load_settings
 
@@ -82,7 +140,7 @@ def _refuse_start(home: str, settings: Any) -> None:  # noqa: ANN401  the same
         _refuse_full_disk(folder)
 
 
-def stop(_options: Namespace) -> int:
+def stop(_options: argparse.Namespace) -> int:
     """`parachute stop`."""
     home = home_of(os.environ)
     record = _settled(home)
@@ -97,7 +155,7 @@ def stop(_options: Namespace) -> int:
     return 0
 
 
-def restart(options: Namespace) -> int:
+def restart(options: argparse.Namespace) -> int:
     """`parachute restart`: with the settings as they are now, and what the running daemon was told
     beside them.
 
@@ -167,7 +225,7 @@ def _begin_again(home: str, record: dict[str, object]) -> int:
     return _greet(now)
 
 
-def logs(options: Namespace) -> int:
+def logs(options: argparse.Namespace) -> int:
     """`parachute logs`."""
     path = _logs(home_of(os.environ)) / "daemon.log"
     if not path.exists():
@@ -197,8 +255,8 @@ def logs(options: Namespace) -> int:
     return 0
 
 
-def _background(home: str, options: Namespace) -> int:
-    """Begin a daemon at once; what keeps it from starting is told here, in full, where it can be
+def _background(home: str, options: argparse.Namespace) -> int:
+    """Start a daemon at once, and report what keeps it from starting, in full, where it can be
     known without it.
     """
     _refuse_full_disk(home)
@@ -241,7 +299,7 @@ def _background(home: str, options: Namespace) -> int:
         raise _not_started(home, process) from None
 
 
-def _notes(process: subprocess.Popen[bytes], options: Namespace) -> Sequence[str]:
+def _notes(process: subprocess.Popen[bytes], options: argparse.Namespace) -> Sequence[str]:
     """What the settings leave to be said; read while the daemon begins.
 
     Raises ConfigError, for which it ends too.

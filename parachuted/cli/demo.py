@@ -20,6 +20,7 @@ from typing import Any
 
 from parachuted.bundled import bundled_folder
 from parachuted.cli.client import ask
+from parachuted.cli.commands import Commands, add_command
 from parachuted.cli.show import say, say_diff
 from parachuted.errors import DaemonError
 from parachuted.presence import running_daemon
@@ -27,6 +28,20 @@ from parachuted.presence import running_daemon
 _PATIENCE_S = 20.0
 _OLD = "- Start the tomatoes indoors."
 _NEW = "- Plant the tomatoes out: the frost is over."
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    demo_parser = add_command(
+        commands,
+        "demo",
+        demo,
+        "see it work, in ten seconds",
+        "Run the whole loop in a temporary vault: change, run, diff, why, undo.",
+    )
+    demo_parser.add_argument(
+        "--keep", action="store_true", help="keep the demo's vault, and say where it is"
+    )
 
 
 def demo(options: Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Foreground: a daemon in this very process, what it says to whoever looks on, and where its log
+"""Foreground: a daemon in this very process, what it says in the terminal, and where its log
 goes.
 """
 
@@ -89,15 +89,16 @@ async def _serve(
     (daemon,) = loaded
     await daemon.run(lambda: None if quiet else _greet(daemon, settings))
     if not quiet:
-        say("Beginning again." if daemon.is_to_begin_again else "Stopped.")
+        say("Restarting." if daemon.is_to_begin_again else "Stopped.")
     return daemon.is_to_begin_again
 
 
 async def _load(watched: WatchedVault) -> Daemon:
     """Import the rooms that answer, and build the daemon of them."""
     await asyncio.to_thread(importlib.import_module, "parachuted.daemon")
+    from parachuted.agent_choice import choose_agent
     from parachuted.agents.credentials import find_login_environment
-    from parachuted.daemon import Daemon, choose_agent
+    from parachuted.daemon import Daemon
 
     settings, home = watched.settings, watched.home
     chosen = choose_agent(
@@ -137,7 +138,7 @@ def _greet(daemon: Daemon, settings: Settings) -> None:
 
 
 def _narrate(event: Event) -> None:
-    """What happens, in a line each, for whoever looks on."""
+    """What happens, in a line each, for a person at the terminal."""
     data, at = event.data, event.timestamp.astimezone()
     lines = {
         "file.created": "{by} made {path}",

@@ -16,6 +16,7 @@ from typing import Any
 
 from parachuted.bundled import bundled_folder
 from parachuted.cli.client import ask, home_of
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.show import say, say_json, say_table, when
 from parachuted.config import home_folder, load_settings
 from parachuted.errors import NotFoundError, ParachuteError
@@ -41,6 +42,102 @@ _NONE = (
     "the events."
 )
 _INDENT = "    "
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    about = "Your own programs, run when something happens; they can stop what is about to happen."
+    hooks = add_command(
+        commands, "hooks", None, "your own programs, run when something happens", about
+    )
+    parts = hooks.add_subparsers(metavar="COMMAND")
+    add_json(
+        add_command(
+            parts,
+            "list",
+            hooks_list,
+            "list the hooks",
+            "List the hooks, and say which of them do not run and why.",
+        )
+    )
+    test = add_command(
+        parts,
+        "test",
+        hooks_test,
+        "try hooks on a sample",
+        "Run the hooks of an event on a sample, and show what goes in, what comes out, what it "
+        "would decide and how long it took.",
+    )
+    test.add_argument(
+        "event",
+        metavar="EVENT",
+        help="as `parachute hooks docs` lists it, such as file.modified, or PreToolUse",
+    )
+    test.add_argument(
+        "--data",
+        metavar="FILE",
+        help="JSON for the sample: some of the event's data, or all that a hook reads; - is stdin",
+    )
+    test.add_argument(
+        "--hook", metavar="HOOK", help="run this one alone, whatever its matcher says"
+    )
+    add_json(test)
+    history = add_command(
+        parts,
+        "history",
+        hooks_history,
+        "what hooks did",
+        "List the latest runs of hooks, or show one whole.",
+    )
+    history.add_argument(
+        "run_name",
+        nargs="?",
+        metavar="RUN",
+        help="show this run, with what went in and what came out",
+    )
+    history.add_argument(
+        "-n",
+        "--limit",
+        type=int,
+        default=20,
+        metavar="N",
+        help="how many (default: 20; 200 are kept)",
+    )
+    add_json(history)
+    replay = add_command(
+        parts,
+        "replay",
+        hooks_replay,
+        "run a hook again",
+        "Run a hook again on what it was given then.",
+    )
+    replay.add_argument("run_name", metavar="RUN", help="as `parachute hooks history` lists it")
+    add_json(replay)
+    docs = add_command(
+        parts,
+        "docs",
+        hooks_docs,
+        "the events, and what hooks read",
+        "List the events, or show what a hook of one reads.",
+    )
+    docs.add_argument(
+        "event",
+        nargs="?",
+        metavar="EVENT",
+        help="such as write.before, or Claude Code's name for it",
+    )
+    add_json(docs)
+    approve = add_command(
+        parts,
+        "approve",
+        hooks_approve,
+        "let changed scripts run",
+        "Let hooks whose scripts have changed since they were approved run as they are now.",
+    )
+    approve.add_argument(
+        "names", nargs="*", metavar="HOOK", help="as `parachute hooks list` names it (default: all)"
+    )
+    add_json(approve)
 
 
 def hooks_list(options: Namespace) -> int:
@@ -90,7 +187,7 @@ def hooks_test(options: Namespace) -> int:
             "it all the same."
         )
     if not answer["runs"] and not answer["passed_over"]:
-        say(f"No hook is for {answer['event']}; `parachute hooks list` shows those there are.")
+        say(f"No hook is for {answer['event']}; `parachute hooks list` lists the hooks.")
     elif answer["runs"]:
         say(
             f"{answer['event']}: "
@@ -278,7 +375,7 @@ def _kept(name: str) -> HookRunRecord:
     record = _recorder().get(name)
     if record is None:
         raise NotFoundError(
-            f"there is no run {name}, or not any more; `parachute hooks history` lists the last 200"
+            f"unknown or deleted run {name}; `parachute hooks history` lists the last 200"
         )
     return record
 
@@ -378,7 +475,7 @@ def _has_failed(run: Mapping[str, Any]) -> bool:
 
 def _run_name(text: str) -> str:
     if not text.isascii() or not text.isalnum():
-        raise ParachuteError(f"{text!r} is no run; `parachute hooks history` lists them")
+        raise ParachuteError(f"{text!r} is not a run; `parachute hooks history` lists them")
     return text
 
 

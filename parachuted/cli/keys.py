@@ -13,6 +13,7 @@ from argparse import Namespace
 from datetime import UTC, datetime
 
 from parachuted.cli.client import ask
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.show import say, say_json, say_table, when
 from parachuted.config import home_folder
 from parachuted.errors import ParachuteError
@@ -28,6 +29,62 @@ from parachuted.keys import (
     parse_end,
     parse_words,
 )
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    keys = add_command(
+        commands,
+        "keys",
+        None,
+        "who may use the API",
+        "The keys that open the API to other devices and programs.",
+    )
+    parts = keys.add_subparsers(metavar="COMMAND")
+    add_json(
+        add_command(
+            parts,
+            "list",
+            keys_list,
+            "list the keys",
+            "List the keys: what each may do, when it was last used and when it ends.",
+        )
+    )
+    create = add_command(
+        parts,
+        "create",
+        keys_create,
+        "create a key",
+        "Create a key. It is shown only once and is not stored. Unless --scope says otherwise, it "
+        "may read and write everything but administer nothing.",
+    )
+    create.add_argument("name", metavar="NAME", help="what it is for, such as 'my phone'")
+    create.add_argument(
+        "--scope",
+        action="append",
+        metavar="MODULE:MAY",
+        help="such as daily:read,write or '*:read' (may be given more than once)",
+    )
+    create.add_argument(
+        "--path",
+        action="append",
+        metavar="PATTERN",
+        help="only files such as 'Projects/**' (may be given more than once)",
+    )
+    create.add_argument(
+        "--expires",
+        metavar="WHEN",
+        help="a span such as 90d (h, d, w, y) or a time; without it, never",
+    )
+    add_json(create)
+    revoke = add_command(
+        parts,
+        "revoke",
+        keys_revoke,
+        "revoke a key",
+        "Revoke a key, and close what it has opened, at once.",
+    )
+    revoke.add_argument("key", metavar="KEY", help="its id, or its name when no other key has it")
 
 
 def keys_list(options: Namespace) -> int:
@@ -118,15 +175,14 @@ def _refuse_unknown(scopes: tuple[Scope, ...]) -> None:
     unknown = sorted({scope.module for scope in scopes}.difference(known))
     if unknown:
         raise ValueError(
-            f"there is no module {unknown[0]}; those that a scope may name are "
-            f"{', '.join(dict.fromkeys(known))}"
+            f"unknown module {unknown[0]}; a scope may name {', '.join(dict.fromkeys(known))}"
         )
 
 
 def _show(made: MintedKey) -> None:
     ends = "never ends" if made.key.expires is None else f"ends {_end(made.key)}"
     say(f"{made.key.name} ({made.key.id}) may {_may(made.key.scopes)}; it {ends}.")
-    say("The key, which is shown this once and kept nowhere:")
+    say("Your key. It is shown only once and is not stored:")
     say()
     say(f"    {made.secret}")
     if sys.stdout.isatty():
@@ -139,7 +195,7 @@ def _show(made: MintedKey) -> None:
 
 
 def _told(key: ApiKey) -> dict[str, object]:
-    """All but the hash, which is nobody's business."""
+    """All but the hash."""
     return {name: value for name, value in key_document(key).items() if name != "key_hash"}
 
 

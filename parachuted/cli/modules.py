@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parachuted.cli.client import ask, daemon_record
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.show import say, say_diff, say_json, say_lines, say_table
 from parachuted.errors import NoDaemonError, ParachuteError
 from parachuted.visible import quoted_lines
@@ -24,6 +25,106 @@ if TYPE_CHECKING:
 
 _YES = {"y", "yes"}
 _MOST_PROBLEM = 100
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    modules = add_command(
+        commands,
+        "modules",
+        None,
+        "what extends the daemon",
+        "Modules: folders of code that add routes, tools and agents.",
+    )
+    parts = modules.add_subparsers(metavar="COMMAND")
+    add_json(
+        add_command(
+            parts,
+            "list",
+            modules_list,
+            "list the modules",
+            "List the modules, and whether they run.",
+        )
+    )
+    status = add_command(
+        parts,
+        "status",
+        modules_status,
+        "the state of modules",
+        "Show what modules serve, where they run, and what is wrong.",
+    )
+    status.add_argument("name", nargs="?", metavar="NAME", help="only that module")
+    add_json(status)
+    install = add_command(
+        parts,
+        "install",
+        modules_install,
+        "install a module",
+        "Copy a module into the vault, show what it asks for, and ask whether it may run.",
+    )
+    install.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="a git address, a folder, or parachute://NAME for one of parachuted's own",
+    )
+    install.add_argument(
+        "--dev", action="store_true", help="run it from that folder, and again at each edit"
+    )
+    install.add_argument(
+        "--path", metavar="SUB", help="the folder inside the source that holds manifest.yaml"
+    )
+    approve = add_command(
+        parts,
+        "approve",
+        modules_approve,
+        "let a changed one run",
+        "Show what changed and what it would be allowed, and ask.",
+    )
+    approve.add_argument("name", metavar="NAME", help="as `parachute modules list` names it")
+    for parser in (install, approve):
+        parser.add_argument("--yes", action="store_true", help="agree without asking")
+        parser.add_argument(
+            "--trust", choices=("trusted", "untrusted"), help="untrusted: in a process of its own"
+        )
+        add_json(parser)
+    diff = add_command(
+        parts,
+        "diff",
+        modules_diff,
+        "what changed since",
+        "Show how a module's folder differs from what was approved.",
+    )
+    diff.add_argument("name", metavar="NAME", help="as `parachute modules list` names it")
+    add_json(diff)
+    for run, word in (
+        (modules_enable, "enable"),
+        (modules_disable, "disable"),
+        (modules_restart, "restart"),
+    ):
+        parser = add_command(
+            parts, word, run, f"{word} a module", f"{word.capitalize()} the module."
+        )
+        parser.add_argument("name", metavar="NAME", help="as `parachute modules list` names it")
+    remove = add_command(
+        parts,
+        "remove",
+        modules_remove,
+        "remove a module",
+        "Forget a module; its folder is deleted unless it was changed.",
+    )
+    remove.add_argument("name", metavar="NAME", help="as `parachute modules list` names it")
+    remove.add_argument("--yes", action="store_true", help="do not ask")
+    new = add_command(
+        parts,
+        "new",
+        modules_new,
+        "create one",
+        "Write a working module with a test, to start from.",
+    )
+    new.add_argument("name", metavar="NAME", help="small letters, digits and dashes")
+    new.add_argument("--folder", metavar="PATH", help="where (default: the vault's Modules/NAME)")
+    test = add_command(parts, "test", modules_test, "run its tests", "Run the module's own tests.")
+    test.add_argument("name", metavar="NAME", help="a module of the vault, or a folder")
 
 
 def modules_list(options: Namespace) -> int:
@@ -45,9 +146,7 @@ def modules_status(options: Namespace) -> int:
     """`parachute modules status [NAME]`; 1 when one that should run does not."""
     found = [one for one in _listing() if options.name in {None, one["name"]}]
     if options.name is not None and not found:
-        raise ParachuteError(
-            f"there is no module {options.name}; `parachute modules list` shows those there are"
-        )
+        raise ParachuteError(f"unknown module {options.name}; `parachute modules list` lists them")
     code = int(any(one["status"] in {"failed", "starting"} for one in found))
     if options.json:
         say_json({"modules": found})
@@ -169,7 +268,7 @@ def modules_test(options: Namespace) -> int:
         folder = _vault() / "Modules" / options.name
     if not folder.is_dir():
         raise ParachuteError(
-            f"there is no module {options.name}: neither a folder of that name nor {folder}; "
+            f"unknown module {options.name}: neither a folder of that name nor {folder}; "
             "`parachute modules list`"
         )
     tests = folder / "tests"

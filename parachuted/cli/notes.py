@@ -10,6 +10,7 @@ from argparse import Namespace
 
 from parachuted.cli.ask import in_vault, quoted
 from parachuted.cli.client import ask, fetch
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.show import count, escape, say, say_json
 from parachuted.errors import NotFoundError, ParachuteError
 
@@ -17,6 +18,61 @@ _MOST = 100
 _SUFFIXES = (".md", ".markdown")
 _CONTEXT_NAMES = ("AGENTS.md", "CLAUDE.md")  # `vault` names them too, but takes long to import
 _MARK = re.compile(r"</?mark>")
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    search_parser = add_command(
+        commands,
+        "search",
+        search,
+        "find notes",
+        "Find notes by what they say, the likeliest first.",
+    )
+    search_parser.add_argument(
+        "words",
+        nargs="+",
+        metavar="WORDS",
+        help="words, a 'phrase in \"quotes\"', begin*, tag:x, key:value; -without goes after --",
+    )
+    search_parser.add_argument(
+        "--in",
+        dest="folder",
+        default="",
+        metavar="FOLDER",
+        help="only notes in this folder of the vault",
+    )
+    search_parser.add_argument(
+        "-n",
+        "--limit",
+        type=int,
+        default=20,
+        metavar="N",
+        help="how many (default: 20, at most 100)",
+    )
+    read_parser = add_command(
+        commands, "read", read, "print a note", "Print a note, or one section of it."
+    )
+    read_parser.add_argument(
+        "--section", metavar="NAME", help="the section of that heading, with those below it"
+    )
+    new_parser = add_command(
+        commands, "new", new, "create a note", "Create a note. Fails if it exists."
+    )
+    for parser in (read_parser, new_parser):
+        parser.add_argument(
+            "file",
+            metavar="FILE",
+            help="a note, by its path in the vault or on the disk; .md may be left out",
+        )
+    new_parser.add_argument(
+        "text",
+        nargs="?",
+        metavar="TEXT",
+        help="its text; - is stdin (default: its name as a heading)",
+    )
+    for parser in (search_parser, read_parser, new_parser):
+        add_json(parser)
 
 
 def search(options: Namespace) -> int:

@@ -84,7 +84,7 @@ def _config(folder: Path, kept: Path, home: Path) -> Iterator[MigrationStep]:
             if name in _SETTINGS and isinstance(value, str) and value:
                 yield _setting(home, _SETTINGS[name], value, f"{name} in {file}")
             else:
-                yield MigrationStep(f"{name} in {file}: there is no such setting any more")
+                yield MigrationStep(f"{name} in {file}: this setting no longer exists")
 
 
 def _server(kept: Path, home: Path) -> Iterator[MigrationStep]:
@@ -141,7 +141,7 @@ def _rest(kept: Path) -> Iterator[MigrationStep]:
         name = f"{told.get('name') or file.parent.name}{f' ({facts})' if facts else ''}"
         yield MigrationStep(
             f"the workspace {name}: an agent's folders and rights are in its module's manifest "
-            "here, and are asked for anew"
+            "here, and are asked for again"
         )
     profile, target = kept / "profile.md", kept.parent / _PROFILE
     if profile.is_file() and target.exists():
@@ -155,7 +155,7 @@ def _rest(kept: Path) -> Iterator[MigrationStep]:
         (
             "bots.yaml",
             (
-                "what a bot may do is asked for anew, and so is its token, when a module for it is "
+                "what a bot may do, and its token, are asked for again when a module for it is "
                 "installed"
             ),
         ),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from parachuted.cli.ask import in_vault, quoted
 from parachuted.cli.client import ask
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.show import count, say, say_diff, say_json, say_table, when
 from parachuted.errors import ParachuteError
 
@@ -19,6 +20,67 @@ _SHORT = 12
 _MOST = 1000
 _SHORTEST = 4
 _HEXADECIMAL = frozenset("0123456789abcdef")
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    says = (
+        "List the versions of a file: when, who, in which run, and how many lines came and "
+        "went. Moves are followed."
+    )
+    history_parser = add_command(commands, "history", history, "the versions of a file", says)
+    history_parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="a note, by its path in the vault or on the disk, or one that is gone",
+    )
+    history_parser.add_argument(
+        "-n",
+        "--limit",
+        type=int,
+        default=20,
+        metavar="N",
+        help="how many (default: 20, at most 1000)",
+    )
+    add_json(history_parser)
+    diff_parser = add_command(
+        commands,
+        "diff",
+        diff,
+        "what a run changed",
+        "Show what a run, and all that followed from it, changed in every file.",
+    )
+    diff_parser.add_argument("run_name", metavar="RUN", help="as `parachute runs` lists it")
+    diff_parser.add_argument(
+        "--only", action="store_true", help="this run alone, without what followed from it"
+    )
+    add_json(diff_parser)
+    says = (
+        "Bring a file back as it was before a run, or in a version. It can be undone, as any run; "
+        "a file that was deleted comes back.\n"
+        "With the archive that `parachute backup` wrote: bring back the whole vault and home, "
+        "while no daemon runs."
+    )
+    restore_parser = add_command(
+        commands, "restore", restore, "bring a file, or a backup, back as it was", says
+    )
+    restore_parser.add_argument(
+        "file",
+        metavar="FILE@RUN",
+        help="or FILE@VERSION, as `parachute history FILE` lists it; or a backup's .tar.gz",
+    )
+    restore_parser.add_argument(
+        "--after", action="store_true", help="as it was after the run, not before it"
+    )
+    restore_parser.add_argument(
+        "--vault", metavar="PATH", help="of a backup: where the vault goes (default: where it was)"
+    )
+    restore_parser.add_argument(
+        "--replace",
+        action="store_true",
+        help="of a backup: move a vault and a home that are there aside first",
+    )
+    add_json(restore_parser)
 
 
 def history(options: Namespace) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from parachuted.cli.client import ask
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.show import count, say, say_json, say_lines, when
 from parachuted.visible import fact, one_line, quoted
 
@@ -15,6 +16,53 @@ _NONE = (
     "No agent asks for anything. One that does waits a minute for `parachute permissions "
     "allow ID` or `deny ID`."
 )
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    about = (
+        "What agents ask for while they work, beyond what they were granted. Unanswered "
+        "requests are denied."
+    )
+    parts = add_command(
+        commands, "permissions", None, "what agents ask you for", about
+    ).add_subparsers(metavar="COMMAND")
+    listed = add_command(
+        parts,
+        "list",
+        permissions_list,
+        "those that wait",
+        "List what agents ask for, and what is always denied.",
+    )
+    allow = add_command(
+        parts,
+        "allow",
+        permissions_allow,
+        "say yes",
+        "Allow what an agent asks for, this once.",
+    )
+    allow.add_argument(
+        "--session", action="store_true", help="for as long as the agent's session lasts"
+    )
+    deny = add_command(
+        parts,
+        "deny",
+        permissions_deny,
+        "say no",
+        "Deny what an agent asks for; it is not asked again.",
+    )
+    forget = add_command(
+        parts,
+        "forget",
+        permissions_forget,
+        "let it ask again",
+        "Let an agent ask again what you denied it.",
+    )
+    forget.add_argument("agent", metavar="AGENT", help="as `parachute permissions list` names it")
+    for parser in (allow, deny):
+        parser.add_argument("id", metavar="ID", help="as `parachute permissions list` names it")
+    for parser in (listed, allow, deny, forget):
+        add_json(parser)
 
 
 def permissions_list(options: Namespace) -> int:

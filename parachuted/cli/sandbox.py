@@ -15,12 +15,51 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from parachuted.cli.agents import sandbox_explain
 from parachuted.cli.client import ask
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.show import escape, say, say_json
 from parachuted.errors import ParachuteError
 
 if TYPE_CHECKING:
     from parachuted.agents.sandbox import Sandboxes
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    about = (
+        "Agents with a shell run in containers, which Docker makes. These commands need no daemon."
+    )
+    parts = add_command(
+        commands, "sandbox", None, "where agents with a shell run", about
+    ).add_subparsers(metavar="COMMAND")
+    build = add_command(
+        parts,
+        "build",
+        sandbox_build,
+        "make their image",
+        "Make the image that agents with a shell run in.",
+    )
+    build.add_argument(
+        "--offline",
+        action="store_true",
+        help="of this machine's own programs, mounted read only; needs no network",
+    )
+    doctor = add_command(
+        parts,
+        "doctor",
+        sandbox_doctor,
+        "check what they need",
+        "Check everything that sandboxes need, and say what to do.",
+    )
+    add_json(doctor)
+    says = "Say exactly what an agent could see and do if it ran now, and whether it would."
+    explain = add_command(parts, "explain", sandbox_explain, "what an agent could do", says)
+    explain.add_argument("agent", metavar="AGENT", help="as `parachute agents list` names it")
+    explain.add_argument(
+        "--folder", metavar="FOLDER", help="the folder of the vault that it would work in"
+    )
+    add_json(explain)
 
 
 def sandbox_build(options: Namespace) -> int:

@@ -73,7 +73,7 @@ def install(
     wanted = replace(wanted, vault=wanted.vault.resolve(), home=wanted.home.resolve())
     if not wanted.vault.is_dir():
         return _failed(
-            f"There is no vault at {wanted.vault}. Make one first: parachute init "
+            f"No vault at {wanted.vault}. Make one first: parachute init "
             f"{shlex.quote(str(wanted.vault))}"
         )
     replaced = _exists(supervisor.file)

@@ -18,6 +18,7 @@ from parachuted.agents import SEE_STATUS, choose_backend, describe_credentials, 
 from parachuted.agents.credentials import LOGIN_FILE, find_login_environment, keep_login
 from parachuted.bundled import bundled_folder
 from parachuted.cli.client import home_of
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.running import ask_logins, find_login_differences
 from parachuted.cli.service import (
     ServiceOutcome,
@@ -33,6 +34,143 @@ from parachuted.config import Settings, describe_settings, home_folder, load_set
 from parachuted.errors import ConfigError, ParachuteError
 from parachuted.presence import refuse_second, running_daemon
 from parachuted.vault_state import adopt, no_vault, separate, was_vault
+
+LOGINS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    service = add_command(
+        commands,
+        "service",
+        None,
+        "run at login",
+        "Let systemd (Linux) or launchd (macOS) start the daemon at login and keep it running.",
+    )
+    parts = service.add_subparsers(metavar="COMMAND")
+    add_command(
+        parts,
+        "install",
+        service_install,
+        "install and start the service",
+        "Install the service for you alone, and start it.",
+    )
+    add_command(
+        parts,
+        "uninstall",
+        service_uninstall,
+        "stop and remove the service",
+        "Stop the service and remove exactly what was installed.",
+    )
+    add_json(
+        add_command(
+            parts,
+            "status",
+            service_status,
+            "the state of the service",
+            "Say whether the service is installed, enabled and running.",
+        )
+    )
+    init_parser = add_command(
+        commands,
+        "init",
+        init,
+        "create a vault",
+        "Create a vault from the template, and use it from now on.",
+    )
+    init_parser.add_argument(
+        "path", nargs="?", metavar="PATH", help="where (default: the setting `vault`, ~/Parachute)"
+    )
+    init_parser.add_argument(
+        "--from",
+        dest="older",
+        metavar="FOLDER",
+        help="an older server's vault, or the .parachute in it: take over its settings and keys, "
+        "after showing which",
+    )
+    init_parser.add_argument("--yes", action="store_true", help="with --from: do it without asking")
+    vault_parser = add_command(
+        commands,
+        "vault",
+        vault,
+        "the vault in use",
+        "Show which folder of notes is used, or choose another.",
+    )
+    add_json(vault_parser)
+    chosen = vault_parser.add_subparsers(metavar="COMMAND")
+    setter = add_command(
+        chosen,
+        "set",
+        vault_set,
+        "use another vault",
+        "Use another vault from the next start on.",
+    )
+    setter.add_argument(
+        "path", metavar="PATH", help="a folder that is there; `parachute init PATH` makes a new one"
+    )
+    for name, run, does in (
+        ("separate", vault_separate, "make a copied vault independent, without a history"),
+        ("adopt", vault_adopt, "give a vault its history back"),
+    ):
+        answer = add_command(
+            chosen,
+            name,
+            run,
+            does,
+            f"Where `parachute start` cannot tell which vault it is: {does}.",
+        )
+        answer.add_argument("path", metavar="PATH", help="the vault that is unclear")
+    config_parser = add_command(
+        commands,
+        "config",
+        config,
+        "the settings",
+        "Show every setting, its value and what it means, or change one.",
+    )
+    add_json(config_parser)
+    changed = config_parser.add_subparsers(metavar="COMMAND")
+    change = add_command(
+        changed,
+        "set",
+        config_set,
+        "change a setting",
+        "Change one setting in config.yaml; the daemon takes it up at its next start.",
+    )
+    change.add_argument(
+        "key", metavar="KEY", help="as `parachute config` lists it, such as agent.backend"
+    )
+    change.add_argument("value", metavar="VALUE", help="the new value; '' restores the default")
+    for name, run, short, long in (
+        (
+            "get",
+            config_get,
+            "the value of a setting",
+            "Print the value of one setting, alone.",
+        ),
+        ("unset", config_unset, "restore a default", "Restore the default of one setting."),
+    ):
+        add_command(changed, name, run, short, long).add_argument(
+            "key", metavar="KEY", help="as `parachute config` lists it"
+        )
+    auth = add_command(
+        commands, "auth", None, "the login for the model", "Which login for Claude was found."
+    )
+    parts = auth.add_subparsers(metavar="COMMAND")
+    add_json(
+        add_command(
+            parts,
+            "status",
+            auth_status,
+            "what was found",
+            "Say where a login was looked for and found. Never shows it.",
+        )
+    )
+    says = (
+        "Keep a login in the home for a daemon that has no terminal's environment, as a "
+        "service. It is typed, or piped in, and not shown."
+    )
+    keep = add_command(parts, "set", auth_set, "keep a login for a service", says)
+    keep.add_argument("name", choices=LOGINS, metavar="NAME", help=", ".join(LOGINS))
 
 
 def load(flags: Mapping[str, object]) -> Settings:
@@ -219,7 +357,7 @@ def config_unset(options: Namespace) -> int:
 
 def _known(key: str) -> str:
     if key not in {described.key for described in describe_settings()}:
-        raise ConfigError([f"{key} is no setting; `parachute config` lists them"])
+        raise ConfigError([f"{key} is not a setting; `parachute config` lists them"])
     return key
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.cli.client import ask
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.show import count, say, say_diff, say_json, say_lines, say_table, when
 from parachuted.errors import ParachuteError
 from parachuted.visible import fact, quoted, quoted_lines
@@ -27,6 +28,78 @@ _NONE = (
 _MOST = 20_000
 _TEXTS = ("text", "content", "value", "to")
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    about = (
+        "Changes that agents and modules would make and may not. They are files in "
+        "Suggestions/ too: ticking a box there is the same."
+    )
+    parts = add_command(
+        commands, "suggestions", None, "what agents would change", about
+    ).add_subparsers(metavar="COMMAND")
+    listed = add_command(
+        parts,
+        "list",
+        suggestions_list,
+        "those that wait",
+        "List the suggestions that wait for you.",
+    )
+    listed.add_argument(
+        "--all",
+        action="store_true",
+        help="earlier ones too, and how often each agent's were accepted",
+    )
+    show = add_command(
+        parts,
+        "show",
+        suggestions_show,
+        "one of them",
+        "Show what a suggestion would change, and why.",
+    )
+    approve = add_command(
+        parts,
+        "approve",
+        suggestions_approve,
+        "do it",
+        "Do what it suggests; `parachute undo` takes it back.",
+    )
+    reject = add_command(
+        parts,
+        "reject",
+        suggestions_reject,
+        "reject it",
+        "Reject a suggestion; nothing changes.",
+    )
+    reject.add_argument("--reason", metavar="TEXT", help="why not, for the record")
+    edit = add_command(
+        parts,
+        "edit",
+        suggestions_edit,
+        "change it, then do it",
+        "Change its text in $EDITOR, and do that.",
+    )
+    edit.add_argument(
+        "--payload",
+        metavar="FILE",
+        help="take this payload, as JSON, in place of asking your editor; - is stdin",
+    )
+    everything = add_command(
+        parts,
+        "approve-all",
+        suggestions_approve_all,
+        "do all",
+        "Do all that wait, the oldest first.",
+    )
+    for parser in (show, edit):
+        parser.add_argument("id", metavar="ID", help="as `parachute suggestions list` names it")
+    for parser in (approve, reject):
+        parser.add_argument(
+            "ids", nargs="+", metavar="ID", help="as `parachute suggestions list` names it"
+        )
+    for parser in (listed, show, approve, reject, edit, everything):
+        add_json(parser)
 
 
 def suggestions_list(options: Namespace) -> int:

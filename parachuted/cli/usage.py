@@ -6,6 +6,7 @@ from argparse import Namespace
 from typing import Any
 
 from parachuted.cli.client import ask
+from parachuted.cli.commands import Commands, add_command, add_json
 from parachuted.cli.show import count, say, say_json, say_table, when
 
 _MOST_DAYS = 90
@@ -18,6 +19,26 @@ _GROUPS = (
 )
 _ROWS = 8
 _WINDOWS = {"5h": "the five hours", "7d": "the week"}
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add these commands to the parser."""
+    usage_parser = add_command(
+        commands,
+        "usage",
+        usage,
+        "what the model cost",
+        "Show what the model cost: by day, agent, model, change and run, and what may still be "
+        "spent.",
+    )
+    usage_parser.add_argument(
+        "--days",
+        type=int,
+        default=7,
+        metavar="N",
+        help="over how many days, today among them (default: 7, at most 90)",
+    )
+    add_json(usage_parser)
 
 
 def usage(options: Namespace) -> int:

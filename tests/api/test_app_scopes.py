@@ -145,7 +145,7 @@ async def test_no_key_and_no_other_scope_opens_a_route(
             words: key_of(life, words)
             for words in {words for route in routes for words in others(route)}
         }
-        life.daemon._door.look()
+        life.daemon._authenticator.look()
         before = contents(vault)
         opened, tried = [], 0
         for route in routes:
@@ -235,7 +235,7 @@ async def test_what_reaches_beyond_paths_is_refused_to_a_key_for_some_whatever_i
             for route in routes_of(life)
         }
         keys = [key_of(life, "*:read,write,admin", paths=[path]) for path in ("Projects/**", "**")]
-        life.daemon._door.look()
+        life.daemon._authenticator.look()
         before, settings = contents(vault), contents(home)
         said = {
             name: [

@@ -80,7 +80,7 @@ def test_plan_and_why_take_a_path_in_the_vault_or_on_the_disk(running: Typed, tm
     )
     assert (
         running.does("bubble", "plan", "Welcome.md")
-        == "A change of Welcome.md wakes nobody and costs nothing.\n"
+        == "A change of Welcome.md wakes no note and costs nothing.\n"
     )
     assert "is not in the vault" in running.fails(1, "why", "/etc/passwd")
     assert "is not in the vault" in running.fails(1, "why", "../../x")

@@ -162,7 +162,7 @@ def test_a_backup_that_cannot_be_is_refused_in_a_sentence(typed: Typed, tmp_path
 
     assert "name a file elsewhere" in typed.fails(1, "backup", str(typed.vault / "x.tar.gz"))
     assert "there already" in typed.fails(1, "backup", "there.tar.gz")
-    assert "is no whole backup" in typed.fails(1, "restore", "there.tar.gz")
+    assert "is not a complete backup" in typed.fails(1, "restore", "there.tar.gz")
     start(typed)
     assert "`parachute stop`, then try again" in typed.fails(1, "restore", "there.tar.gz")
 
@@ -191,5 +191,7 @@ def test_an_archive_that_is_no_whole_backup_changes_nothing(
         typed.does("restore", "bad.tar.gz")
         assert not [path for path in (tmp_path / "out.md", Path("/out.md")) if path.exists()]
     else:
-        assert "bad.tar.gz is no " in typed.fails(1, "restore", "bad.tar.gz", "--replace")
+        assert "bad.tar.gz is not a complete backup" in typed.fails(
+            1, "restore", "bad.tar.gz", "--replace"
+        )
         assert (typed.vault / "a.md").read_text() == "# A\n"

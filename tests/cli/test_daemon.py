@@ -271,7 +271,7 @@ def test_a_daemon_in_a_terminal_restarts_in_its_terminal(typed: Typed):
         assert typed.json("status")["uptime"] < began + 5
     finally:
         process.send_signal(signal.SIGINT)
-        assert "Beginning again." in process.communicate(timeout=20)[0]
+        assert "Restarting." in process.communicate(timeout=20)[0]
 
 
 def test_a_daemon_that_cannot_load_the_rest_is_said_with_why_though_it_watched_already(

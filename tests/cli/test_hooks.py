@@ -80,7 +80,7 @@ def test_a_hook_that_objects_is_no_failure_and_one_that_fails_is(alone):
     assert "there is no event 'nonsense'" in alone.fails(1, "hooks", "test", "nonsense")
     assert (
         alone.does("hooks", "test", "file.modified")
-        == "No hook is for file.modified; `parachute hooks list` shows those there are.\n"
+        == "No hook is for file.modified; `parachute hooks list` lists the hooks.\n"
     )
 
 
@@ -124,9 +124,9 @@ def test_the_events_are_documented_with_what_a_hook_reads(alone):
 
 def test_a_run_that_is_not_there_is_told(alone):
     assert alone.does("hooks", "history") == "No hook has run yet.\n"
-    assert "there is no run h00000009" in alone.fails(1, "hooks", "history", "h00000009")
+    assert "unknown or deleted run h00000009" in alone.fails(1, "hooks", "history", "h00000009")
     assert "there is no run" in alone.fails(1, "hooks", "replay", "h00000009")
-    assert "is no run" in alone.fails(1, "hooks", "replay", "../x")
+    assert "is not a run" in alone.fails(1, "hooks", "replay", "../x")
 
 
 def test_runs_are_kept_where_the_daemon_keeps_them(home, vault):

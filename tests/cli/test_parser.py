@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from parachuted.audit.events import EVENT_TYPES
 from parachuted.cli import main
-from parachuted.cli.parser import AUDIT_TYPES, make_parser, parse
+from parachuted.cli import parser as parser_module
+from parachuted.cli.parser import make_parser, parse
 from tests.cli.typed import PARACHUTE, Typed
 
 
@@ -73,7 +75,21 @@ def test_an_audit_of_a_type_that_there_is_not_is_wrong_use_and_lists_the_types(c
         assert ended.value.code == 2
         complained = capsys.readouterr().err
         assert all(one in complained for one in EVENT_TYPES)
-    assert AUDIT_TYPES == EVENT_TYPES
+
+
+def test_a_command_is_declared_by_the_file_that_its_name_leads_to_and_no_other_is_imported():
+    code = "import sys; from parachuted.cli.parser import parse; parse(sys.argv[1:]); "
+    code += "print(*(name for name in sys.modules if name == 'parachuted.cli.audit'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "keys", "list"], capture_output=True, text=True, check=True
+    )
+    names = [name for names in parser_module._FILES.values() for name in names]
+
+    assert done.stdout.strip() == ""
+    assert names == [words[0] for words in ALL if len(words) == 1]
+    for file, declared in parser_module._FILES.items():
+        found = dict(parsers(make_parser([file])))
+        assert tuple(words[0] for words in found if len(words) == 1) == declared
 
 
 def test_help_succeeds_and_nothing_at_all_is_wrong_use(capsys):
@@ -179,10 +195,10 @@ def test_a_mistake_shows_what_a_name_that_the_shell_filled_in_would_hide(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["sarch", "tea"], "there is no command 'sarch'; did you mean search?"),
-        (["modules", "instal", "x"], "there is no command 'instal'; did you mean install?"),
-        (["keys", "zzz"], "there is no command 'zzz'; choose from "),
-        (["completion", "fsh"], "there is no choice 'fsh'; did you mean fish?"),
+        (["sarch", "tea"], "unknown command 'sarch'; did you mean search?"),
+        (["modules", "instal", "x"], "unknown command 'instal'; did you mean install?"),
+        (["keys", "zzz"], "unknown command 'zzz'; choose from "),
+        (["completion", "fsh"], "unknown value 'fsh'; did you mean fish?"),
     ],
 )
 def test_a_misspelled_command_is_answered_with_the_nearest_one(words, told, capsys):

@@ -198,4 +198,4 @@ def test_a_module_that_is_not_there_is_said_to_be_not_there(run, vault):
     run("vault", "set", str(vault))
     code, _, complaint = run("modules", "test", "nope")
 
-    assert (code, "there is no module nope" in complaint) == (1, True)
+    assert (code, "unknown module nope" in complaint) == (1, True)

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from parachuted.agent_choice import choose_agent
 from parachuted.config import load_settings
-from parachuted.daemon import Daemon, choose_agent
+from parachuted.daemon import Daemon
 from parachuted.testing import ScriptedMessages, ToolUse
 from parachuted.vault_state import state_folder
 from tests.stories.life import Life

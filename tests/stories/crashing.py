@@ -69,9 +69,10 @@ for name in ("rename", "replace", "unlink", "link", "fsync", "fdatasync"):
     setattr(os, name, steps.around(getattr(os, name)))
 
 # The journal remembers the calls as they are when it is imported.
+from parachuted.agent_choice import BackendChoice  # noqa: E402
 from parachuted.agents import OfflineBackend  # noqa: E402
 from parachuted.config import load_settings  # noqa: E402
-from parachuted.daemon import BackendChoice, Daemon  # noqa: E402
+from parachuted.daemon import Daemon  # noqa: E402
 from parachuted.vault import History, rename  # noqa: E402
 from tests.stories.life import Life  # noqa: E402
 

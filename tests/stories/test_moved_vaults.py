@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.agent_choice import BackendChoice
 from parachuted.agents import OfflineBackend
 from parachuted.config import load_settings
-from parachuted.daemon import BackendChoice, Daemon
+from parachuted.daemon import Daemon
 from parachuted.errors import DaemonError
 from parachuted.vault_state import state_folder
 from tests.stories.life import Life, note, save

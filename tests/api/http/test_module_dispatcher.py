@@ -207,7 +207,9 @@ async def test_a_stream_ends_with_the_key_that_opened_it(live: Live, tmp_path: P
             session.get(life.url + "/api/slow/ticks", headers=headers) as answer,
         ):
             assert await answer.content.readline() == b'data: {"tick":1}\n'
-            key = next(key for key in life.daemon._door.ring.keys if key.name == "a test's")
+            key = next(
+                key for key in life.daemon._authenticator.ring.keys if key.name == "a test's"
+            )
             assert (await call(life, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
             with pytest.raises(aiohttp.ClientError):
                 async with asyncio.timeout(5):
@@ -313,7 +315,7 @@ async def test_a_stream_ends_with_the_key_that_opened_it_before_it_has_said_anyt
         )
         writer.write(f"GET /api/quiet/quiet?says=false HTTP/1.1\r\n{head}\r\n".encode())
         await at_work(life, 1)
-        life.daemon._door.ring.file.remove(life.daemon._door.ring.keys[0].id)
+        life.daemon._authenticator.ring.file.remove(life.daemon._authenticator.ring.keys[0].id)
         await at_work(life, 0)
         with suppress(ConnectionError):
             assert await reader.read() == b""

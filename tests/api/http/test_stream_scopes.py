@@ -212,8 +212,8 @@ async def test_using_a_key_and_noting_it_ends_no_stream(live: Live):
     async with live() as life:
         key = key_of(life, "vault:read")
         async with reading(life, key) as stream:
-            life.daemon._door.ring.flush()
-            life.daemon._door.look()
+            life.daemon._authenticator.ring.flush()
+            life.daemon._authenticator.look()
             save(life.vault / "a.md", "a")
             assert await told_until(stream, "a.md")
 

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.agent_choice import choose_agent
 from parachuted.agents.gateway import RunToken
 from parachuted.agents.heavy import load_heavy
 from parachuted.config import load_settings
-from parachuted.daemon import Daemon, choose_agent
+from parachuted.daemon import Daemon
 from parachuted.tasks import worker
 from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say, use
 from parachuted.vault_state import state_folder

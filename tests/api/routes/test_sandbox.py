@@ -2,9 +2,10 @@ import asyncio
 
 import aiohttp
 
+from parachuted.agent_choice import BackendChoice
 from parachuted.agents import OfflineBackend
 from parachuted.config import load_settings
-from parachuted.daemon import BackendChoice, Daemon
+from parachuted.daemon import Daemon
 from tests.api.calls import call, get, key_of, refused
 from tests.stories.life import Life
 

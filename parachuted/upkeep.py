@@ -1,0 +1,179 @@
+"""Upkeep: what the daemon checks from time to time: the disk, the files of its home, kept texts."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from parachuted.access.look_back import is_looked_back, look_back, set_looked_back
+from parachuted.access.origins import Origins
+from parachuted.api import KeyAuthenticator
+from parachuted.audit.log import AuditLog
+from parachuted.bubbling import PendingChanges
+from parachuted.errors import ParachuteError, StorageFailedError
+from parachuted.events import Problems
+from parachuted.events.folder_signal import FolderSignal
+from parachuted.hooks import Hooks
+from parachuted.hooks.loading import SCRIPTS
+from parachuted.processes.beat import next_beat
+from parachuted.search import Search
+from parachuted.state import StateStore
+from parachuted.state.elapsed_clock import ElapsedClock
+from parachuted.suggestions import Suggestions
+from parachuted.vault import ObjectStore, Store, VaultIndex, VaultRoot, rescue
+
+log = logging.getLogger(__name__)
+
+_DISK_EVERY_S = 1.0
+_HOME_AFTER_S = 0.5  # where the system does not watch; a request checks the keys itself
+_HOME_AT_LEAST_EVERY_S = 5.0  # a file behind a symbolic link changes unseen
+_FLUSH_KEYS_EVERY_S = 600.0
+_PATHS_AT_ONCE = 2000
+_STATE_IS_GONE = (
+    "the state folder was deleted while the daemon was running; `parachute restart` creates a new "
+    "one"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskUpkeep:
+    """Reports a disk that refuses writes and a state folder that was deleted, and rescues what
+    other programs still wrote into files that were replaced.
+    """
+
+    store: Store
+    search: Search
+    suggestions: Suggestions
+    audit: AuditLog
+    elapsed: ElapsedClock
+    journal: Path
+    problems: Problems
+    clock: Callable[[], datetime]
+
+    async def run(self) -> None:
+        """Check once a second, until cancelled."""
+        for number in itertools.count():
+            await next_beat(_DISK_EVERY_S)
+            if self.store.expects_late_writes:
+                for rescued in await asyncio.to_thread(rescue, self.store, self.clock()):
+                    self.problems.set(f"rescued:{number}", rescued)
+            self.problems.set("disk", self.store.trouble)
+            self.search.look()
+            self.problems.set("suggestions", self.suggestions.trouble)
+            self.problems.set("audit", self.audit.trouble or self.audit.broken)
+            if self.elapsed.is_due:
+                await self._save_elapsed()
+            self.problems.set("state", None if self.journal.exists() else _STATE_IS_GONE)
+
+    async def _save_elapsed(self) -> None:
+        """A failure loses only the jumps of the wall clock between this and a reboot."""
+        try:
+            await asyncio.to_thread(self.elapsed.keep)
+        except OSError as error:
+            log.warning("the time for limits was not saved", extra={"reason": str(error)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeUpkeep:
+    """Follows keys.yaml and the hooks, which a person edits in the home."""
+
+    home: Path
+    authenticator: KeyAuthenticator
+    hooks: Hooks
+    problems: Problems
+
+    async def run(self) -> None:
+        """Follow changes at once, until cancelled; save when keys were last used now and then."""
+        loop = asyncio.get_running_loop()
+        flushed_at = loop.time()
+        ring = self.authenticator.ring
+        signal = FolderSignal(
+            self.home,
+            ("", SCRIPTS),
+            shortest_s=_HOME_AFTER_S,
+            longest_s=_HOME_AT_LEAST_EVERY_S,
+        )
+        try:
+            while True:
+                self.authenticator.look()
+                self.hooks.look()
+                self.problems.set("keys", ring.problem)
+                if ring.is_unsettled or ring.ends_within(_HOME_AT_LEAST_EVERY_S):
+                    await next_beat(_HOME_AFTER_S)
+                else:
+                    await signal.wait()
+                if loop.time() - flushed_at >= _FLUSH_KEYS_EVERY_S:
+                    flushed_at = loop.time()
+                    await asyncio.to_thread(self.flush_key_uses)
+        finally:
+            signal.close()
+
+    def flush_key_uses(self) -> None:
+        """Save when each key was last used. Blocks."""
+        try:
+            self.authenticator.ring.flush()
+        except ParachuteError as error:
+            log.warning(
+                "the times at which keys were used were not saved", extra={"reason": error.message}
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptTexts:
+    """Which of the kept texts are still needed."""
+
+    index: VaultIndex
+    reviews: PendingChanges
+    suggestions: Suggestions
+    objects: ObjectStore
+
+    async def needed(self) -> set[str]:
+        """The digests of the vault's texts, and of those that reviews and suggestions compare with.
+
+        Reviews come last: a text that changes meanwhile is among theirs by then.
+        """
+        needed: set[str] = set()
+        for number, path in enumerate(list(self.index.paths())):
+            entry = self.index.get(path)
+            if entry is not None and entry.digest is not None:
+                needed.add(entry.digest)
+            if number % _PATHS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        needed |= self.suggestions.bases()
+        return needed | self.reviews.digests()
+
+    def forget_unneeded(self) -> None:
+        """Drop the texts that no review compares with. Blocks; call it before changes are
+        followed.
+        """
+        present = {
+            entry.digest
+            for path in self.index.paths()
+            if (entry := self.index.get(path)) is not None and entry.digest is not None
+        }
+        self.objects.forget_seen(present | self.reviews.digests())
+
+
+async def record_declared_origins(
+    state: StateStore,
+    origins: Origins,
+    root: VaultRoot,
+    index: VaultIndex,
+    clock: Callable[[], datetime],
+) -> None:
+    """Find notes that declare a stranger's text, once in a vault that an earlier version knew."""
+    if is_looked_back(state):
+        return
+    try:
+        await asyncio.to_thread(look_back, origins, root, index, list(index.paths()))
+        set_looked_back(state, clock())
+    except StorageFailedError as error:
+        log.warning(
+            "where the vault's texts came from could not be recorded; the next start does it",
+            extra={"reason": error.message},
+        )

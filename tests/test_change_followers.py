@@ -1,0 +1,94 @@
+"""What follows a change, in which order, and what first contact leaves out."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+
+from parachuted.change_followers import ChangeFollowers
+from parachuted.events import PERSON, Change
+from parachuted.vault import IndexEntry, VaultPath
+
+ENTRY = IndexEntry(mtime_ns=1, ctime_ns=1, size=1, inode=1, digest="a" * 64)
+MOVED = Change(
+    "moved", VaultPath("new.md"), ENTRY, ENTRY, PERSON, source=VaultPath("old.md"), data=b"# x\n"
+)
+
+
+@pytest.fixture
+def calls():
+    return []
+
+
+@pytest.fixture
+def follow(calls):
+    """Followers that note the order in which they are called."""
+
+    async def record(changes):
+        calls.append(("tasks", len(changes)))
+        return lambda: calls.append("what follows")
+
+    @contextlib.contextmanager
+    def about(_change):
+        calls.append("hooks know the change")
+        yield
+        calls.append("hooks forget it")
+
+    def make(*, is_first_contact: bool) -> ChangeFollowers:
+        return ChangeFollowers(
+            origins=SimpleNamespace(notice=lambda changes: calls.append(("origins", len(changes)))),
+            reconciler=SimpleNamespace(
+                record=record, baseline=lambda first: calls.append(("baseline", len(first)))
+            ),
+            writes=SimpleNamespace(noticed=lambda _change: calls.append("audit")),
+            search=SimpleNamespace(
+                follow=lambda path, entry, _data=None: calls.append((path, entry is not None))
+            ),
+            hooks=SimpleNamespace(about=about),
+            bus=SimpleNamespace(publish=lambda event, **facts: calls.append((event, facts))),
+            is_first_contact=is_first_contact,
+        )
+
+    return make
+
+
+async def test_where_a_text_came_from_is_known_before_a_task_is_queued_for_it(follow, calls):
+    await follow(is_first_contact=False).listeners().record([MOVED])
+
+    assert calls == [("origins", 1), ("tasks", 1)]
+
+
+def test_who_hears_of_a_change_finds_it_in_the_audit_and_the_search_already(follow, calls):
+    follow(is_first_contact=False).listeners().tell(MOVED)
+
+    facts = {
+        "path": "new.md",
+        "by": "person",
+        "run": None,
+        "causes": [],
+        "digest": "a" * 64,
+        "from": "old.md",
+    }
+    assert calls == [
+        "audit",
+        ("old.md", False),
+        ("new.md", True),
+        "hooks know the change",
+        ("file.moved", facts),
+        "hooks forget it",
+    ]
+
+
+async def test_first_contact_is_one_baseline_that_nobody_hears_of(follow, calls):
+    followers = follow(is_first_contact=True)
+    for _ in range(2):
+        (await followers.listeners().record([MOVED]))()
+        followers.listeners().tell(MOVED)
+    followers.end_first_contact()
+    followers.end_first_contact()
+    assert calls == [("origins", 1), ("origins", 1), ("baseline", 2)]
+
+    await followers.listeners().record([MOVED])
+    assert calls[-1] == ("tasks", 1)

@@ -1,0 +1,65 @@
+"""What the daemon checks from time to time."""
+
+from __future__ import annotations
+
+import shutil
+from types import SimpleNamespace
+
+from parachuted.access.look_back import is_looked_back
+from parachuted.errors import StorageFailedError
+from parachuted.upkeep import HomeUpkeep, KeptTexts, record_declared_origins
+from tests.api.calls import get
+from tests.stories.life import Live, save
+
+
+async def test_a_deleted_state_folder_is_reported_with_what_to_do(live: Live, home, vault):
+    async with live() as life:
+        (folder,) = (home / "state").iterdir()
+        shutil.move(folder / "state.journal", home / "moved")
+        await life.until(lambda: "parachute restart" in life.daemon.problems.all().get("state", ""))
+        shutil.move(home / "moved", folder / "state.journal")
+        await life.until(lambda: "state" not in life.daemon.problems.all())
+
+
+async def test_a_damaged_key_file_is_reported_as_soon_as_it_is_saved(live: Live, home):
+    async with live() as life:
+        save(home / "keys.yaml", "keys: [")
+        await life.until(lambda: "keys" in life.daemon.problems.all())
+        assert (await get(life, "/api/health"))["status"]
+
+
+def test_uses_of_keys_that_cannot_be_saved_do_not_end_the_daemon(home, caplog):
+    def refuse():
+        raise StorageFailedError("the disk is full")
+
+    ring = SimpleNamespace(flush=refuse)
+    HomeUpkeep(
+        home=home, authenticator=SimpleNamespace(ring=ring), hooks=None, problems=None
+    ).flush_key_uses()
+
+    assert "were not saved" in caplog.text
+
+
+async def test_the_texts_of_the_vault_its_reviews_and_its_suggestions_are_needed_and_no_others():
+    entries = {"a.md": SimpleNamespace(digest="a"), "b.bin": SimpleNamespace(digest=None)}
+    kept = []
+    texts = KeptTexts(
+        index=SimpleNamespace(paths=lambda: entries, get=entries.get),
+        reviews=SimpleNamespace(digests=lambda: {"reviewed"}),
+        suggestions=SimpleNamespace(bases=lambda: {"suggested"}),
+        objects=SimpleNamespace(forget_seen=kept.append),
+    )
+    texts.forget_unneeded()
+
+    assert await texts.needed() == {"a", "reviewed", "suggested"}
+    assert kept == [{"a", "reviewed"}]
+
+
+async def test_declared_origins_are_looked_for_once(live: Live, vault):
+    save(vault / "note.md", "# Note\n")
+    async with live() as life:
+        await life.settled()
+        state = life.daemon._state
+        assert is_looked_back(state)
+
+        await record_declared_origins(state, None, None, None, life.daemon.clock)  # reads nothing
