@@ -112,8 +112,8 @@ def _make(parts: ApiParts, routes: Sequence[Route]) -> web.Application:
 
 
 def serve(app: web.Application, routes: Sequence[Route]) -> None:
-    """Literal paths before those with names in them, whatever the order they come in."""
-    for route in sorted(routes, key=lambda route: "{" in route.path):
+    """Add the routes: literal paths first, and those that end in any path last."""
+    for route in sorted(routes, key=lambda route: ("{" in route.path, route.path.endswith(":.+}"))):
         app.router.add_route(route.method, route.path, route.serve)
         if route.method == "GET" and route.has_head:
             app.router.add_route("HEAD", route.path, route.serve)

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MethodType
-from typing import Any, TypedDict, TypeVar, Unpack, get_type_hints
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from aiohttp import web
 from pydantic import BaseModel
@@ -63,7 +63,7 @@ class _Method:
 
         def declare(handler: _Handler) -> _Handler:
             def bind(owner: object) -> Route:
-                hints = get_type_hints(handler, include_extras=True)
+                hints = inspect.get_annotations(handler, eval_str=True)
                 answer = hints.pop("return")
                 is_response = isinstance(answer, type) and issubclass(answer, web.StreamResponse)
                 declared: dict[str, Any] = {} if is_response else {"answers": {200: answer}}
@@ -102,7 +102,7 @@ def routes_of(*owners: object) -> list[Route]:
 
 
 def _summary(handler: Callable[..., object]) -> str:
-    return " ".join((inspect.getdoc(handler) or "").partition("\n\n")[0].split())
+    return " ".join((handler.__doc__ or "").partition("\n\n")[0].split())
 
 
 def _bound(

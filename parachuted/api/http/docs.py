@@ -50,7 +50,7 @@ class DocsRoutes:
     async def document(self, call: ApiCall) -> web.Response:
         """This description.
 
-        Made beside the event loop, at the first request and when other modules run than before.
+        Built in a thread, at the first request and when the running modules have changed.
         """
         async with self._making:
             modules = self._modules()
@@ -71,9 +71,9 @@ class DocsRoutes:
         answers={200: MediaBody(type="text/html", says="The page.")},
     )
     async def page(self) -> web.Response:
-        """A page to read it.
+        """This description as a web page.
 
-        Nothing in it but what shows the document, which it asks for as its reader.
+        The page requests the document with its reader's key.
         """
         return web.Response(
             text=self._page,

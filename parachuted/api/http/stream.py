@@ -114,9 +114,9 @@ class EventStreams:
         },
     )
     async def serve(self, call: ApiCall) -> web.StreamResponse:
-        """What happens, as it happens.
+        """Stream events as they happen.
 
-        Answer until the reader goes, is too slow, or the daemon ends.
+        Answers until the reader disconnects or is too slow, or the daemon stops.
         """
         if self._is_closed:
             raise web.HTTPServiceUnavailable(text="the daemon is ending")

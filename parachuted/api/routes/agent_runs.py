@@ -94,7 +94,7 @@ class AgentRunRoutes:
 
     @post("/api/agents/stop", _MODULE, "admin", reach="beyond")
     async def stop(self, body: StopRunsRequest) -> StopRunsResponse:
-        """End all agents that are at work, and begin none until resumed."""
+        """Stop all running agents and start none until resumed."""
         if body.pause:
             self._parts.worker.pause()
         stopped = await self._parts.at_work.stop(_STOPPED)
@@ -110,7 +110,7 @@ class AgentRunRoutes:
         names={"name": "an agent, as module/agent"},
     )
     async def run(self, call: ApiCall, name: str, body: RunAgentRequest) -> web.Response:
-        """Let an agent answer a prompt."""
+        """Run an agent on a prompt."""
         return await self._answer(call, name, body, "cli" if body.entry == "cli" else "http")
 
     @post(
@@ -122,7 +122,7 @@ class AgentRunRoutes:
         errors=(502,),
     )
     async def maintenance(self, call: ApiCall, body: RunAgentRequest) -> web.Response:
-        """Let the maintenance agent look after the installation."""
+        """Run the maintenance agent."""
         return await self._answer(call, NAME, body, "maintenance")
 
     async def _answer(

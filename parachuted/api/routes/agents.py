@@ -190,7 +190,7 @@ class AgentRoutes:
 
     @get("/api/agents", _MODULE, "read", reach="paths")
     async def listing(self, call: ApiCall) -> AgentsResponse:
-        """The agents that there are."""
+        """List the agents."""
         return AgentsResponse(agents=[self._shown(one, call) for one in await self._listing.all()])
 
     @get(
@@ -206,7 +206,7 @@ class AgentRoutes:
 
     @get("/api/agents/audit", _MODULE, "admin", reach="beyond")
     async def audit(self) -> AgentAuditResponse:
-        """Which agents have private data, strangers' text and a way out at once."""
+        """Which agents combine private data, untrusted text and a way out."""
         found = []
         for known in await self._listing.all():
             seen = await asyncio.to_thread(self._listing.seen, known.grant)
@@ -228,7 +228,7 @@ class AgentRoutes:
 
     @post("/api/agents/trust", _MODULE, "admin", reach="paths")
     async def trust(self, call: ApiCall, body: TrustTextRequest) -> TrustTextResponse:
-        """Trust a note's text as it is now."""
+        """Trust a note's current text."""
         asked, origins = body.path, self._parts.origins
         folder, is_skill, _name = f"/{asked}".partition(f"/{SKILLS}/")
         path = (

@@ -50,7 +50,7 @@ class AuditRoutes:
 
     @get("/api/audit", "system", "admin", reach="beyond", answers={200: told.AuditPageResponse})
     async def page(self, query: AuditQuery) -> dict[str, object]:
-        """What was done, by whom, the newest first."""
+        """What was done and by whom, newest first."""
         wanted = AuditFilter(
             since=self._moment(query.since),
             until=self._moment(query.until),
@@ -66,7 +66,7 @@ class AuditRoutes:
 
     @get("/api/audit/verify", "system", "admin", reach="beyond")
     async def verify(self) -> told.AuditVerificationResponse:
-        """Whether the audit is as it was written."""
+        """Verify that the audit has not been altered."""
         try:
             verdict = await asyncio.to_thread(verify, self._log.folder, self._log.head)
         except OSError as error:

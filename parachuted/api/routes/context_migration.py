@@ -22,19 +22,13 @@ class ContextMigrationRoutes:
 
     @get(_PATH, "vault", "admin", reach="paths")
     async def plan(self, call: ApiCall) -> told.MigrationPlanResponse:
-        """What would become of old context files.
-
-        Nothing is changed.
-        """
+        """Preview the migration of old context files."""
         moves = _told(await self._migration.plan(call.sight.sees))
         return {"moves": moves, "count": len(moves)}
 
     @post(_PATH, "vault", "admin", reach="paths")
     async def apply(self, call: ApiCall) -> told.ContextMigrationResponse:
-        """Move old context files into folders.
-
-        One run, which can be undone.
-        """
+        """Move old context files into folders, as one run that can be undone."""
         done = await self._migration.apply(call.sight.sees)
         return {"run": done.run, "moves": _told(done.moves), "sessions": done.sessions}
 

@@ -95,7 +95,7 @@ class ContextRoutes:
         answers={200: told.ContextFoldersResponse},
     )
     async def folders(self, call: ApiCall) -> web.Response:
-        """The folders that have a context file."""
+        """List the folders that have a context file."""
         if call.grant.alternatives is None:
             return web.Response(
                 body=self._listing.body(), content_type="application/json", charset="utf-8"
@@ -104,9 +104,9 @@ class ContextRoutes:
 
     @get("/api/contexts/chain", _MODULE, "read", reach="paths")
     async def chain(self, call: ApiCall, query: ChainQuery) -> told.ChainResponse:
-        """What a choice of folders loads, and what it does not, with the reason.
+        """Which context files a choice of folders loads, and why others are left out.
 
-        An empty name is the vault itself.
+        An empty name means the vault itself.
         """
         choice = chosen_in(query.folders or [""], self._parts)
         chain = await asyncio.to_thread(
@@ -126,9 +126,9 @@ class ContextRoutes:
 
     @put(_SESSION, _MODULE, "write", reach="paths", answers={200: told.SessionContextsResponse})
     async def choose(self, call: ApiCall, body: ContextFoldersRequest) -> web.Response:
-        """Choose a session's contexts anew.
+        """Replace a session's contexts.
 
-        What is not the caller's to see stays.
+        Contexts that the caller may not see stay.
         """
         names = body.folder_paths
         kept = [
@@ -146,7 +146,7 @@ class ContextRoutes:
         answers={200: told.SessionContextsResponse},
     )
     async def add(self, call: ApiCall, body: ContextFolderRequest) -> web.Response:
-        """Choose more contexts for a session."""
+        """Add contexts to a session."""
         paths = self._paths(_named(body), call.sight)
         return self._keep(
             call, [*(one.folder_path for one in self._parts.sessions.of(_session_id(call))), *paths]
@@ -160,9 +160,9 @@ class ContextRoutes:
         answers={200: told.SessionContextsResponse},
     )
     async def remove(self, call: ApiCall, body: ContextFolderRequest) -> web.Response:
-        """Choose fewer contexts for a session.
+        """Remove contexts from a session.
 
-        What was not chosen is not missed.
+        Folders that were not chosen are ignored.
         """
         paths = set(self._paths(_named(body), call.sight))
         chosen = [one.folder_path for one in self._parts.sessions.of(_session_id(call))]

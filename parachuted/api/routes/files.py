@@ -64,7 +64,7 @@ class FileRoutes:
 
     @get("/api/ls", "vault", "read", reach="paths")
     async def list(self, call: ApiCall, query: ListQuery) -> told.FolderResponse:
-        """What is in a folder."""
+        """List a folder."""
         folder = query.path
         return {
             "path": printable(folder),
@@ -73,9 +73,9 @@ class FileRoutes:
 
     @get("/api/read", "vault", "read", reach="paths", answers={200: told.FileReadResponse})
     async def read(self, call: ApiCall, query: ReadQuery) -> web.Response:
-        """A text, with its digest.
+        """Read a text, with its digest.
 
-        What is handed out is kept, after the answer, as a base that a write may name.
+        After the answer, the text is kept as a base that a write may name.
         """
         path = query.path
         call.touched.append(path)
@@ -105,7 +105,7 @@ class FileRoutes:
         largest_body=6 * _LARGEST_TEXT,
     )
     async def write(self, call: ApiCall, body: WriteFileRequest) -> web.Response:
-        """Write a whole text, merged with what changed since its base."""
+        """Write a whole text, merged with changes since its base."""
         path = await asyncio.to_thread(call.sight.find, body.path)
         refuse_programs_but_to_admins(path, call.identity)
         base = body.base_hash or expected(call)

@@ -87,7 +87,7 @@ class HealthRoutes:
 
     @get("/api/health", "system", None, reach="paths", answers={200: HealthResponse})
     async def health(self, call: ApiCall, query: HealthQuery) -> dict[str, object]:
-        """Whether the daemon is well; details for this machine or a valid key."""
+        """Whether the daemon is healthy; details for this machine or a valid key."""
         now = self._parts.clock()
         answer: dict[str, object] = {
             "status": self._status(),
@@ -104,7 +104,7 @@ class HealthRoutes:
 
     @get("/api/auth/logins", "system", "admin", reach="beyond")
     async def logins(self) -> LoginsResponse:
-        """Where the daemon looked for a login for the model, and what it found; never the login."""
+        """Where the daemon looked for a model login and what it found, without the login itself."""
         findings = await asyncio.to_thread(self._parts.find_logins)
         looked = [LoginResponse(place=one.place, found=one.found, why=one.why) for one in findings]
         return LoginsResponse(agent=self._parts.backend_reason, looked=looked)

@@ -66,7 +66,7 @@ class HistoryRoutes:
 
     @get("/api/history", _MODULE, "read", reach="paths")
     async def history(self, call: ApiCall, query: HistoryQuery) -> told.FileHistoryResponse:
-        """Every version of a file that is known: when, who, run, and lines that came and went."""
+        """Every known version of a file: time, author, run, and lines added and removed."""
         path = call.sight.find(query.path)
         versions, count = await asyncio.to_thread(
             self._parts.past.told, path, query.limit, sees=call.sight.sees
@@ -101,7 +101,7 @@ class HistoryRoutes:
 
     @post("/api/history/restore", "vault", "write", reach="paths")
     async def restore(self, call: ApiCall, body: RestoreRequest) -> told.RestoreResponse:
-        """Bring a file back as it was in a version, or before or after a run."""
+        """Restore a file to a version, or to its state before or after a run."""
         if (body.run is None) == (body.version is None):
             raise web.HTTPBadRequest(text="name either a run or a version")
         path = self._place(call, body.path)

@@ -95,7 +95,7 @@ class HookRoutes:
 
     @get("/api/hooks", _MODULE, "read", reach="beyond")
     async def listing(self, call: ApiCall) -> HooksResponse:
-        """The hooks that are in force, and how they do."""
+        """List the active hooks and their health."""
         hooks = self._parts.hooks
         may_administer = call.identity.grant(_MODULE, "admin") == EVERYWHERE
         offered = self._parts.modules.offered()
@@ -143,7 +143,7 @@ class HookRoutes:
 
     @get(f"/api/hooks/runs/{_RUN}", _MODULE, "admin", reach="beyond")
     async def run(self, id_: str) -> HookRunDetailResponse:
-        """A run of a hook, with what went in and what came out."""
+        """One run of a hook, with its input and output."""
         record = await asyncio.to_thread(self._parts.hooks.recorder.get, id_)
         if record is None:
             raise NotFoundError("there is no such run, or not any more; the last 200 are kept")
@@ -151,12 +151,12 @@ class HookRoutes:
 
     @post(f"/api/hooks/runs/{_RUN}/replay", _MODULE, "admin", reach="beyond")
     async def replay(self, id_: str) -> HookRunDetailResponse:
-        """Run a hook again on what it was given then."""
+        """Run a hook again with the same input."""
         self._parts.hooks.look()
         return show_whole_run(await self._parts.hooks.replay(id_))
 
     @post("/api/hooks/approve", _MODULE, "admin", reach="beyond")
     async def approve(self, body: ApproveHooksRequest) -> ApproveHooksResponse:
-        """Let hooks whose scripts have changed run as they are now."""
+        """Approve hooks whose scripts have changed."""
         self._parts.hooks.look()
         return {"approved": self._parts.hooks.approve(body.names)}

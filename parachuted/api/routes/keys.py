@@ -128,7 +128,7 @@ class ApiKeyRoutes:
 
     @get("/api/auth/keys", _MODULE, "admin", reach="paths")
     async def listing(self, call: ApiCall) -> ApiKeysResponse:
-        """The keys there are, and who needs one."""
+        """List the keys, and who needs one."""
         ring = self._door.ring
         ring.look()
         keys = [self._told(key) for key in ring.keys if _has_power(call.identity, key)]
@@ -136,7 +136,7 @@ class ApiKeyRoutes:
 
     @post("/api/auth/keys", _MODULE, "admin", reach="paths", answers={200: CreatedKeyResponse})
     async def create(self, call: ApiCall, body: CreateKeyRequest) -> web.Response:
-        """Make a key, which is shown this once."""
+        """Create a key. It is shown only once."""
         now = self._parts.clock()
         try:
             wanted = (
@@ -158,7 +158,7 @@ class ApiKeyRoutes:
 
     @delete("/api/auth/keys/{id}", _MODULE, "admin", reach="paths")
     async def revoke(self, call: ApiCall, id_: str) -> RevokedKeyResponse:
-        """End a key, and what it has opened."""
+        """Revoke a key and close what it opened."""
         self._door.ring.look()
         key = next((one for one in self._door.ring.keys if one.id == id_), None)
         if key is None or not _has_power(call.identity, key):
@@ -174,9 +174,9 @@ class ApiKeyRoutes:
 
     @put("/api/auth/settings", _MODULE, "admin", reach="beyond")
     async def change_settings(self, call: ApiCall, body: AuthModeRequest) -> AuthModeResponse:
-        """Say who needs a key, from now on.
+        """Change who needs a key.
 
-        Kept in config.yaml, and followed at once.
+        Saved in config.yaml and effective at once.
         """
         mode = body.auth_mode or body.require_auth
         if mode is None or (

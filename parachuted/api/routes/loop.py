@@ -88,7 +88,7 @@ class LoopRoutes:
 
     @get("/api/tasks", _MODULE, "read", reach="paths")
     async def tasks(self, call: ApiCall) -> told.TasksResponse:
-        """What waits to be reviewed."""
+        """List the tasks: watchers with changes to review."""
         tasks = [
             self._task(task, call.sight)
             for task in self._parts.queue.all()
@@ -98,7 +98,7 @@ class LoopRoutes:
 
     @get("/api/runs", _MODULE, "read", reach="paths", answers={200: told.RunsResponse})
     async def runs(self, call: ApiCall, query: RunsQuery) -> dict[str, object]:
-        """What agents did, the newest first."""
+        """List runs, newest first."""
         access = call.runs
         runs = await asyncio.to_thread(self._listed, access, query)
         shown = ((run, access.shown(run)) for run in runs)
@@ -115,7 +115,7 @@ class LoopRoutes:
 
     @post("/api/runs/{id}/undo", _MODULE, "write", reach="paths")
     async def undo(self, call: ApiCall) -> told.UndoResponse:
-        """Take a run back, and what followed from it."""
+        """Undo a run and what followed from it."""
         name = str(self._run(call)["id"])
         if not all(
             call.runs.exists(run)
@@ -144,7 +144,7 @@ class LoopRoutes:
 
     @post("/api/bubble/plan", _MODULE, "read", reach="paths", answers={200: told.PlanResponse})
     async def plan(self, call: ApiCall, body: NotePathRequest) -> dict[str, object]:
-        """What a change of a note would set off."""
+        """What a change to a note would trigger."""
         path = _visible(call, body.path)
         if self._parts.index.get(path) is None and not self._parts.watches.watchers_of(path):
             await asyncio.to_thread(
@@ -201,13 +201,13 @@ class LoopRoutes:
 
     @post("/api/pause", _MODULE, "admin", reach="beyond")
     async def pause(self) -> told.PausedResponse:
-        """Begin no run until resumed."""
+        """Start no runs until resumed."""
         self._parts.worker.pause()
         return {"paused": True}
 
     @post("/api/resume", _MODULE, "admin", reach="beyond")
     async def resume(self) -> told.PausedResponse:
-        """Begin runs again."""
+        """Resume starting runs."""
         self._parts.worker.resume()
         return {"paused": False}
 
@@ -219,7 +219,7 @@ class LoopRoutes:
 
     @get("/api/doctor", _MODULE, "admin", reach="paths")
     async def doctor(self, call: ApiCall) -> told.DoctorResponse:
-        """What is wrong with the vault and with single notes."""
+        """Problems of the vault and of single notes."""
         notes = [asdict(oddity) for oddity in await self._parts.check_notes()]
         watches = await asyncio.to_thread(
             watch_notes,

@@ -84,9 +84,9 @@ class ModelRoutes:
     @get("/api/models", "system", "read", reach="nothing")
     @get("/supervisor/models", "system", "read", reach="nothing")
     async def models(self, query: ModelsQuery) -> told.ModelsResponse:
-        """The models that runs may ask for.
+        """List the models that runs may use.
 
-        The latest of each family and the one that is set, or all.
+        The latest of each family and the configured one, or all.
         """
         everything = query.show_all.lower() in {"true", "1"}
         current = self._parts.model

@@ -158,7 +158,7 @@ class ModuleRoutes:
 
     @get(_PATH, _MODULE, "read", reach="beyond")
     async def listing(self) -> ModulesResponse:
-        """The installed modules."""
+        """List the installed modules."""
         await self._modules.refresh()
         return {"modules": [_shown(status) for status in self._modules.status()]}
 
@@ -177,7 +177,7 @@ class ModuleRoutes:
         errors=(502,),
     )
     async def install(self, body: InstallModuleRequest) -> web.Response:
-        """Put a module into the vault; it does not run."""
+        """Install a module into the vault without running it."""
         known = {status.name for status in self._modules.status()}
         done = await self._do(
             lambda: self._actions.install(body.source, dev=body.dev, path=body.path)
@@ -186,25 +186,25 @@ class ModuleRoutes:
 
     @post(f"{_PATH}/{_NAME}/approve", _MODULE, "admin", reach="beyond", errors=(502,))
     async def approve(self, name: str, body: ApproveModuleRequest) -> ModuleResponse:
-        """Approve what was shown, as `hash` names it."""
+        """Approve the module's code that has this `hash`."""
         await self._do(lambda: self._actions.approve(name, body.hash, body.trust))
         return self._told(name)
 
     @post(f"{_PATH}/{_NAME}/enable", _MODULE, "admin", reach="beyond", errors=(502,))
     async def enable(self, name: str) -> ModuleResponse:
-        """Let it run."""
+        """Enable a module."""
         await self._do(lambda: self._actions.enable(name))
         return self._told(name)
 
     @post(f"{_PATH}/{_NAME}/disable", _MODULE, "admin", reach="beyond", errors=(502,))
     async def disable(self, name: str) -> ModuleResponse:
-        """Stop it, and do not let it run."""
+        """Disable a module and stop it."""
         await self._do(lambda: self._actions.disable(name))
         return self._told(name)
 
     @post(f"{_PATH}/{_NAME}/restart", _MODULE, "admin", reach="beyond", errors=(502,))
     async def restart(self, name: str) -> ModuleResponse:
-        """Restart it."""
+        """Restart a module."""
         await self._modules.restart(name)
         return self._told(name)
 
@@ -215,17 +215,17 @@ class ModuleRoutes:
 
     @get(f"{_PATH}/{_NAME}/diff", _MODULE, "admin", reach="beyond")
     async def diff(self, name: str) -> ConsentResponse:
-        """What approving it would allow, and what changed."""
+        """What approving a module would allow, and what changed."""
         return cast("ConsentResponse", await asyncio.to_thread(self._actions.consent, name))
 
     @get(f"{_PATH}/{_NAME}/prompt", _MODULE, "admin", reach="beyond")
     async def prompt(self, name: str) -> ModulePromptResponse:
-        """The additional instructions of its agents."""
+        """The additional instructions of a module's agents."""
         return await self._prompt(name)
 
     @put(f"{_PATH}/{_NAME}/prompt", _MODULE, "admin", reach="beyond")
     async def set_prompt(self, name: str, body: ModulePromptRequest) -> ModulePromptResponse:
-        """Set or reset the additional instructions of its agents."""
+        """Set or reset the additional instructions of a module's agents."""
         self._told(name)
         if not body.reset and body.content is None:
             raise web.HTTPBadRequest(text="say `content`, or `reset`: true")

@@ -170,7 +170,7 @@ class NoteChangeRoutes:
     async def edit(self, call: ApiCall) -> web.Response:
         """Change one section or one key of a note.
 
-        With `If-Match`: decided on that text; without: applied to whatever is there.
+        With `If-Match`: based on that text; without: applied to the current one.
         """
         path, base = note_path(call), expected(call, any_will_do=True)
         edit = (await call.body(PatchNoteRequest)).edit
@@ -189,9 +189,9 @@ class NoteChangeRoutes:
         largest_body=_LARGEST,
     )
     async def write(self, call: ApiCall) -> web.Response:
-        """Give a note a text, or make it.
+        """Create a note or replace its text.
 
-        With `If-Match`: in place of that text; with `If-None-Match: *`: only where there is none.
+        With `If-Match`: replaces that text; with `If-None-Match: *`: only creates.
         """
         path, base = note_path(call), expected(call, any_will_do=True)
         is_json = call.request.content_type == "application/json"
@@ -217,7 +217,7 @@ class NoteChangeRoutes:
         answers={200: NoteDeleteResponse},
     )
     async def remove(self, call: ApiCall) -> dict[str, object]:
-        """Take a note out of the vault; its text is kept.
+        """Delete a note; history keeps its text.
 
         With `If-Match`: only that text.
         """

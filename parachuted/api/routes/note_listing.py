@@ -77,7 +77,7 @@ class NoteListingRoutes:
 
     @get("/api/notes", "vault", "read", reach="paths")
     async def notes(self, call: ApiCall, query: NotesQuery) -> NotesResponse:
-        """Notes by frontmatter, folder and tag, a page at a time."""
+        """Find notes by frontmatter, folder and tag, a page at a time."""
         await self._refuse_unknown(query.sort.removeprefix("-"), call)
         asked = NoteQuery(
             filters=tuple(map(_filter, query.where)),
@@ -102,7 +102,7 @@ class NoteListingRoutes:
         names={"path": "The note, relative to the vault."},
     )
     async def backlinks(self, call: ApiCall) -> BacklinksResponse:
-        """The links that lead to a note."""
+        """List the links to a note."""
         path = note_path(call, "/backlinks")
         rows = await _asked(lambda: self._backlinks(call, path))
         links = [_link(row) for row in rows]
@@ -110,7 +110,7 @@ class NoteListingRoutes:
 
     @get("/api/links/unresolved", "vault", "read", reach="paths")
     async def unresolved(self, call: ApiCall, query: UnresolvedQuery) -> UnresolvedLinksResponse:
-        """The links that lead to nothing, a page at a time."""
+        """List the links that lead nowhere, a page at a time."""
         page = await _asked(
             lambda: self._catalogue.unresolved(call.sight.sees, query.limit, query.cursor)
         )

@@ -81,7 +81,7 @@ class PermissionRoutes:
 
     @get("/api/permissions", _MODULE, "admin", reach="paths")
     async def listing(self, call: ApiCall) -> PermissionRequestsResponse:
-        """What agents ask for, and wait to be answered."""
+        """List the permission requests that wait for an answer."""
         asked = self._parts.permissions
         never = asked.never() if call.grant.alternatives is None else []
         pending = [_shown(one) for one in asked.pending() if _is_theirs(one, call)]
@@ -97,7 +97,7 @@ class PermissionRoutes:
     async def answer(
         self, call: ApiCall, id_: str, body: AnswerPermissionRequest
     ) -> PermissionRequestResponse:
-        """Answer what an agent asks for."""
+        """Answer a permission request."""
         asked, name = self._parts.permissions, id_
         if not all(_is_theirs(one, call) for one in asked.pending() if one.id == name):
             raise asked.unknown(name)
@@ -105,7 +105,7 @@ class PermissionRoutes:
 
     @post("/api/permissions/forget", _MODULE, "admin", reach="beyond")
     async def forget(self, body: ForgetPermissionsRequest) -> ForgetPermissionsResponse:
-        """Let an agent ask again what was answered with never."""
+        """Forget the answers of `never`, so that an agent can ask again."""
         return ForgetPermissionsResponse(forgotten=self._parts.permissions.forget(body.agent))
 
 

@@ -59,20 +59,20 @@ class PolledRoutes:
 
     @get("/api/scheduler", _MODULE, "read", reach="nothing")
     async def schedule(self) -> told.ScheduleResponse:
-        """What the daemon does by the clock."""
+        """List the scheduled jobs."""
         jobs = self._jobs()
         return {"jobs": jobs, "count": len(jobs)}
 
     @post("/api/scheduler/reload", _MODULE, "admin", reach="beyond")
     async def reload(self) -> told.ReloadResponse:
-        """Take the schedule up anew; it is that of the settings, which are read at a start."""
+        """Return the number of scheduled jobs; settings are read only at a start."""
         return {"status": "ok", "count": len(self._jobs())}
 
     @get("/api/usage", _MODULE, "read", reach="beyond", answers={200: told.UsageResponse})
     async def usage(self, query: UsageQuery) -> dict[str, object]:
-        """What runs took today, what the model cost, and the account's allowance as far as known.
+        """Today's usage, the model's cost, and the account's limits as far as known.
 
-        What the account has left is known from the model's answers; no request is made for it.
+        What the account has left is read from the model's answers, without a request of its own.
         """
         now, days = time.monotonic(), query.days
         counted, known, spent = self._usage.get(days, (-_USAGE_IS_KEPT_S, {}, None))
@@ -95,9 +95,9 @@ class PolledRoutes:
 
     @get("/supervisor/status", _MODULE, "admin", reach="beyond")
     async def supervisor(self) -> told.SupervisorResponse:
-        """The daemon, as the app's supervisor page shows it.
+        """The daemon's state, for the app's supervisor page.
 
-        Systemd or launchd supervises; this is the daemon's own word.
+        The real supervisor is systemd or launchd.
         """
         uptime = max(0, int((self._parts.clock() - self._parts.started).total_seconds()))
         return {
@@ -113,9 +113,9 @@ class PolledRoutes:
 
     @get("/api/migration/scan", _MODULE, "admin", reach="beyond")
     async def scan_sessions(self) -> told.SessionScanResponse:
-        """Sessions that lie where an older server kept them.
+        """Sessions still in an older server's place: none.
 
-        Sessions are files of the vault, so each is where it belongs.
+        Sessions are files of the vault.
         """
         index = self._parts.index
         count = sum(
@@ -138,7 +138,7 @@ class PolledRoutes:
         self,
         body: MigrateSessionsRequest,  # noqa: ARG002  only checked
     ) -> told.SessionMigrationResponse:
-        """Move such sessions; there are none to move."""
+        """Does nothing: no session needs migrating."""
         return {"migrated": 0, "failed": 0, "total": 0, "success": True, "error": None}
 
     def _jobs(self) -> list[told.ScheduledJobResponse]:

@@ -221,7 +221,7 @@ class OldSessionResponse(TypedDict):
 
 
 class SessionScanResponse(TypedDict):
-    """Sessions that lie where an older server kept them."""
+    """Sessions still in an older server's place: none."""
 
     currentVaultRoot: str
     needsMigration: list[OldSessionResponse]

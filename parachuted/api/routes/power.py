@@ -28,17 +28,17 @@ class PowerRoutes:
 
     @post("/supervisor/server/start", "system", "admin", reach="beyond")
     async def start(self) -> PowerResponse:
-        """Nothing: who answers is running."""
+        """Does nothing: the daemon is already running."""
         return PowerResponse(status="running")
 
     @post("/supervisor/server/stop", "system", "admin", reach="beyond")
     async def stop(self) -> PowerResponse:
-        """End the daemon; only a person or its supervisor on its machine begins it again."""
+        """Stop the daemon; only its machine can start it again."""
         asyncio.get_running_loop().call_soon(self._parts.end, False)  # noqa: FBT003  whether it begins again
         return PowerResponse(status="stopping")
 
     @post("/supervisor/server/restart", "system", "admin", reach="beyond")
     async def restart(self) -> PowerResponse:
-        """End the daemon and begin it again, with the settings as they are then."""
+        """Restart the daemon with the current settings."""
         asyncio.get_running_loop().call_soon(self._parts.end, True)  # noqa: FBT003
         return PowerResponse(status="restarting")

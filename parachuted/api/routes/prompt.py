@@ -49,7 +49,7 @@ class PromptRoutes:
 
     @get("/api/prompt/preview", "vault", "read", reach="paths")
     async def preview(self, call: ApiCall, query: PreviewQuery) -> told.PromptResponse:
-        """What an agent would be told."""
+        """Preview the prompt of an agent."""
         wanted = PromptRequest(
             choice=chosen_in([text for text in query.contexts if text], self._parts),
             working_directory=self._folder(query.working_directory),

@@ -58,7 +58,7 @@ class SandboxRoutes:
 
     @get("/api/sandbox", _MODULE, "read", reach="nothing")
     async def status(self) -> SandboxResponse:
-        """Whether agents with a shell can run here, and what is missing."""
+        """Whether agents with a shell can run here, and what is missing if not."""
         sandboxes = self._parts.sandboxes
         if sandboxes is None:
             return SandboxResponse(available=False, problem=_NONE, engine=None, image=None)
@@ -83,9 +83,9 @@ class SandboxRoutes:
         },
     )
     async def build(self, call: ApiCall, body: BuildSandboxRequest) -> web.StreamResponse:
-        """Build the image that agents with a shell run in; tells how that goes.
+        """Build the image that agents with a shell run in, and stream the progress.
 
-        What goes wrong is told in the stream: the app looks nowhere else.
+        Failures are reported in the stream, the only place where the app looks.
         """
         sandboxes = self._parts.sandboxes
         if self._building.locked():

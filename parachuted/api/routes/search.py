@@ -93,7 +93,7 @@ class SearchRoutes:
 
     @get("/api/search", "vault", "read", reach="paths")
     async def search(self, call: ApiCall, query: SearchQuery) -> SearchResponse:
-        """Notes by what they say, the likeliest first."""
+        """Search notes by content, best match first."""
         part = query.within if query.within in PARTS else None
         folder = (
             VaultPath.parse(query.within.rstrip("/"))

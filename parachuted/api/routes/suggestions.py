@@ -140,7 +140,7 @@ class SuggestionRoutes:
 
     @get("/api/suggestions", _MODULE, "read", reach="paths")
     async def listing(self, call: ApiCall, query: SuggestionsQuery) -> SuggestionsResponse:
-        """What agents and modules would change, the newest first."""
+        """List suggested changes, newest first."""
         filed = self._parts.suggestions
         found = [
             one
@@ -167,7 +167,7 @@ class SuggestionRoutes:
 
     @get(f"/api/suggestions/{_ID}", _MODULE, "read", reach="paths")
     async def one(self, call: ApiCall, id_: str) -> SuggestionDetailResponse:
-        """One suggestion, with the difference that it would make."""
+        """One suggestion, with its diff."""
         record = self._parts.suggestions.record(id_, sees=call.sight.sees)
         whole: SuggestionDetailResponse = {
             **self._shown(call, record.suggestion),
@@ -178,13 +178,13 @@ class SuggestionRoutes:
 
     @post(f"/api/suggestions/{_ID}/approve", _MODULE, "write", reach="paths")
     async def approve(self, call: ApiCall) -> SuggestionResponse:
-        """Do what it suggests."""
+        """Apply a suggestion."""
         suggestion = await self._theirs(call)
         return self._shown(call, await self._parts.suggestions.approve(suggestion.id, by=_by(call)))
 
     @post(f"/api/suggestions/{_ID}/reject", _MODULE, "write", reach="paths")
     async def reject(self, call: ApiCall, body: RejectSuggestionRequest) -> SuggestionResponse:
-        """Let it be."""
+        """Reject a suggestion."""
         suggestion = self._seen(call)
         return self._shown(
             call,
@@ -193,7 +193,7 @@ class SuggestionRoutes:
 
     @post(f"/api/suggestions/{_ID}/modify", _MODULE, "write", reach="paths")
     async def modify(self, call: ApiCall, body: ModifySuggestionRequest) -> SuggestionResponse:
-        """Do it otherwise than it was suggested."""
+        """Apply a suggestion with a modified payload."""
         suggestion = await self._theirs(call, body.payload)
         return self._shown(
             call,
@@ -202,7 +202,7 @@ class SuggestionRoutes:
 
     @post("/api/suggestions/approve-all", _MODULE, "write", reach="paths")
     async def approve_all(self, call: ApiCall) -> ApproveAllResponse:
-        """Do all that wait, the oldest first."""
+        """Approve all pending suggestions, oldest first."""
         filed, failed, done = self._parts.suggestions, dict[str, str](), list[Suggestion]()
         for one in filed.all(status="pending", sees=call.sight.sees)[::-1]:
             try:

@@ -158,7 +158,7 @@ class SyncRoutes:
         answers={200: told.SyncManifestResponse},
     )
     async def manifest(self, call: ApiCall, query: ManifestQuery) -> web.Response:
-        """The files below a folder, with their digests."""
+        """List the files below a folder, with their digests."""
         view = await self._view(
             call, query.root, query.pattern, include_binary=query.include_binary, quick=query.quick
         )
@@ -179,7 +179,7 @@ class SyncRoutes:
 
     @get("/api/sync/changes", "vault", "read", reach="paths")
     async def changes(self, call: ApiCall, query: ChangesQuery) -> told.SyncChangesResponse:
-        """The files below a folder that changed since a moment."""
+        """List the files below a folder that changed since a time."""
         since = int(query.since * 1e9)
         view = await self._view(
             call, query.root, query.pattern, include_binary=query.include_binary, quick=True
@@ -198,7 +198,7 @@ class SyncRoutes:
 
     @post("/api/sync/push", "vault", "write", reach="paths", largest_body=_LARGEST_PUSH)
     async def push(self, call: ApiCall, body: PushRequest) -> told.PushResponse:
-        """Put files below a folder, each merged with what changed here since its base."""
+        """Write files below a folder, each merged with changes here since its base."""
         pushing = Push(
             store=self._parts.store,
             sight=call.sight,
@@ -220,9 +220,9 @@ class SyncRoutes:
 
     @post("/api/sync/pull", "vault", "read", reach="paths")
     async def pull(self, call: ApiCall, body: PullRequest) -> told.PullResponse:
-        """The contents of files below a folder.
+        """Read files below a folder.
 
-        What is handed out is kept, after the answer, as a base that a push may name.
+        After the answer, the texts are kept as bases that a push may name.
         """
         pulling = Pull(
             root=body.root, vault=self._parts.root, bases=self._parts.store.bases, sight=call.sight
