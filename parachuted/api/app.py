@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
+from parachuted.api.http.decorators import routes_of
 from parachuted.api.http.docs import DocsRoutes
 from parachuted.api.http.middleware import FRONT, ApiMiddleware
 from parachuted.api.http.module_dispatcher import ModuleDispatcher
@@ -47,55 +48,55 @@ from parachuted.sync import FileDigests
 def make_app(parts: ApiParts) -> web.Application:
     """The application that answers for these parts."""
     streams = EventStreams(parts.bus, parts.vault, parts.started, parts.door.holds)
+    dispatcher = ModuleDispatcher(parts.modules, parts.door.holds, parts.clock)
+    writer = WriteBatcher(parts.store, parts.notice, parts.clock)
+    digests = FileDigests(parts.root)
+    reading = NoteReading(parts.root, parts.index, parts.store.bases)
     parts.door.listen(streams.recheck)
-    routes = [
-        *HealthRoutes(parts).routes(),
-        *LoopRoutes(parts).routes(),
-        *ContextRoutes(parts).routes(),
-        *PromptRoutes(parts).routes(),
-        *streams.routes(),
-    ]
-    desk, digests = WriteBatcher(parts.store, parts.notice, parts.clock), FileDigests(parts.root)
-    routes += [*_notes(parts, desk), *SearchRoutes(parts).routes()]
-    routes += [
-        *FileRoutes(parts, desk).routes(),
-        *FileStreamRoutes(parts, desk, digests).routes(),
-        *SyncRoutes(parts, desk, digests).routes(),
-    ]
-    routes += ApiKeyRoutes(parts).routes()
-    routes += SandboxRoutes(parts).routes()
-    routes += AuditRoutes(parts).routes()
-    routes += HistoryRoutes(parts).routes()
-    routes += SuggestionRoutes(parts).routes()
-    routes += AgentRunRoutes(parts).routes()
-    routes += [*PermissionRoutes(parts).routes(), *AgentRoutes(parts).routes()]
-    routes += [
-        *PolledRoutes(parts).routes(),
-        *ModelRoutes(parts).routes(),
-        *ContextMigrationRoutes(parts).routes(),
-        *PowerRoutes(parts).routes(),
-    ]
-    calls = ModuleDispatcher(parts.modules, parts.door.holds, parts.clock)
-    parts.door.listen(calls.recheck)
-    routes += [*HookRoutes(parts).routes(), *ModuleRoutes(parts).routes()]
-    routes += DocsRoutes(routes, parts.modules.declared).routes()
+    parts.door.listen(dispatcher.recheck)
+    routes = routes_of(
+        HealthRoutes(parts),
+        LoopRoutes(parts),
+        ContextRoutes(parts),
+        PromptRoutes(parts),
+        streams,
+        NoteListingRoutes(parts),
+        NoteRoutes(parts, reading),
+        NoteChangeRoutes(parts, reading, writer),
+        NoteMoveRoutes(parts, writer),
+        SearchRoutes(parts),
+        FileRoutes(parts, writer),
+        FileStreamRoutes(parts, writer, digests),
+        SyncRoutes(parts, writer, digests),
+        ApiKeyRoutes(parts),
+        SandboxRoutes(parts),
+        AuditRoutes(parts),
+        HistoryRoutes(parts),
+        SuggestionRoutes(parts),
+        AgentRunRoutes(parts),
+        PermissionRoutes(parts),
+        AgentRoutes(parts),
+        PolledRoutes(parts),
+        ModelRoutes(parts),
+        ContextMigrationRoutes(parts),
+        PowerRoutes(parts),
+        HookRoutes(parts),
+        ModuleRoutes(parts),
+    )
+    routes += routes_of(DocsRoutes(routes, parts.modules.declared))
     app = _make(parts, routes)
     app.on_shutdown.append(lambda _app: streams.close())
-    app.on_shutdown.append(lambda _app: calls.close())
-    app.on_cleanup.append(lambda _app: desk.close())
-    app.router.register_resource(ModuleResource(calls))
+    app.on_shutdown.append(lambda _app: dispatcher.close())
+    app.on_cleanup.append(lambda _app: writer.close())
+    app.router.register_resource(ModuleResource(dispatcher))
     return app
 
 
 def make_supervisor_app(parts: ApiParts) -> web.Application:
-    """The application that answers on the port of a supervisor, for the same keys: the routes that
-    an app asks of one, and no others.
+    """The application on the port of a supervisor, for the same keys: only the routes that an app
+    asks of one.
     """
-    routes = [
-        *PolledRoutes(parts).routes(),
-        *ModelRoutes(parts).routes(),
-        *PowerRoutes(parts).routes(),
-    ]
+    routes = routes_of(PolledRoutes(parts), ModelRoutes(parts), PowerRoutes(parts))
     return _make(parts, [route for route in routes if route.path.startswith("/supervisor/")])
 
 
@@ -110,20 +111,9 @@ def _make(parts: ApiParts, routes: Sequence[Route]) -> web.Application:
     return app
 
 
-def _notes(parts: ApiParts, desk: WriteBatcher) -> list[Route]:
-    reading = NoteReading(parts.root, parts.index, parts.store.bases)
-    listing, moves = NoteListingRoutes(parts), NoteMoveRoutes(parts, desk)
-    return [
-        *listing.routes(),
-        *NoteRoutes(parts, reading).routes(),
-        *NoteChangeRoutes(parts, reading, desk).routes(),
-        *moves.routes(),
-    ]
-
-
 def serve(app: web.Application, routes: Sequence[Route]) -> None:
-    """Literal paths before those with names in them, whatever the order they come in."""
-    for route in sorted(routes, key=lambda route: "{" in route.path):
+    """Add the routes: literal paths first, and those that end in any path last."""
+    for route in sorted(routes, key=lambda route: ("{" in route.path, route.path.endswith(":.+}"))):
         app.router.add_route(route.method, route.path, route.serve)
         if route.method == "GET" and route.has_head:
             app.router.add_route("HEAD", route.path, route.serve)

@@ -13,6 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
+from parachuted.api.http.decorators import routes_of
 from parachuted.api.http.errors import answer_to
 from parachuted.api.http.route import ApiCall
 from parachuted.api.routes.hooks import HookRoutes
@@ -75,7 +76,7 @@ async def serving(home: Path, vault: Path, identity: Identity = PERSON) -> Async
     async with running_hooks(home, vault) as hooks:
         parts = Served(hooks=hooks, modules=Modules(), vault=vault, clock=lambda: datetime.now(UTC))
         app = web.Application()
-        for route in HookRoutes(parts).routes():
+        for route in routes_of(HookRoutes(parts)):
             app.router.add_route(route.method, route.path, answering(route, identity))
         runner = web.AppRunner(app)
         await runner.setup()

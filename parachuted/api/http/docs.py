@@ -14,6 +14,7 @@ from pathlib import Path
 from aiohttp import web
 
 from parachuted.api.http.answers import json_bytes
+from parachuted.api.http.decorators import get
 from parachuted.api.http.module_paths import add_modules
 from parachuted.api.http.openapi import describe
 from parachuted.api.http.preconditions import KNOWN
@@ -38,35 +39,18 @@ class DocsRoutes:
         self._document: tuple[bytes, str] | None = None
         self._of: list[ModuleDeclaration] = []
 
-    def routes(self) -> list[Route]:
-        """Both."""
-        return [
-            Route(
-                method="GET",
-                path="/api/openapi.json",
-                module="system",
-                capability="read",
-                reach="nothing",
-                handle=self.document,
-                summary="This description.",
-                answers={200: dict[str, object], 304: None},
-                headers={"If-None-Match": KNOWN},
-            ),
-            Route(
-                method="GET",
-                path="/api/docs",
-                module="system",
-                capability=None,
-                reach="nothing",
-                handle=self.page,
-                summary="A page to read it.",
-                answers={200: MediaBody(type="text/html", says="The page.")},
-            ),
-        ]
-
+    @get(
+        "/api/openapi.json",
+        "system",
+        "read",
+        reach="nothing",
+        answers={200: dict[str, object], 304: None},
+        headers={"If-None-Match": KNOWN},
+    )
     async def document(self, call: ApiCall) -> web.Response:
-        """`GET /api/openapi.json`; made beside the event loop, at the first request and when other
-        modules run than before.
+        """This description.
+
+        Built in a thread, at the first request and when the running modules have changed.
         """
         async with self._making:
             modules = self._modules()
@@ -79,9 +63,17 @@ class DocsRoutes:
             body=body, headers={"ETag": tag}, content_type="application/json", charset="utf-8"
         )
 
-    async def page(self, _call: ApiCall) -> web.Response:
-        """`GET /api/docs`: nothing in it but what shows the document, which it asks for as its
-        reader.
+    @get(
+        "/api/docs",
+        "system",
+        None,
+        reach="nothing",
+        answers={200: MediaBody(type="text/html", says="The page.")},
+    )
+    async def page(self) -> web.Response:
+        """This description as a web page.
+
+        The page requests the document with its reader's key.
         """
         return web.Response(
             text=self._page,

@@ -18,7 +18,8 @@ from aiohttp import HttpVersion11, web
 from typing_extensions import TypedDict
 
 from parachuted.access.events import EventFilter
-from parachuted.api.http.route import ApiCall, MediaBody, Route
+from parachuted.api.http.decorators import get
+from parachuted.api.http.route import ApiCall, MediaBody
 from parachuted.events import Bus, Event
 from parachuted.keys import Identity
 from parachuted.times import Time, time_of
@@ -94,34 +95,29 @@ class EventStreams:
         self._end = bus.listen(self._tell)
         self._is_closed = False
 
-    def routes(self) -> list[Route]:
-        """The one."""
-        return [
-            Route(
-                method="GET",
-                path="/api/events",
-                module="vault",
-                capability="read",
-                reach="paths",
-                handle=self.serve,
-                has_head=False,
-                summary="What happens, as it happens.",
-                answers={
-                    200: MediaBody(
-                        type="text/event-stream",
-                        says="Server-sent events; this is the `data` of each.",
-                        item=EventMessage,
-                    )
-                },
-                headers={
-                    "Last-Event-ID": "The id of the last event that was received; what came after "
-                    "it is sent first."
-                },
+    @get(
+        "/api/events",
+        "vault",
+        "read",
+        reach="paths",
+        has_head=False,
+        answers={
+            200: MediaBody(
+                type="text/event-stream",
+                says="Server-sent events; this is the `data` of each.",
+                item=EventMessage,
             )
-        ]
-
+        },
+        headers={
+            "Last-Event-ID": "The id of the last event that was received; what came after "
+            "it is sent first."
+        },
+    )
     async def serve(self, call: ApiCall) -> web.StreamResponse:
-        """`GET /api/events`: answer until the reader goes, is too slow, or the daemon ends."""
+        """Stream events as they happen.
+
+        Answers until the reader disconnects or is too slow, or the daemon stops.
+        """
         if self._is_closed:
             raise web.HTTPServiceUnavailable(text="the daemon is ending")
         self._refuse_too_many(call.identity)

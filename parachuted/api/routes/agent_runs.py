@@ -14,9 +14,10 @@ from typing_extensions import TypedDict
 from parachuted.access.authority import Authority, Entry
 from parachuted.access.run_records import RunAccess
 from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import post
 from parachuted.api.http.fields import FolderParameter, RequestModel, Whole
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.errors import AgentUnavailableError
 from parachuted.runs.maintenance import NAME
 from parachuted.runs.run_request import RunReport
@@ -91,67 +92,38 @@ class AgentRunRoutes:
     def __init__(self, parts: ApiParts) -> None:
         self._parts = parts
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            Route(
-                method="POST",
-                path="/api/agents/stop",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.stop,
-                body=StopRunsRequest,
-                summary="End all agents that are at work, and begin none until resumed.",
-                answers={200: StopRunsResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/agents/{name:.+}/run",
-                module=_MODULE,
-                capability="admin",
-                reach="paths",
-                handle=self.run,
-                body=RunAgentRequest,
-                summary="Let an agent answer a prompt.",
-                answers={200: AgentRunResponse},
-                errors=(502,),
-                names={"name": "an agent, as module/agent"},
-            ),
-            Route(
-                method="POST",
-                path="/api/maintenance",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.maintenance,
-                body=RunAgentRequest,
-                summary="Let the maintenance agent look after the installation.",
-                answers={200: AgentRunResponse},
-                errors=(502,),
-            ),
-        ]
-
-    async def stop(self, call: ApiCall) -> web.Response:
-        """`POST /api/agents/stop`."""
-        body = await call.body(StopRunsRequest)
+    @post("/api/agents/stop", _MODULE, "admin", reach="beyond")
+    async def stop(self, body: StopRunsRequest) -> StopRunsResponse:
+        """Stop all running agents and start none until resumed."""
         if body.pause:
             self._parts.worker.pause()
         stopped = await self._parts.at_work.stop(_STOPPED)
-        return json_answer(
-            StopRunsResponse(stopped=list(stopped), paused=self._parts.worker.paused)
-        )
+        return StopRunsResponse(stopped=list(stopped), paused=self._parts.worker.paused)
 
-    async def run(self, call: ApiCall) -> web.Response:
-        """`POST /api/agents/{name}/run`."""
-        body = await call.body(RunAgentRequest)
-        return await self._answer(
-            call, call.named("name"), body, "cli" if body.entry == "cli" else "http"
-        )
+    @post(
+        "/api/agents/{name:.+}/run",
+        _MODULE,
+        "admin",
+        reach="paths",
+        answers={200: AgentRunResponse},
+        errors=(502,),
+        names={"name": "an agent, as module/agent"},
+    )
+    async def run(self, call: ApiCall, name: str, body: RunAgentRequest) -> web.Response:
+        """Run an agent on a prompt."""
+        return await self._answer(call, name, body, "cli" if body.entry == "cli" else "http")
 
-    async def maintenance(self, call: ApiCall) -> web.Response:
-        """`POST /api/maintenance`."""
-        return await self._answer(call, NAME, await call.body(RunAgentRequest), "maintenance")
+    @post(
+        "/api/maintenance",
+        _MODULE,
+        "admin",
+        reach="beyond",
+        answers={200: AgentRunResponse},
+        errors=(502,),
+    )
+    async def maintenance(self, call: ApiCall, body: RunAgentRequest) -> web.Response:
+        """Run the maintenance agent."""
+        return await self._answer(call, NAME, body, "maintenance")
 
     async def _answer(
         self, call: ApiCall, name: str, body: RunAgentRequest, entry: Entry

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Annotated, Literal, cast
 
-from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -17,10 +16,10 @@ from parachuted.access.grant import Grant
 from parachuted.access.granting import may_begin
 from parachuted.agents.sandbox.options import container_options
 from parachuted.agents.sandbox.sandbox_spec import ContainerShape, Image, SandboxSlot
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get, post
 from parachuted.api.http.fields import FolderParameter, Path, RequestModel
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.keys import EVERYWHERE, AccessGrant
 from parachuted.modules.agent_listing import AgentListing, AgentStatus
 from parachuted.runs.skills import FOLDER as SKILLS
@@ -189,80 +188,25 @@ class AgentRoutes:
             parts.origins,
         )
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            Route(
-                method="GET",
-                path="/api/agents",
-                module=_MODULE,
-                capability="read",
-                reach="paths",
-                handle=self.listing,
-                summary="The agents that there are.",
-                answers={200: AgentsResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/agents/audit",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.audit,
-                summary="Which agents have private data, strangers' text and a way out at once.",
-                answers={200: AgentAuditResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/agents/trust",
-                module=_MODULE,
-                capability="admin",
-                reach="paths",
-                handle=self.trust,
-                body=TrustTextRequest,
-                summary="Trust a note's text as it is now.",
-                answers={200: TrustTextResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/agents/{name:.+}",
-                module=_MODULE,
-                capability="read",
-                reach="paths",
-                handle=self.one,
-                summary="An agent.",
-                answers={200: AgentResponse},
-                names={"name": "an agent, as module/agent"},
-            ),
-            Route(
-                method="GET",
-                path="/api/sandbox/explain",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.explain,
-                query=ExplainQuery,
-                summary="Exactly what an agent could see and do.",
-                answers={200: AgentExplanationResponse},
-            ),
-        ]
+    @get("/api/agents", _MODULE, "read", reach="paths")
+    async def listing(self, call: ApiCall) -> AgentsResponse:
+        """List the agents."""
+        return AgentsResponse(agents=[self._shown(one, call) for one in await self._listing.all()])
 
-    async def listing(self, call: ApiCall) -> web.Response:
-        """`GET /api/agents`."""
-        return json_answer(
-            AgentsResponse(agents=[self._shown(one, call) for one in await self._listing.all()])
-        )
+    @get(
+        "/api/agents/{name:.+}",
+        _MODULE,
+        "read",
+        reach="paths",
+        names={"name": "an agent, as module/agent"},
+    )
+    async def one(self, call: ApiCall, name: str) -> AgentResponse:
+        """An agent."""
+        return self._shown(await self._listing.get(name), call, is_whole=_administers(call))
 
-    async def one(self, call: ApiCall) -> web.Response:
-        """`GET /api/agents/{name}`."""
-        return json_answer(
-            self._shown(
-                await self._listing.get(call.named("name")), call, is_whole=_administers(call)
-            )
-        )
-
-    async def audit(self, _call: ApiCall) -> web.Response:
-        """`GET /api/agents/audit`."""
+    @get("/api/agents/audit", _MODULE, "admin", reach="beyond")
+    async def audit(self) -> AgentAuditResponse:
+        """Which agents combine private data, untrusted text and a way out."""
         found = []
         for known in await self._listing.all():
             seen = await asyncio.to_thread(self._listing.seen, known.grant)
@@ -278,15 +222,14 @@ class AgentRoutes:
                 )
             )
         found.sort(key=lambda one: (not one["exposed"], one["agent"]))
-        return json_answer(
-            AgentAuditResponse(
-                agents=found, exposed=sum(one["exposed"] for one in found), held_by=_HELD
-            )
+        return AgentAuditResponse(
+            agents=found, exposed=sum(one["exposed"] for one in found), held_by=_HELD
         )
 
-    async def trust(self, call: ApiCall) -> web.Response:
-        """`POST /api/agents/trust` with `{"path"}`."""
-        asked, origins = (await call.body(TrustTextRequest)).path, self._parts.origins
+    @post("/api/agents/trust", _MODULE, "admin", reach="paths")
+    async def trust(self, call: ApiCall, body: TrustTextRequest) -> TrustTextResponse:
+        """Trust a note's current text."""
+        asked, origins = body.path, self._parts.origins
         folder, is_skill, _name = f"/{asked}".partition(f"/{SKILLS}/")
         path = (
             asked if is_skill and call.sight.grant.alternatives is None else call.sight.find(asked)
@@ -303,11 +246,11 @@ class AgentRoutes:
             before = origins.of_folder(folder[1:])
         if before != _TRUSTED_BEFORE:
             await asyncio.to_thread(origins.trust, path, content.digest)
-        return json_answer(TrustTextResponse(path=printable(path), before=before))
+        return TrustTextResponse(path=printable(path), before=before)
 
-    async def explain(self, call: ApiCall) -> web.Response:
-        """`GET /api/sandbox/explain?agent=`."""
-        query = call.query(ExplainQuery)
+    @get("/api/sandbox/explain", _MODULE, "admin", reach="beyond")
+    async def explain(self, call: ApiCall, query: ExplainQuery) -> AgentExplanationResponse:
+        """Exactly what an agent could see and do."""
         known = await self._listing.get(query.agent, folder=query.working_directory)
         seen = await asyncio.to_thread(self._listing.seen, known.grant)
         files = ReachableFilesResponse(
@@ -318,17 +261,15 @@ class AgentRoutes:
             first=list(seen.first),
             first_writes=list(seen.first_writes),
         )
-        return json_answer(
-            AgentExplanationResponse(
-                agent=self._shown(known, call, is_whole=True),
-                files=files,
-                runs_here=known.runs_here,
-                problem=known.problem,
-                begins=_begins(known),
-                always_refused=_REFUSED,
-                after_strangers_text=_HELD,
-                container=_container(known.grant),
-            )
+        return AgentExplanationResponse(
+            agent=self._shown(known, call, is_whole=True),
+            files=files,
+            runs_here=known.runs_here,
+            problem=known.problem,
+            begins=_begins(known),
+            always_refused=_REFUSED,
+            after_strangers_text=_HELD,
+            container=_container(known.grant),
         )
 
     def _shown(self, known: AgentStatus, call: ApiCall, *, is_whole: bool = False) -> AgentResponse:

@@ -9,10 +9,9 @@ from typing import Annotated, Literal
 from aiohttp import web
 from pydantic import Field
 
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get
 from parachuted.api.http.fields import Path, RequestModel, Whole
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
 from parachuted.api.routes import audit_documents as told
 from parachuted.audit.events import EventType
 from parachuted.audit.reader import AuditFilter, AuditPage, AuditReader, moment_of
@@ -49,35 +48,9 @@ class AuditRoutes:
     def __init__(self, parts: ApiParts) -> None:
         self._log, self._clock = parts.audit, parts.clock
 
-    def routes(self) -> list[Route]:
-        """Both."""
-        return [
-            Route(
-                method="GET",
-                path="/api/audit",
-                module="system",
-                capability="admin",
-                reach="beyond",
-                handle=self.page,
-                query=AuditQuery,
-                summary="What was done, by whom, the newest first.",
-                answers={200: told.AuditPageResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/audit/verify",
-                module="system",
-                capability="admin",
-                reach="beyond",
-                handle=self.verify,
-                summary="Whether the audit is as it was written.",
-                answers={200: told.AuditVerificationResponse},
-            ),
-        ]
-
-    async def page(self, call: ApiCall) -> web.Response:
-        """`GET /api/audit?since=&until=&type=&source=&module=&success=&path=&limit=&cursor=`."""
-        query = call.query(AuditQuery)
+    @get("/api/audit", "system", "admin", reach="beyond", answers={200: told.AuditPageResponse})
+    async def page(self, query: AuditQuery) -> dict[str, object]:
+        """What was done and by whom, newest first."""
         wanted = AuditFilter(
             since=self._moment(query.since),
             until=self._moment(query.until),
@@ -89,25 +62,24 @@ class AuditRoutes:
         )
         page = await asyncio.to_thread(self._page, wanted, query.limit, query.cursor)
         cursor = None if page.cursor is None else str(page.cursor)
-        return json_answer({"events": page.events, "count": len(page.events), "cursor": cursor})
+        return {"events": page.events, "count": len(page.events), "cursor": cursor}
 
-    async def verify(self, _call: ApiCall) -> web.Response:
-        """`GET /api/audit/verify`."""
+    @get("/api/audit/verify", "system", "admin", reach="beyond")
+    async def verify(self) -> told.AuditVerificationResponse:
+        """Verify that the audit has not been altered."""
         try:
             verdict = await asyncio.to_thread(verify, self._log.folder, self._log.head)
         except OSError as error:
             raise _unreadable(error) from error
-        return json_answer(
-            {
-                "holds": verdict.holds,
-                "lines": verdict.lines,
-                "days": verdict.days,
-                "last_seq": verdict.last.seq,
-                "last_hash": verdict.last.hash,
-                "findings": verdict.findings,
-                "notes": verdict.notes,
-            }
-        )
+        return {
+            "holds": verdict.holds,
+            "lines": verdict.lines,
+            "days": verdict.days,
+            "last_seq": verdict.last.seq,
+            "last_hash": verdict.last.hash,
+            "findings": verdict.findings,
+            "notes": verdict.notes,
+        }
 
     def _page(self, wanted: AuditFilter, limit: int, cursor: int | None) -> AuditPage:
         """In a thread. What was done just now is told too."""

@@ -13,9 +13,10 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 
 from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get, post, put
 from parachuted.api.http.fields import AppRequestModel, RequestModel, Whole
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.api.routes import context_documents as told
 from parachuted.api.routes.context_listing import ContextListing
 from parachuted.context import MOST_CHOSEN, Chain, ContextSelection, chain_of, choice_of, names_in
@@ -23,6 +24,7 @@ from parachuted.times import with_times
 from parachuted.vault import CONTEXT_NAMES, VaultPath, printable
 
 _MODULE = "vault"
+_SESSION = "/api/contexts/session/{id}"
 _LONGEST_ID = 200
 _LONGEST_NAME = 4_096
 _LONGEST_LIST = 100_000
@@ -85,87 +87,27 @@ class ContextRoutes:
         self._parts = parts
         self._listing = ContextListing(parts.index)
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        session = "/api/contexts/session/{id}"
-        return [
-            Route(
-                method="GET",
-                path="/api/contexts/folders",
-                module=_MODULE,
-                capability="read",
-                reach="paths",
-                handle=self.folders,
-                summary="The folders that have a context file.",
-                answers={200: told.ContextFoldersResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/contexts/chain",
-                module=_MODULE,
-                capability="read",
-                reach="paths",
-                handle=self.chain,
-                query=ChainQuery,
-                summary="What a choice of folders loads, and what it does not, with the reason.",
-                answers={200: told.ChainResponse},
-            ),
-            Route(
-                method="GET",
-                path=session,
-                module=_MODULE,
-                capability="read",
-                reach="paths",
-                handle=self.session,
-                summary="The contexts chosen for a session.",
-                answers={200: told.SessionContextsResponse},
-            ),
-            Route(
-                method="PUT",
-                path=session,
-                module=_MODULE,
-                capability="write",
-                reach="paths",
-                handle=self.choose,
-                body=ContextFoldersRequest,
-                summary="Choose a session's contexts anew.",
-                answers={200: told.SessionContextsResponse},
-            ),
-            Route(
-                method="POST",
-                path=f"{session}/add",
-                module=_MODULE,
-                capability="write",
-                reach="paths",
-                handle=self.add,
-                body=ContextFolderRequest,
-                summary="Choose more contexts for a session.",
-                answers={200: told.SessionContextsResponse},
-            ),
-            Route(
-                method="POST",
-                path=f"{session}/remove",
-                module=_MODULE,
-                capability="write",
-                reach="paths",
-                handle=self.remove,
-                body=ContextFolderRequest,
-                summary="Choose fewer contexts for a session.",
-                answers={200: told.SessionContextsResponse},
-            ),
-        ]
-
+    @get(
+        "/api/contexts/folders",
+        _MODULE,
+        "read",
+        reach="paths",
+        answers={200: told.ContextFoldersResponse},
+    )
     async def folders(self, call: ApiCall) -> web.Response:
-        """`GET /api/contexts/folders`."""
+        """List the folders that have a context file."""
         if call.grant.alternatives is None:
             return web.Response(
                 body=self._listing.body(), content_type="application/json", charset="utf-8"
             )
         return json_answer(self._listing.seen(call.sight.sees))
 
-    async def chain(self, call: ApiCall) -> web.Response:
-        """`GET /api/contexts/chain?folders=a,b&max_tokens=`; an empty name is the vault itself."""
-        query = call.query(ChainQuery)
+    @get("/api/contexts/chain", _MODULE, "read", reach="paths")
+    async def chain(self, call: ApiCall, query: ChainQuery) -> told.ChainResponse:
+        """Which context files a choice of folders loads, and why others are left out.
+
+        An empty name means the vault itself.
+        """
         choice = chosen_in(query.folders or [""], self._parts)
         chain = await asyncio.to_thread(
             chain_of,
@@ -175,17 +117,20 @@ class ContextRoutes:
             max_tokens=query.max_tokens,
             sees=call.sight.sees,
         )
-        return json_answer(chain_document(chain))
+        return chain_document(chain)
 
+    @get(_SESSION, _MODULE, "read", reach="paths", answers={200: told.SessionContextsResponse})
     async def session(self, call: ApiCall) -> web.Response:
-        """`GET /api/contexts/session/{id}`."""
+        """The contexts chosen for a session."""
         return self._session(call)
 
-    async def choose(self, call: ApiCall) -> web.Response:
-        """`PUT /api/contexts/session/{id}` with `{"folder_paths"}`; what is not the caller's to see
-        stays.
+    @put(_SESSION, _MODULE, "write", reach="paths", answers={200: told.SessionContextsResponse})
+    async def choose(self, call: ApiCall, body: ContextFoldersRequest) -> web.Response:
+        """Replace a session's contexts.
+
+        Contexts that the caller may not see stay.
         """
-        names = (await call.body(ContextFoldersRequest)).folder_paths
+        names = body.folder_paths
         kept = [
             one.folder_path
             for one in self._parts.sessions.of(_session_id(call))
@@ -193,16 +138,33 @@ class ContextRoutes:
         ]
         return self._keep(call, [*kept, *self._paths(names, call.sight)])
 
-    async def add(self, call: ApiCall) -> web.Response:
-        """`POST /api/contexts/session/{id}/add` with `{"folder_path"}` or `{"folder_paths"}`."""
-        paths = self._paths(_named(await call.body(ContextFolderRequest)), call.sight)
+    @post(
+        f"{_SESSION}/add",
+        _MODULE,
+        "write",
+        reach="paths",
+        answers={200: told.SessionContextsResponse},
+    )
+    async def add(self, call: ApiCall, body: ContextFolderRequest) -> web.Response:
+        """Add contexts to a session."""
+        paths = self._paths(_named(body), call.sight)
         return self._keep(
             call, [*(one.folder_path for one in self._parts.sessions.of(_session_id(call))), *paths]
         )
 
-    async def remove(self, call: ApiCall) -> web.Response:
-        """`POST /api/contexts/session/{id}/remove`; what was not chosen is not missed."""
-        paths = set(self._paths(_named(await call.body(ContextFolderRequest)), call.sight))
+    @post(
+        f"{_SESSION}/remove",
+        _MODULE,
+        "write",
+        reach="paths",
+        answers={200: told.SessionContextsResponse},
+    )
+    async def remove(self, call: ApiCall, body: ContextFolderRequest) -> web.Response:
+        """Remove contexts from a session.
+
+        Folders that were not chosen are ignored.
+        """
+        paths = set(self._paths(_named(body), call.sight))
         chosen = [one.folder_path for one in self._parts.sessions.of(_session_id(call))]
         return self._keep(call, [path for path in chosen if path not in paths])
 
@@ -260,9 +222,9 @@ def chosen_in(texts: Iterable[str], parts: ApiParts) -> ContextSelection:
     return choice_of(names, parts.index)
 
 
-def chain_document(chain: Chain) -> dict[str, object]:
+def chain_document(chain: Chain) -> told.ChainResponse:
     """A chain as JSON."""
-    files = [
+    files: list[told.ChainFileResponse] = [
         {
             "path": printable(file.path),
             "folder_path": printable(file.folder_path),

@@ -19,9 +19,10 @@ from aiohttp import ClientError, web
 
 from parachuted.access.filter import unknown
 from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get, put
 from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.preconditions import CREATING, KNOWN, etags, expected, only_new
-from parachuted.api.http.route import ApiCall, MediaBody, Route
+from parachuted.api.http.route import ApiCall, MediaBody
 from parachuted.api.http.watching import readable, refuse_watching_beyond
 from parachuted.api.routes import files_documents as told
 from parachuted.api.routes.writable import refuse_programs_but_to_admins
@@ -63,6 +64,17 @@ _TYPES = {
     ".pdf": "application/pdf",
 }
 _ANY = "application/octet-stream"
+_CONTENT = (
+    MediaBody(
+        type=_ANY,
+        says="The file, or the requested range of it, with the type that its name implies. Its "
+        "ETag is its SHA-256.",
+    ),
+    *(
+        MediaBody(type=kind, says="")
+        for kind in dict.fromkeys(kind.partition(";")[0] for kind in _TYPES.values())
+    ),
+)
 _RANGE = {
     "Range": "Which bytes, such as `bytes=0-1023`.",
     "If-Range": "The ETag that the range is of; else the whole file comes.",
@@ -101,51 +113,19 @@ class FileStreamRoutes:
         self._parts, self._desk, self._digests = parts, desk, digests
         self._placing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def routes(self) -> list[Route]:
-        """Both."""
-        says = (
-            "The file, or the range of it that was asked for, with the type that its name "
-            "tells. Its ETag is its SHA-256."
-        )
-        kinds = dict.fromkeys(kind.partition(";")[0] for kind in _TYPES.values())
-        content = (
-            MediaBody(type=_ANY, says=says),
-            *(MediaBody(type=kind, says="") for kind in kinds),
-        )
-        return [
-            Route(
-                method="GET",
-                path="/api/files/{path:.+}",
-                module="vault",
-                capability="read",
-                reach="paths",
-                handle=self.get,
-                summary="Any file, whole or a range of it.",
-                answers={200: content, 206: content, 304: None},
-                errors=(416,),
-                names={"path": "The file, relative to the vault."},
-                headers={"If-None-Match": KNOWN, **_RANGE},
-            ),
-            Route(
-                method="PUT",
-                path="/api/files/{path:.+}",
-                module="vault",
-                capability="write",
-                reach="paths",
-                handle=self.put,
-                largest_body=_LARGEST,
-                summary="Make or replace any file with the body, which is checked against "
-                "Content-Digest or X-Content-SHA256.",
-                answers={200: told.FileUploadResponse, 201: told.FileUploadResponse},
-                names={"path": "The file, relative to the vault."},
-                headers={**CREATING, **_CHECKED},
-                uploads=MediaBody(type=_ANY, says="The whole file."),
-            ),
-        ]
-
-    async def get(self, call: ApiCall) -> web.StreamResponse:
-        """`GET /api/files/{path}`."""
-        path = VaultPath.parse(call.named("path"))
+    @get(
+        "/api/files/{path:.+}",
+        "vault",
+        "read",
+        reach="paths",
+        answers={200: _CONTENT, 206: _CONTENT, 304: None},
+        errors=(416,),
+        names={"path": "The file, relative to the vault."},
+        headers={"If-None-Match": KNOWN, **_RANGE},
+    )
+    async def download(self, call: ApiCall, path: str) -> web.StreamResponse:
+        """Any file, whole or a range of it."""
+        path = VaultPath.parse(path)
         call.touched.append(path)
         async with self._opened(path, call) as file:
             headers = _headers(path, file.etag)
@@ -161,13 +141,25 @@ class FileStreamRoutes:
                 await _send(call.request, response, file, start, stop)
             return response
 
-    async def put(self, call: ApiCall) -> web.Response:
-        """`PUT /api/files/{path}`.
+    @put(
+        "/api/files/{path:.+}",
+        "vault",
+        "write",
+        reach="paths",
+        largest_body=_LARGEST,
+        answers={200: told.FileUploadResponse, 201: told.FileUploadResponse},
+        names={"path": "The file, relative to the vault."},
+        headers={**CREATING, **_CHECKED},
+        uploads=MediaBody(type=_ANY, says="The whole file."),
+    )
+    async def upload(self, call: ApiCall, path: str) -> web.Response:
+        """Create or replace any file with the body, which is checked against Content-Digest or
+        X-Content-SHA256.
 
-        Nothing is written unless all of it came and is what it was said to be.
+        Nothing is written unless the whole body arrived and matches.
         """
-        path = await asyncio.to_thread(call.sight.find, VaultPath.parse(call.named("path")))
-        refuse_programs_but_to_admins(path, call.identity)
+        file = await asyncio.to_thread(call.sight.find, VaultPath.parse(path))
+        refuse_programs_but_to_admins(file, call.identity)
         base, is_new, declared = expected(call), only_new(call), _declared(call.request)
         incoming = await run_uninterrupted(IncomingFile, self._parts.objects)
         with incoming:
@@ -177,20 +169,20 @@ class FileStreamRoutes:
                     text=f"the body is of SHA-256 {incoming.digest}, not {declared}; nothing was "
                     "written"
                 )
-            if path.endswith(NOTE_SUFFIXES):
+            if file.endswith(NOTE_SUFFIXES):
                 beginning = await asyncio.to_thread(incoming.beginning, _FRONTMATTER)
                 await asyncio.to_thread(
                     refuse_watching_beyond,
                     readable(call.identity),
                     self._parts.store,
-                    path,
+                    file,
                     lambda _before: beginning,
                 )
-            written = await self._place(path, incoming, base=base, is_new=is_new)
-        call.touched.append(path)
-        await self._desk.tell([path])
+            written = await self._place(file, incoming, base=base, is_new=is_new)
+        call.touched.append(file)
+        await self._desk.tell([file])
         answer: told.FileUploadResponse = {
-            "path": printable(path),
+            "path": printable(file),
             "size": incoming.size,
             "hash": incoming.digest,
             "created": written.before is None,

@@ -11,10 +11,11 @@ from pydantic import Field
 
 from parachuted.access.filter import unknown
 from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get, put
 from parachuted.api.http.fields import AppRequestModel, FolderParameter, Path
 from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.preconditions import WRITING, expected
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.api.http.watching import readable, refuse_watching_beyond
 from parachuted.api.routes import files_documents as told
 from parachuted.api.routes.folder_listing import list_folder
@@ -61,62 +62,22 @@ class FileRoutes:
     def __init__(self, parts: ApiParts, desk: WriteBatcher) -> None:
         self._parts, self._desk = parts, desk
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            Route(
-                method="GET",
-                path="/api/ls",
-                module="vault",
-                capability="read",
-                reach="paths",
-                handle=self.list,
-                query=ListQuery,
-                summary="What is in a folder.",
-                answers={200: told.FolderResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/read",
-                module="vault",
-                capability="read",
-                reach="paths",
-                handle=self.read,
-                query=ReadQuery,
-                summary="A text, with its digest.",
-                answers={200: told.FileReadResponse},
-            ),
-            Route(
-                method="PUT",
-                path="/api/write",
-                module="vault",
-                capability="write",
-                reach="paths",
-                handle=self.write,
-                body=WriteFileRequest,
-                summary="Write a whole text, merged with what changed since its base.",
-                answers={200: told.FileWriteResponse},
-                headers=WRITING,
-                largest_body=6 * _LARGEST_TEXT,
-            ),
-        ]
+    @get("/api/ls", "vault", "read", reach="paths")
+    async def list(self, call: ApiCall, query: ListQuery) -> told.FolderResponse:
+        """List a folder."""
+        folder = query.path
+        return {
+            "path": printable(folder),
+            "entries": await asyncio.to_thread(list_folder, folder, call.sight),
+        }
 
-    async def list(self, call: ApiCall) -> web.Response:
-        """`GET /api/ls?path=`."""
-        folder = call.query(ListQuery).path
-        return json_answer(
-            {
-                "path": printable(folder),
-                "entries": await asyncio.to_thread(list_folder, folder, call.sight),
-            }
-        )
+    @get("/api/read", "vault", "read", reach="paths", answers={200: told.FileReadResponse})
+    async def read(self, call: ApiCall, query: ReadQuery) -> web.Response:
+        """Read a text, with its digest.
 
-    async def read(self, call: ApiCall) -> web.Response:
-        """`GET /api/read?path=`.
-
-        What is handed out is kept, after the answer, as a base that a write may name.
+        After the answer, the text is kept as a base that a write may name.
         """
-        path = call.query(ReadQuery).path
+        path = query.path
         call.touched.append(path)
         real, content = await asyncio.to_thread(self._read, path, call)
         if not can_be_merged(content.data):
@@ -134,9 +95,17 @@ class FileRoutes:
         }
         return json_answer(answer, headers={"ETag": f'"{content.digest}"'})
 
-    async def write(self, call: ApiCall) -> web.Response:
-        """`PUT /api/write`."""
-        body = await call.body(WriteFileRequest)
+    @put(
+        "/api/write",
+        "vault",
+        "write",
+        reach="paths",
+        answers={200: told.FileWriteResponse},
+        headers=WRITING,
+        largest_body=6 * _LARGEST_TEXT,
+    )
+    async def write(self, call: ApiCall, body: WriteFileRequest) -> web.Response:
+        """Write a whole text, merged with changes since its base."""
         path = await asyncio.to_thread(call.sight.find, body.path)
         refuse_programs_but_to_admins(path, call.identity)
         base = body.base_hash or expected(call)

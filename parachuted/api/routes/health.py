@@ -9,15 +9,14 @@ import os
 from dataclasses import asdict
 from typing import Literal, NotRequired
 
-from aiohttp import web
 from typing_extensions import TypedDict
 
 from parachuted import __version__
 from parachuted.access.filter import AccessFilter
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get
 from parachuted.api.http.fields import AppRequestModel
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.keys import EVERYWHERE, AccessGrant
 from parachuted.modules.hosting.status import Condition
 from parachuted.vault import printable
@@ -86,54 +85,29 @@ class HealthRoutes:
     def __init__(self, parts: ApiParts) -> None:
         self._parts = parts
 
-    def routes(self) -> list[Route]:
-        """Both."""
-        return [
-            Route(
-                method="GET",
-                path="/api/health",
-                module="system",
-                capability=None,
-                reach="paths",
-                handle=self.get,
-                query=HealthQuery,
-                summary="Whether the daemon is well; details for this machine or a valid key.",
-                answers={200: HealthResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/auth/logins",
-                module="system",
-                capability="admin",
-                reach="beyond",
-                handle=self.logins,
-                summary="Where the daemon looked for a login for the model, and what it found; "
-                "never the login.",
-                answers={200: LoginsResponse},
-            ),
-        ]
-
-    async def get(self, call: ApiCall) -> web.Response:
-        """`GET /api/health[?detailed=true]`."""
+    @get("/api/health", "system", None, reach="paths", answers={200: HealthResponse})
+    async def health(self, call: ApiCall, query: HealthQuery) -> dict[str, object]:
+        """Whether the daemon is healthy; details for this machine or a valid key."""
         now = self._parts.clock()
         answer: dict[str, object] = {
             "status": self._status(),
             "version": __version__,
             "timestamp": int(now.timestamp() * 1000),
         }
-        is_detailed = call.query(HealthQuery).detailed in {"true", "1", ""}
+        is_detailed = query.detailed in {"true", "1", ""}
         if is_detailed and call.identity.kind != "nobody":
             answer |= self._details(call.identity.grant("vault", "read") or call.grant) | {
                 "modules": self._modules(call)
             }
             answer["docker"] = await self._docker()
-        return json_answer(answer)
+        return answer
 
-    async def logins(self, _call: ApiCall) -> web.Response:
-        """`GET /api/auth/logins`."""
+    @get("/api/auth/logins", "system", "admin", reach="beyond")
+    async def logins(self) -> LoginsResponse:
+        """Where the daemon looked for a model login and what it found, without the login itself."""
         findings = await asyncio.to_thread(self._parts.find_logins)
         looked = [LoginResponse(place=one.place, found=one.found, why=one.why) for one in findings]
-        return json_answer(LoginsResponse(agent=self._parts.backend_reason, looked=looked))
+        return LoginsResponse(agent=self._parts.backend_reason, looked=looked)
 
     async def _docker(self) -> dict[str, bool]:
         """Whether agents with a shell have what they need, as the app's settings page asks

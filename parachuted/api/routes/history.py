@@ -12,10 +12,10 @@ from aiohttp import web
 from pydantic import Field, StringConstraints
 
 from parachuted.access.filter import AccessFilter, unknown
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get, post
 from parachuted.api.http.fields import Path, RequestModel, Whole
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.api.http.watching import refusing_to_watch_beyond
 from parachuted.api.routes import history_documents as told
 from parachuted.api.routes.writable import refuse_programs
@@ -64,65 +64,25 @@ class HistoryRoutes:
     def __init__(self, parts: ApiParts) -> None:
         self._parts = parts
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            Route(
-                method="GET",
-                path="/api/history",
-                module=_MODULE,
-                capability="read",
-                reach="paths",
-                handle=self.history,
-                query=HistoryQuery,
-                summary="Every version of a file that is known: when, who, run, and lines that "
-                "came and went.",
-                answers={200: told.FileHistoryResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/runs/{id}/diff",
-                module=_MODULE,
-                capability="read",
-                reach="paths",
-                handle=self.diff,
-                query=DiffQuery,
-                summary="What a run, and what followed from it, changed in every file.",
-                answers={200: told.RunDiffResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/history/restore",
-                module="vault",
-                capability="write",
-                reach="paths",
-                handle=self.restore,
-                body=RestoreRequest,
-                summary="Bring a file back as it was in a version, or before or after a run.",
-                answers={200: told.RestoreResponse},
-            ),
-        ]
-
-    async def history(self, call: ApiCall) -> web.Response:
-        """`GET /api/history?path=&limit=`."""
-        query = call.query(HistoryQuery)
+    @get("/api/history", _MODULE, "read", reach="paths")
+    async def history(self, call: ApiCall, query: HistoryQuery) -> told.FileHistoryResponse:
+        """Every known version of a file: time, author, run, and lines added and removed."""
         path = call.sight.find(query.path)
         versions, count = await asyncio.to_thread(
             self._parts.past.told, path, query.limit, sees=call.sight.sees
         )
         pruned = await asyncio.to_thread(self._parts.history.pruned, path)
-        return json_answer(
-            told.FileHistoryResponse(
-                path=printable(path),
-                versions=[_version(one, call.sight) for one in versions],
-                count=count,
-                since=time_of(pruned) if pruned is not None else None,
-            )
+        return told.FileHistoryResponse(
+            path=printable(path),
+            versions=[_version(one, call.sight) for one in versions],
+            count=count,
+            since=time_of(pruned) if pruned is not None else None,
         )
 
-    async def diff(self, call: ApiCall) -> web.Response:
-        """`GET /api/runs/{id}/diff?cascade=`."""
-        name, is_cascade = call.named("id"), call.query(DiffQuery).cascade
+    @get("/api/runs/{id}/diff", _MODULE, "read", reach="paths")
+    async def diff(self, call: ApiCall, id_: str, query: DiffQuery) -> told.RunDiffResponse:
+        """What a run, and what followed from it, changed in every file."""
+        name, is_cascade = id_, query.cascade
         runs = await asyncio.to_thread(self._parts.past.runs, name, cascade=is_cascade)
         files = [
             one
@@ -135,15 +95,13 @@ class HistoryRoutes:
             raise NotFoundError(
                 f"there is no run {printable(name[:80])}; `parachute runs` lists them"
             )
-        return json_answer(
-            told.RunDiffResponse(
-                run=name, runs=listed, files=[_changed(one, call.reading) for one in files]
-            )
+        return told.RunDiffResponse(
+            run=name, runs=listed, files=[_changed(one, call.reading) for one in files]
         )
 
-    async def restore(self, call: ApiCall) -> web.Response:
-        """`POST /api/history/restore` with `{"path", "run" or "version", "after", "base"}`."""
-        body = await call.body(RestoreRequest)
+    @post("/api/history/restore", "vault", "write", reach="paths")
+    async def restore(self, call: ApiCall, body: RestoreRequest) -> told.RestoreResponse:
+        """Restore a file to a version, or to its state before or after a run."""
         if (body.run is None) == (body.version is None):
             raise web.HTTPBadRequest(text="name either a run or a version")
         path = self._place(call, body.path)
@@ -157,15 +115,13 @@ class HistoryRoutes:
             sees=call.reading.sees,
             refuse=refusing_to_watch_beyond(call.reading, self._parts.store),
         )
-        return json_answer(
-            told.RestoreResponse(
-                path=printable(done.path),
-                version=done.version,
-                before=done.before,
-                after=done.after,
-                merged=done.merged,
-                run=done.run,
-            )
+        return told.RestoreResponse(
+            path=printable(done.path),
+            version=done.version,
+            before=done.before,
+            after=done.after,
+            merged=done.merged,
+            run=done.run,
         )
 
     def _place(self, call: ApiCall, path: VaultPath) -> VaultPath:

@@ -13,9 +13,9 @@ from typing import Annotated, Protocol
 from aiohttp import web
 from pydantic import Field
 
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get, post
 from parachuted.api.http.fields import RequestModel, Whole
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.errors import NotFoundError
 from parachuted.hooks import Hooks as RunningHooks
 from parachuted.hooks.idle import OfferedTools
@@ -93,87 +93,9 @@ class HookRoutes:
     def __init__(self, parts: HookRouteParts) -> None:
         self._parts = parts
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            Route(
-                method="GET",
-                path="/api/hooks",
-                module=_MODULE,
-                capability="read",
-                reach="beyond",
-                handle=self.listing,
-                summary="The hooks that are in force, and how they do.",
-                answers={200: HooksResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/hooks/errors",
-                module=_MODULE,
-                capability="read",
-                reach="beyond",
-                handle=self.errors,
-                summary="The latest failures of hooks.",
-                answers={200: HookErrorsResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/hooks/test",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.test,
-                body=TryHooksRequest,
-                summary="Run the hooks of an event on a sample, and tell what goes in, what comes "
-                "out and what it would decide.",
-                answers={200: HookTrialResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/hooks/runs",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.runs,
-                query=HookRunsQuery,
-                summary="The latest runs of hooks.",
-                answers={200: HookRunsResponse},
-            ),
-            Route(
-                method="GET",
-                path=f"/api/hooks/runs/{_RUN}",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.run,
-                summary="A run of a hook, with what went in and what came out.",
-                answers={200: HookRunDetailResponse},
-            ),
-            Route(
-                method="POST",
-                path=f"/api/hooks/runs/{_RUN}/replay",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.replay,
-                summary="Run a hook again on what it was given then.",
-                answers={200: HookRunDetailResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/hooks/approve",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.approve,
-                body=ApproveHooksRequest,
-                summary="Let hooks whose scripts have changed run as they are now.",
-                answers={200: ApproveHooksResponse},
-            ),
-        ]
-
-    async def listing(self, call: ApiCall) -> web.Response:
-        """`GET /api/hooks`."""
+    @get("/api/hooks", _MODULE, "read", reach="beyond")
+    async def listing(self, call: ApiCall) -> HooksResponse:
+        """List the active hooks and their health."""
         hooks = self._parts.hooks
         may_administer = call.identity.grant(_MODULE, "admin") == EVERYWHERE
         offered = self._parts.modules.offered()
@@ -185,17 +107,19 @@ class HookRoutes:
             "health": {"recent_errors_count": len(hooks.errors)},
             "problems": list(hooks.problems) if may_administer else [],
         }
-        return json_answer(shown)
+        return shown
 
-    async def errors(self, _call: ApiCall) -> web.Response:
-        """`GET /api/hooks/errors`."""
-        return json_answer(
-            {"errors": [show_error(error) for error in reversed(self._parts.hooks.errors)]}
-        )
+    @get("/api/hooks/errors", _MODULE, "read", reach="beyond")
+    async def errors(self) -> HookErrorsResponse:
+        """The latest failures of hooks."""
+        return {"errors": [show_error(error) for error in reversed(self._parts.hooks.errors)]}
 
-    async def test(self, call: ApiCall) -> web.Response:
-        """`POST /api/hooks/test` with `{"event", "data"?, "hook"?}`."""
-        body, parts = await call.body(TryHooksRequest), self._parts
+    @post("/api/hooks/test", _MODULE, "admin", reach="beyond")
+    async def test(self, body: TryHooksRequest) -> HookTrialResponse:
+        """Run the hooks of an event on a sample, and tell what goes in, what comes out and what it
+        would decide.
+        """
+        parts = self._parts
         parts.hooks.look()
         try:
             trial = await try_hooks(
@@ -208,28 +132,31 @@ class HookRoutes:
             )
         except HookTrialError as error:
             raise web.HTTPBadRequest(text=error.message) from error
-        return json_answer(show_trial(trial))
+        return show_trial(trial)
 
-    async def runs(self, call: ApiCall) -> web.Response:
-        """`GET /api/hooks/runs`."""
-        limit = call.query(HookRunsQuery).limit
+    @get("/api/hooks/runs", _MODULE, "admin", reach="beyond")
+    async def runs(self, query: HookRunsQuery) -> HookRunsResponse:
+        """The latest runs of hooks."""
+        limit = query.limit
         records = await asyncio.to_thread(self._parts.hooks.recorder.last, limit)
-        return json_answer({"runs": [show_run(record) for record in records]})
+        return {"runs": [show_run(record) for record in records]}
 
-    async def run(self, call: ApiCall) -> web.Response:
-        """`GET /api/hooks/runs/{id}`."""
-        record = await asyncio.to_thread(self._parts.hooks.recorder.get, call.named("id"))
+    @get(f"/api/hooks/runs/{_RUN}", _MODULE, "admin", reach="beyond")
+    async def run(self, id_: str) -> HookRunDetailResponse:
+        """One run of a hook, with its input and output."""
+        record = await asyncio.to_thread(self._parts.hooks.recorder.get, id_)
         if record is None:
             raise NotFoundError("there is no such run, or not any more; the last 200 are kept")
-        return json_answer(show_whole_run(record))
+        return show_whole_run(record)
 
-    async def replay(self, call: ApiCall) -> web.Response:
-        """`POST /api/hooks/runs/{id}/replay`."""
+    @post(f"/api/hooks/runs/{_RUN}/replay", _MODULE, "admin", reach="beyond")
+    async def replay(self, id_: str) -> HookRunDetailResponse:
+        """Run a hook again with the same input."""
         self._parts.hooks.look()
-        return json_answer(show_whole_run(await self._parts.hooks.replay(call.named("id"))))
+        return show_whole_run(await self._parts.hooks.replay(id_))
 
-    async def approve(self, call: ApiCall) -> web.Response:
-        """`POST /api/hooks/approve` with `{"names"?}`."""
-        body = await call.body(ApproveHooksRequest)
+    @post("/api/hooks/approve", _MODULE, "admin", reach="beyond")
+    async def approve(self, body: ApproveHooksRequest) -> ApproveHooksResponse:
+        """Approve hooks whose scripts have changed."""
         self._parts.hooks.look()
-        return json_answer({"approved": self._parts.hooks.approve(body.names)})
+        return {"approved": self._parts.hooks.approve(body.names)}

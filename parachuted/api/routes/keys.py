@@ -15,9 +15,10 @@ from typing_extensions import TypedDict
 
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.authenticator import Mode
+from parachuted.api.http.decorators import delete, get, post, put
 from parachuted.api.http.fields import AppRequestModel, RequestModel
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.errors import ConfigError, NotFoundError
 from parachuted.keys import (
     EVERYTHING,
@@ -125,73 +126,18 @@ class ApiKeyRoutes:
     def __init__(self, parts: ApiParts) -> None:
         self._parts, self._door = parts, parts.door
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            Route(
-                method="GET",
-                path="/api/auth/keys",
-                module=_MODULE,
-                capability="admin",
-                reach="paths",
-                handle=self.listing,
-                summary="The keys there are, and who needs one.",
-                answers={200: ApiKeysResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/auth/keys",
-                module=_MODULE,
-                capability="admin",
-                reach="paths",
-                handle=self.create,
-                body=CreateKeyRequest,
-                summary="Make a key, which is shown this once.",
-                answers={200: CreatedKeyResponse},
-            ),
-            Route(
-                method="DELETE",
-                path="/api/auth/keys/{id}",
-                module=_MODULE,
-                capability="admin",
-                reach="paths",
-                handle=self.revoke,
-                summary="End a key, and what it has opened.",
-                answers={200: RevokedKeyResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/auth/settings",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.settings,
-                summary="Who needs a key.",
-                answers={200: AuthModeResponse},
-            ),
-            Route(
-                method="PUT",
-                path="/api/auth/settings",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.change_settings,
-                body=AuthModeRequest,
-                summary="Say who needs a key, from now on.",
-                answers={200: AuthModeResponse},
-            ),
-        ]
-
-    async def listing(self, call: ApiCall) -> web.Response:
-        """`GET /api/auth/keys`."""
+    @get("/api/auth/keys", _MODULE, "admin", reach="paths")
+    async def listing(self, call: ApiCall) -> ApiKeysResponse:
+        """List the keys, and who needs one."""
         ring = self._door.ring
         ring.look()
         keys = [self._told(key) for key in ring.keys if _has_power(call.identity, key)]
-        return json_answer({"keys": keys, "auth_mode": self._door.mode, "problem": ring.problem})
+        return {"keys": keys, "auth_mode": self._door.mode, "problem": ring.problem}
 
-    async def create(self, call: ApiCall) -> web.Response:
-        """`POST /api/auth/keys` with `{"label", "scopes", "expires"}`."""
-        body, now = await call.body(CreateKeyRequest), self._parts.clock()
+    @post("/api/auth/keys", _MODULE, "admin", reach="paths", answers={200: CreatedKeyResponse})
+    async def create(self, call: ApiCall, body: CreateKeyRequest) -> web.Response:
+        """Create a key. It is shown only once."""
+        now = self._parts.clock()
         try:
             wanted = (
                 None
@@ -210,25 +156,28 @@ class ApiKeyRoutes:
             {**self._told(made.key), "key": made.secret}, headers={"Cache-Control": "no-store"}
         )
 
-    async def revoke(self, call: ApiCall) -> web.Response:
-        """`DELETE /api/auth/keys/{id}`."""
+    @delete("/api/auth/keys/{id}", _MODULE, "admin", reach="paths")
+    async def revoke(self, call: ApiCall, id_: str) -> RevokedKeyResponse:
+        """Revoke a key and close what it opened."""
         self._door.ring.look()
-        key = next((one for one in self._door.ring.keys if one.id == call.named("id")), None)
+        key = next((one for one in self._door.ring.keys if one.id == id_), None)
         if key is None or not _has_power(call.identity, key):
             raise NotFoundError("there is no such key")
         await asyncio.to_thread(self._door.ring.file.remove, key.id)
         self._door.look()
-        return json_answer({"status": "revoked", "id": key.id})
+        return {"status": "revoked", "id": key.id}
 
-    async def settings(self, _call: ApiCall) -> web.Response:
-        """`GET /api/auth/settings`."""
-        return json_answer(self._settings())
+    @get("/api/auth/settings", _MODULE, "admin", reach="beyond")
+    async def settings(self) -> AuthModeResponse:
+        """Who needs a key."""
+        return self._settings()
 
-    async def change_settings(self, call: ApiCall) -> web.Response:
-        """`PUT /api/auth/settings` with `{"auth_mode"}`: kept in config.yaml, and followed at
-        once.
+    @put("/api/auth/settings", _MODULE, "admin", reach="beyond")
+    async def change_settings(self, call: ApiCall, body: AuthModeRequest) -> AuthModeResponse:
+        """Change who needs a key.
+
+        Saved in config.yaml and effective at once.
         """
-        body = await call.body(AuthModeRequest)
         mode = body.auth_mode or body.require_auth
         if mode is None or (
             body.auth_mode and body.require_auth and body.auth_mode != body.require_auth
@@ -242,7 +191,7 @@ class ApiKeyRoutes:
             await self._parts.set_auth_mode(mode)
         except ConfigError as error:
             raise web.HTTPConflict(text=error.message) from error
-        return json_answer(self._settings())
+        return self._settings()
 
     def _settings(self) -> AuthModeResponse:
         self._door.ring.look()

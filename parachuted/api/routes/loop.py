@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Annotated
+from typing import Annotated, cast
 
 from aiohttp import web
 from pydantic import Field
 
 from parachuted.access.filter import AccessFilter, unknown
 from parachuted.access.run_records import RunAccess, paths_of
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get, post
 from parachuted.api.http.fields import Path, RequestModel, Whole
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.api.http.watching import refusing_to_watch_beyond
 from parachuted.api.routes import documents as told
 from parachuted.api.routes.watch_checks import watch_notes
@@ -76,174 +76,47 @@ class LoopRoutes:
     def __init__(self, parts: ApiParts) -> None:
         self._parts = parts
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            Route(
-                method="GET",
-                path="/api/watches",
-                module=_MODULE,
-                capability="read",
-                reach="paths",
-                handle=self.watches,
-                summary="Who watches what.",
-                answers={200: told.WatchesResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/tasks",
-                module=_MODULE,
-                capability="read",
-                reach="paths",
-                handle=self.tasks,
-                summary="What waits to be reviewed.",
-                answers={200: told.TasksResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/runs",
-                module=_MODULE,
-                capability="read",
-                reach="paths",
-                handle=self.runs,
-                query=RunsQuery,
-                summary="What agents did, the newest first.",
-                answers={200: told.RunsResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/runs/{id}",
-                module=_MODULE,
-                capability="read",
-                reach="paths",
-                handle=self.run,
-                summary="One run, with what it wrote.",
-                answers={200: told.RunResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/runs/{id}/undo",
-                module=_MODULE,
-                capability="write",
-                reach="paths",
-                handle=self.undo,
-                summary="Take a run back, and what followed from it.",
-                answers={200: told.UndoResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/bubble/plan",
-                module=_MODULE,
-                capability="read",
-                reach="paths",
-                handle=self.plan,
-                body=NotePathRequest,
-                summary="What a change of a note would set off.",
-                answers={200: told.PlanResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/bubble/run",
-                module=_MODULE,
-                capability="write",
-                reach="paths",
-                handle=self.bubble,
-                body=NotePathRequest,
-                summary="Those who watch a note look at it now.",
-                answers={200: told.BubbleResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/why",
-                module=_MODULE,
-                capability="read",
-                reach="paths",
-                handle=self.why,
-                query=WhyQuery,
-                summary="Where the lines of a note come from.",
-                answers={200: told.WhyResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/pause",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.pause,
-                summary="Begin no run until resumed.",
-                answers={200: told.PausedResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/resume",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.resume,
-                summary="Begin runs again.",
-                answers={200: told.PausedResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/scan",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.scan,
-                body=RunScanRequest,
-                summary="Compare the whole vault with the index now.",
-                answers={200: told.ScanResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/doctor",
-                module=_MODULE,
-                capability="admin",
-                reach="paths",
-                handle=self.doctor,
-                summary="What is wrong with the vault and with single notes.",
-                answers={200: told.DoctorResponse},
-            ),
-        ]
-
-    async def watches(self, call: ApiCall) -> web.Response:
-        """`GET /api/watches`."""
+    @get("/api/watches", _MODULE, "read", reach="paths")
+    async def watches(self, call: ApiCall) -> told.WatchesResponse:
+        """Who watches what."""
         watchers = [
             one.watcher for one in self._parts.watches.all() if call.sight.sees(one.watcher)
         ]
         watches = await asyncio.to_thread(
             lambda: [self._watch(watcher, call.sight) for watcher in watchers]
         )
-        return json_answer({"watches": with_times(watches), "count": len(watches)})
+        return {"watches": with_times(watches), "count": len(watches)}
 
-    async def tasks(self, call: ApiCall) -> web.Response:
-        """`GET /api/tasks`."""
+    @get("/api/tasks", _MODULE, "read", reach="paths")
+    async def tasks(self, call: ApiCall) -> told.TasksResponse:
+        """List the tasks: watchers with changes to review."""
         tasks = [
             self._task(task, call.sight)
             for task in self._parts.queue.all()
             if call.sight.sees(task.watcher)
         ]
-        return json_answer(
-            {"tasks": tasks, "count": len(tasks), "paused": self._parts.worker.paused}
-        )
+        return {"tasks": tasks, "count": len(tasks), "paused": self._parts.worker.paused}
 
-    async def runs(self, call: ApiCall) -> web.Response:
-        """`GET /api/runs?limit=&before=`."""
-        query, access = call.query(RunsQuery), call.runs
+    @get("/api/runs", _MODULE, "read", reach="paths", answers={200: told.RunsResponse})
+    async def runs(self, call: ApiCall, query: RunsQuery) -> dict[str, object]:
+        """List runs, newest first."""
+        access = call.runs
         runs = await asyncio.to_thread(self._listed, access, query)
         shown = ((run, access.shown(run)) for run in runs)
         listed = [
             {**{key: one[key] for key in _LISTED}, "wrote": paths_of(run, "wrote")}
             for run, one in shown
         ]
-        return json_answer({"runs": with_times(listed), "count": len(listed)})
+        return {"runs": with_times(listed), "count": len(listed)}
 
-    async def run(self, call: ApiCall) -> web.Response:
-        """`GET /api/runs/{id}`."""
-        return json_answer(with_times(call.runs.shown(self._run(call), self._parts.history.run)))
+    @get("/api/runs/{id}", _MODULE, "read", reach="paths", answers={200: told.RunResponse})
+    async def run(self, call: ApiCall) -> Mapping[str, object]:
+        """One run, with what it wrote."""
+        return with_times(call.runs.shown(self._run(call), self._parts.history.run))
 
-    async def undo(self, call: ApiCall) -> web.Response:
-        """`POST /api/runs/{id}/undo`."""
+    @post("/api/runs/{id}/undo", _MODULE, "write", reach="paths")
+    async def undo(self, call: ApiCall) -> told.UndoResponse:
+        """Undo a run and what followed from it."""
         name = str(self._run(call)["id"])
         if not all(
             call.runs.exists(run)
@@ -263,37 +136,35 @@ class LoopRoutes:
             path: list(texts) if call.reading.sees(path) else []
             for path, texts in undone.kept.items()
         }
-        return json_answer(
-            {
-                "runs": list(undone.runs),
-                "paths": list(undone.paths),
-                "kept": kept,
-                "undo": undone.undo,
-            }
-        )
+        return {
+            "runs": list(undone.runs),
+            "paths": list(undone.paths),
+            "kept": kept,
+            "undo": undone.undo,
+        }
 
-    async def plan(self, call: ApiCall) -> web.Response:
-        """`POST /api/bubble/plan` with `{"path"}`."""
-        path = await self._path(call)
+    @post("/api/bubble/plan", _MODULE, "read", reach="paths", answers={200: told.PlanResponse})
+    async def plan(self, call: ApiCall, body: NotePathRequest) -> dict[str, object]:
+        """What a change to a note would trigger."""
+        path = _visible(call, body.path)
         if self._parts.index.get(path) is None and not self._parts.watches.watchers_of(path):
             await asyncio.to_thread(
                 self._parts.root.read_head, call.sight.find(path), 0
             )  # a misspelled name must not read as no runs
-        return json_answer(call.runs.plan(plan_document(self._plan(path))))
+        return call.runs.plan(plan_document(self._plan(path)))
 
-    async def bubble(self, call: ApiCall) -> web.Response:
-        """`POST /api/bubble/run` with `{"path"}`: those who watch it look at it now."""
-        path = await self._path(call)
+    @post("/api/bubble/run", _MODULE, "write", reach="paths", answers={200: told.BubbleResponse})
+    async def bubble(self, call: ApiCall, body: NotePathRequest) -> dict[str, object]:
+        """Have the watchers of a note review it now."""
+        path = _visible(call, body.path)
         plan = self._plan(path, looks=True)
         cause, tasks = self._parts.reconciler.ask(path)
         seen = [task.id for task in tasks if call.sight.sees(task.watcher)]
-        return json_answer(
-            {**call.runs.plan(plan_document(plan)), "cause": cause.id, "tasks": seen}
-        )
+        return {**call.runs.plan(plan_document(plan)), "cause": cause.id, "tasks": seen}
 
-    async def why(self, call: ApiCall) -> web.Response:
-        """`GET /api/why?path=&line=`."""
-        query = call.query(WhyQuery)
+    @get("/api/why", _MODULE, "read", reach="paths", answers={200: told.WhyResponse})
+    async def why(self, call: ApiCall, query: WhyQuery) -> dict[str, object]:
+        """Where the lines of a note come from."""
         path, line = call.sight.find(query.path), query.line
         lines = await asyncio.to_thread(self._parts.why.lines, path, sees=call.sight.sees)
         if line is not None and line > len(lines):
@@ -320,10 +191,8 @@ class LoopRoutes:
         lines_told = [
             asdict(origin) if may_read else asdict(origin) | {"text": ""} for origin in chosen
         ]
-        return json_answer(
-            with_times(
-                {"path": printable(path), "lines": lines_told, "runs": runs, "chains": chains}
-            )
+        return with_times(
+            {"path": printable(path), "lines": lines_told, "runs": runs, "chains": chains}
         )
 
     def _chain(self, run: str, access: RunAccess) -> list[dict[str, object]]:
@@ -331,25 +200,27 @@ class LoopRoutes:
         seen = [access.shown(one) for one in self._parts.why.chain(run) if access.exists(one)]
         return [{name: one.get(name) for name in _LINKED} for one in seen]
 
-    async def pause(self, _call: ApiCall) -> web.Response:
-        """`POST /api/pause`."""
+    @post("/api/pause", _MODULE, "admin", reach="beyond")
+    async def pause(self) -> told.PausedResponse:
+        """Start no runs until resumed."""
         self._parts.worker.pause()
-        return json_answer({"paused": True})
+        return {"paused": True}
 
-    async def resume(self, _call: ApiCall) -> web.Response:
-        """`POST /api/resume`."""
+    @post("/api/resume", _MODULE, "admin", reach="beyond")
+    async def resume(self) -> told.PausedResponse:
+        """Resume starting runs."""
         self._parts.worker.resume()
-        return json_answer({"paused": False})
+        return {"paused": False}
 
-    async def scan(self, call: ApiCall) -> web.Response:
-        """`POST /api/scan` with `{"accept_missing"}`: compare the whole vault with the index
-        now.
-        """
-        await self._parts.rescan((await call.body(RunScanRequest)).accept_missing)
-        return json_answer({"files": len(self._parts.index)})
+    @post("/api/scan", _MODULE, "admin", reach="beyond")
+    async def scan(self, body: RunScanRequest) -> told.ScanResponse:
+        """Compare the whole vault with the index now."""
+        await self._parts.rescan(body.accept_missing)
+        return {"files": len(self._parts.index)}
 
-    async def doctor(self, call: ApiCall) -> web.Response:
-        """`GET /api/doctor`: what is wrong with the vault and with single notes."""
+    @get("/api/doctor", _MODULE, "admin", reach="paths")
+    async def doctor(self, call: ApiCall) -> told.DoctorResponse:
+        """Problems of the vault and of single notes."""
         notes = [asdict(oddity) for oddity in await self._parts.check_notes()]
         watches = await asyncio.to_thread(
             watch_notes,
@@ -366,45 +237,51 @@ class LoopRoutes:
         if (
             call.grant.alternatives is not None
         ):  # problems may name any note, and numbers count them
-            return json_answer(
-                {
-                    "problems": {},
-                    "notes": told,
-                    "search": None,
-                    "history": None,
-                    "databases": None,
-                }
-            )
+            return {
+                "problems": {},
+                "notes": told,
+                "search": None,
+                "history": None,
+                "databases": None,
+            }
         history = await self._history_size()
         problems = self._parts.problems.all() | await asyncio.to_thread(
             self._parts.check_control_folder
         )
-        return json_answer(
-            {
-                "problems": problems,
-                "notes": told,
-                "search": indexed,
-                "history": history,
-                "databases": await asyncio.to_thread(self._databases),
-            }
-        )
+        return {
+            "problems": problems,
+            "notes": told,
+            "search": indexed,
+            "history": history,
+            "databases": await asyncio.to_thread(self._databases),
+        }
 
-    def _databases(self) -> dict[str, object]:
+    def _databases(self) -> told.DatabasesResponse:
         """In a thread."""
         parts = self._parts
         found = [parts.history.status(), parts.objects.seen_status(), parts.search.status()]
         if parts.gateway is not None:
             found.append(parts.gateway.usage_store.status())
-        return {"sqlite": SQLITE_VERSION, "files": [asdict(one) for one in found]}
+        return {
+            "sqlite": SQLITE_VERSION,
+            "files": [cast("told.DatabaseResponse", asdict(one)) for one in found],
+        }
 
-    async def _history_size(self) -> dict[str, object] | None:
+    async def _history_size(self) -> told.HistorySizeResponse | None:
         try:
             size = await self._parts.pruning.size()
         except (StorageFailedError, OSError):  # a problem by itself, which is told as such
             return None
-        return {**asdict(size), "since": time_of(size.since) if size.since is not None else None}
+        return {
+            "texts": size.texts,
+            "text_bytes": size.text_bytes,
+            "seen_bytes": size.seen_bytes,
+            "record_bytes": size.record_bytes,
+            "writes": size.writes,
+            "since": time_of(size.since) if size.since is not None else None,
+        }
 
-    def _searchable(self) -> tuple[list[dict[str, object]], dict[str, int]]:
+    def _searchable(self) -> tuple[list[dict[str, object]], told.IndexResponse]:
         """The notes that search does not know whole, and how many it knows: none while there is no
         index. In a thread.
         """
@@ -421,12 +298,6 @@ class LoopRoutes:
             return found, {"indexed": search.count(), "waiting": search.waiting}
         except StorageFailedError:  # a problem by itself, which is told as such
             return [], {"indexed": 0, "waiting": search.waiting}
-
-    async def _path(self, call: ApiCall) -> VaultPath:
-        path = (await call.body(NotePathRequest)).path
-        if not call.sight.sees(path):
-            raise unknown(path)
-        return path
 
     def _listed(self, access: RunAccess, query: RunsQuery) -> list[dict[str, object]]:
         """In a thread."""
@@ -464,7 +335,7 @@ class LoopRoutes:
             most_cost_usd=plan.most_cost_usd + self._parts.most_cost_usd,
         )
 
-    def _watch(self, watcher: str, sight: AccessFilter) -> dict[str, object]:
+    def _watch(self, watcher: str, sight: AccessFilter) -> told.WatchResponse:
         declaration = self._parts.watches.of(watcher)
         return {
             "watcher": printable(watcher),
@@ -486,7 +357,7 @@ class LoopRoutes:
             "since": self._parts.watches.since(watcher),
         }
 
-    def _task(self, task: Task, sight: AccessFilter) -> dict[str, object]:
+    def _task(self, task: Task, sight: AccessFilter) -> told.TaskResponse:
         waits_for = self._parts.queue.waits_for(task)
         waited_for = printable(waits_for) if waits_for and sight.sees(waits_for) else "another"
         reason = task.reason or (f"waits for {waited_for}" if waits_for else None)
@@ -524,3 +395,9 @@ def plan_document(plan: ChangePlan) -> dict[str, object]:
         ],
         "loops": [[printable(path) for path in ring] for ring in plan.loops],
     }
+
+
+def _visible(call: ApiCall, path: VaultPath) -> VaultPath:
+    if not call.sight.sees(path):
+        raise unknown(path)
+    return path

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from datetime import date
 
-from aiohttp import web
-
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get
 from parachuted.api.http.fields import AppRequestModel
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
 from parachuted.api.routes import polled_documents as told
 
 KNOWN = (
@@ -37,22 +34,7 @@ class ModelsQuery(AppRequestModel):
     show_all: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelInfo:
-    """One model.
-
-    Of one whose name tells nothing, `family` is `other` and `created_at` the epoch. `is_latest`: of
-    its family.
-    """
-
-    id: str
-    display_name: str
-    created_at: str
-    family: str
-    is_latest: bool = False
-
-
-def model_of(name: str) -> ModelInfo:
+def model_of(name: str) -> told.ModelResponse:
     """What the name of a model says."""
     found = _DATED.fullmatch(name)
     try:
@@ -63,15 +45,21 @@ def model_of(name: str) -> ModelInfo:
         family = next(
             (family for family in ("opus", "sonnet", "haiku") if family in name.lower()), "other"
         )
-        return ModelInfo(id=name, display_name=name, created_at=_UNKNOWN_DATE, family=family)
+        return told.ModelResponse(
+            id=name, display_name=name, created_at=_UNKNOWN_DATE, family=family, is_latest=False
+        )
     version = (found["before"] or found["after"]).replace("-", ".")
     shown = f"Claude {found['family'].title()} {version}".strip()
-    return ModelInfo(
-        id=name, display_name=shown, created_at=f"{created}T00:00:00Z", family=found["family"]
+    return told.ModelResponse(
+        id=name,
+        display_name=shown,
+        created_at=f"{created}T00:00:00Z",
+        family=found["family"],
+        is_latest=False,
     )
 
 
-def models_of(current: str, known: Iterable[str] = KNOWN) -> list[ModelInfo]:
+def models_of(current: str, known: Iterable[str] = KNOWN) -> list[told.ModelResponse]:
     """The known models and the one that is set, the latest of each family marked; the newest
     first.
     """
@@ -93,32 +81,18 @@ class ModelRoutes:
     def __init__(self, parts: ApiParts) -> None:
         self._parts = parts
 
-    def routes(self) -> list[Route]:
-        """Both."""
-        return [
-            Route(
-                method="GET",
-                path=path,
-                module="system",
-                capability="read",
-                reach="nothing",
-                handle=self.models,
-                query=ModelsQuery,
-                summary="The models that runs may ask for.",
-                answers={200: told.ModelsResponse},
-            )
-            for path in ("/api/models", "/supervisor/models")
-        ]
+    @get("/api/models", "system", "read", reach="nothing")
+    @get("/supervisor/models", "system", "read", reach="nothing")
+    async def models(self, query: ModelsQuery) -> told.ModelsResponse:
+        """List the models that runs may use.
 
-    async def models(self, call: ApiCall) -> web.Response:
-        """`GET /api/models?show_all=`: the latest of each family and the one that is set, or
-        all.
+        The latest of each family and the configured one, or all.
         """
-        everything = call.query(ModelsQuery).show_all.lower() in {"true", "1"}
+        everything = query.show_all.lower() in {"true", "1"}
         current = self._parts.model
         models = [
-            asdict(model)
+            model
             for model in models_of(current)
             if everything or model.is_latest or model.id == current
         ]
-        return json_answer({"models": models, "current": current})
+        return {"models": models, "current": current}

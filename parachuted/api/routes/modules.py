@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import delete, get, post, put
 from parachuted.api.http.fields import AppRequestModel, RequestModel
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
 from parachuted.errors import NotFoundError
 from parachuted.modules.actions import ModuleActions, status_document
-from parachuted.modules.hosting.status import Condition
+from parachuted.modules.hosting.status import Condition, ModuleStatus
 from parachuted.modules.registry.prompts import ModulePrompts, default_prompt
 
 _MODULE = "system"
+_PATH = "/api/modules"
 _NAME = "{name:[a-z][a-z0-9-]*}"
 _Digest = Annotated[str, Field(min_length=8, max_length=128)]
 
@@ -155,155 +156,81 @@ class ModuleRoutes:
             ModulePrompts(parts.home),
         )
 
-    def routes(self) -> list[Route]:
-        """All of this noun's."""
-        return [
-            self._route("GET", "", self.listing, "The modules there are.", ModulesResponse),
-            self._route(
-                "POST",
-                "/install",
-                self.install,
-                "Put a module into the vault; it does not run.",
-                InstallResponse,
-                body=InstallModuleRequest,
-            ),
-            self._route("GET", f"/{_NAME}", self.one, "One module.", ModuleResponse),
-            self._route(
-                "DELETE", f"/{_NAME}", self.remove, "Remove a module.", RemoveModuleResponse
-            ),
-            self._route(
-                "GET",
-                f"/{_NAME}/diff",
-                self.diff,
-                "What approving it would allow, and what changed.",
-                ConsentResponse,
-                admin=True,
-            ),
-            self._route(
-                "POST",
-                f"/{_NAME}/approve",
-                self.approve,
-                "Approve what was shown.",
-                ModuleResponse,
-                body=ApproveModuleRequest,
-            ),
-            self._route("POST", f"/{_NAME}/enable", self.enable, "Let it run.", ModuleResponse),
-            self._route(
-                "POST", f"/{_NAME}/disable", self.disable, "Let it run no more.", ModuleResponse
-            ),
-            self._route(
-                "POST", f"/{_NAME}/restart", self.restart, "Begin it anew.", ModuleResponse
-            ),
-            self._route(
-                "GET",
-                f"/{_NAME}/prompt",
-                self.prompt,
-                "What its agents are told besides.",
-                ModulePromptResponse,
-                admin=True,
-            ),
-            self._route(
-                "PUT",
-                f"/{_NAME}/prompt",
-                self.set_prompt,
-                "Have its agents told something besides.",
-                ModulePromptResponse,
-                body=ModulePromptRequest,
-            ),
-        ]
-
-    def _route(
-        self,
-        method: str,
-        path: str,
-        handle: Any,  # noqa: ANN401
-        summary: str,
-        answer: object,
-        *,
-        admin: bool = False,
-        **more: Any,  # noqa: ANN401
-    ) -> Route:
-        capability: Literal["read", "admin"] = "read" if method == "GET" and not admin else "admin"
-        return Route(
-            method=method,
-            path=f"/api/modules{path}",
-            module=_MODULE,
-            capability=capability,
-            reach="beyond",
-            handle=handle,
-            summary=summary,
-            answers={200: answer, **({201: answer} if answer is InstallResponse else {})},
-            errors=(502,) if method == "POST" else (),
-            **more,
-        )
-
-    async def listing(self, _call: ApiCall) -> web.Response:
-        """`GET /api/modules`."""
+    @get(_PATH, _MODULE, "read", reach="beyond")
+    async def listing(self) -> ModulesResponse:
+        """List the installed modules."""
         await self._modules.refresh()
-        return json_answer(
-            {"modules": [status_document(status) for status in self._modules.status()]}
-        )
+        return {"modules": [_shown(status) for status in self._modules.status()]}
 
-    async def one(self, call: ApiCall) -> web.Response:
-        """`GET /api/modules/{name}`."""
+    @get(f"{_PATH}/{_NAME}", _MODULE, "read", reach="beyond")
+    async def one(self, name: str) -> ModuleResponse:
+        """One module."""
         await self._modules.refresh()
-        return json_answer(self._told(call.named("name")))
+        return self._told(name)
 
-    async def install(self, call: ApiCall) -> web.Response:
-        """`POST /api/modules/install`."""
-        body = await call.body(InstallModuleRequest)
+    @post(
+        f"{_PATH}/install",
+        _MODULE,
+        "admin",
+        reach="beyond",
+        answers={200: InstallResponse, 201: InstallResponse},
+        errors=(502,),
+    )
+    async def install(self, body: InstallModuleRequest) -> web.Response:
+        """Install a module into the vault without running it."""
         known = {status.name for status in self._modules.status()}
         done = await self._do(
             lambda: self._actions.install(body.source, dev=body.dev, path=body.path)
         )
         return json_answer(done, status=200 if done["module"]["name"] in known else 201)
 
-    async def approve(self, call: ApiCall) -> web.Response:
-        """`POST /api/modules/{name}/approve`: only what was shown, which `hash` names."""
-        body, name = await call.body(ApproveModuleRequest), call.named("name")
+    @post(f"{_PATH}/{_NAME}/approve", _MODULE, "admin", reach="beyond", errors=(502,))
+    async def approve(self, name: str, body: ApproveModuleRequest) -> ModuleResponse:
+        """Approve the module's code that has this `hash`."""
         await self._do(lambda: self._actions.approve(name, body.hash, body.trust))
-        return json_answer(self._told(name))
+        return self._told(name)
 
-    async def enable(self, call: ApiCall) -> web.Response:
-        """`POST /api/modules/{name}/enable`."""
-        name = call.named("name")
+    @post(f"{_PATH}/{_NAME}/enable", _MODULE, "admin", reach="beyond", errors=(502,))
+    async def enable(self, name: str) -> ModuleResponse:
+        """Enable a module."""
         await self._do(lambda: self._actions.enable(name))
-        return json_answer(self._told(name))
+        return self._told(name)
 
-    async def disable(self, call: ApiCall) -> web.Response:
-        """`POST /api/modules/{name}/disable`."""
-        name = call.named("name")
+    @post(f"{_PATH}/{_NAME}/disable", _MODULE, "admin", reach="beyond", errors=(502,))
+    async def disable(self, name: str) -> ModuleResponse:
+        """Disable a module and stop it."""
         await self._do(lambda: self._actions.disable(name))
-        return json_answer(self._told(name))
+        return self._told(name)
 
-    async def restart(self, call: ApiCall) -> web.Response:
-        """`POST /api/modules/{name}/restart`."""
-        name = call.named("name")
+    @post(f"{_PATH}/{_NAME}/restart", _MODULE, "admin", reach="beyond", errors=(502,))
+    async def restart(self, name: str) -> ModuleResponse:
+        """Restart a module."""
         await self._modules.restart(name)
-        return json_answer(self._told(name))
+        return self._told(name)
 
-    async def remove(self, call: ApiCall) -> web.Response:
-        """`DELETE /api/modules/{name}`."""
-        name = call.named("name")
-        return json_answer(await self._do(lambda: self._actions.remove(name)))
+    @delete(f"{_PATH}/{_NAME}", _MODULE, "admin", reach="beyond")
+    async def remove(self, name: str) -> RemoveModuleResponse:
+        """Remove a module."""
+        return cast("RemoveModuleResponse", await self._do(lambda: self._actions.remove(name)))
 
-    async def diff(self, call: ApiCall) -> web.Response:
-        """`GET /api/modules/{name}/diff`."""
-        name = call.named("name")
-        return json_answer(await asyncio.to_thread(self._actions.consent, name))
+    @get(f"{_PATH}/{_NAME}/diff", _MODULE, "admin", reach="beyond")
+    async def diff(self, name: str) -> ConsentResponse:
+        """What approving a module would allow, and what changed."""
+        return cast("ConsentResponse", await asyncio.to_thread(self._actions.consent, name))
 
-    async def prompt(self, call: ApiCall) -> web.Response:
-        """`GET /api/modules/{name}/prompt`."""
-        return json_answer(await self._prompt(call.named("name")))
+    @get(f"{_PATH}/{_NAME}/prompt", _MODULE, "admin", reach="beyond")
+    async def prompt(self, name: str) -> ModulePromptResponse:
+        """The additional instructions of a module's agents."""
+        return await self._prompt(name)
 
-    async def set_prompt(self, call: ApiCall) -> web.Response:
-        """`PUT /api/modules/{name}/prompt` with `{"content"}` or `{"reset": true}`."""
-        body, name = await call.body(ModulePromptRequest), call.named("name")
+    @put(f"{_PATH}/{_NAME}/prompt", _MODULE, "admin", reach="beyond")
+    async def set_prompt(self, name: str, body: ModulePromptRequest) -> ModulePromptResponse:
+        """Set or reset the additional instructions of a module's agents."""
         self._told(name)
         if not body.reset and body.content is None:
             raise web.HTTPBadRequest(text="say `content`, or `reset`: true")
         await asyncio.to_thread(self._prompts.put, name, None if body.reset else body.content)
-        return json_answer(await self._prompt(name))
+        return await self._prompt(name)
 
     async def _prompt(self, name: str) -> ModulePromptResponse:
         self._told(name)
@@ -318,8 +245,12 @@ class ModuleRoutes:
         await self._modules.sync()
         return done
 
-    def _told(self, name: str) -> dict[str, Any]:
+    def _told(self, name: str) -> ModuleResponse:
         status = next((status for status in self._modules.status() if status.name == name), None)
         if status is None:
             raise NotFoundError(f"there is no module {name}")
-        return status_document(status)
+        return _shown(status)
+
+
+def _shown(status: ModuleStatus) -> ModuleResponse:
+    return cast("ModuleResponse", status_document(status))

@@ -20,10 +20,11 @@ from pydantic import (
 )
 
 from parachuted.api.http.answers import json_answer, json_value
+from parachuted.api.http.decorators import delete, patch, put
 from parachuted.api.http.fields import RequestModel
 from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.preconditions import CREATING, WRITING, expected, only_new
-from parachuted.api.http.route import ApiCall, MediaBody, Route
+from parachuted.api.http.route import ApiCall, MediaBody
 from parachuted.api.http.watching import readable, refuse_watching_beyond
 from parachuted.api.routes.note_documents import NoteDeleteResponse, NoteWriteResponse
 from parachuted.api.routes.note_reading import NoteReading
@@ -156,64 +157,41 @@ class NoteChangeRoutes:
     def __init__(self, parts: ApiParts, reading: NoteReading, desk: WriteBatcher) -> None:
         self._parts, self._reading, self._desk = parts, reading, desk
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            Route(
-                method="PATCH",
-                path=FOLDER + "{path:.+}",
-                module="vault",
-                capability="write",
-                reach="paths",
-                handle=self.patch,
-                body=PatchNoteRequest,
-                names=_NAMES,
-                headers=WRITING,
-                summary="Change one section or one key of a note.",
-                answers={200: NoteWriteResponse},
-            ),
-            Route(
-                method="PUT",
-                path=FOLDER + "{path:.+}",
-                module="vault",
-                capability="write",
-                reach="paths",
-                handle=self.put,
-                body=WriteNoteRequest,
-                names=_NAMES,
-                headers=CREATING,
-                uploads=MediaBody(type="text/markdown", says="The note, byte for byte."),
-                summary="Give a note a text, or make it.",
-                answers={200: NoteWriteResponse, 201: NoteWriteResponse},
-                largest_body=_LARGEST,
-            ),
-            Route(
-                method="DELETE",
-                path=FOLDER + "{path:.+}",
-                module="vault",
-                capability="write",
-                reach="paths",
-                handle=self.delete,
-                names=_NAMES,
-                headers=WRITING,
-                summary="Take a note out of the vault; its text is kept.",
-                answers={200: NoteDeleteResponse},
-            ),
-        ]
+    @patch(
+        FOLDER + "{path:.+}",
+        "vault",
+        "write",
+        reach="paths",
+        body=PatchNoteRequest,
+        names=_NAMES,
+        headers=WRITING,
+        answers={200: NoteWriteResponse},
+    )
+    async def edit(self, call: ApiCall) -> web.Response:
+        """Change one section or one key of a note.
 
-    async def patch(self, call: ApiCall) -> web.Response:
-        """`PATCH /api/notes/{path}`.
-
-        With `If-Match`: decided on that text; without: applied to whatever is there.
+        With `If-Match`: based on that text; without: applied to the current one.
         """
         path, base = note_path(call), expected(call, any_will_do=True)
         edit = (await call.body(PatchNoteRequest)).edit
         return _told(path, await self._written(call, path, self._edited(call, path, edit, base)))
 
-    async def put(self, call: ApiCall) -> web.Response:
-        """`PUT /api/notes/{path}`.
+    @put(
+        FOLDER + "{path:.+}",
+        "vault",
+        "write",
+        reach="paths",
+        body=WriteNoteRequest,
+        names=_NAMES,
+        headers=CREATING,
+        uploads=MediaBody(type="text/markdown", says="The note, byte for byte."),
+        answers={200: NoteWriteResponse, 201: NoteWriteResponse},
+        largest_body=_LARGEST,
+    )
+    async def write(self, call: ApiCall) -> web.Response:
+        """Create a note or replace its text.
 
-        With `If-Match`: in place of that text; with `If-None-Match: *`: only where there is none.
+        With `If-Match`: replaces that text; with `If-None-Match: *`: only creates.
         """
         path, base = note_path(call), expected(call, any_will_do=True)
         is_json = call.request.content_type == "application/json"
@@ -229,15 +207,27 @@ class NoteChangeRoutes:
             ),
         )
 
-    async def delete(self, call: ApiCall) -> web.Response:
-        """`DELETE /api/notes/{path}`. With `If-Match`: only that text."""
+    @delete(
+        FOLDER + "{path:.+}",
+        "vault",
+        "write",
+        reach="paths",
+        names=_NAMES,
+        headers=WRITING,
+        answers={200: NoteDeleteResponse},
+    )
+    async def remove(self, call: ApiCall) -> dict[str, object]:
+        """Delete a note; history keeps its text.
+
+        With `If-Match`: only that text.
+        """
         path, base = note_path(call), expected(call, any_will_do=True)
         written = await self._written(call, path, run_uninterrupted(self._delete, call, path, base))
         restore = (
             f"GET {FOLDER}{printable(path)}?version={written.before} answers the text; PUT "
             "it to have the note back"
         )
-        return json_answer({"path": printable(path), "hash": written.before, "restore": restore})
+        return {"path": printable(path), "hash": written.before, "restore": restore}
 
     async def _written(
         self, call: ApiCall, path: VaultPath, act: Awaitable[WriteResult]

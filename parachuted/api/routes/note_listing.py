@@ -11,10 +11,10 @@ from typing import Annotated, Literal, TypeVar
 from aiohttp import web
 from pydantic import Field
 
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get
 from parachuted.api.http.fields import FolderParameter, RequestModel, Whole
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.api.routes.note_documents import (
     BacklinkResponse,
     BacklinksResponse,
@@ -75,47 +75,9 @@ class NoteListingRoutes:
     def __init__(self, parts: ApiParts) -> None:
         self._parts, self._catalogue = parts, parts.search.catalogue
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            Route(
-                method="GET",
-                path="/api/notes",
-                module="vault",
-                capability="read",
-                reach="paths",
-                handle=self.notes,
-                query=NotesQuery,
-                summary="Notes by frontmatter, folder and tag, a page at a time.",
-                answers={200: NotesResponse},
-            ),
-            Route(
-                method="GET",
-                path=FOLDER + "{path:.+}/backlinks",
-                module="vault",
-                capability="read",
-                reach="paths",
-                handle=self.backlinks,
-                summary="The links that lead to a note.",
-                answers={200: BacklinksResponse},
-                names={"path": "The note, relative to the vault."},
-            ),
-            Route(
-                method="GET",
-                path="/api/links/unresolved",
-                module="vault",
-                capability="read",
-                reach="paths",
-                handle=self.unresolved,
-                query=UnresolvedQuery,
-                summary="The links that lead to nothing, a page at a time.",
-                answers={200: UnresolvedLinksResponse},
-            ),
-        ]
-
-    async def notes(self, call: ApiCall) -> web.Response:
-        """`GET /api/notes?where=&folder=&tag=&sort=&limit=&cursor=`."""
-        query = call.query(NotesQuery)
+    @get("/api/notes", "vault", "read", reach="paths")
+    async def notes(self, call: ApiCall, query: NotesQuery) -> NotesResponse:
+        """Find notes by frontmatter, folder and tag, a page at a time."""
         await self._refuse_unknown(query.sort.removeprefix("-"), call)
         asked = NoteQuery(
             filters=tuple(map(_filter, query.where)),
@@ -126,32 +88,33 @@ class NoteListingRoutes:
             after=query.cursor,
         )
         page = await _asked(lambda: self._catalogue.notes(asked, call.sight.sees))
-        return json_answer(
-            NotesResponse(
-                notes=[_listed(row) for row in page.rows],
-                next=page.next,
-                indexing=self._parts.search.is_behind,
-            )
+        return NotesResponse(
+            notes=[_listed(row) for row in page.rows],
+            next=page.next,
+            indexing=self._parts.search.is_behind,
         )
 
-    async def backlinks(self, call: ApiCall) -> web.Response:
-        """`GET /api/notes/{path}/backlinks`."""
+    @get(
+        FOLDER + "{path:.+}/backlinks",
+        "vault",
+        "read",
+        reach="paths",
+        names={"path": "The note, relative to the vault."},
+    )
+    async def backlinks(self, call: ApiCall) -> BacklinksResponse:
+        """List the links to a note."""
         path = note_path(call, "/backlinks")
         rows = await _asked(lambda: self._backlinks(call, path))
         links = [_link(row) for row in rows]
-        return json_answer(
-            BacklinksResponse(path=printable(path), backlinks=links, count=len(links))
-        )
+        return BacklinksResponse(path=printable(path), backlinks=links, count=len(links))
 
-    async def unresolved(self, call: ApiCall) -> web.Response:
-        """`GET /api/links/unresolved?limit=&cursor=`."""
-        query = call.query(UnresolvedQuery)
+    @get("/api/links/unresolved", "vault", "read", reach="paths")
+    async def unresolved(self, call: ApiCall, query: UnresolvedQuery) -> UnresolvedLinksResponse:
+        """List the links that lead nowhere, a page at a time."""
         page = await _asked(
             lambda: self._catalogue.unresolved(call.sight.sees, query.limit, query.cursor)
         )
-        return json_answer(
-            UnresolvedLinksResponse(links=[_link(row) for row in page.rows], next=page.next)
-        )
+        return UnresolvedLinksResponse(links=[_link(row) for row in page.rows], next=page.next)
 
     async def _refuse_unknown(self, key: str, call: ApiCall) -> None:
         """400 for an order that no note has a place in, such as a misspelled one; not while notes

@@ -6,10 +6,11 @@ from aiohttp import web
 
 from parachuted.access.filter import unknown
 from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import post
 from parachuted.api.http.fields import Path, RequestModel
 from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.preconditions import WRITING, expected
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.api.http.watching import readable, refuse_watching_beyond
 from parachuted.api.routes.note_changes import writable
 from parachuted.api.routes.note_documents import NoteMoveResponse
@@ -38,26 +39,21 @@ class NoteMoveRoutes:
     def __init__(self, parts: ApiParts, desk: WriteBatcher) -> None:
         self._parts, self._desk = parts, desk
 
-    def routes(self) -> list[Route]:
-        """It alone."""
-        return [
-            Route(
-                method="POST",
-                path=FOLDER + "{path:.+}" + _ENDING,
-                module="vault",
-                capability="write",
-                reach="paths",
-                handle=self.move,
-                body=MoveNoteRequest,
-                summary="Move a note; links to it are rewritten.",
-                answers={200: NoteMoveResponse},
-                names={"path": "The note, relative to the vault."},
-                headers=WRITING,
-            ),
-        ]
-
+    @post(
+        FOLDER + "{path:.+}" + _ENDING,
+        "vault",
+        "write",
+        reach="paths",
+        body=MoveNoteRequest,
+        answers={200: NoteMoveResponse},
+        names={"path": "The note, relative to the vault."},
+        headers=WRITING,
+    )
     async def move(self, call: ApiCall) -> web.Response:
-        """`POST /api/notes/{path}/move` with `{"to"}`. With `If-Match`: only that text."""
+        """Move a note; links to it are rewritten.
+
+        With `If-Match`: only that text.
+        """
         path, base, target = (
             note_path(call, _ENDING),
             expected(call, any_will_do=True),

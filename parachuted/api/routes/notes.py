@@ -15,11 +15,11 @@ from aiohttp import web
 from pydantic import Field
 
 from parachuted.access.filter import unknown
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get
 from parachuted.api.http.fields import RequestModel, Whole
 from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.preconditions import KNOWN, etags
-from parachuted.api.http.route import ApiCall, MediaBody, Route
+from parachuted.api.http.route import ApiCall, MediaBody
 from parachuted.api.routes.note_documents import (
     NoteMapResponse,
     NoteResponse,
@@ -62,46 +62,34 @@ class NoteRoutes:
         self._parts, self._reading = parts, reading
         self._known: dict[tuple[str, str | None], tuple[VaultPath, Shape]] = {}
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            Route(
-                method="GET",
-                path=FOLDER + "{path:.+}/versions",
-                module="vault",
-                capability="read",
-                reach="paths",
-                handle=self.versions,
-                query=VersionsQuery,
-                summary="The earlier texts of a note.",
-                answers={200: NoteVersionsResponse},
-                names={"path": "The note, relative to the vault."},
-            ),
-            Route(
-                method="GET",
-                path=FOLDER + "{path:.+}",
-                module="vault",
-                capability="read",
-                reach="paths",
-                handle=self.note,
-                at_hand=self.at_hand,
-                query=NoteReadQuery,
-                summary="A note: raw, as JSON with its sections and links, or as a map of its "
-                "headings and keys.",
-                answers={
-                    200: (
-                        NoteResponse | NoteMapResponse,
-                        MediaBody(type="text/markdown", says="The note, or its bytes as they are."),
-                    ),
-                    304: None,
-                },
-                names={"path": "The note, relative to the vault."},
-                headers={"If-None-Match": KNOWN},
-            ),
-        ]
+    def at_hand(self, call: ApiCall) -> CachedAnswer | None:
+        """The same, where it was made before from the file as it is."""
+        known = self._known.get((call.request.raw_path, call.request.headers.get("Accept")))
+        return (
+            self._reading.fresh(*known) if known is not None and call.sight.sees(known[0]) else None
+        )
 
+    @get(
+        FOLDER + "{path:.+}",
+        "vault",
+        "read",
+        reach="paths",
+        at_hand=at_hand,
+        query=NoteReadQuery,
+        answers={
+            200: (
+                NoteResponse | NoteMapResponse,
+                MediaBody(type="text/markdown", says="The note, or its bytes as they are."),
+            ),
+            304: None,
+        },
+        names={"path": "The note, relative to the vault."},
+        headers={"If-None-Match": KNOWN},
+    )
     async def note(self, call: ApiCall) -> web.Response:
-        """`GET /api/notes/{path}?as=raw|json|map`."""
+        """A note: raw, as JSON with its sections and links, or as a map of its headings and
+        keys.
+        """
         asked = (call.request.raw_path, call.request.headers.get("Accept"))
         known = self._known.get(asked)
         if known is None:
@@ -115,13 +103,6 @@ class NoteRoutes:
         served = self._reading.fresh(path, shape) if call.sight.sees(path) else None
         return _answer(call, served or await self._read(call, path, shape))
 
-    def at_hand(self, call: ApiCall) -> CachedAnswer | None:
-        """The same, where it was made before from the file as it is."""
-        known = self._known.get((call.request.raw_path, call.request.headers.get("Accept")))
-        return (
-            self._reading.fresh(*known) if known is not None and call.sight.sees(known[0]) else None
-        )
-
     async def _read(self, call: ApiCall, path: VaultPath, shape: Shape) -> CachedAnswer:
         served, real, content, may_stay = await asyncio.to_thread(
             self._reading.read, path, shape, call.sight
@@ -131,11 +112,18 @@ class NoteRoutes:
             self._reading.remember(path, shape, served)
         return served
 
-    async def versions(self, call: ApiCall) -> web.Response:
-        """`GET /api/notes/{path}/versions?limit=`."""
-        path, limit = note_path(call, "/versions"), call.query(VersionsQuery).limit
+    @get(
+        FOLDER + "{path:.+}/versions",
+        "vault",
+        "read",
+        reach="paths",
+        names={"path": "The note, relative to the vault."},
+    )
+    async def versions(self, call: ApiCall, query: VersionsQuery) -> NoteVersionsResponse:
+        """The earlier texts of a note."""
+        path, limit = note_path(call, "/versions"), query.limit
         versions = await asyncio.to_thread(self._versions, call, path, limit)
-        return json_answer(NoteVersionsResponse(path=printable(path), versions=versions))
+        return NoteVersionsResponse(path=printable(path), versions=versions)
 
     def _versions(self, call: ApiCall, path: VaultPath, limit: int) -> list[NoteVersionResponse]:
         real, objects = call.sight.find(path), self._parts.objects

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Protocol
 
-from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.agents.permission import Answer, PendingPermission
 from parachuted.agents.permission import PermissionRequests as Asked
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get, post
 from parachuted.api.http.fields import RequestModel
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.times import Time, time_of
 from parachuted.vault import printable
 
@@ -80,67 +79,34 @@ class PermissionRoutes:
     def __init__(self, parts: PermissionRouteParts) -> None:
         self._parts = parts
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            Route(
-                method="GET",
-                path="/api/permissions",
-                module=_MODULE,
-                capability="admin",
-                reach="paths",
-                handle=self.listing,
-                summary="What agents ask for, and wait to be answered.",
-                answers={200: PermissionRequestsResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/permissions/forget",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.forget,
-                body=ForgetPermissionsRequest,
-                summary="Let an agent ask again what was answered with never.",
-                answers={200: ForgetPermissionsResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/permissions/{id}",
-                module=_MODULE,
-                capability="admin",
-                reach="paths",
-                handle=self.answer,
-                body=AnswerPermissionRequest,
-                summary="Answer what an agent asks for.",
-                answers={200: PermissionRequestResponse},
-                names={"id": "a question, as it is listed"},
-            ),
-        ]
-
-    async def listing(self, call: ApiCall) -> web.Response:
-        """`GET /api/permissions`."""
+    @get("/api/permissions", _MODULE, "admin", reach="paths")
+    async def listing(self, call: ApiCall) -> PermissionRequestsResponse:
+        """List the permission requests that wait for an answer."""
         asked = self._parts.permissions
         never = asked.never() if call.grant.alternatives is None else []
         pending = [_shown(one) for one in asked.pending() if _is_theirs(one, call)]
-        return json_answer(
-            PermissionRequestsResponse(permissions=pending, never=list(map(printable, never)))
-        )
+        return PermissionRequestsResponse(permissions=pending, never=list(map(printable, never)))
 
-    async def answer(self, call: ApiCall) -> web.Response:
-        """`POST /api/permissions/{id}` with `{"answer"}`."""
-        body = await call.body(AnswerPermissionRequest)
-        asked, name = self._parts.permissions, call.named("id")
+    @post(
+        "/api/permissions/{id}",
+        _MODULE,
+        "admin",
+        reach="paths",
+        names={"id": "a question, as it is listed"},
+    )
+    async def answer(
+        self, call: ApiCall, id_: str, body: AnswerPermissionRequest
+    ) -> PermissionRequestResponse:
+        """Answer a permission request."""
+        asked, name = self._parts.permissions, id_
         if not all(_is_theirs(one, call) for one in asked.pending() if one.id == name):
             raise asked.unknown(name)
-        return json_answer(_shown(asked.answer(name, body.answer)))
+        return _shown(asked.answer(name, body.answer))
 
-    async def forget(self, call: ApiCall) -> web.Response:
-        """`POST /api/permissions/forget` with `{"agent"}`."""
-        body = await call.body(ForgetPermissionsRequest)
-        return json_answer(
-            ForgetPermissionsResponse(forgotten=self._parts.permissions.forget(body.agent))
-        )
+    @post("/api/permissions/forget", _MODULE, "admin", reach="beyond")
+    async def forget(self, body: ForgetPermissionsRequest) -> ForgetPermissionsResponse:
+        """Forget the answers of `never`, so that an agent can ask again."""
+        return ForgetPermissionsResponse(forgotten=self._parts.permissions.forget(body.agent))
 
 
 def _is_theirs(question: PendingPermission, call: ApiCall) -> bool:

@@ -12,14 +12,12 @@ from dataclasses import asdict
 from datetime import UTC
 from typing import Annotated
 
-from aiohttp import web
 from pydantic import Field
 
 from parachuted import __version__
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get, post
 from parachuted.api.http.fields import AppRequestModel
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
 from parachuted.api.routes import polled_documents as told
 from parachuted.modules.hosting.scheduler import ModuleSchedule
 from parachuted.times import time_of
@@ -59,101 +57,24 @@ class PolledRoutes:
         self._parts = parts
         self._usage: dict[int, tuple[float, dict[str, object], dict[str, object] | None]] = {}
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            Route(
-                method="GET",
-                path="/api/scheduler",
-                module=_MODULE,
-                capability="read",
-                reach="nothing",
-                handle=self.schedule,
-                summary="What the daemon does by the clock.",
-                answers={200: told.ScheduleResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/scheduler/reload",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.reload,
-                summary="Take the schedule up anew; it is that of the settings, which are read at "
-                "a start.",
-                answers={200: told.ReloadResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/usage",
-                module=_MODULE,
-                capability="read",
-                reach="beyond",
-                handle=self.usage,
-                query=UsageQuery,
-                answers={200: told.UsageResponse},
-                summary="What runs took today, what the model cost, and the account's allowance "
-                "as far as known.",
-            ),
-            Route(
-                method="GET",
-                path="/supervisor/status",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.supervisor,
-                summary="The daemon, as the app's supervisor page shows it.",
-                answers={200: told.SupervisorResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/migration/scan",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.scan_sessions,
-                summary="Sessions that lie where an older server kept them.",
-                answers={200: told.SessionScanResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/migration/all",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.move_sessions,
-                body=MigrateSessionsRequest,
-                summary="Move such sessions; there are none to move.",
-                answers={200: told.SessionMigrationResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/migration/session/{id}",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.move_sessions,
-                body=MigrateSessionsRequest,
-                summary="Move one such session; there is none to move.",
-                answers={200: told.SessionMigrationResponse},
-            ),
-        ]
-
-    async def schedule(self, _call: ApiCall) -> web.Response:
-        """`GET /api/scheduler`."""
+    @get("/api/scheduler", _MODULE, "read", reach="nothing")
+    async def schedule(self) -> told.ScheduleResponse:
+        """List the scheduled jobs."""
         jobs = self._jobs()
-        return json_answer({"jobs": jobs, "count": len(jobs)})
+        return {"jobs": jobs, "count": len(jobs)}
 
-    async def reload(self, _call: ApiCall) -> web.Response:
-        """`POST /api/scheduler/reload`."""
-        return json_answer({"status": "ok", "count": len(self._jobs())})
+    @post("/api/scheduler/reload", _MODULE, "admin", reach="beyond")
+    async def reload(self) -> told.ReloadResponse:
+        """Return the number of scheduled jobs; settings are read only at a start."""
+        return {"status": "ok", "count": len(self._jobs())}
 
-    async def usage(self, call: ApiCall) -> web.Response:
-        """`GET /api/usage[?days=N]`.
+    @get("/api/usage", _MODULE, "read", reach="beyond", answers={200: told.UsageResponse})
+    async def usage(self, query: UsageQuery) -> dict[str, object]:
+        """Today's usage, the model's cost, and the account's limits as far as known.
 
-        What the account has left is known from the model's answers; no request is made for it.
+        What the account has left is read from the model's answers, without a request of its own.
         """
-        now, days = time.monotonic(), call.query(UsageQuery).days
+        now, days = time.monotonic(), query.days
         counted, known, spent = self._usage.get(days, (-_USAGE_IS_KEPT_S, {}, None))
         if now - counted >= _USAGE_IS_KEPT_S:
             known, spent = await asyncio.to_thread(self._counted, days)
@@ -163,30 +84,38 @@ class PolledRoutes:
             if self._parts.gateway is not None
             else {}
         )
-        told = {"five_hour": windows.get("5h"), "seven_day": windows.get("7d"), "windows": windows}
-        return json_answer({**dict.fromkeys(_UNKNOWN), **told, **known, "spent": spent})
+        return {
+            **dict.fromkeys(_UNKNOWN),
+            "five_hour": windows.get("5h"),
+            "seven_day": windows.get("7d"),
+            "windows": windows,
+            **known,
+            "spent": spent,
+        }
 
-    async def supervisor(self, _call: ApiCall) -> web.Response:
-        """`GET /supervisor/status`: systemd or launchd supervises; this is the daemon's own
-        word.
+    @get("/supervisor/status", _MODULE, "admin", reach="beyond")
+    async def supervisor(self) -> told.SupervisorResponse:
+        """The daemon's state, for the app's supervisor page.
+
+        The real supervisor is systemd or launchd.
         """
         uptime = max(0, int((self._parts.clock() - self._parts.started).total_seconds()))
-        return json_answer(
-            {
-                "supervisor_uptime_seconds": uptime,
-                "supervisor_version": __version__,
-                "main_server_healthy": not self._parts.problems.all(),
-                "main_server_status": "running",
-                "config_loaded": True,
-                "main_server_uptime_seconds": uptime,
-                "main_server_version": __version__,
-                "main_server_port": self._parts.port(),
-            }
-        )
+        return {
+            "supervisor_uptime_seconds": uptime,
+            "supervisor_version": __version__,
+            "main_server_healthy": not self._parts.problems.all(),
+            "main_server_status": "running",
+            "config_loaded": True,
+            "main_server_uptime_seconds": uptime,
+            "main_server_version": __version__,
+            "main_server_port": self._parts.port(),
+        }
 
-    async def scan_sessions(self, _call: ApiCall) -> web.Response:
-        """`GET /api/migration/scan`: sessions are files of the vault, so each is where it
-        belongs.
+    @get("/api/migration/scan", _MODULE, "admin", reach="beyond")
+    async def scan_sessions(self) -> told.SessionScanResponse:
+        """Sessions still in an older server's place: none.
+
+        Sessions are files of the vault.
         """
         index = self._parts.index
         count = sum(
@@ -195,26 +124,26 @@ class PolledRoutes:
             for name in index.files(folder)
         )
         vault = printable(str(self._parts.vault))
-        return json_answer(
-            {
-                "currentVaultRoot": vault,
-                "needsMigration": [],
-                "alreadyCurrent": count,
-                "noVaultRoot": 0,
-                "total": count,
-            }
-        )
+        return {
+            "currentVaultRoot": vault,
+            "needsMigration": [],
+            "alreadyCurrent": count,
+            "noVaultRoot": 0,
+            "total": count,
+        }
 
-    async def move_sessions(self, call: ApiCall) -> web.Response:
-        """`POST /api/migration/all` and `/api/migration/session/{id}`: nothing is to be moved, and
-        nothing is.
-        """
-        await call.body(MigrateSessionsRequest)
-        return json_answer({"migrated": 0, "failed": 0, "total": 0, "success": True, "error": None})
+    @post("/api/migration/all", _MODULE, "admin", reach="beyond")
+    @post("/api/migration/session/{id}", _MODULE, "admin", reach="beyond")
+    async def move_sessions(
+        self,
+        body: MigrateSessionsRequest,  # noqa: ARG002  only checked
+    ) -> told.SessionMigrationResponse:
+        """Does nothing: no session needs migrating."""
+        return {"migrated": 0, "failed": 0, "total": 0, "success": True, "error": None}
 
-    def _jobs(self) -> list[dict[str, object]]:
+    def _jobs(self) -> list[told.ScheduledJobResponse]:
         says = "Look through the whole vault for what no event told."
-        scan: dict[str, object] = {
+        scan: told.ScheduledJobResponse = {
             "name": "full_scan",
             "module": None,
             "every_s": self._parts.full_every_s,
@@ -247,7 +176,7 @@ class PolledRoutes:
         return {"today": today, "budget": {**budget.used(), **asdict(budget.limits)}}
 
 
-def _job(schedule: ModuleSchedule) -> dict[str, object]:
+def _job(schedule: ModuleSchedule) -> told.ScheduledJobResponse:
     module, spec = schedule.name.partition("/")[0], schedule.spec
     return {
         "name": schedule.name,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from typing_extensions import TypedDict
 
 from parachuted.times import Time
@@ -171,8 +173,13 @@ class UsageResponse(TypedDict):
     spent: UsageSummaryResponse | None
 
 
-class ModelResponse(TypedDict):
-    """A model that runs may ask for."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelResponse:
+    """A model that runs may ask for.
+
+    `is_latest`: of its family. Where the name says nothing, `family` is `other` and `created_at`
+    1970.
+    """
 
     id: str
     display_name: str
@@ -214,7 +221,7 @@ class OldSessionResponse(TypedDict):
 
 
 class SessionScanResponse(TypedDict):
-    """Sessions that lie where an older server kept them."""
+    """Sessions still in an older server's place: none."""
 
     currentVaultRoot: str
     needsMigration: list[OldSessionResponse]

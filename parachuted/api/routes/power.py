@@ -8,12 +8,10 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
-from aiohttp import web
 from typing_extensions import TypedDict
 
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import post
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
 
 
 class PowerResponse(TypedDict):
@@ -28,52 +26,19 @@ class PowerRoutes:
     def __init__(self, parts: ApiParts) -> None:
         self._parts = parts
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            Route(
-                method="POST",
-                path="/supervisor/server/start",
-                module="system",
-                capability="admin",
-                reach="beyond",
-                handle=self.start,
-                summary="Nothing: who answers is running.",
-                answers={200: PowerResponse},
-            ),
-            Route(
-                method="POST",
-                path="/supervisor/server/stop",
-                module="system",
-                capability="admin",
-                reach="beyond",
-                handle=self.stop,
-                summary="End the daemon; only a person or its supervisor on its machine begins it "
-                "again.",
-                answers={200: PowerResponse},
-            ),
-            Route(
-                method="POST",
-                path="/supervisor/server/restart",
-                module="system",
-                capability="admin",
-                reach="beyond",
-                handle=self.restart,
-                summary="End the daemon and begin it again, with the settings as they are then.",
-                answers={200: PowerResponse},
-            ),
-        ]
+    @post("/supervisor/server/start", "system", "admin", reach="beyond")
+    async def start(self) -> PowerResponse:
+        """Does nothing: the daemon is already running."""
+        return PowerResponse(status="running")
 
-    async def start(self, _call: ApiCall) -> web.Response:
-        """`POST /supervisor/server/start`."""
-        return json_answer(PowerResponse(status="running"))
-
-    async def stop(self, _call: ApiCall) -> web.Response:
-        """`POST /supervisor/server/stop`."""
+    @post("/supervisor/server/stop", "system", "admin", reach="beyond")
+    async def stop(self) -> PowerResponse:
+        """Stop the daemon; only its machine can start it again."""
         asyncio.get_running_loop().call_soon(self._parts.end, False)  # noqa: FBT003  whether it begins again
-        return json_answer(PowerResponse(status="stopping"))
+        return PowerResponse(status="stopping")
 
-    async def restart(self, _call: ApiCall) -> web.Response:
-        """`POST /supervisor/server/restart`."""
+    @post("/supervisor/server/restart", "system", "admin", reach="beyond")
+    async def restart(self) -> PowerResponse:
+        """Restart the daemon with the current settings."""
         asyncio.get_running_loop().call_soon(self._parts.end, True)  # noqa: FBT003
-        return json_answer(PowerResponse(status="restarting"))
+        return PowerResponse(status="restarting")

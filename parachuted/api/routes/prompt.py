@@ -6,13 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Annotated
 
-from aiohttp import web
 from pydantic import Field
 
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get
 from parachuted.api.http.fields import AppRequestModel, Whole
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.api.routes import context_documents as told
 from parachuted.api.routes.contexts import ContextName, NameLists, chain_document, chosen_in
 from parachuted.context import (
@@ -48,25 +47,9 @@ class PromptRoutes:
         self._parts = parts
         self._prompts = PromptBuilder(parts.root, parts.index, parts.watches.watched_by)
 
-    def routes(self) -> list[Route]:
-        """The one."""
-        return [
-            Route(
-                method="GET",
-                path="/api/prompt/preview",
-                module="vault",
-                capability="read",
-                reach="paths",
-                handle=self.preview,
-                query=PreviewQuery,
-                summary="What an agent would be told.",
-                answers={200: told.PromptResponse},
-            )
-        ]
-
-    async def preview(self, call: ApiCall) -> web.Response:
-        """`GET /api/prompt/preview?workingDirectory=&agentPath=&contexts=&max_tokens=`."""
-        query = call.query(PreviewQuery)
+    @get("/api/prompt/preview", "vault", "read", reach="paths")
+    async def preview(self, call: ApiCall, query: PreviewQuery) -> told.PromptResponse:
+        """Preview the prompt of an agent."""
         wanted = PromptRequest(
             choice=chosen_in([text for text in query.contexts if text], self._parts),
             working_directory=self._folder(query.working_directory),
@@ -76,7 +59,7 @@ class PromptRoutes:
         preview = await asyncio.to_thread(
             self._prompts.preview, wanted, find=call.sight.find, sees=call.sight.sees
         )
-        return json_answer({**prompt_metadata(preview), "availableAgents": self._agents(call)})
+        return _document(preview, self._agents(call))
 
     def _folder(self, text: str) -> VaultPath | None:
         """A folder of the vault, however it is named.
@@ -101,8 +84,7 @@ class PromptRoutes:
         ]
 
 
-def prompt_metadata(preview: PromptPreview) -> dict[str, object]:
-    """The prompt, and what the app reads of it."""
+def _document(preview: PromptPreview, agents: list[str]) -> told.PromptResponse:
     is_agent = preview.agent is not None
     return {
         "prompt": preview.prompt,
@@ -112,7 +94,7 @@ def prompt_metadata(preview: PromptPreview) -> dict[str, object]:
         "contextTokens": preview.chain.total_tokens,
         "contextTruncated": preview.is_truncated,
         "agentName": preview.agent_name,
-        "availableAgents": [],
+        "availableAgents": agents,
         "availableSkills": [],
         "availableMcps": [],
         "basePromptTokens": tokens_of_text(preview.base),

@@ -7,16 +7,15 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import aclosing
-from dataclasses import asdict
 from typing import Literal, Protocol
 
 from aiohttp import web
 from typing_extensions import TypedDict
 
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get, post
 from parachuted.api.http.fields import AppRequestModel
-from parachuted.api.http.route import ApiCall, MediaBody, Route
+from parachuted.api.http.route import ApiCall, MediaBody
 from parachuted.errors import AgentUnavailableError
 
 _MODULE = "system"
@@ -57,52 +56,38 @@ class SandboxRoutes:
         self._parts = parts
         self._building = asyncio.Lock()
 
-    def routes(self) -> list[Route]:
-        """Both."""
-        return [
-            Route(
-                method="GET",
-                path="/api/sandbox",
-                module=_MODULE,
-                capability="read",
-                reach="nothing",
-                handle=self.get,
-                summary="Whether agents with a shell can run here, and what is missing.",
-                answers={200: SandboxResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/sandbox/build",
-                module=_MODULE,
-                capability="admin",
-                reach="beyond",
-                handle=self.build,
-                body=BuildSandboxRequest,
-                summary="Build the image that agents with a shell run in; tells how that goes.",
-                answers={
-                    200: MediaBody(
-                        type="text/event-stream",
-                        says="build_progress with a line each, then build_complete or build_error.",
-                    )
-                },
-            ),
-        ]
-
-    async def get(self, _call: ApiCall) -> web.Response:
-        """`GET /api/sandbox`."""
+    @get("/api/sandbox", _MODULE, "read", reach="nothing")
+    async def status(self) -> SandboxResponse:
+        """Whether agents with a shell can run here, and what is missing if not."""
         sandboxes = self._parts.sandboxes
         if sandboxes is None:
-            return json_answer(
-                SandboxResponse(available=False, problem=_NONE, engine=None, image=None)
+            return SandboxResponse(available=False, problem=_NONE, engine=None, image=None)
+        status = await sandboxes.status()
+        return SandboxResponse(
+            available=status.available,
+            problem=status.problem,
+            engine=status.engine,
+            image=status.image,
+        )
+
+    @post(
+        "/api/sandbox/build",
+        _MODULE,
+        "admin",
+        reach="beyond",
+        answers={
+            200: MediaBody(
+                type="text/event-stream",
+                says="build_progress with a line each, then build_complete or build_error.",
             )
-        return json_answer(asdict(await sandboxes.status()))
+        },
+    )
+    async def build(self, call: ApiCall, body: BuildSandboxRequest) -> web.StreamResponse:
+        """Build the image that agents with a shell run in, and stream the progress.
 
-    async def build(self, call: ApiCall) -> web.StreamResponse:
-        """`POST /api/sandbox/build` with `{"offline"?}`.
-
-        What goes wrong is told in the stream: the app looks nowhere else.
+        Failures are reported in the stream, the only place where the app looks.
         """
-        body, sandboxes = await call.body(BuildSandboxRequest), self._parts.sandboxes
+        sandboxes = self._parts.sandboxes
         if self._building.locked():
             raise web.HTTPConflict(text="the image is being built already")
         async with self._building:

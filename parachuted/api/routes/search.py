@@ -9,10 +9,10 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get
 from parachuted.api.http.fields import RequestModel, Whole
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.search import PARTS, QueryError, SearchHit, SearchResults, parse_query
 from parachuted.times import Time, moment
@@ -91,41 +91,25 @@ class SearchRoutes:
     def __init__(self, parts: ApiParts) -> None:
         self._parts = parts
 
-    def routes(self) -> list[Route]:
-        """The one."""
-        return [
-            Route(
-                method="GET",
-                path="/api/search",
-                module="vault",
-                capability="read",
-                reach="paths",
-                handle=self.search,
-                query=SearchQuery,
-                summary="Notes by what they say, the likeliest first.",
-                answers={200: SearchResponse},
-            ),
-        ]
-
-    async def search(self, call: ApiCall) -> web.Response:
-        """`GET /api/search?q=&in=&limit=&explain=1`."""
-        asked = call.query(SearchQuery)
-        part = asked.within if asked.within in PARTS else None
+    @get("/api/search", "vault", "read", reach="paths")
+    async def search(self, call: ApiCall, query: SearchQuery) -> SearchResponse:
+        """Search notes by content, best match first."""
+        part = query.within if query.within in PARTS else None
         folder = (
-            VaultPath.parse(asked.within.rstrip("/"))
-            if asked.within.strip("/.") and part is None
+            VaultPath.parse(query.within.rstrip("/"))
+            if query.within.strip("/.") and part is None
             else None
         )
         within = [[folder]] if folder else []
         try:
-            query = parse_query(asked.q, part=part, within=[*within, *folders_of(call.grant)])
+            parsed = parse_query(query.q, part=part, within=[*within, *folders_of(call.grant)])
         except QueryError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
         sees = None if call.grant.alternatives is None else call.sight.sees
         found = await asyncio.to_thread(
-            self._parts.search.find, query, asked.limit, sees, explain=asked.explain
+            self._parts.search.find, parsed, query.limit, sees, explain=query.explain
         )
-        return json_answer(self._told(asked, found, call))
+        return self._told(query, found, call)
 
     def _told(self, asked: SearchQuery, found: SearchResults, call: ApiCall) -> SearchResponse:
         hits = [_hit(hit, explain=asked.explain) for hit in found.hits if call.sight.sees(hit.path)]

@@ -14,9 +14,9 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from parachuted.api.http.answers import json_answer
+from parachuted.api.http.decorators import get, post
 from parachuted.api.http.fields import RequestModel, Whole
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.api.http.watching import readable, refuse_watching_beyond
 from parachuted.errors import ParachuteError
 from parachuted.history.run_account import has_ended
@@ -138,77 +138,10 @@ class SuggestionRoutes:
     def __init__(self, parts: SuggestionRouteParts) -> None:
         self._parts = parts
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            Route(
-                method="GET",
-                path="/api/suggestions",
-                module=_MODULE,
-                capability="read",
-                reach="paths",
-                handle=self.listing,
-                query=SuggestionsQuery,
-                summary="What agents and modules would change, the newest first.",
-                answers={200: SuggestionsResponse},
-            ),
-            Route(
-                method="GET",
-                path=f"/api/suggestions/{_ID}",
-                module=_MODULE,
-                capability="read",
-                reach="paths",
-                handle=self.one,
-                summary="One suggestion, with the difference that it would make.",
-                answers={200: SuggestionDetailResponse},
-            ),
-            Route(
-                method="POST",
-                path=f"/api/suggestions/{_ID}/approve",
-                module=_MODULE,
-                capability="write",
-                reach="paths",
-                handle=self.approve,
-                summary="Do what it suggests.",
-                answers={200: SuggestionResponse},
-            ),
-            Route(
-                method="POST",
-                path=f"/api/suggestions/{_ID}/reject",
-                module=_MODULE,
-                capability="write",
-                reach="paths",
-                handle=self.reject,
-                body=RejectSuggestionRequest,
-                summary="Let it be.",
-                answers={200: SuggestionResponse},
-            ),
-            Route(
-                method="POST",
-                path=f"/api/suggestions/{_ID}/modify",
-                module=_MODULE,
-                capability="write",
-                reach="paths",
-                handle=self.modify,
-                body=ModifySuggestionRequest,
-                summary="Do it otherwise than it was suggested.",
-                answers={200: SuggestionResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/suggestions/approve-all",
-                module=_MODULE,
-                capability="write",
-                reach="paths",
-                handle=self.approve_all,
-                summary="Do all that wait, the oldest first.",
-                answers={200: ApproveAllResponse},
-            ),
-        ]
-
-    async def listing(self, call: ApiCall) -> web.Response:
-        """`GET /api/suggestions`."""
-        query, filed = call.query(SuggestionsQuery), self._parts.suggestions
+    @get("/api/suggestions", _MODULE, "read", reach="paths")
+    async def listing(self, call: ApiCall, query: SuggestionsQuery) -> SuggestionsResponse:
+        """List suggested changes, newest first."""
+        filed = self._parts.suggestions
         found = [
             one
             for one in filed.all(status=query.status, sees=call.sight.sees)
@@ -230,51 +163,46 @@ class SuggestionRoutes:
                 for one in acceptance
             ],
         }
-        return json_answer(shown)
+        return shown
 
-    async def one(self, call: ApiCall) -> web.Response:
-        """`GET /api/suggestions/{id}`."""
-        record = self._parts.suggestions.record(call.named("id"), sees=call.sight.sees)
+    @get(f"/api/suggestions/{_ID}", _MODULE, "read", reach="paths")
+    async def one(self, call: ApiCall, id_: str) -> SuggestionDetailResponse:
+        """One suggestion, with its diff."""
+        record = self._parts.suggestions.record(id_, sees=call.sight.sees)
         whole: SuggestionDetailResponse = {
             **self._shown(call, record.suggestion),
             "diff": record.shown.diff if self._reads(call, record.suggestion) else "",
             "text": record.shown.text if self._reads(call, record.suggestion) else None,
         }
-        return json_answer(whole)
+        return whole
 
-    async def approve(self, call: ApiCall) -> web.Response:
-        """`POST /api/suggestions/{id}/approve`."""
+    @post(f"/api/suggestions/{_ID}/approve", _MODULE, "write", reach="paths")
+    async def approve(self, call: ApiCall) -> SuggestionResponse:
+        """Apply a suggestion."""
         suggestion = await self._theirs(call)
-        return json_answer(
-            self._shown(call, await self._parts.suggestions.approve(suggestion.id, by=_by(call)))
-        )
+        return self._shown(call, await self._parts.suggestions.approve(suggestion.id, by=_by(call)))
 
-    async def reject(self, call: ApiCall) -> web.Response:
-        """`POST /api/suggestions/{id}/reject` with `{"reason"?}`."""
-        body = await call.body(RejectSuggestionRequest)
+    @post(f"/api/suggestions/{_ID}/reject", _MODULE, "write", reach="paths")
+    async def reject(self, call: ApiCall, body: RejectSuggestionRequest) -> SuggestionResponse:
+        """Reject a suggestion."""
         suggestion = self._seen(call)
-        return json_answer(
-            self._shown(
-                call,
-                await self._parts.suggestions.reject(
-                    suggestion.id, by=_by(call), reason=body.reason
-                ),
-            )
+        return self._shown(
+            call,
+            await self._parts.suggestions.reject(suggestion.id, by=_by(call), reason=body.reason),
         )
 
-    async def modify(self, call: ApiCall) -> web.Response:
-        """`POST /api/suggestions/{id}/modify` with `{"payload"}`."""
-        body = await call.body(ModifySuggestionRequest)
+    @post(f"/api/suggestions/{_ID}/modify", _MODULE, "write", reach="paths")
+    async def modify(self, call: ApiCall, body: ModifySuggestionRequest) -> SuggestionResponse:
+        """Apply a suggestion with a modified payload."""
         suggestion = await self._theirs(call, body.payload)
-        return json_answer(
-            self._shown(
-                call,
-                await self._parts.suggestions.modify(suggestion.id, body.payload, by=_by(call)),
-            )
+        return self._shown(
+            call,
+            await self._parts.suggestions.modify(suggestion.id, body.payload, by=_by(call)),
         )
 
-    async def approve_all(self, call: ApiCall) -> web.Response:
-        """`POST /api/suggestions/approve-all`."""
+    @post("/api/suggestions/approve-all", _MODULE, "write", reach="paths")
+    async def approve_all(self, call: ApiCall) -> ApproveAllResponse:
+        """Approve all pending suggestions, oldest first."""
         filed, failed, done = self._parts.suggestions, dict[str, str](), list[Suggestion]()
         for one in filed.all(status="pending", sees=call.sight.sees)[::-1]:
             try:
@@ -291,7 +219,7 @@ class SuggestionRoutes:
             "resolved": [self._shown(call, one) for one in done],
             "failed": failed,
         }
-        return json_answer(answer)
+        return answer
 
     def _seen(self, call: ApiCall) -> Suggestion:
         suggestion = self._parts.suggestions.get(call.named("id"), sees=call.sight.sees)

@@ -12,9 +12,10 @@ from aiohttp import web
 from pydantic import Field
 
 from parachuted.api.http.answers import json_answer, json_bytes, pieced_answer
+from parachuted.api.http.decorators import delete, get, post
 from parachuted.api.http.fields import AppRequestModel, FolderParameter
 from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.route import ApiCall, Route
+from parachuted.api.http.route import ApiCall
 from parachuted.api.http.watching import readable
 from parachuted.api.routes import sync_documents as told
 from parachuted.api.routes.sync_files import Pull, Push, Removal
@@ -149,71 +150,15 @@ class SyncRoutes:
         self._deletions = DeletionCounter(parts.elapsed)
         self._views: OrderedDict[ListingQuery, ListingView] = OrderedDict()
 
-    def routes(self) -> list[Route]:
-        """All of them."""
-        return [
-            Route(
-                method="GET",
-                path="/api/sync/manifest",
-                module="vault",
-                capability="read",
-                reach="paths",
-                handle=self.manifest,
-                query=ManifestQuery,
-                summary="The files below a folder, with their digests.",
-                answers={200: told.SyncManifestResponse},
-            ),
-            Route(
-                method="GET",
-                path="/api/sync/changes",
-                module="vault",
-                capability="read",
-                reach="paths",
-                handle=self.changes,
-                query=ChangesQuery,
-                summary="The files below a folder that changed since a moment.",
-                answers={200: told.SyncChangesResponse},
-            ),
-            Route(
-                method="POST",
-                path="/api/sync/push",
-                module="vault",
-                capability="write",
-                reach="paths",
-                handle=self.push,
-                body=PushRequest,
-                summary="Put files below a folder, each merged with what changed here since its "
-                "base.",
-                answers={200: told.PushResponse},
-                largest_body=_LARGEST_PUSH,
-            ),
-            Route(
-                method="POST",
-                path="/api/sync/pull",
-                module="vault",
-                capability="read",
-                reach="paths",
-                handle=self.pull,
-                body=PullRequest,
-                summary="The contents of files below a folder.",
-                answers={200: told.PullResponse},
-            ),
-            Route(
-                method="DELETE",
-                path="/api/sync/files",
-                module="vault",
-                capability="write",
-                reach="paths",
-                handle=self.delete,
-                query=DeleteQuery,
-                summary="Delete files below a folder; history keeps them.",
-                answers={200: told.SyncDeleteResponse},
-            ),
-        ]
-
-    async def manifest(self, call: ApiCall) -> web.Response:
-        """`GET /api/sync/manifest?root=&pattern=&include_binary=&date=&quick=`."""
-        query = call.query(ManifestQuery)
+    @get(
+        "/api/sync/manifest",
+        "vault",
+        "read",
+        reach="paths",
+        answers={200: told.SyncManifestResponse},
+    )
+    async def manifest(self, call: ApiCall, query: ManifestQuery) -> web.Response:
+        """List the files below a folder, with their digests."""
         view = await self._view(
             call, query.root, query.pattern, include_binary=query.include_binary, quick=query.quick
         )
@@ -232,9 +177,9 @@ class SyncRoutes:
             view.told = b",".join([_told(part) for part in view.parts()])
         return pieced_answer("files", [view.told])
 
-    async def changes(self, call: ApiCall) -> web.Response:
-        """`GET /api/sync/changes?root=&since=&pattern=&include_binary=`."""
-        query = call.query(ChangesQuery)
+    @get("/api/sync/changes", "vault", "read", reach="paths")
+    async def changes(self, call: ApiCall, query: ChangesQuery) -> told.SyncChangesResponse:
+        """List the files below a folder that changed since a time."""
         since = int(query.since * 1e9)
         view = await self._view(
             call, query.root, query.pattern, include_binary=query.include_binary, quick=True
@@ -245,17 +190,15 @@ class SyncRoutes:
             for row in part.rows
             if row.changed_ns >= since
         ]
-        return json_answer(
-            {
-                "files": [
-                    {"path": row.path, "size": row.size, "modified": row.modified} for row in rows
-                ]
-            }
-        )
+        return {
+            "files": [
+                {"path": row.path, "size": row.size, "modified": row.modified} for row in rows
+            ]
+        }
 
-    async def push(self, call: ApiCall) -> web.Response:
-        """`POST /api/sync/push`."""
-        body = await call.body(PushRequest)
+    @post("/api/sync/push", "vault", "write", reach="paths", largest_body=_LARGEST_PUSH)
+    async def push(self, call: ApiCall, body: PushRequest) -> told.PushResponse:
+        """Write files below a folder, each merged with changes here since its base."""
         pushing = Push(
             store=self._parts.store,
             sight=call.sight,
@@ -273,25 +216,25 @@ class SyncRoutes:
             )
         call.touched.extend(pushing.touched)
         await self._desk.tell(pushing.touched)
-        return json_answer(pushing.told())
+        return pushing.told()
 
-    async def pull(self, call: ApiCall) -> web.Response:
-        """`POST /api/sync/pull`.
+    @post("/api/sync/pull", "vault", "read", reach="paths")
+    async def pull(self, call: ApiCall, body: PullRequest) -> told.PullResponse:
+        """Read files below a folder.
 
-        What is handed out is kept, after the answer, as a base that a push may name.
+        After the answer, the texts are kept as bases that a push may name.
         """
-        body = await call.body(PullRequest)
         pulling = Pull(
             root=body.root, vault=self._parts.root, bases=self._parts.store.bases, sight=call.sight
         )
         answer = await asyncio.to_thread(pulling.read, body.paths)
         call.touched.extend(pulling.touched)
         asyncio.get_running_loop().run_in_executor(None, pulling.keep)
-        return json_answer(answer)
+        return answer
 
-    async def delete(self, call: ApiCall) -> web.Response:
-        """`DELETE /api/sync/files?root=&paths=&paths=&confirm=`."""
-        query = call.query(DeleteQuery)
+    @delete("/api/sync/files", "vault", "write", reach="paths")
+    async def remove(self, call: ApiCall, query: DeleteQuery) -> told.SyncDeleteResponse:
+        """Delete files below a folder; history keeps them."""
         removal = Removal(
             store=self._parts.store, sight=call.sight, author=self._desk.author(), root=query.root
         )
@@ -306,11 +249,8 @@ class SyncRoutes:
                 f"{len(paths)} of {files} files are over a fifth of the vault, counting "
                 "what was deleted in the last minutes; "
             )
-            return json_answer(
-                removal.told(
-                    message=f"{message}nothing was deleted: ask again with confirm=true if it is "
-                    "meant"
-                )
+            return removal.told(
+                message=f"{message}nothing was deleted: ask again with confirm=true if it is meant"
             )
         for start in range(0, len(paths), _PIECE):
             gone = await run_uninterrupted(removal.remove, paths[start : start + _PIECE])
@@ -318,7 +258,7 @@ class SyncRoutes:
                 self._deletions.remember(call.identity.id, len(gone))
             call.touched.extend(gone)
             await self._desk.tell(gone)
-        return json_answer(removal.told())
+        return removal.told()
 
     async def _count(self, call: ApiCall) -> int:
         """How many files the vault has, for the caller."""

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from parachuted.api.app import serve
 from parachuted.api.http.authenticator import KeyAuthenticator
+from parachuted.api.http.decorators import routes_of
 from parachuted.api.http.host_guard import HostGuard
 from parachuted.api.http.middleware import ApiMiddleware
 from parachuted.api.http.stream import EventStreams, StreamLimits
@@ -77,7 +78,7 @@ async def serving(
         HostGuard(), door, VaultRoot(tmp_path), NullAuditRecorder(), lambda: START
     )
     app = web.Application(middlewares=[front.answer])
-    serve(app, streams.routes())
+    serve(app, routes_of(streams))
     app.on_shutdown.append(lambda _app: streams.close())
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=5)
     await runner.setup()
