@@ -70,8 +70,8 @@ def test_a_change_replaces_the_lines_that_it_is_about_and_no_other(ledger):
     write(ledger, OF_A_PERSON)
     ledger.change("daily", {"source": "local", "hash": "sha256:2"})
 
-    expected = OF_A_PERSON.replace("source: parachute://daily", 'source: "local"')
-    expected = expected.replace("          - read\n", '          - read\n    hash: "sha256:2"\n')
+    expected = OF_A_PERSON.replace("source: parachute://daily", "source: local")
+    expected = expected.replace("          - read\n", "          - read\n    hash: sha256:2\n")
     assert ledger.path.read_text() == expected
 
 
