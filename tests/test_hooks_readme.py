@@ -23,8 +23,8 @@ from parachuted.hooks import (
     HookRunRecorder,
     Hooks,
     WriteHooks,
+    document,
     load_hooks,
-    yaml_nodes,
 )
 from parachuted.vault import Author, VaultPath, WriteIntent
 
@@ -185,7 +185,7 @@ async def test_what_a_hook_reads_has_the_shape_that_is_shown():
         texts=lambda: (b"# Garden\n", b"---\nstatus: draft\n---\n# Garden\n"),
     )
     writes.ask(intent)
-    told = json.loads(json.dumps(yaml_nodes(ear.asked[0])))
+    told = json.loads(json.dumps(document(ear.asked[0])))
     varying = {"diff", "data"}
 
     assert {

@@ -347,18 +347,18 @@ def _given(name: str | None) -> dict[str, object] | None:
     if name is None:
         return None
     try:
-        yaml_nodes = json.loads(
+        data = json.loads(
             sys.stdin.read() if name == "-" else Path(name).expanduser().read_text("utf-8")
         )
     except OSError as error:
         raise ParachuteError(f"{name} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ParachuteError(f"{name} is not JSON: {error}") from error
-    if not isinstance(yaml_nodes, dict):
+    if not isinstance(data, dict):
         raise ParachuteError(
             f"{name} should hold a JSON object: an event's data, or all that a hook reads"
         )
-    return yaml_nodes
+    return data
 
 
 def recorder_folder(home: Path, vault: Path) -> Path:

@@ -14,9 +14,9 @@ from pathlib import Path
 from parachuted.cli.show import say
 from parachuted.config import set_setting
 from parachuted.errors import ParachuteError
+from parachuted.home_files import PlainValue, read_document
 from parachuted.keys import USUAL, ApiKey, KeyFile
 from parachuted.keys.api_key import parse_time
-from parachuted.keys.document import KeyFileValue, read_document
 
 _FOLDER = ".parachute"
 _PROFILE = "Profile.md"
@@ -104,7 +104,7 @@ def _server(kept: Path, home: Path) -> Iterator[MigrationStep]:
         yield _key(entry, number, home)
 
 
-def _key(entry: KeyFileValue, number: int, home: Path) -> MigrationStep:
+def _key(entry: PlainValue, number: int, home: Path) -> MigrationStep:
     told = entry if isinstance(entry, dict) else {}
     name = " ".join(str(told.get("label") or f"older key {number}").split())[:100]
     found = _HASH.fullmatch(str(told.get("key_hash") or ""))
@@ -176,12 +176,12 @@ def _setting(home: Path, key: str, value: str, where: str) -> MigrationStep:
     )
 
 
-def _part(found: KeyFileValue, name: str) -> dict[str, KeyFileValue]:
+def _part(found: PlainValue, name: str) -> dict[str, PlainValue]:
     part = found.get(name) if isinstance(found, dict) else None
     return part if isinstance(part, dict) else {}
 
 
-def _read(file: Path) -> KeyFileValue:
+def _read(file: Path) -> PlainValue:
     """What the file says, None where there is none.
 
     Raises ParachuteError for one that cannot be understood.
@@ -189,9 +189,9 @@ def _read(file: Path) -> KeyFileValue:
     try:
         with file.open("rb") as opened:
             data = opened.read(_MOST_BYTES)
-        return read_document(
-            data.decode().replace("\r\n", "\n").removeprefix("---\n").rstrip() + "\n"
-        )
+        text = data.decode().replace("\r\n", "\n").removeprefix("---\n").rstrip() + "\n"
+        document = read_document(text, limit=_MOST_BYTES, is_strict=True)
+        return document.plain() if document is not None else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -200,7 +200,7 @@ def _read(file: Path) -> KeyFileValue:
         ) from error
 
 
-def _time(text: KeyFileValue) -> datetime | None:
+def _time(text: PlainValue) -> datetime | None:
     try:
         return parse_time(text).astimezone(UTC) if isinstance(text, str) else None
     except (ValueError, OverflowError):

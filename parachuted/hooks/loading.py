@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from parachuted.home_files import YamlRejectedError
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.names import BLOCKING, NEVER_CLOSED, is_blocking
 from parachuted.hooks.scripts import guarded_by, read_script
 from parachuted.hooks.settings import HookFile, read_settings
-from parachuted.hooks.yaml_nodes import DocumentRefusedError
 from parachuted.private import is_in, mark_at, without_waiting
 
 SETTINGS = "hooks.yaml"
@@ -87,7 +87,7 @@ def _load_settings(path: Path, vault: Path | None, places: Mapping[str, str]) ->
     try:
         text, unsafe = _read(path, vault)
         found = read_settings(text, places=places)
-    except (_RefusedError, DocumentRefusedError) as error:
+    except (_RefusedError, YamlRejectedError) as error:
         problem = f"no hook of {SETTINGS} runs: {error}"
         return HookFile(problems=[problem], closed=dict.fromkeys(BLOCKING, problem))
     if unsafe is not None:

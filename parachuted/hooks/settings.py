@@ -20,10 +20,11 @@ from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
+from parachuted.home_files import YamlNode, YamlRejectedError, read_document
 from parachuted.hooks.hook import DEFAULT_TIMEOUT_S, Hook
 from parachuted.hooks.matching import compile_hook
 from parachuted.hooks.names import BLOCKING, CLAUDE_EVENTS, UnknownEventError, parse_event
-from parachuted.hooks.yaml_nodes import DocumentRefusedError, YamlNode, read_document
+from parachuted.hooks.pasted_json import json_as_yaml
 
 _ELSEWHERE = ("prompt", "agent", "http", "mcp_tool")
 _LONGEST_S = 24 * 60 * 60
@@ -115,15 +116,13 @@ def read_settings(text: str, *, places: Mapping[str, str]) -> HookFile:
     """The hooks of that text, and in a sentence each what is wrong, with its line.
 
     `places` are what `$HOME` and the like stand for, so that a script named that way is found.
-    Raises DocumentRefusedError when nothing can be read.
+    Raises YamlRejectedError when nothing can be read.
     """
-    root = read_document(text)
+    root = read_document(json_as_yaml(text))
     if root is None:
         return HookFile()
     if root.entries is None:
-        raise DocumentRefusedError(
-            f"line {root.line}: it should hold `hooks:` with a list under each event"
-        )
+        raise YamlRejectedError("it should hold `hooks:` with a list under each event", root.line)
     reader = _Reader(places)
     for key, node in root.entries:
         reader.take(key, node)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeGuard
 
-from parachuted.keys.document import KeyFileValue
+from parachuted.home_files import PlainValue
 from parachuted.keys.path_globs import PathGlob
 from parachuted.keys.scopes import CAPABILITIES, Identity, Scope
 
@@ -49,7 +49,7 @@ def hash_of(key: str) -> str:
     return f"sha256:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def parse_key(entry: KeyFileValue) -> ApiKey:
+def parse_key(entry: PlainValue) -> ApiKey:
     """The key that an entry declares.
 
     Raises ValueError, with the reason, for what is not understood wholly: such a key opens nothing.
@@ -138,7 +138,7 @@ def parse_time(text: str) -> datetime:
     return (at.replace(tzinfo=UTC) if at.tzinfo is None else at).astimezone(UTC)
 
 
-def _text(entry: Mapping[str, KeyFileValue], name: str) -> str | None:
+def _text(entry: Mapping[str, PlainValue], name: str) -> str | None:
     value = entry.get(name)
     if value is not None and (
         not isinstance(value, str) or not 1 <= len(value) <= _MOST_NAME or not value.isprintable()
@@ -147,7 +147,7 @@ def _text(entry: Mapping[str, KeyFileValue], name: str) -> str | None:
     return value
 
 
-def _time(entry: Mapping[str, KeyFileValue], name: str) -> datetime | None:
+def _time(entry: Mapping[str, PlainValue], name: str) -> datetime | None:
     value = entry.get(name)
     if value is None:
         if name == "expires" and name in entry:

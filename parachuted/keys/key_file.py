@@ -13,10 +13,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from parachuted.errors import NotFoundError, ParachuteError, StorageFailedError
+from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.home_files import (
+    REMOVED,
+    CannotEditError,
+    Changes,
+    HomeFile,
+    PlainValue,
+    YamlRejectedError,
+    edit_document,
+    new_document,
+    read_document,
+)
 from parachuted.keys.api_key import ApiKey, key_document, parse_key, time_text
-from parachuted.keys.document import KeyFileValue, read_document, write_document
-from parachuted.private import UntrustedFileError, locked, mark_at, read_private, replace_private
+from parachuted.private import UntrustedFileError
 
 NAME = "keys.yaml"
 _LIST = "api_keys"
@@ -45,11 +55,8 @@ class KeyFile:
     """keys.yaml of one home. Calls read or write the disk, a few milliseconds at most."""
 
     def __init__(self, home: Path) -> None:
-        self._home, self.path = home, home / NAME
-
-    def mark(self) -> tuple[int, ...] | None:
-        """What changes whenever the file does; None: there is none."""
-        return mark_at(self.path)
+        self._file = HomeFile(home, NAME, limit=_LIMIT, is_secret=True)
+        self.path, self.mark = self._file.path, self._file.mark
 
     def load(self) -> LoadedKeys:
         """The keys; none when there is no file.
@@ -58,7 +65,7 @@ class KeyFile:
         """
         keys: dict[str, ApiKey] = {}
         faults: list[str] = []
-        for number, entry in enumerate(self._entries(), start=1):
+        for number, entry in enumerate(self._load(), start=1):
             try:
                 key = parse_key(entry)
                 if key.id in keys or any(key.key_hash == other.key_hash for other in keys.values()):
@@ -77,15 +84,15 @@ class KeyFile:
         by that.
         """
 
-        def longer(entries: list[KeyFileValue]) -> list[object]:
+        def added(entries: list[PlainValue]) -> Changes:
             if any(_field(one, "name") == key.name for one in entries):
                 raise NameTakenError(
                     f"there is a key {key.name!r} already; revoke that one first, or take another "
                     "name"
                 )
-            return [*entries, key_document(key)]
+            return {(_LIST,): {len(entries): key_document(key)}}
 
-        self._change(longer)
+        self._change(added)
 
     def remove(self, name: str) -> str:
         """Take away the key of that id, or of that name when only one has it; returns its id.
@@ -93,13 +100,14 @@ class KeyFile:
         An entry that is not understood can be taken away too. Raises NotFoundError,
         KeysRefusedError and StorageFailedError.
         """
-        gone: list[KeyFileValue] = []
+        removed: list[str] = []
 
-        def without(entries: list[KeyFileValue]) -> list[object]:
-            found = [one for one in entries if _field(one, "id") == name] or [
-                one for one in entries if _id_of(one) == name
-            ]
-            found = found or [one for one in entries if _field(one, "name") == name]
+        def without(entries: list[PlainValue]) -> Changes:
+            found = (
+                [at for at, one in enumerate(entries) if _field(one, "id") == name]
+                or [at for at, one in enumerate(entries) if _id_of(one) == name]
+                or [at for at, one in enumerate(entries) if _field(one, "name") == name]
+            )
             if not found:
                 raise NotFoundError(
                     f"there is no key {name[:80]!r}; `parachute keys list` shows them"
@@ -109,77 +117,70 @@ class KeyFile:
                     f"{len(found)} keys are called {name[:80]!r}; name one by its id, as "
                     "`parachute keys list` shows it"
                 )
-            gone.append(found[0])
-            return [one for one in entries if one is not found[0]]
+            removed.append(_id_of(entries[found[0]]))
+            return {(_LIST,): {found[0]: REMOVED}}
 
         self._change(without)
-        return _id_of(gone[0])
+        return removed[0]
 
     def note_uses(self, used: Mapping[str, datetime]) -> None:
         """Write when keys were last used, by id. Raises KeysRefusedError and StorageFailedError."""
 
-        def noted(entries: list[KeyFileValue]) -> list[object]:
-            return [
-                {**one, "last_used": time_text(used[_id_of(one)])}
+        def noted(entries: list[PlainValue]) -> Changes:
+            return {
+                (_LIST, number): {"last_used": time_text(used[_id_of(one)])}
+                for number, one in enumerate(entries)
                 if isinstance(one, dict) and _id_of(one) in used
-                else one
-                for one in entries
-            ]
+            }
 
         if self.path.exists():
             self._change(noted)
 
-    def _entries(self) -> list[KeyFileValue]:
-        text = self._text()
-        if text is None:
-            return []
+    def _load(self) -> list[PlainValue]:
         try:
-            document = read_document(text)
-        except ValueError as error:
-            raise KeysRefusedError(
-                f"no key opens anything: {NAME} cannot be understood, {error}"
-            ) from error
-        entries = (
-            document.get(_LIST) if isinstance(document, dict) and set(document) == {_LIST} else None
-        )
-        if not isinstance(entries, list):
-            raise KeysRefusedError(
-                f"no key opens anything: {NAME} should hold `{_LIST}:` with a list, and nothing "
-                "else"
-            )
-        return entries
-
-    def _text(self) -> str | None:
-        try:
-            return read_private(self.path, _LIMIT, is_secret=True)
+            text = self._file.read()
         except UntrustedFileError as error:
             raise KeysRefusedError(f"no key opens anything: {error}") from error
+        return [] if text is None else _entries(text)
 
-    def _change(self, change: Callable[[list[KeyFileValue]], list[object]]) -> None:
+    def _change(self, change: Callable[[list[PlainValue]], Changes]) -> None:
+        def edited(text: str | None) -> str:
+            before = new_document({_LIST: []}) if text is None else text
+            return edit_document(before, change(_entries(before)), limit=_LIMIT)
+
         try:
-            with locked(self._home, "keys.lock"):
-                text = write_document({_LIST: change(self._entries())})
-                if len(text.encode()) > _LIMIT:
-                    raise KeysRefusedError(
-                        f"{NAME} would be larger than {_LIMIT // 1024} KB; revoke keys that "
-                        "nobody needs"
-                    )
-                replace_private(self.path.resolve(), text.encode())
-        except OSError as error:
-            raise StorageFailedError(
-                f"{NAME} could not be written: {error.strerror}", errno=error.errno
-            ) from error
+            self._file.change(edited)
+        except UntrustedFileError as error:
+            raise KeysRefusedError(f"no key opens anything: {error}") from error
+        except CannotEditError as error:
+            raise KeysRefusedError(f"{NAME} cannot be changed: {error}; edit it by hand") from error
 
 
-def _field(entry: KeyFileValue, name: str) -> str | None:
+def _entries(text: str) -> list[PlainValue]:
+    try:
+        document = read_document(text, limit=_LIMIT, is_strict=True)
+    except YamlRejectedError as error:
+        raise KeysRefusedError(
+            f"no key opens anything: {NAME} cannot be understood: {error}"
+        ) from error
+    children = document.children if document is not None else {}
+    listed = children[_LIST].plain() if set(children) == {_LIST} else None
+    if not isinstance(listed, list):
+        raise KeysRefusedError(
+            f"no key opens anything: {NAME} should hold `{_LIST}:` with a list, and nothing else"
+        )
+    return listed
+
+
+def _field(entry: PlainValue, name: str) -> str | None:
     value = entry.get(name) if isinstance(entry, dict) else None
     return value if isinstance(value, str) else None
 
 
-def _id_of(entry: KeyFileValue) -> str:
+def _id_of(entry: PlainValue) -> str:
     return _field(entry, "id") or f"k_{(_field(entry, 'key_hash') or '')[7:19]}"
 
 
-def _called(entry: KeyFileValue, number: int) -> str:
+def _called(entry: PlainValue, number: int) -> str:
     name = _field(entry, "name")
     return f"key {number} ({name[:80]!r})" if name else f"key {number}"

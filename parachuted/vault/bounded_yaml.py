@@ -37,34 +37,11 @@ class NoteProblem:
 
 
 class YamlRefusedError(Exception):
-    """The text is not YAML, or is more of it than is read.
-
-    `problem` tells of it as a note's frontmatter, `says` as a file's text.
-    """
+    """The text is not YAML, or is more of it than is read."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.problem = NoteProblem(code=code, message=message)
-
-    @property
-    def line(self) -> int | None:
-        """Where in the text it is, from 1; None: nowhere in particular."""
-        cause = self.__cause__
-        mark = (
-            (cause.problem_mark or cause.context_mark)
-            if isinstance(cause, yaml.MarkedYAMLError)
-            else None
-        )
-        return mark.line + 1 if mark else None
-
-    @property
-    def says(self) -> str:
-        """What is wrong, without the place."""
-        cause = self.__cause__
-        message = (
-            _explain(cause, "") if isinstance(cause, yaml.MarkedYAMLError) else self.problem.message
-        )
-        return message.replace("the frontmatter", "it", 1)
 
 
 def read_events(text: str, *, has_aliases: bool = False) -> list[yaml.Event]:

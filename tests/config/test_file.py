@@ -38,20 +38,20 @@ def test_entries_have_dotted_keys_plain_text_and_lines():
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("a: [\n", "config.yaml line 2: this is not YAML: "),
-        ("a: b: c\n", "config.yaml line 1: this is not YAML: "),
-        ("a: 1\n\tb: 2\n", "config.yaml line 2: this is not YAML: "),
-        ("a: 1\n---\nb: 2\n", "config.yaml line 2: this is not YAML: "),
-        ('a: "\\UFFFFFFFF"\n', "config.yaml: this is not YAML: "),
-        ("a: \x01\n", "config.yaml: this is not YAML: "),
+        ("a: [\n", "config.yaml line 2: it is not YAML: "),
+        ("a: b: c\n", "config.yaml line 1: it is not YAML: "),
+        ("a: 1\n\tb: 2\n", "config.yaml line 2: it is not YAML: "),
+        ("a: 1\n---\nb: 2\n", "config.yaml line 2: it holds more than one YAML document"),
+        ('a: "\\UFFFFFFFF"\n', "config.yaml line 1: it is not YAML: "),
+        ("a: \x01\n", "config.yaml: it is not YAML: "),
         ("- a\n", "config.yaml line 1: a file of settings has lines of the form `key: value`"),
         (
             "just text\n",
             "config.yaml line 1: a file of settings has lines of the form `key: value`",
         ),
         ("? [a]\n: b\n", "config.yaml line 1: a key should be a word"),
-        ("a: &x 1\nb: *x\n", "config.yaml line 2: settings may not use aliases"),
-        ("a: " + "[" * 100_000, "config.yaml line 1: this is nested too deep"),
+        ("a: &x 1\nb: *x\n", "config.yaml line 2: it uses an alias"),
+        ("a: " + "[" * 100_000, "config.yaml line 1: it is nested more than 64 levels deep"),
     ],
 )
 def test_what_is_no_file_of_settings_is_refused_with_its_line(text, told):
@@ -96,9 +96,9 @@ def test_no_text_does_more_than_be_refused(text):
             "agent:\n  model: |\n    m\n  x: 1\nport: 1\n",
         ),
         ("agent: # c\nport: 1\n", "agent.x", "1", "agent: # c\n  x: 1\nport: 1\n"),
-        ("agent: ~\nport: 1\n", "agent.x", "1", "agent: \n  x: 1\nport: 1\n"),
+        ("agent: ~\nport: 1\n", "agent.x", "1", "agent:\n  x: 1\nport: 1\n"),
         ("agent: {model: m} # c\n", "agent.x", "1", "agent: {model: m, x: 1} # c\n"),
-        ("agent: {}\n", "agent.x", "1", "agent: {x: 1}\n"),
+        ("agent: {}\n", "agent.x", "1", "agent:\n  x: 1\n"),
         ("agent: {model: m}\n", "agent.model", "a, b", 'agent: {model: "a, b"}\n'),
         ("agent.model: m\n", "agent.model", "n", "agent.model: n\n"),
         ("port: 1\n", "port", "", "port: null\n"),
@@ -116,10 +116,22 @@ def test_setting_an_entry_leaves_every_other_byte(before, key, value, after):
     assert set_entry(before, key, value) == after
 
 
-@pytest.mark.parametrize("before", ["{port: 1}\n", "port: 1\n...\n", "  port: 1\n"])
-def test_a_file_that_allows_no_change_to_one_line_is_left_to_a_person(before):
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("{port: 1}\n", "{port: 1, host: x}\n"),
+        ("port: 1\n...\n", "port: 1\nhost: x\n...\n"),
+        ("  port: 1\n", "  port: 1\n  host: x\n"),
+        ("port: 1\n\n# the end\n", "port: 1\nhost: x\n\n# the end\n"),
+    ],
+)
+def test_a_new_entry_follows_the_last_one_however_the_file_is_written(before, after):
+    assert set_entry(before, "host", "x") == after
+
+
+def test_a_file_that_allows_no_change_to_one_line_is_left_to_a_person():
     with pytest.raises(ConfigError, match="set host in it by hand"):
-        set_entry(before, "host", "x")
+        set_entry("---\n...\n", "host", "x")
 
 
 @given(

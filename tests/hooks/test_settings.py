@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.home_files import YamlRejectedError
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.settings import HookFile, read_settings
-from parachuted.hooks.yaml_nodes import DocumentRefusedError
 
 SPECIFICATION = """\
 hooks:
@@ -340,7 +340,7 @@ def test_no_hooks_are_no_mistake(text: str):
 
 @pytest.mark.parametrize("text", ["- a\n", "just words\n"])
 def test_a_file_of_another_kind_is_refused(text: str):
-    with pytest.raises(DocumentRefusedError, match="line 1: it should hold `hooks:`"):
+    with pytest.raises(YamlRejectedError, match="line 1: it should hold `hooks:`"):
         read(text)
 
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parachuted.events import CATALOG
+from parachuted.home_files import YamlRejectedError
 from parachuted.hooks import Hook, ProcessResult, combine, read_answer
 from parachuted.hooks.matching import compile_matcher
 from parachuted.hooks.rules import compile_rule
 from parachuted.hooks.settings import read_settings
-from parachuted.hooks.yaml_nodes import DocumentRefusedError
 
 WORDS = st.sampled_from(
     [
@@ -68,7 +68,7 @@ EVENTS = st.sampled_from(sorted(CATALOG))
 @given(VALUES)
 def test_any_json_is_hooks_and_problems_or_refused_in_words(value: object):
     text = json.dumps({"hooks": value})
-    with contextlib.suppress(DocumentRefusedError):
+    with contextlib.suppress(YamlRejectedError):
         found = read_settings(text, places={"HOME": "/h"})
         assert all(isinstance(hook, Hook) for hook in found.hooks)
         assert all(problem.startswith("line ") for problem in found.problems)
@@ -78,7 +78,7 @@ def test_any_json_is_hooks_and_problems_or_refused_in_words(value: object):
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_is_hooks_and_problems_or_refused_in_words(text: str):
-    with contextlib.suppress(DocumentRefusedError):
+    with contextlib.suppress(YamlRejectedError):
         read_settings(text, places={})
 
 

@@ -194,26 +194,3 @@ def test_what_a_dumper_writes_is_read_as_it_was(value):
 
     if not events:  # the dumper writes aliases for what it meets twice
         assert read_value(read_events(text)) == (value, ())
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "says"),
-    [
-        ("a: 1\nb: [1\n", 3, "it is not YAML: did not find expected ',' or ']'"),
-        (
-            "a: *\n",
-            1,
-            (
-                "it is not YAML: did not find expected alphabetic or numeric character; put a text "
-                "that begins with * in quotes"
-            ),
-        ),
-        ("a: *b\n", None, "it uses an alias: put '*b' in quotes"),
-        ("x" * 70_000, None, "it is larger than 64 KB and was not read"),
-    ],
-)
-def test_what_is_refused_of_a_whole_file_is_told_with_its_own_line(text, line, says):
-    with pytest.raises(YamlRefusedError) as refused:
-        read_events(text)
-
-    assert (refused.value.line, refused.value.says) == (line, says)

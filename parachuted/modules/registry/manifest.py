@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Annotated, TypeAlias
 
-import yaml
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
@@ -27,14 +26,12 @@ from parachuted.access.fields import PATH_KINDS, FieldKind
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ModuleFailedError
 from parachuted.events.catalog import CATALOG
+from parachuted.home_files import PlainValue, YamlNode, YamlRejectedError, read_document
 from parachuted.modules.declare import EVENT_NAME, INTERFACE, TOOL_NAME
 from parachuted.modules.registry.wording import Place, told
-from parachuted.vault.bounded_yaml import YamlRefusedError, read_events
 
 FILE = "manifest.yaml"
 NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
-
-YamlValue: TypeAlias = "str | list[YamlValue] | dict[str, YamlValue] | None"
 
 _STRICT = ConfigDict(
     defer_build=True, extra="forbid", validate_by_name=True, validate_by_alias=True
@@ -53,7 +50,6 @@ _OLD = {
     "trust_level": "trust_level is left out: a person says how far a module is trusted, in "
     "modules.yaml"
 }
-_NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
 _MOST_PROBLEMS = 50
 
 
@@ -231,9 +227,8 @@ class _Document:
     def __init__(self, text: str | bytes) -> None:
         self.problems: list[tuple[Place, str]] = []
         self._lines: dict[Place, int] = {(): 1}
-        self._events = _events(text)
-        self._at = 0
-        value = self._take(()) if self._events else None
+        node = _read(text)
+        value = self._take(node, ()) if node is not None else None
         if not isinstance(value, dict):
             raise ManifestError(
                 [
@@ -244,7 +239,7 @@ class _Document:
                     )
                 ]
             )
-        self.root: dict[str, YamlValue] = value
+        self.root: dict[str, PlainValue] = value
 
     def rename(self, old: str, new: str) -> None:
         """Take an older field for a newer one."""
@@ -277,64 +272,41 @@ class _Document:
             if place[:length] in self._lines
         )
 
-    def _take(self, place: Place) -> YamlValue:
-        event = self._events[self._at]
-        self._at += 1
-        if event.start_mark:
-            self._lines.setdefault(place, event.start_mark.line + 1)
-        if isinstance(event, yaml.MappingStartEvent):
-            return self._mapping(place)
-        if isinstance(event, yaml.SequenceStartEvent):
-            items: list[YamlValue] = []
-            while not isinstance(self._events[self._at], yaml.SequenceEndEvent):
-                items.append(self._take((*place, len(items))))
-            self._at += 1
-            return items
-        text = str(event.value) if isinstance(event, yaml.ScalarEvent) else ""
-        return (
-            None
-            if text in _NOTHING and isinstance(event, yaml.ScalarEvent) and not event.style
-            else text
-        )
+    def _take(self, node: YamlNode, place: Place) -> PlainValue:
+        self._lines.setdefault(place, node.line)
+        if node.entries is not None:
+            return self._mapping(node.entries, place)
+        if node.items is not None:
+            return [self._take(item, (*place, at)) for at, item in enumerate(node.items)]
+        return node.text
 
-    def _mapping(self, place: Place) -> dict[str, YamlValue]:
-        pairs: dict[str, YamlValue] = {}
-        while not isinstance(event := self._events[self._at], yaml.MappingEndEvent):
-            key = str(event.value) if isinstance(event, yaml.ScalarEvent) else None
+    def _mapping(
+        self, entries: tuple[tuple[str, YamlNode], ...], place: Place
+    ) -> dict[str, PlainValue]:
+        pairs: dict[str, PlainValue] = {}
+        for key, node in entries:
             here = (*place, key or "?")
-            if key is None or key in pairs:
-                self.problems.append(
-                    (
-                        here,
-                        "is no text, and names are" if key is None else "stands twice in one place",
-                    )
-                )
-            if event.start_mark:
-                self._lines[here] = event.start_mark.line + 1
-            if key is None:
-                self._take(here)
-            else:
-                self._at += 1
-            value = self._take(here)
-            if key is not None and (
-                value is not None or place == ("agents",) or place[:1] == ("publishes",)
-            ):  # `description:` and nothing more is as if it were not there
+            if key in pairs:
+                self.problems.append((here, "is repeated"))
+            self._lines[here] = node.line
+            value = self._take(node, here)
+            # `description:` and nothing more is as if it were not there
+            if value is not None or place == ("agents",) or place[:1] == ("publishes",):
                 pairs[key] = {} if value is None else value
-        self._at += 1
         return pairs
 
 
-def _events(text: str | bytes) -> list[yaml.Event]:
+def _read(text: str | bytes) -> YamlNode | None:
     try:
-        return read_events(text if isinstance(text, str) else text.decode("utf-8-sig"))
+        return read_document(text if isinstance(text, str) else text.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise ManifestError(["line 1: it is not UTF-8"]) from error
-    except YamlRefusedError as error:
-        raise ManifestError([f"line {error.line or 1}: {error.says}"]) from error
+    except YamlRejectedError as error:
+        raise ManifestError([f"line {error.line or 1}: {error.reason}"]) from error
 
 
 def _cross_checked(
-    root: Mapping[str, YamlValue], reserved: Collection[str], files: Collection[str] | None
+    root: Mapping[str, PlainValue], reserved: Collection[str], files: Collection[str] | None
 ) -> Iterator[tuple[Place, str]]:
     name = root.get("name")
     if isinstance(name, str) and name in reserved:
@@ -353,7 +325,7 @@ def _cross_checked(
         yield from _absent(root, files)
 
 
-def _unpublishable(root: Mapping[str, YamlValue]) -> Iterator[tuple[Place, str]]:
+def _unpublishable(root: Mapping[str, PlainValue]) -> Iterator[tuple[Place, str]]:
     """Events that the module cannot publish under its name, and words of notes that no field
     names.
     """
@@ -382,7 +354,7 @@ def _unpublishable(root: Mapping[str, YamlValue]) -> Iterator[tuple[Place, str]]
 
 
 def _twice(
-    root: Mapping[str, YamlValue], field: str, key: str | None
+    root: Mapping[str, PlainValue], field: str, key: str | None
 ) -> Iterator[tuple[Place, str]]:
     seen: set[str] = set()
     lines = root.get(field)
@@ -393,7 +365,7 @@ def _twice(
         seen.update([named] if isinstance(named, str) else [])
 
 
-def _absent(root: Mapping[str, YamlValue], files: Collection[str]) -> Iterator[tuple[Place, str]]:
+def _absent(root: Mapping[str, PlainValue], files: Collection[str]) -> Iterator[tuple[Place, str]]:
     code = root.get("module")
     if isinstance(code, str) and _CODE.fullmatch(code) and code not in files:
         yield ("module",), f"there is no {code} in the folder"
@@ -422,8 +394,8 @@ def _absent(root: Mapping[str, YamlValue], files: Collection[str]) -> Iterator[t
                 )
 
 
-def _at(root: Mapping[str, YamlValue], *place: str) -> YamlValue:
-    value: YamlValue = dict(root)
+def _at(root: Mapping[str, PlainValue], *place: str) -> PlainValue:
+    value: PlainValue = dict(root)
     for key in place:
         value = value.get(key) if isinstance(value, dict) else None
     return value

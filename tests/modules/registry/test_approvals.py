@@ -230,12 +230,12 @@ def test_trust_is_what_a_person_says(yard):
 def test_a_ledger_that_cannot_be_trusted_lets_nothing_run_and_says_so(yard):
     yard.write()
     yard.approve()
-    usage_store = yard.home / "modules.yaml"
-    text = usage_store.read_text()
+    registry = yard.home / "modules.yaml"
+    text = registry.read_text()
     for spoil in (
-        lambda: usage_store.chmod(0o666),
-        lambda: usage_store.write_text(text[: len(text) // 2]),
-        lambda: usage_store.write_text("modules: ["),
+        lambda: registry.chmod(0o666),
+        lambda: registry.write_text(text[: len(text) // 2]),
+        lambda: registry.write_text("modules: ["),
     ):
         spoil()
         trust = yard.again()
@@ -244,8 +244,8 @@ def test_a_ledger_that_cannot_be_trusted_lets_nothing_run_and_says_so(yard):
         assert [(entry.state, entry.enabled) for entry in trust.entries()] == [("broken", False)]
         with pytest.raises(ModuleRegistryError):
             trust.approve("stranger", "sha256:")
-        usage_store.chmod(0o600)
-        usage_store.write_text(text)
+        registry.chmod(0o600)
+        registry.write_text(text)
     assert yard.run() == [SAID]
     assert yard.trust.problem is None
 
@@ -421,14 +421,14 @@ KEPT = {
 
 
 def write_config(yard: Yard) -> Path:
-    usage_store = yard.home / "modules.yaml"
-    usage_store.write_text(CONFIG)
-    usage_store.chmod(0o600)
-    return usage_store
+    registry = yard.home / "modules.yaml"
+    registry.write_text(CONFIG)
+    registry.chmod(0o600)
+    return registry
 
 
 def test_values_of_config_keep_their_kinds_through_approval_and_removal(yard):
-    usage_store = write_config(yard)
+    registry = write_config(yard)
     assert states(yard.trust) == {}
     source = yard.write(yard.base / "source" / "stranger")
     for _ in range(2):
@@ -438,10 +438,10 @@ def test_values_of_config_keep_their_kinds_through_approval_and_removal(yard):
         assert approved.config == KEPT
         assert yard.trust.remove("stranger") is True
         assert states(yard.trust) == {}
-        assert usage_store.read_text() == CONFIG
+        assert registry.read_text() == CONFIG
     with pytest.raises(NotFoundError):
         yard.trust.remove("stranger")
-    assert usage_store.read_text() == CONFIG
+    assert registry.read_text() == CONFIG
 
 
 @pytest.mark.parametrize("left", ["what Python leaves", "its own files"])

@@ -236,7 +236,7 @@ provides: X
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ("version: 1.0.0\n", "line 4: version: stands twice in one place"),
+        ("version: 1.0.0\n", "line 4: version: is repeated"),
         (
             "provides: [A B]\n",
             "line 4: provides.0: 'A B' is no name of an interface such as BrainInterface",
@@ -295,7 +295,7 @@ provides: X
                 "file and its function"
             ),
         ),
-        ("? [a]\n: b\n", "line 4: ?: is no text, and names are"),
+        ("? [a]\n: b\n", "line 4: a key should be a word"),
     ],
 )
 def test_each_mistake_is_told(more, told):
@@ -393,9 +393,9 @@ def test_a_module_cannot_say_how_far_it_is_trusted():
         ("- a\n- b\n", "line 1: it is no mapping"),
         ("name: a\nversion: [1\n", "line 3: it is not YAML: did not find expected ',' or ']'"),
         ("name: a\n\tversion: 1\n", "line 2: it is not YAML: found"),
-        ("a: &x [1]\nb: *x\n", "line 1: it uses an alias"),
+        ("a: &x [1]\nb: *x\n", "line 2: it uses an alias"),
         ("[" * 50_000, "line 1: it is nested more than 64 levels deep"),
-        ("a: 1\n---\nb: 2\n", "line 1: it holds more than one YAML document"),
+        ("a: 1\n---\nb: 2\n", "line 2: it holds more than one YAML document"),
         ("x" * 70_000, "line 1: it is larger than 64 KB"),
         (b"\xff\xfe", "line 1: it is not UTF-8"),
     ],

@@ -33,18 +33,18 @@ kept: yes
 
 
 @pytest.fixture
-def usage_store(home) -> ModuleRegistry:
+def registry(home) -> ModuleRegistry:
     return ModuleRegistry(home)
 
 
-def write(usage_store: ModuleRegistry, text: str) -> None:
-    usage_store.path.write_text(text)
-    usage_store.path.chmod(0o600)
+def write(registry: ModuleRegistry, text: str) -> None:
+    registry.path.write_text(text)
+    registry.path.chmod(0o600)
 
 
-def test_what_is_written_is_read_and_what_is_none_is_taken_away(usage_store):
-    assert usage_store.load() == {}
-    usage_store.change(
+def test_what_is_written_is_read_and_what_is_none_is_taken_away(registry):
+    assert registry.load() == {}
+    registry.change(
         "daily",
         {
             "enabled": True,
@@ -53,7 +53,7 @@ def test_what_is_written_is_read_and_what_is_none_is_taken_away(usage_store):
             "problem": "no: 'x'\n\"y\" ☃ 😀",
         },
     )
-    assert usage_store.load() == {
+    assert registry.load() == {
         "daily": {
             "enabled": "true",
             "hash": "sha256:1",
@@ -61,46 +61,46 @@ def test_what_is_written_is_read_and_what_is_none_is_taken_away(usage_store):
             "problem": "no: 'x'\n\"y\" ☃ 😀",
         }
     }
-    usage_store.change("daily", {"problem": None, "lock": None})
-    assert usage_store.load() == {"daily": {"enabled": "true", "hash": "sha256:1"}}
-    assert usage_store.path.stat().st_mode & 0o777 == 0o600
+    registry.change("daily", {"problem": None, "lock": None})
+    assert registry.load() == {"daily": {"enabled": "true", "hash": "sha256:1"}}
+    assert registry.path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_change_replaces_the_lines_that_it_is_about_and_no_other(usage_store):
-    write(usage_store, OF_A_PERSON)
-    usage_store.change("daily", {"source": "local", "hash": "sha256:2"})
+def test_a_change_replaces_the_lines_that_it_is_about_and_no_other(registry):
+    write(registry, OF_A_PERSON)
+    registry.change("daily", {"source": "local", "hash": "sha256:2"})
 
-    expected = OF_A_PERSON.replace("source: parachute://daily", 'source: "local"')
-    expected = expected.replace("          - read\n", '          - read\n    hash: "sha256:2"\n')
-    assert usage_store.path.read_text() == expected
-
-
-def test_another_module_is_added_and_removed_without_touching_the_rest(usage_store):
-    write(usage_store, OF_A_PERSON)
-    usage_store.change("new", {"enabled": False})
-    assert usage_store.load()["new"] == {"enabled": "false"}
-    usage_store.remove("new")
-    assert usage_store.path.read_text() == OF_A_PERSON
+    expected = OF_A_PERSON.replace("source: parachute://daily", "source: local")
+    expected = expected.replace("          - read\n", "          - read\n    hash: sha256:2\n")
+    assert registry.path.read_text() == expected
 
 
-def test_an_entry_on_one_line_is_spelled_anew_with_the_keys_that_nobody_knows(usage_store):
-    write(usage_store, OF_A_PERSON)
-    usage_store.change("other", {"enabled": True})
-
-    assert usage_store.load()["other"] == {"enabled": "true", "colour": "red"}
-    assert usage_store.path.read_text().startswith(OF_A_PERSON[: OF_A_PERSON.index("  other")])
-
-
-def test_a_change_that_changes_nothing_writes_nothing(usage_store):
-    usage_store.change("daily", {"enabled": True})
-    mark = usage_store.mark()
-    usage_store.change("daily", {"enabled": True})
-    assert usage_store.mark() == mark
+def test_another_module_is_added_and_removed_without_touching_the_rest(registry):
+    write(registry, OF_A_PERSON)
+    registry.change("new", {"enabled": False})
+    assert registry.load()["new"] == {"enabled": "false"}
+    registry.remove("new")
+    assert registry.path.read_text() == OF_A_PERSON
 
 
-def test_removing_what_is_not_there_is_said(usage_store):
+def test_an_entry_on_one_line_is_spelled_anew_with_the_keys_that_nobody_knows(registry):
+    write(registry, OF_A_PERSON)
+    registry.change("other", {"enabled": True})
+
+    assert registry.load()["other"] == {"enabled": "true", "colour": "red"}
+    assert registry.path.read_text().startswith(OF_A_PERSON[: OF_A_PERSON.index("  other")])
+
+
+def test_a_change_that_changes_nothing_writes_nothing(registry):
+    registry.change("daily", {"enabled": True})
+    mark = registry.mark()
+    registry.change("daily", {"enabled": True})
+    assert registry.mark() == mark
+
+
+def test_removing_what_is_not_there_is_said(registry):
     with pytest.raises(NotFoundError):
-        usage_store.remove("daily")
+        registry.remove("daily")
 
 
 WRONG = {
@@ -120,33 +120,33 @@ WRONG = {
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_what_cannot_be_understood_lets_nothing_run_and_is_not_written_over(usage_store, kind):
-    write(usage_store, WRONG[kind])
+def test_what_cannot_be_understood_lets_nothing_run_and_is_not_written_over(registry, kind):
+    write(registry, WRONG[kind])
 
     with pytest.raises(ModuleRegistryError, match="no module runs"):
-        usage_store.load()
+        registry.load()
     with pytest.raises(ModuleRegistryError):
-        usage_store.change("daily", {"enabled": True})
-    assert usage_store.path.read_text() == WRONG[kind]
+        registry.change("daily", {"enabled": True})
+    assert registry.path.read_text() == WRONG[kind]
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666, 0o664])
-def test_a_file_that_others_may_change_lets_nothing_run(usage_store, mode):
-    usage_store.change("daily", {"enabled": True})
-    usage_store.path.chmod(mode)
+def test_a_file_that_others_may_change_lets_nothing_run(registry, mode):
+    registry.change("daily", {"enabled": True})
+    registry.path.chmod(mode)
 
     with pytest.raises(ModuleRegistryError, match="others may change"):
-        usage_store.load()
+        registry.load()
 
 
-def test_what_is_no_file_lets_nothing_run_and_holds_nobody_up(usage_store):
-    os.mkfifo(usage_store.path)
+def test_what_is_no_file_lets_nothing_run_and_holds_nobody_up(registry):
+    os.mkfifo(registry.path)
     with pytest.raises(ModuleRegistryError):
-        usage_store.load()
-    usage_store.path.unlink()
-    usage_store.path.mkdir()
+        registry.load()
+    registry.path.unlink()
+    registry.path.mkdir()
     with pytest.raises(ModuleRegistryError):
-        usage_store.load()
+        registry.load()
 
 
 def test_two_who_change_it_at_once_lose_nothing(home):
@@ -181,11 +181,11 @@ VALUES = st.dictionaries(
 )
 @given(changes=st.lists(st.tuples(NAMES, VALUES), max_size=6))
 def test_whatever_is_changed_means_what_was_meant(tmp_path, changes):
-    usage_store = ModuleRegistry(tmp_path)
-    write(usage_store, OF_A_PERSON)
-    expected = usage_store.load()
+    registry = ModuleRegistry(tmp_path)
+    write(registry, OF_A_PERSON)
+    expected = registry.load()
     for name, values in changes:
-        usage_store.change(name, values)
+        registry.change(name, values)
         said = {
             key: ("true" if value else "false") if isinstance(value, bool) else value
             for key, value in values.items()
@@ -195,7 +195,7 @@ def test_whatever_is_changed_means_what_was_meant(tmp_path, changes):
             for key, value in {**expected.get(name, {}), **said}.items()
             if value is not None
         }
-        assert usage_store.load() == expected
-    assert usage_store.path.read_text().startswith("# my modules\n") or any(
+        assert registry.load() == expected
+    assert registry.path.read_text().startswith("# my modules\n") or any(
         name == "other" for name, _values in changes
     )

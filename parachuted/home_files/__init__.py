@@ -1,0 +1,24 @@
+"""Home files: keys.yaml, hooks.yaml, modules.yaml and config.yaml, which people edit too. Trust."""
+
+from parachuted.home_files.document import PlainValue, YamlNode, YamlRejectedError, read_document
+from parachuted.home_files.editing import (
+    REMOVED,
+    CannotEditError,
+    Changes,
+    edit_document,
+    new_document,
+)
+from parachuted.home_files.home_file import HomeFile
+
+__all__ = [
+    "REMOVED",
+    "CannotEditError",
+    "Changes",
+    "HomeFile",
+    "PlainValue",
+    "YamlNode",
+    "YamlRejectedError",
+    "edit_document",
+    "new_document",
+    "read_document",
+]

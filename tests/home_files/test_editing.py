@@ -1,0 +1,121 @@
+"""Editing: one value changes, and every other byte stays."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parachuted.home_files import (
+    REMOVED,
+    CannotEditError,
+    edit_document,
+    new_document,
+    read_document,
+)
+
+LIMIT = 64 * 1024
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+VALUES = st.recursive(
+    TEXTS | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+BY_HAND = """\
+# mine
+keys:   # all of them
+- id: a   # the first
+  uses: [x,   y]
+  note: |
+    two
+    lines
+
+# the second
+- {id: b, uses: []}
+other: {a: 1, b:   'two'}
+"""
+
+
+def plain(text: str) -> object:
+    node = read_document(text)
+    return None if node is None else node.plain()
+
+
+@given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=3))
+def test_a_new_document_is_read_as_what_it_was_made_of(value):
+    assert plain(new_document(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("place", "values", "old", "new"),
+    [
+        (("keys", 0), {"id": "c d"}, "id: a ", 'id: "c d" '),
+        (("keys", 0), {"note": "x"}, "note: |\n    two\n    lines\n", "note: x\n"),
+        (("keys", 0), {"note": REMOVED}, "  note: |\n    two\n    lines\n", ""),
+        (("keys", 0), {"uses": ["p", "q: r"]}, " [x,   y]", '\n  - p\n  - "q: r"'),
+        (("keys", 0, "uses"), {2: "z"}, "[x,   y]", "[x,   y, z]"),
+        (("keys", 0), {"new": True}, "    lines\n", "    lines\n  new: true\n"),
+        (("keys", 1), {"id": "c"}, "id: b", "id: c"),
+        (("keys", 1, "uses"), {0: "x"}, "[]", "[x]"),
+        (("keys",), {1: REMOVED}, "- {id: b, uses: []}\n", ""),
+        (("keys",), {2: {"id": "c"}}, "uses: []}\n", "uses: []}\n- id: c\n"),
+        (("other",), {"a": REMOVED, "c": "3"}, "{a: 1, b:   'two'}", "{b:   'two', c: 3}"),
+        (("more", "deep"), {"a": "1"}, "'two'}\n", "'two'}\nmore:\n  deep:\n    a: 1\n"),
+    ],
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_change_leaves_every_other_byte(place, values, old, new, newline):
+    before = BY_HAND.replace("\n", newline)
+
+    after = edit_document(before, {place: values}, limit=LIMIT)
+
+    assert BY_HAND.count(old) == 1
+    assert after == BY_HAND.replace(old, new).replace("\n", newline)
+
+
+@given(
+    value=VALUES,
+    place=st.sampled_from([(), ("keys", 0), ("keys", 1), ("other",), ("new",), ("new", "deep")]),
+    key=st.sampled_from(["id", "uses", "note", "a", "b", "x"]),
+)
+def test_whatever_is_set_is_read_back_and_the_comments_stay(value, place, key):
+    after = edit_document(BY_HAND, {place: {key: value}}, limit=LIMIT)
+
+    found = plain(after)
+    for name in place:
+        found = found[name]
+    assert found[key] == value
+    assert [line for line in after.splitlines() if line.startswith("#")] == [
+        "# mine",
+        "# the second",
+    ]
+
+
+def test_the_last_of_a_list_leaves_an_empty_one_that_can_be_filled_again():
+    empty = edit_document("a:\n- b\nc: d\n", {("a",): {0: REMOVED}}, limit=LIMIT)
+    full = edit_document(empty, {("a",): {0: "e"}}, limit=LIMIT)
+
+    assert (empty, full) == ("a: []\nc: d\n", "a:\n- e\nc: d\n")
+
+
+def test_several_places_are_changed_at_once():
+    changes = {("keys", 0): {"used": "1"}, ("keys", 1): {"used": "2"}}
+
+    assert [one["used"] for one in plain(edit_document(BY_HAND, changes, limit=LIMIT))["keys"]] == [
+        "1",
+        "2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "place", "key"),
+    [
+        ("a: text\n", ("a",), "b"),
+        ("a: [1]\n", ("a",), "b"),
+        ("- id: 1\n  x: 2\n", (0,), "id"),
+        ("---\n...\n", (), "a"),
+    ],
+)
+def test_a_text_that_allows_no_change_is_refused(before, place, key):
+    with pytest.raises(CannotEditError):
+        edit_document(before, {place: {key: REMOVED if key == "id" else "x"}}, limit=LIMIT)
