@@ -23,7 +23,7 @@ from parachuted.modules.registry.declaration import describe, resolve_handler
 from parachuted.modules.registry.manifest import Manifest, read_manifest
 from parachuted.modules.registry.skeleton import new_module
 from parachuted.testing import ModuleHarness, running_module
-from tests.modules.paper import Paper, loaded
+from tests.modules.fake_services import FakeServices, loaded
 
 ROOT = Path(__file__).resolve().parent.parent
 README = "\n".join(
@@ -70,7 +70,7 @@ def test_the_public_names_are_told_and_no_others():
 
 
 def test_what_is_inside_a_method_is_told_and_nothing_else():
-    has = {name for name in dir(Module(Paper())) if not name.startswith("_")}
+    has = {name for name in dir(Module(FakeServices())) if not name.startswith("_")}
 
     assert sorted(
         [
@@ -148,7 +148,7 @@ async def test_the_whole_module_works(tmp_path: Path):
     (tmp_path / "module.py").write_text(block("python", '"""Quotes'))
     (tmp_path / "manifest.yaml").write_text(block("yaml", "name: quotes"))
     with loaded(tmp_path) as (cls, manifest):
-        declared, paper = describe(cls, manifest), Paper("quotes")
+        declared, paper = describe(cls, manifest), FakeServices("quotes")
         module = cls(paper)
         await module.on_enable()
         assert (await module.today()).status == 404

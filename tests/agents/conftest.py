@@ -35,7 +35,7 @@ HAIKU = "claude-haiku-4-5-20251001"
 TEXT = {"type": "string"}
 
 
-class Desk:
+class AgentRig:
     """Tools that remember how they were called."""
 
     def __init__(self) -> None:
@@ -58,12 +58,12 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def agent_rig() -> AgentRig:
+    return AgentRig()
 
 
 @pytest.fixture
-def job(desk: Desk) -> Callable[..., Job]:
+def job(agent_rig: AgentRig) -> Callable[..., Job]:
     """Makes a job; keywords override its parts, those of its limits too."""
 
     def make(**parts: object) -> Job:
@@ -77,8 +77,8 @@ def job(desk: Desk) -> Callable[..., Job]:
             "system_prompt": "You tend notes.",
             "prompt": "Something changed.",
             "tools": (
-                desk.tool("read_context", "file_path"),
-                desk.tool("update_context", "file_path", "section", "content"),
+                agent_rig.tool("read_context", "file_path"),
+                agent_rig.tool("update_context", "file_path", "section", "content"),
             ),
             "changes": (),
             "at": datetime(2026, 11, 21, 12, 0, tzinfo=UTC),

@@ -107,7 +107,7 @@ print([name for name in ("claude_agent_sdk", "mcp", "jsonschema", "docker", "aio
 
 
 async def test_what_is_said_called_and_finished_comes_in_order_and_a_tool_error_shows(
-    scripted, job, run, desk
+    scripted, job, run, agent_rig
 ):
     backend = scripted(
         [say("let me look"), use("read_context", file_path="a.md")],
@@ -125,17 +125,19 @@ async def test_what_is_said_called_and_finished_comes_in_order_and_a_tool_error_
     ]
     assert calls[0].result.text == "read_context did it"
     assert "7 is not of type 'string'" in calls[1].result.text
-    assert desk.calls == [("read_context", {"file_path": "a.md"})]
+    assert agent_rig.calls == [("read_context", {"file_path": "a.md"})]
     assert isinstance(outcome.account.session_id, str)
     assert [type(step) for step in outcome.steps].index(RunResult) == len(outcome.steps) - 1
 
 
-async def test_a_run_is_ended_after_its_turns_and_its_account_comes_first(scripted, job, run, desk):
+async def test_a_run_is_ended_after_its_turns_and_its_account_comes_first(
+    scripted, job, run, agent_rig
+):
     outcome = await run(scripted(*[[use("read_context", file_path="a.md")]] * 4), job(max_turns=2))
 
     assert "after 2 turns" in str(outcome.error)
     assert outcome.account.turns == 2
-    assert len(desk.calls) == 2
+    assert len(agent_rig.calls) == 2
 
 
 async def test_a_run_is_ended_when_its_money_is_spent_and_its_account_comes_first(

@@ -11,10 +11,10 @@ from parachuted.errors import NotFoundError
 
 
 @pytest.fixture
-def tools(desk):
+def tools(agent_rig):
     return (
-        desk.tool("read_context", "file_path"),
-        desk.tool("update_context", "file_path", "section", "content"),
+        agent_rig.tool("read_context", "file_path"),
+        agent_rig.tool("update_context", "file_path", "section", "content"),
     )
 
 
@@ -51,39 +51,39 @@ def deep(levels):
     ],
 )
 async def test_a_call_that_does_not_fit_is_answered_with_a_sentence(
-    tools, desk, name, arguments, says
+    tools, agent_rig, name, arguments, says
 ):
     result = await call_tool(tools, name, arguments)
 
     assert (result.is_error, says in result.text, len(result.text) < 1000) == (True, True, True), (
         result.text[:500]
     )
-    assert desk.calls == []
+    assert agent_rig.calls == []
 
 
-async def test_a_call_that_fits_is_done(tools, desk):
+async def test_a_call_that_fits_is_done(tools, agent_rig):
     result = await call_tool(tools, "read_context", {"file_path": "a.md"})
 
     assert result == ToolResult(text="read_context did it")
-    assert desk.calls == [("read_context", {"file_path": "a.md"})]
+    assert agent_rig.calls == [("read_context", {"file_path": "a.md"})]
 
 
-async def test_a_named_error_of_a_tool_is_told_to_the_agent(tools, desk):
+async def test_a_named_error_of_a_tool_is_told_to_the_agent(tools, agent_rig):
     async def fail(_arguments):
         raise NotFoundError("no such note")
 
-    desk.answers["read_context"] = fail
+    agent_rig.answers["read_context"] = fail
 
     assert await call_tool(tools, "read_context", {"file_path": "a.md"}) == ToolResult(
         text="no such note", is_error=True
     )
 
 
-async def test_a_mistake_in_a_tool_is_not_hidden(tools, desk):
+async def test_a_mistake_in_a_tool_is_not_hidden(tools, agent_rig):
     async def stumble(_arguments):
         raise ZeroDivisionError
 
-    desk.answers["read_context"] = stumble
+    agent_rig.answers["read_context"] = stumble
 
     with pytest.raises(ZeroDivisionError):
         await call_tool(tools, "read_context", {"file_path": "a.md"})
@@ -99,13 +99,13 @@ ANYTHING = st.recursive(
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-async def test_only_calls_that_fit_are_ever_done(tools, desk, name, arguments):
-    desk.calls.clear()
+async def test_only_calls_that_fit_are_ever_done(tools, agent_rig, name, arguments):
+    agent_rig.calls.clear()
     result = await call_tool(tools, name, arguments)
 
-    assert result.is_error is not bool(desk.calls)
+    assert result.is_error is not bool(agent_rig.calls)
     assert all(
         isinstance(value, str)
-        for _, given_arguments in desk.calls
+        for _, given_arguments in agent_rig.calls
         for value in given_arguments.values()
     )

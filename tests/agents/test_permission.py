@@ -72,12 +72,12 @@ class Desk:
 
 
 async def test_a_wish_is_told_to_whoever_listens_and_once_means_once():
-    desk = Desk("once", None, wait_s=0.02)
+    agent_rig = Desk("once", None, wait_s=0.02)
 
-    assert await desk.ask()
-    assert not await desk.ask()
+    assert await agent_rig.ask()
+    assert not await agent_rig.ask()
 
-    first, second = desk.told("permission.requested")
+    first, second = agent_rig.told("permission.requested")
     assert (first.data["agent"], first.data["kind"], first.data["what"]) == (
         "work/helper",
         "read",
@@ -89,7 +89,7 @@ async def test_a_wish_is_told_to_whoever_listens_and_once_means_once():
         "s1",
     )
     assert first.data["until"] == "2026-11-22T09:00:00.020000Z"
-    assert [event.data["answer"] for event in desk.told("permission.answered")] == [
+    assert [event.data["answer"] for event in agent_rig.told("permission.answered")] == [
         "once",
         "unanswered",
     ]
@@ -97,67 +97,70 @@ async def test_a_wish_is_told_to_whoever_listens_and_once_means_once():
 
 
 async def test_unanswered_is_denied_and_nothing_waits_any_more():
-    desk = Desk(wait_s=0.02)
+    agent_rig = Desk(wait_s=0.02)
 
-    assert not await desk.ask()
-    assert desk.permissions.pending() == []
+    assert not await agent_rig.ask()
+    assert agent_rig.permissions.pending() == []
     with pytest.raises(NotFoundError, match="parachute permissions list"):
-        desk.permissions.answer(str(desk.events[0].data["id"]), "once")
+        agent_rig.permissions.answer(str(agent_rig.events[0].data["id"]), "once")
 
 
 async def test_after_one_unanswered_question_a_run_waits_for_nobody_again_and_the_next_run_may_ask():  # noqa: E501
-    desk = Desk(None, None, "once", wait_s=0.02)
+    agent_rig = Desk(None, None, "once", wait_s=0.02)
 
-    assert [await desk.ask(), await desk.ask(PermissionRequest(kind="bash", what="make"))] == [
+    assert [
+        await agent_rig.ask(),
+        await agent_rig.ask(PermissionRequest(kind="bash", what="make")),
+    ] == [
         False,
         False,
     ]
-    assert [event.data["what"] for event in desk.told("permission.requested")] == [DIARY.what]
-    desk.permissions.end_run("r1")
-    assert not await desk.ask(run="r2")
-    assert await desk.ask(run="r3")
+    assert [event.data["what"] for event in agent_rig.told("permission.requested")] == [DIARY.what]
+    agent_rig.permissions.end_run("r1")
+    assert not await agent_rig.ask(run="r2")
+    assert await agent_rig.ask(run="r3")
 
 
 async def test_what_is_allowed_for_a_session_is_not_asked_again_in_it():
-    desk = Desk("session", "never")
+    agent_rig = Desk("session", "never")
 
-    assert await desk.ask()
-    assert await desk.ask(run="r2")
-    assert len(desk.told("permission.requested")) == 1
-    assert not await desk.ask(session="s2")
+    assert await agent_rig.ask()
+    assert await agent_rig.ask(run="r2")
+    assert len(agent_rig.told("permission.requested")) == 1
+    assert not await agent_rig.ask(session="s2")
 
 
 async def test_another_file_another_act_and_another_agent_are_other_wishes():
-    desk = Desk("session", None, None, None, wait_s=0.02)
+    agent_rig = Desk("session", None, None, None, wait_s=0.02)
 
-    assert await desk.ask()
-    assert not await desk.ask(PermissionRequest(kind="write", what=DIARY.what))
-    assert not await desk.ask(PermissionRequest(kind="read", what="Diary/2025.md"))
-    assert not await desk.ask(agent="work/other")
+    assert await agent_rig.ask()
+    assert not await agent_rig.ask(PermissionRequest(kind="write", what=DIARY.what))
+    assert not await agent_rig.ask(PermissionRequest(kind="read", what="Diary/2025.md"))
+    assert not await agent_rig.ask(agent="work/other")
 
 
 async def test_the_end_of_a_session_takes_back_what_it_was_allowed():
-    desk = Desk("session", None, wait_s=0.02)
-    assert await desk.ask()
+    agent_rig = Desk("session", None, wait_s=0.02)
+    assert await agent_rig.ask()
 
-    desk.permissions.end_session("s1")
+    agent_rig.permissions.end_session("s1")
 
-    assert not await desk.ask()
+    assert not await agent_rig.ask()
 
 
 async def test_without_a_session_it_lasts_as_long_as_the_run():
-    desk = Desk("session", None, wait_s=0.02)
+    agent_rig = Desk("session", None, wait_s=0.02)
 
-    assert await desk.ask(session=None)
-    assert await desk.ask(session=None)
-    desk.permissions.end_run("r1")
-    assert not await desk.ask(session=None)
+    assert await agent_rig.ask(session=None)
+    assert await agent_rig.ask(session=None)
+    agent_rig.permissions.end_run("r1")
+    assert not await agent_rig.ask(session=None)
 
 
 async def test_never_is_never_asked_again_also_after_a_restart(tmp_path: Path):
     state = open_state(tmp_path / "state.journal")
-    desk = Desk("never", never=state.table("never"))
-    assert not await desk.ask()
+    agent_rig = Desk("never", never=state.table("never"))
+    assert not await agent_rig.ask()
     state.close()
 
     state = open_state(tmp_path / "state.journal")
@@ -172,73 +175,77 @@ async def test_never_is_never_asked_again_also_after_a_restart(tmp_path: Path):
 
 
 async def test_the_same_question_asked_twice_at_once_is_one():
-    desk = Desk()
+    agent_rig = Desk()
     async with asyncio.TaskGroup() as group:
-        both = [group.create_task(desk.ask()) for _ in range(2)]
-        question = await desk.question()
+        both = [group.create_task(agent_rig.ask()) for _ in range(2)]
+        question = await agent_rig.question()
         await asyncio.sleep(0)
-        desk.permissions.answer(question.id, "once")
+        agent_rig.permissions.answer(question.id, "once")
 
     assert [one.result() for one in both] == [True, True]
-    assert len(desk.told("permission.requested")) == 1
+    assert len(agent_rig.told("permission.requested")) == 1
 
 
 async def test_an_agent_that_asks_and_asks_is_denied_unheard():
-    desk = Desk(*["once"] * 20, wait_s=0.02)
+    agent_rig = Desk(*["once"] * 20, wait_s=0.02)
     assert (
         sum(
             [
-                await desk.ask(PermissionRequest(kind="read", what=f"Diary/{number}.md"))
+                await agent_rig.ask(PermissionRequest(kind="read", what=f"Diary/{number}.md"))
                 for number in range(100)
             ]
         )
         == 20
     )
 
-    assert len(desk.told("permission.requested")) == 20
-    assert not await desk.ask(run="r2", session="s2")
-    assert len(desk.told("permission.requested")) == 21
+    assert len(agent_rig.told("permission.requested")) == 20
+    assert not await agent_rig.ask(run="r2", session="s2")
+    assert len(agent_rig.told("permission.requested")) == 21
 
 
 async def test_no_more_than_three_questions_of_a_run_wait_at_once():
-    desk = Desk(wait_s=0.05)
+    agent_rig = Desk(wait_s=0.05)
     async with asyncio.TaskGroup() as group:
         for number in range(10):
-            group.create_task(desk.ask(PermissionRequest(kind="read", what=f"Diary/{number}.md")))
+            group.create_task(
+                agent_rig.ask(PermissionRequest(kind="read", what=f"Diary/{number}.md"))
+            )
 
-    assert len(desk.told("permission.requested")) == 3
+    assert len(agent_rig.told("permission.requested")) == 3
 
 
 async def test_a_run_that_is_ended_leaves_no_question_behind():
-    desk = Desk()
+    agent_rig = Desk()
     async with asyncio.TaskGroup() as group:
-        asking = group.create_task(desk.ask())
-        question = await desk.question()
+        asking = group.create_task(agent_rig.ask())
+        question = await agent_rig.question()
         asking.cancel()
 
-    assert desk.permissions.pending() == []
-    assert desk.told("permission.answered")[0].data["answer"] == "ended"
+    assert agent_rig.permissions.pending() == []
+    assert agent_rig.told("permission.answered")[0].data["answer"] == "ended"
     with pytest.raises(NotFoundError):
-        desk.permissions.answer(question.id, "session")
+        agent_rig.permissions.answer(question.id, "session")
 
 
 async def test_the_end_of_a_run_denies_what_it_still_asks():
-    desk = Desk()
+    agent_rig = Desk()
     async with asyncio.TaskGroup() as group:
-        asking = group.create_task(desk.ask())
-        await desk.question()
-        desk.permissions.end_run("r1")
+        asking = group.create_task(agent_rig.ask())
+        await agent_rig.question()
+        agent_rig.permissions.end_run("r1")
 
     assert asking.result() is False
 
 
 async def test_what_an_agent_says_of_its_wish_is_cut_and_shown_safely():
-    desk = Desk(wait_s=0.001)
+    agent_rig = Desk(wait_s=0.001)
 
-    assert not await desk.ask(PermissionRequest(kind="bash", what="ls\x1b[2J", why="x" * 10_000))
-    assert not await desk.ask(PermissionRequest(kind="bash", what="x" * 10_000))
+    assert not await agent_rig.ask(
+        PermissionRequest(kind="bash", what="ls\x1b[2J", why="x" * 10_000)
+    )
+    assert not await agent_rig.ask(PermissionRequest(kind="bash", what="x" * 10_000))
 
-    (told,) = desk.told("permission.requested")
+    (told,) = agent_rig.told("permission.requested")
     assert told.data["what"] == "ls\\x1b[2J"
     assert len(str(told.data["why"])) == 500
 
@@ -250,9 +257,9 @@ async def test_the_oldest_denials_make_room_for_newer_ones(
     state = open_state(tmp_path / "state.journal")
     for number in range(2):
         state.table("never").put(f"work/{number}\0read\0a.md", {"at": "2026"})
-    desk = Desk("never", never=state.table("never"))
-    assert not await desk.ask(agent="work/2")
+    agent_rig = Desk("never", never=state.table("never"))
+    assert not await agent_rig.ask(agent="work/2")
 
-    assert [one.split()[0] for one in desk.permissions.never()] == ["work/1", "work/2"]
+    assert [one.split()[0] for one in agent_rig.permissions.never()] == ["work/1", "work/2"]
     assert len(state.table("never")) == 2
     state.close()

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.audit.audits import Book
+from tests.audit.audit_rig import AuditRig
 
 
 @pytest.fixture
-def book(vault: Path, home: Path):
+def audit_rig(vault: Path, home: Path):
     """The audit of a vault."""
-    made = Book(vault=vault, home=home)
+    made = AuditRig(vault=vault, home=home)
     yield made
     for log in made.logs:
         log.close()

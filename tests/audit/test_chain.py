@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from parachuted.audit.chain import MOST_LINE_BYTES, START, ChainPosition, line_of, read_line
 from parachuted.audit.events import AuditEvent
-from tests.audit.audits import NOON, event
+from tests.audit.audit_rig import NOON, event
 
 HOSTILE = st.one_of(
     st.text(st.characters(), max_size=400),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from parachuted.audit.events import CALLER, AuditEvent, NullAuditRecorder
-from tests.audit.audits import event
+from tests.audit.audit_rig import event
 
 SPECIFIED = (
     "timestamp",

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 from parachuted.audit.graph import document_of, draw, graph_of, source_name
 from parachuted.audit.reader import AuditFilter
-from tests.audit.audits import Book, event
+from tests.audit.audit_rig import AuditRig, event
 
 
-def seen(book: Book) -> list[dict[str, object]]:
-    return book.reader.page(AuditFilter(), limit=1000).events
+def seen(audit_rig: AuditRig) -> list[dict[str, object]]:
+    return audit_rig.reader.page(AuditFilter(), limit=1000).events
 
 
-def test_the_picture_shows_who_called_whom_how_often_and_how_slowly(book):
-    book.write(
+def test_the_picture_shows_who_called_whom_how_often_and_how_slowly(audit_rig):
+    audit_rig.write(
         *(
             event("GET /api/notes/{path}", target_module="vault", duration_ms=10.0)
             for _ in range(47)
@@ -47,7 +47,7 @@ def test_the_picture_shows_who_called_whom_how_often_and_how_slowly(book):
         event("audit.removed", event_type="audit"),
     )
 
-    picture = "\n".join(draw(graph_of(seen(book)), "the last day"))
+    picture = "\n".join(draw(graph_of(seen(audit_rig)), "the last day"))
 
     assert picture.startswith("System activity, the last day: 50 events, 1 failed\n")
     assert "│ this machine │" in picture
@@ -69,20 +69,20 @@ def test_nothing_is_a_picture_too():
     ]
 
 
-def test_more_than_is_counted_is_said(book):
-    book.write(*(event() for _ in range(20)))
+def test_more_than_is_counted_is_said(audit_rig):
+    audit_rig.write(*(event() for _ in range(20)))
 
-    graph = graph_of(seen(book), most=5)
+    graph = graph_of(seen(audit_rig), most=5)
 
     assert document_of(graph)["partial"]
     assert [edge["count"] for edge in document_of(graph)["edges"]] == [5]
     assert draw(graph, "x")[-1] == "(only the latest events were counted)"
 
 
-def test_the_document_holds_what_the_picture_shows(book):
-    book.write(event("a", duration_ms=1.0), event("b", duration_ms=3.0, success=False))
+def test_the_document_holds_what_the_picture_shows(audit_rig):
+    audit_rig.write(event("a", duration_ms=1.0), event("b", duration_ms=3.0, success=False))
 
-    assert document_of(graph_of(seen(book))) == {
+    assert document_of(graph_of(seen(audit_rig))) == {
         "edges": [
             {
                 "source": "this machine",
@@ -98,13 +98,13 @@ def test_the_document_holds_what_the_picture_shows(book):
     }
 
 
-def test_a_stream_counts_but_lasts_as_long_as_it_is_read_so_it_is_in_no_mean(book):
-    book.write(
+def test_a_stream_counts_but_lasts_as_long_as_it_is_read_so_it_is_in_no_mean(audit_rig):
+    audit_rig.write(
         event("GET /api/notes", duration_ms=2.0), event("GET /api/events", duration_ms=3_600_000.0)
     )
-    (edge,) = document_of(graph_of(seen(book)))["edges"]
-    book.write(event("GET /api/events", source_id="cli", duration_ms=5.0))
-    alone = document_of(graph_of(seen(book)))["edges"][0]
+    (edge,) = document_of(graph_of(seen(audit_rig)))["edges"]
+    audit_rig.write(event("GET /api/events", source_id="cli", duration_ms=5.0))
+    alone = document_of(graph_of(seen(audit_rig)))["edges"][0]
 
     assert (edge["count"], edge["mean_ms"], edge["slowest_ms"], edge["slowest"]) == (
         2,

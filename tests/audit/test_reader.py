@@ -7,24 +7,26 @@ import pytest
 
 from parachuted.audit.chain import MOST_LINE_BYTES, START, line_of, read_line
 from parachuted.audit.reader import AuditFilter, AuditFollower, moment_of, told
-from tests.audit.audits import NOON, Book, event
+from tests.audit.audit_rig import NOON, AuditRig, event
 
 
-def seqs(book: Book, **wanted: object) -> list[int]:
-    return [found["seq"] for found in book.reader.page(AuditFilter(**wanted), limit=1000).events]
+def seqs(audit_rig: AuditRig, **wanted: object) -> list[int]:
+    return [
+        found["seq"] for found in audit_rig.reader.page(AuditFilter(**wanted), limit=1000).events
+    ]
 
 
-def test_the_newest_come_first_over_all_days(book):
-    book.fill(days=3, lines=4)
+def test_the_newest_come_first_over_all_days(audit_rig):
+    audit_rig.fill(days=3, lines=4)
 
-    assert seqs(book) == list(range(12, 0, -1))
+    assert seqs(audit_rig) == list(range(12, 0, -1))
 
 
-def test_pages_follow_one_another_without_gap_or_double(book):
-    book.fill(days=3, lines=5)
+def test_pages_follow_one_another_without_gap_or_double(audit_rig):
+    audit_rig.fill(days=3, lines=5)
     found, cursor = [], None
     while True:
-        page = book.reader.page(AuditFilter(), limit=4, before=cursor)
+        page = audit_rig.reader.page(AuditFilter(), limit=4, before=cursor)
         found += [one["seq"] for one in page.events]
         cursor = page.cursor
         if cursor is None:
@@ -33,16 +35,16 @@ def test_pages_follow_one_another_without_gap_or_double(book):
     assert found == list(range(15, 0, -1))
 
 
-def test_what_is_rare_is_looked_for_in_pieces(book):
-    book.write(event("rare"), *(event() for _ in range(50)))
+def test_what_is_rare_is_looked_for_in_pieces(audit_rig):
+    audit_rig.write(event("rare"), *(event() for _ in range(50)))
 
-    page = book.reader.page(AuditFilter(success=False), limit=10, most=20)
+    page = audit_rig.reader.page(AuditFilter(success=False), limit=10, most=20)
 
     assert (page.events, page.cursor) == ([], 32)
 
 
-def test_events_are_chosen_by_each_field(book):
-    book.write(
+def test_events_are_chosen_by_each_field(audit_rig):
+    audit_rig.write(
         event("a", NOON - timedelta(days=1)),
         event("b", source_type="agent", source_id="curator", event_type="mcp_call"),
         event("c", success=False, error="no", target_module="vault"),
@@ -51,20 +53,24 @@ def test_events_are_chosen_by_each_field(book):
         event("f", NOON + timedelta(hours=1)),
     )
 
-    assert seqs(book, since=NOON) == [6, 5, 4, 3, 2]
-    assert seqs(book, until=NOON) == [1]
-    assert seqs(book, since=NOON, until=NOON + timedelta(minutes=1)) == [5, 4, 3, 2]
-    assert seqs(book, type="mcp_call") == [2]
-    assert seqs(book, source="agent") == seqs(book, source="curator") == [2]
-    assert seqs(book, source="phone") == [5]
-    assert seqs(book, module="vault") == seqs(book, success=False) == [3]
-    assert seqs(book, path="Projects/garden") == seqs(book, path="Projects/garden/AGENTS.md") == [4]
-    assert seqs(book, path="Projects") == [5, 4]
+    assert seqs(audit_rig, since=NOON) == [6, 5, 4, 3, 2]
+    assert seqs(audit_rig, until=NOON) == [1]
+    assert seqs(audit_rig, since=NOON, until=NOON + timedelta(minutes=1)) == [5, 4, 3, 2]
+    assert seqs(audit_rig, type="mcp_call") == [2]
+    assert seqs(audit_rig, source="agent") == seqs(audit_rig, source="curator") == [2]
+    assert seqs(audit_rig, source="phone") == [5]
+    assert seqs(audit_rig, module="vault") == seqs(audit_rig, success=False) == [3]
+    assert (
+        seqs(audit_rig, path="Projects/garden")
+        == seqs(audit_rig, path="Projects/garden/AGENTS.md")
+        == [4]
+    )
+    assert seqs(audit_rig, path="Projects") == [5, 4]
 
 
-def test_days_that_overlap_after_a_clock_was_set_are_woven(book):
+def test_days_that_overlap_after_a_clock_was_set_are_woven(audit_rig):
     tomorrow, today = NOON + timedelta(days=1), NOON
-    book.write(
+    audit_rig.write(
         event(at=today),
         event(at=tomorrow),
         event(at=tomorrow),
@@ -73,20 +79,20 @@ def test_days_that_overlap_after_a_clock_was_set_are_woven(book):
         event(at=tomorrow),
     )
 
-    assert seqs(book) == [6, 5, 4, 3, 2, 1]
-    assert book.verdict().holds
+    assert seqs(audit_rig) == [6, 5, 4, 3, 2, 1]
+    assert audit_rig.verdict().holds
 
 
-def test_lines_longer_than_any_piece_that_is_read_are_whole(book):
-    book.write(*(event(paths=[f"{number} {'日' * 500}.md"] * 20) for number in range(60)))
+def test_lines_longer_than_any_piece_that_is_read_are_whole(audit_rig):
+    audit_rig.write(*(event(paths=[f"{number} {'日' * 500}.md"] * 20) for number in range(60)))
 
-    assert seqs(book) == list(range(60, 0, -1))
+    assert seqs(audit_rig) == list(range(60, 0, -1))
 
 
-def test_what_is_no_line_is_passed_over(book):
-    book.fill(days=1, lines=4)
-    lines = book.raw()
-    book.file().write_bytes(
+def test_what_is_no_line_is_passed_over(audit_rig):
+    audit_rig.fill(days=1, lines=4)
+    lines = audit_rig.raw()
+    audit_rig.file().write_bytes(
         lines[0]
         + b"garbage\n\n"
         + lines[1]
@@ -97,10 +103,10 @@ def test_what_is_no_line_is_passed_over(book):
         + lines[3][:9]
     )
 
-    assert seqs(book) == [3, 2, 1] or seqs(book) == [2, 1]
+    assert seqs(audit_rig) == [3, 2, 1] or seqs(audit_rig) == [2, 1]
 
 
-def test_a_file_of_foreign_json_is_told_in_our_shape_or_not_at_all(book):
+def test_a_file_of_foreign_json_is_told_in_our_shape_or_not_at_all(audit_rig):
     body = {
         "seq": 5,
         "timestamp": "\ud800",
@@ -120,10 +126,12 @@ def test_a_file_of_foreign_json_is_told_in_our_shape_or_not_at_all(book):
         "hash": "0" * 64,
     }
     raw = json.dumps(body, separators=(",", ":")).encode()
-    book.file().parent.mkdir(parents=True)
-    book.file().write_bytes(raw + b"\n" + raw.replace(b'"success":true', b'"success":1') + b"\n")
+    audit_rig.file().parent.mkdir(parents=True)
+    audit_rig.file().write_bytes(
+        raw + b"\n" + raw.replace(b'"success":true', b'"success":1') + b"\n"
+    )
 
-    (event_,) = book.reader.page(AuditFilter(), limit=10).events
+    (event_,) = audit_rig.reader.page(AuditFilter(), limit=10).events
 
     assert (event_["duration_ms"], event_["status"], event_["error"], event_["paths"]) == (
         0.0,
@@ -142,12 +150,12 @@ def test_every_event_has_every_field():
     assert set(told(read_line(line[:-1]))) >= {"seq", "status", "paths", "run", "details", "hash"}
 
 
-def test_a_follower_tells_what_comes_and_nothing_of_before(book):
-    book.fill(days=1, lines=4)
-    follower = AuditFollower(book.folder)
+def test_a_follower_tells_what_comes_and_nothing_of_before(audit_rig):
+    audit_rig.fill(days=1, lines=4)
+    follower = AuditFollower(audit_rig.folder)
     assert follower.more() == []
 
-    log = book.open()
+    log = audit_rig.open()
     log.record(event("new"))
     log.record(event("later", NOON + timedelta(days=1)))
     assert log.flush()
@@ -156,13 +164,13 @@ def test_a_follower_tells_what_comes_and_nothing_of_before(book):
     assert follower.more() == []
 
 
-def test_a_follower_waits_for_the_end_of_a_line(book):
-    follower = AuditFollower(book.folder)
-    book.write(event("one"), event("two"))
-    whole = book.file().read_bytes()
-    book.file().write_bytes(whole[:-5])
+def test_a_follower_waits_for_the_end_of_a_line(audit_rig):
+    follower = AuditFollower(audit_rig.folder)
+    audit_rig.write(event("one"), event("two"))
+    whole = audit_rig.file().read_bytes()
+    audit_rig.file().write_bytes(whole[:-5])
     assert [one["target_endpoint"] for one in follower.more()] == ["one"]
-    book.file().write_bytes(whole)
+    audit_rig.file().write_bytes(whole)
 
     assert [one["target_endpoint"] for one in follower.more()] == ["two"]
 

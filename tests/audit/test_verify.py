@@ -11,13 +11,13 @@ import pytest
 
 from parachuted.audit.chain import START, ChainPosition, line_of
 from parachuted.audit.files import ChainHead, ChainHeadFile
-from tests.audit.audits import NOON, Book, event
+from tests.audit.audit_rig import NOON, AuditRig, event
 
 MIDDLE, LAST = "2026-11-21", "2026-11-22"
 
 
-def changed(book: Book, day: str, change: Callable[[list[bytes]], list[bytes]]) -> None:
-    book.file(day).write_bytes(b"".join(change(book.raw(day))))
+def changed(audit_rig: AuditRig, day: str, change: Callable[[list[bytes]], list[bytes]]) -> None:
+    audit_rig.file(day).write_bytes(b"".join(change(audit_rig.raw(day))))
 
 
 def rehashed(lines: list[bytes], before: ChainPosition = START) -> list[bytes]:
@@ -111,10 +111,10 @@ TAMPERING = {
 }
 
 
-def test_what_was_written_holds(book):
-    book.fill()
+def test_what_was_written_holds(audit_rig):
+    audit_rig.fill()
 
-    verdict = book.verdict()
+    verdict = audit_rig.verdict()
 
     assert (verdict.holds, verdict.lines, verdict.days, verdict.findings, verdict.notes) == (
         True,
@@ -127,12 +127,12 @@ def test_what_was_written_holds(book):
 
 
 @pytest.mark.parametrize("name", TAMPERING)
-def test_what_was_done_to_the_lines_is_found_and_where(book, name):
+def test_what_was_done_to_the_lines_is_found_and_where(audit_rig, name):
     day, change, finding = TAMPERING[name]
-    book.fill()
-    changed(book, day, change)
+    audit_rig.fill()
+    changed(audit_rig, day, change)
 
-    verdict = book.verdict()
+    verdict = audit_rig.verdict()
 
     assert not verdict.holds
     assert any(finding in found for found in verdict.findings), verdict.findings
@@ -146,43 +146,45 @@ def test_what_was_done_to_the_lines_is_found_and_where(book, name):
         (LAST, "seq 9 to 12"),
     ],
 )
-def test_a_day_that_is_gone_is_found(book, day, finding):
-    book.fill()
-    book.file(day).unlink()
+def test_a_day_that_is_gone_is_found(audit_rig, day, finding):
+    audit_rig.fill()
+    audit_rig.file(day).unlink()
 
-    assert any(finding in found for found in book.verdict().findings)
+    assert any(finding in found for found in audit_rig.verdict().findings)
 
 
-def test_all_days_gone_are_found(book):
-    book.fill()
-    for day in book.folder.days():
-        book.folder.remove(day)
+def test_all_days_gone_are_found(audit_rig):
+    audit_rig.fill()
+    for day in audit_rig.folder.days():
+        audit_rig.folder.remove(day)
 
-    assert book.verdict().findings == [
+    assert audit_rig.verdict().findings == [
         "the end: seq 1 to 12 are missing, which this machine knows were written"
     ]
 
 
-def test_a_day_with_another_days_lines_is_found(book):
-    book.fill()
-    book.file("2026-11-20").write_bytes(book.file(MIDDLE).read_bytes())
+def test_a_day_with_another_days_lines_is_found(audit_rig):
+    audit_rig.fill()
+    audit_rig.file("2026-11-20").write_bytes(audit_rig.file(MIDDLE).read_bytes())
 
-    assert any("is a line of another day" in found for found in book.verdict().findings)
-
-
-def test_the_whole_audit_written_anew_is_found_by_the_end_that_this_machine_knows(book):
-    book.fill(days=1, lines=12)
-    book.file().write_bytes(b"".join(rehashed(book.raw())))
-
-    assert book.verdict().findings == ["the end: seq 12 is not the line that this machine wrote"]
+    assert any("is a line of another day" in found for found in audit_rig.verdict().findings)
 
 
-def test_what_was_done_is_still_found_after_the_daemon_went_on(book):
-    book.fill()
-    changed(book, LAST, lambda lines: lines[:-2])
-    book.write(event("GET /later"))
+def test_the_whole_audit_written_anew_is_found_by_the_end_that_this_machine_knows(audit_rig):
+    audit_rig.fill(days=1, lines=12)
+    audit_rig.file().write_bytes(b"".join(rehashed(audit_rig.raw())))
 
-    findings = book.verdict().findings
+    assert audit_rig.verdict().findings == [
+        "the end: seq 12 is not the line that this machine wrote"
+    ]
+
+
+def test_what_was_done_is_still_found_after_the_daemon_went_on(audit_rig):
+    audit_rig.fill()
+    changed(audit_rig, LAST, lambda lines: lines[:-2])
+    audit_rig.write(event("GET /later"))
+
+    findings = audit_rig.verdict().findings
 
     assert any("seq 11 to 12 are missing" in found for found in findings)
     assert any(
@@ -190,26 +192,26 @@ def test_what_was_done_is_still_found_after_the_daemon_went_on(book):
     )
 
 
-def test_lines_that_were_added_are_still_found_after_the_daemon_went_on(book):
-    book.fill()
-    changed(book, LAST, TAMPERING["a line was added"][1])
-    book.write(event("GET /later"))
+def test_lines_that_were_added_are_still_found_after_the_daemon_went_on(audit_rig):
+    audit_rig.fill()
+    changed(audit_rig, LAST, TAMPERING["a line was added"][1])
+    audit_rig.write(event("GET /later"))
 
     assert any(
         "the files end with seq 13, but seq 12 was written last" in found
-        for found in book.verdict().findings
+        for found in audit_rig.verdict().findings
     )
 
 
-def test_a_kill_within_the_writing_of_a_batch_is_known_and_no_harm(book):
-    book.fill()
-    known = book.head.read()
-    book.head.write(
-        ChainHead(sure=ChainPosition(10, str(book.lines()[1]["hash"])), begun=known.begun)
+def test_a_kill_within_the_writing_of_a_batch_is_known_and_no_harm(audit_rig):
+    audit_rig.fill()
+    known = audit_rig.head.read()
+    audit_rig.head.write(
+        ChainHead(sure=ChainPosition(10, str(audit_rig.lines()[1]["hash"])), begun=known.begun)
     )
-    changed(book, LAST, lambda lines: [*lines[:2], lines[2][:100]])
+    changed(audit_rig, LAST, lambda lines: [*lines[:2], lines[2][:100]])
 
-    verdict = book.verdict()
+    verdict = audit_rig.verdict()
 
     assert verdict.holds
     assert verdict.notes == [
@@ -222,12 +224,12 @@ def test_a_kill_within_the_writing_of_a_batch_is_known_and_no_harm(book):
 
 
 def test_without_the_state_folder_the_chain_is_held_and_its_end_is_told_to_be_unknown(
-    book, tmp_path
+    audit_rig, tmp_path
 ):
-    book.fill()
-    book.head = ChainHeadFile(tmp_path / "none")
+    audit_rig.fill()
+    audit_rig.head = ChainHeadFile(tmp_path / "none")
 
-    verdict = book.verdict()
+    verdict = audit_rig.verdict()
 
     assert verdict.holds
     assert verdict.notes == [
@@ -235,24 +237,24 @@ def test_without_the_state_folder_the_chain_is_held_and_its_end_is_told_to_be_un
     ]
 
 
-def test_an_audit_that_nobody_began_holds(book):
-    assert (book.verdict().holds, book.verdict().lines) == (True, 0)
+def test_an_audit_that_nobody_began_holds(audit_rig):
+    assert (audit_rig.verdict().holds, audit_rig.verdict().lines) == (True, 0)
 
 
-def test_many_findings_are_cut_short(book):
-    book.fill(days=1, lines=200)
-    changed(book, LAST, lambda lines: [line.replace(b"GET", b"PUT") for line in lines])
+def test_many_findings_are_cut_short(audit_rig):
+    audit_rig.fill(days=1, lines=200)
+    changed(audit_rig, LAST, lambda lines: [line.replace(b"GET", b"PUT") for line in lines])
 
-    findings = book.verdict().findings
+    findings = audit_rig.verdict().findings
 
     assert len(findings) == 101
     assert findings[-1].startswith("and ")
 
 
-def test_it_holds_while_the_daemon_goes_on_writing(book):
-    log = book.open()
+def test_it_holds_while_the_daemon_goes_on_writing(audit_rig):
+    log = audit_rig.open()
     for number in range(3000):
         log.record(event(f"GET /{number}", NOON))
         if number % 300 == 0:
-            verdict = book.verdict()
+            verdict = audit_rig.verdict()
             assert verdict.holds, verdict

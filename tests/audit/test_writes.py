@@ -9,7 +9,7 @@ from parachuted.audit.events import CALLER, AuditCaller, AuditEvent
 from parachuted.audit.writes import WriteAudit
 from parachuted.events.changes import PERSON, Change
 from parachuted.vault import Author, History, IndexEntry, ObjectStore, Store, VaultPath, VaultRoot
-from tests.audit.audits import NOON
+from tests.audit.audit_rig import NOON
 
 NOTE = VaultPath("Projects/a.md")
 AGENT = Author(by="curator", run="r-1", causes=("c-1",))

@@ -60,7 +60,7 @@ class HandWatcher:
 
 
 @dataclass
-class Room:
+class EventsRig:
     """The events room of one vault. `steps`: what the listeners were asked for, in order."""
 
     vault: Path
@@ -140,7 +140,7 @@ class Room:
 
 
 @pytest.fixture
-def room(vault: Path, home: Path):
-    made = Room(vault=vault, home=home, watcher=HandWatcher())
+def events_rig(vault: Path, home: Path):
+    made = EventsRig(vault=vault, home=home, watcher=HandWatcher())
     yield made
     made.history.close()

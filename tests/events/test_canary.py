@@ -13,66 +13,68 @@ from inotify_simple import INotify
 from parachuted.events import ChangeHints, make_watcher
 from parachuted.events.canary import CANARY
 from parachuted.vault_state import state_folder
-from tests.events.conftest import Room
+from tests.events.conftest import EventsRig
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is lost here is inotify's")
 
 
 @pytest.fixture
-async def room(vault, home):
+async def events_rig(vault, home):
     """With a real watcher, and a vault that has its id."""
     state_folder(home, vault)
-    made = Room(vault=vault, home=home, watcher=make_watcher(vault))
+    made = EventsRig(vault=vault, home=home, watcher=make_watcher(vault))
     yield made
     made.history.close()
 
 
-async def _several_touches(room) -> None:
-    before = (room.vault / CANARY).stat().st_ctime_ns
+async def _several_touches(events_rig) -> None:
+    before = (events_rig.vault / CANARY).stat().st_ctime_ns
     for _ in range(3):
-        await room.until(lambda: (room.vault / CANARY).stat().st_ctime_ns > before)  # noqa: B023  it is called at once
-        before = (room.vault / CANARY).stat().st_ctime_ns
+        await events_rig.until(lambda: (events_rig.vault / CANARY).stat().st_ctime_ns > before)  # noqa: B023  it is called at once
+        before = (events_rig.vault / CANARY).stat().st_ctime_ns
 
 
-async def test_while_it_is_told_nothing_is_wrong_and_it_is_left_as_it_was(room):
-    before, text = (room.vault / CANARY).stat(), (room.vault / CANARY).read_bytes()
-    async with room.detector(canary=0.02, heartbeat=0.5) as detector:
-        await _several_touches(room)
-        assert room.problems.all() == {}
+async def test_while_it_is_told_nothing_is_wrong_and_it_is_left_as_it_was(events_rig):
+    before, text = (events_rig.vault / CANARY).stat(), (events_rig.vault / CANARY).read_bytes()
+    async with events_rig.detector(canary=0.02, heartbeat=0.5) as detector:
+        await _several_touches(events_rig)
+        assert events_rig.problems.all() == {}
         assert not detector.polling
-    after = (room.vault / CANARY).stat()
-    assert (after.st_mtime_ns, after.st_ino, (room.vault / CANARY).read_bytes()) == (
+    after = (events_rig.vault / CANARY).stat()
+    assert (after.st_mtime_ns, after.st_ino, (events_rig.vault / CANARY).read_bytes()) == (
         before.st_mtime_ns,
         before.st_ino,
         text,
     )
-    assert room.told() == []
+    assert events_rig.told() == []
 
 
 async def test_when_events_stop_coming_that_is_said_and_changes_are_found_by_walks_until_they_come_again(  # noqa: E501
-    room,
+    events_rig,
 ):
-    async with room.detector(canary=0.05, heartbeat=0.05) as detector:
-        (room.vault / "a.md").write_text("a")
-        await room.until(lambda: room.told() == [("created", "a.md")])
+    async with events_rig.detector(canary=0.05, heartbeat=0.05) as detector:
+        (events_rig.vault / "a.md").write_text("a")
+        await events_rig.until(lambda: events_rig.told() == [("created", "a.md")])
         with (
             INotify(nonblocking=True) as empty
         ):  # in the place of the watcher's queue, whose watches are gone, and nothing tells so
-            os.dup2(empty.fileno(), room.watcher._inotify.fileno())
-        await room.until(lambda: "stopped telling" in room.problems.all().get("watching", ""))
+            os.dup2(empty.fileno(), events_rig.watcher._inotify.fileno())
+        await events_rig.until(
+            lambda: "stopped telling" in events_rig.problems.all().get("watching", "")
+        )
         assert detector.polling
-        (room.vault / "b.md").write_text("b")
-        await room.until(lambda: ("created", "b.md") in room.told())
+        (events_rig.vault / "b.md").write_text("b")
+        await events_rig.until(lambda: ("created", "b.md") in events_rig.told())
 
-        room.watcher._on_hints(ChangeHints(paths={CANARY: "closed"}))
-        await room.until(lambda: "watching" not in room.problems.all())
+        events_rig.watcher._on_hints(ChangeHints(paths={CANARY: "closed"}))
+        await events_rig.until(lambda: "watching" not in events_rig.problems.all())
 
 
-async def test_a_vault_whose_id_cannot_be_touched_is_not_said_to_be_silent(room):
-    (room.vault / CANARY).unlink()
-    (room.vault / CANARY).mkdir()
-    async with room.detector(canary=0.02, heartbeat=0.02) as detector:
+async def test_a_vault_whose_id_cannot_be_touched_is_not_said_to_be_silent(events_rig):
+    (events_rig.vault / CANARY).unlink()
+    (events_rig.vault / CANARY).mkdir()
+    async with events_rig.detector(canary=0.02, heartbeat=0.02) as detector:
         for _ in range(5):
             before = detector._canary._next
-            await room.until(lambda: detector._canary._next > before)  # noqa: B023  it is called at once
-        assert room.problems.all() == {}
+            await events_rig.until(lambda: detector._canary._next > before)  # noqa: B023  it is called at once
+        assert events_rig.problems.all() == {}

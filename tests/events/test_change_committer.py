@@ -37,9 +37,9 @@ def found(came=(), went=(), same=()):
     return SortedChanges(came=list(came), went=list(went), same=list(same))
 
 
-def wrote(room, path, before, after):
+def wrote(events_rig, path, before, after):
     """Our writer changed a file."""
-    write = room.history.intend(
+    write = events_rig.history.intend(
         at=datetime.now(UTC),
         path=path,
         author=CURATOR,
@@ -48,19 +48,19 @@ def wrote(room, path, before, after):
         after=after,
         temporary=".t",
     )
-    room.history.settle(write.id, "done")
+    events_rig.history.settle(write.id, "done")
 
 
-async def test_changes_are_recorded_then_known_then_told(room, thread):
-    await room.committer.commit(found([came("a.md"), came("b.md")]), thread, remember=True)
+async def test_changes_are_recorded_then_known_then_told(events_rig, thread):
+    await events_rig.committer.commit(found([came("a.md"), came("b.md")]), thread, remember=True)
 
-    assert room.steps == ["record 2, 0 known", "tell a.md", "tell b.md", "tell what follows"]
-    assert sorted(room.index.paths()) == ["a.md", "b.md"]
+    assert events_rig.steps == ["record 2, 0 known", "tell a.md", "tell b.md", "tell what follows"]
+    assert sorted(events_rig.index.paths()) == ["a.md", "b.md"]
 
 
-async def test_a_change_is_of_its_kind(room, thread):
+async def test_a_change_is_of_its_kind(events_rig, thread):
     left = went("old.md", entry("left"))
-    await room.committer.commit(
+    await events_rig.committer.commit(
         found(
             [came("new.md"), came("changed.md", old=entry("old")), came("moved.md", left=left)],
             [went("gone.md")],
@@ -69,59 +69,63 @@ async def test_a_change_is_of_its_kind(room, thread):
         remember=True,
     )
 
-    assert [(change.kind, change.path, change.source) for change in room.changes] == [
+    assert [(change.kind, change.path, change.source) for change in events_rig.changes] == [
         ("created", "new.md", None),
         ("modified", "changed.md", None),
         ("moved", "moved.md", "old.md"),
         ("deleted", "gone.md", None),
     ]
-    assert room.changes[2].old == left.old
+    assert events_rig.changes[2].old == left.old
 
 
-async def test_what_only_looks_newer_is_known_and_not_told(room, thread):
-    await room.committer.commit(found([came("a.md")]), thread, remember=True)
-    room.steps.clear()
+async def test_what_only_looks_newer_is_known_and_not_told(events_rig, thread):
+    await events_rig.committer.commit(found([came("a.md")]), thread, remember=True)
+    events_rig.steps.clear()
     touched = entry()._replace(mtime_ns=9)
-    await room.committer.commit(
+    await events_rig.committer.commit(
         found(same=[PathDifference(path=VaultPath("a.md"), old=entry(), new=touched)]),
         thread,
         remember=True,
     )
 
-    assert room.steps == []
-    assert room.index.get("a.md") == touched
+    assert events_rig.steps == []
+    assert events_rig.index.get("a.md") == touched
 
 
-async def test_many_changes_are_taken_in_in_pieces(room, thread):
-    await room.committer.commit(
+async def test_many_changes_are_taken_in_in_pieces(events_rig, thread):
+    await events_rig.committer.commit(
         found([came(f"{number}.md") for number in range(600)]), thread, remember=True
     )
 
-    assert [step for step in room.steps if step.startswith("record")] == [
+    assert [step for step in events_rig.steps if step.startswith("record")] == [
         "record 256, 0 known",
         "record 256, 256 known",
         "record 88, 512 known",
     ]
-    assert len(room.changes) == 600
+    assert len(events_rig.changes) == 600
 
 
-async def test_what_is_not_recorded_is_neither_known_nor_told(room, thread):
-    room.refusal = StorageFailedError("the disk is full")
+async def test_what_is_not_recorded_is_neither_known_nor_told(events_rig, thread):
+    events_rig.refusal = StorageFailedError("the disk is full")
     with pytest.raises(StorageFailedError):
-        await room.committer.commit(found([came("a.md")]), thread, remember=True)
+        await events_rig.committer.commit(found([came("a.md")]), thread, remember=True)
 
-    assert room.changes == []
-    assert len(room.index) == 0
+    assert events_rig.changes == []
+    assert len(events_rig.index) == 0
 
 
-async def test_what_was_told_before_the_disk_refused_is_kept(room, thread):
+async def test_what_was_told_before_the_disk_refused_is_kept(events_rig, thread):
     def tell_until_full(change):
-        room.tell(change)
-        room.refusal = StorageFailedError("the disk is full")
+        events_rig.tell(change)
+        events_rig.refusal = StorageFailedError("the disk is full")
 
-    listeners = ChangeListeners(record=room.record, tell=tell_until_full)
+    listeners = ChangeListeners(record=events_rig.record, tell=tell_until_full)
     committer = ChangeCommitter(
-        room.index, room.snapshot, room.history, listeners, lambda: datetime.now(UTC)
+        events_rig.index,
+        events_rig.snapshot,
+        events_rig.history,
+        listeners,
+        lambda: datetime.now(UTC),
     )
     committer.save()
     with pytest.raises(StorageFailedError):
@@ -130,118 +134,128 @@ async def test_what_was_told_before_the_disk_refused_is_kept(room, thread):
             thread,
             remember=True,
         )
-    loaded = room.snapshot.load()
+    loaded = events_rig.snapshot.load()
     committer.close()
 
-    assert len(loaded) == len(room.changes) == 256
-    assert room.history.sightings_of("255.md")
+    assert len(loaded) == len(events_rig.changes) == 256
+    assert events_rig.history.sightings_of("255.md")
 
 
-async def test_what_our_writer_did_is_told_as_its_own_once(room, thread):
-    wrote(room, "a.md", "old", "new")
-    await room.committer.commit(found([came("a.md", old=entry("old"))]), thread, remember=True)
-    await room.committer.commit(found([came("a.md", old=entry("third"))]), thread, remember=True)
+async def test_what_our_writer_did_is_told_as_its_own_once(events_rig, thread):
+    wrote(events_rig, "a.md", "old", "new")
+    await events_rig.committer.commit(
+        found([came("a.md", old=entry("old"))]), thread, remember=True
+    )
+    await events_rig.committer.commit(
+        found([came("a.md", old=entry("third"))]), thread, remember=True
+    )
 
-    assert [change.author.by for change in room.changes] == ["curator", "person"]
-    assert room.changes[0].author == CURATOR
+    assert [change.author.by for change in events_rig.changes] == ["curator", "person"]
+    assert events_rig.changes[0].author == CURATOR
 
 
-async def test_what_a_person_did_in_one_look_is_one_cause(room, thread):
-    await room.committer.commit(found([came("a.md"), came("b.md")]), thread, remember=True)
-    await room.committer.commit(found([came("c.md")]), thread, remember=True)
-    causes = [change.author.causes for change in room.changes]
+async def test_what_a_person_did_in_one_look_is_one_cause(events_rig, thread):
+    await events_rig.committer.commit(found([came("a.md"), came("b.md")]), thread, remember=True)
+    await events_rig.committer.commit(found([came("c.md")]), thread, remember=True)
+    causes = [change.author.causes for change in events_rig.changes]
 
     assert causes[0] == causes[1] != causes[2]
     assert all(len(cause) == 1 for cause in causes)
 
 
-async def test_our_own_move_is_over_at_both_ends(room, thread):
-    wrote(room, "b.md", None, "new")
-    wrote(room, "a.md", "new", None)
-    await room.committer.commit(found([came("b.md", left=went("a.md"))]), thread, remember=True)
-    await room.committer.commit(found(went=[went("a.md")]), thread, remember=True)
+async def test_our_own_move_is_over_at_both_ends(events_rig, thread):
+    wrote(events_rig, "b.md", None, "new")
+    wrote(events_rig, "a.md", "new", None)
+    await events_rig.committer.commit(
+        found([came("b.md", left=went("a.md"))]), thread, remember=True
+    )
+    await events_rig.committer.commit(found(went=[went("a.md")]), thread, remember=True)
 
-    assert [change.author.by for change in room.changes] == ["curator", "person"]
+    assert [change.author.by for change in events_rig.changes] == ["curator", "person"]
 
 
-async def test_the_copy_on_disk_follows(room, thread):
-    room.committer.save()
-    await room.committer.commit(found([came("a.md"), came("b.md")]), thread, remember=True)
-    await room.committer.commit(
+async def test_the_copy_on_disk_follows(events_rig, thread):
+    events_rig.committer.save()
+    await events_rig.committer.commit(found([came("a.md"), came("b.md")]), thread, remember=True)
+    await events_rig.committer.commit(
         found([came("c.md", left=went("a.md"))], [went("b.md")]), thread, remember=True
     )
-    loaded = room.snapshot.load()
-    room.committer.close()
+    loaded = events_rig.snapshot.load()
+    events_rig.committer.close()
 
     assert list(loaded.paths()) == ["c.md"]
 
 
-async def test_at_the_first_scan_the_copy_waits_to_be_written_whole(room, thread):
-    room.committer.save()
-    await room.committer.commit(
+async def test_at_the_first_scan_the_copy_waits_to_be_written_whole(events_rig, thread):
+    events_rig.committer.save()
+    await events_rig.committer.commit(
         found([came("a.md")], same=[came("b.md")[0]]), thread, remember=False
     )
 
-    assert len(room.snapshot.load()) == 0
+    assert len(events_rig.snapshot.load()) == 0
 
 
-def test_folders_are_forgotten_when_they_are_empty_and_not_back(room):
+def test_folders_are_forgotten_when_they_are_empty_and_not_back(events_rig):
     for folder in ("a/b", "c"):
-        room.index.add_folder(folder)
-    room.index.set("a/b/note.md", entry())
-    room.committer.follow_folders([], ["a", "a/b", "c"], set())
-    assert room.index.all_folders() == ["", "a", "a/b"]
-    room.index.set("a/b/note.md", None)
-    room.committer.follow_folders([], [], {"a"})
+        events_rig.index.add_folder(folder)
+    events_rig.index.set("a/b/note.md", entry())
+    events_rig.committer.follow_folders([], ["a", "a/b", "c"], set())
+    assert events_rig.index.all_folders() == ["", "a", "a/b"]
+    events_rig.index.set("a/b/note.md", None)
+    events_rig.committer.follow_folders([], [], {"a"})
 
-    assert room.index.all_folders() == ["", "a"]
+    assert events_rig.index.all_folders() == ["", "a"]
 
 
 async def test_our_writes_count_as_noticed_only_when_the_copy_on_disk_is_of_after_them(
-    room, thread
+    events_rig, thread
 ):
     """A start that dies before it writes the index down has to be followed by one that sees the
     same.
     """
-    wrote(room, "a.md", "old", "new")
-    await room.committer.commit(found([came("a.md", old=entry("old"))]), thread, remember=False)
-    assert room.history.unnoticed("a.md", "new") is not None
-    room.committer.save()
+    wrote(events_rig, "a.md", "old", "new")
+    await events_rig.committer.commit(
+        found([came("a.md", old=entry("old"))]), thread, remember=False
+    )
+    assert events_rig.history.unnoticed("a.md", "new") is not None
+    events_rig.committer.save()
 
-    assert room.history.unnoticed("a.md", "new") is None
+    assert events_rig.history.unnoticed("a.md", "new") is None
 
 
-async def test_writes_of_ours_that_follow_one_another_are_ours(room, thread):
+async def test_writes_of_ours_that_follow_one_another_are_ours(events_rig, thread):
     for before, after in [("old", "one"), ("one", "two"), ("two", "new")]:
-        wrote(room, "a.md", before, after)
-    await room.committer.commit(found([came("a.md", old=entry("old"))]), thread, remember=True)
+        wrote(events_rig, "a.md", before, after)
+    await events_rig.committer.commit(
+        found([came("a.md", old=entry("old"))]), thread, remember=True
+    )
 
-    assert [change.author for change in room.changes] == [CURATOR]
+    assert [change.author for change in events_rig.changes] == [CURATOR]
 
 
 async def test_a_save_that_was_merged_before_anybody_noticed_it_is_a_persons_cause_too(
-    room, thread
+    events_rig, thread
 ):
-    wrote(room, "a.md", "a person's", "new")
-    await room.committer.commit(
+    wrote(events_rig, "a.md", "a person's", "new")
+    await events_rig.committer.commit(
         found([came("a.md", old=entry("old")), came("b.md")]), thread, remember=True
     )
-    merged, other = room.changes
+    merged, other = events_rig.changes
 
     assert (merged.author.by, merged.author.run) == ("curator", "r-1")
     assert merged.author.causes == ("c-1", *other.author.causes)
 
 
 async def test_what_was_overwritten_unnoticed_does_not_matter_to_what_is_written_later(
-    room, thread
+    events_rig, thread
 ):
     """Our write, a person's save over it, and our next write on that: only the last was seen from
     what the index knows.
     """
-    wrote(room, "a.md", "old", "never seen")
-    wrote(room, "a.md", "a person's", "new")
-    await room.committer.commit(
+    wrote(events_rig, "a.md", "old", "never seen")
+    wrote(events_rig, "a.md", "a person's", "new")
+    await events_rig.committer.commit(
         found([came("a.md", old=entry("a person's"))]), thread, remember=True
     )
 
-    assert [change.author for change in room.changes] == [CURATOR]
+    assert [change.author for change in events_rig.changes] == [CURATOR]

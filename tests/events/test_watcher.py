@@ -16,7 +16,7 @@ import pytest
 from parachuted.events import ChangeHints, make_watcher
 from parachuted.events.watcher import NullFileWatcher, WatchfilesWatcher
 from parachuted.vault_state import state_folder
-from tests.events.conftest import Room
+from tests.events.conftest import EventsRig
 
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
@@ -304,7 +304,7 @@ async def real_room(request, vault, home, monkeypatch):
     (vault / "old").mkdir()
     for name in ("old/kept.md", "old/moved.md", "old/gone.md"):
         (vault / name).write_text(name)
-    made = Room(vault=vault, home=home, watcher=make_watcher(vault, request.param))
+    made = EventsRig(vault=vault, home=home, watcher=make_watcher(vault, request.param))
     yield made
     made.history.close()
 

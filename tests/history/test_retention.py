@@ -85,62 +85,62 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path):
-    shelf = Shelf(tmp_path)
-    yield shelf
-    shelf.close()
+def store_rig(tmp_path: Path):
+    store_rig = Shelf(tmp_path)
+    yield store_rig
+    store_rig.close()
 
 
-def test_what_is_older_than_the_limit_goes_with_the_texts_that_only_it_names(shelf: Shelf):
-    one, two = shelf.write("a.md", "one"), shelf.write("a.md", "two")
-    shelf.wait(60)
-    three = shelf.write("a.md", "three")
-    shelf.wait(60)
-    four = shelf.write("a.md", "four")
-    pruned = shelf.prune()
+def test_what_is_older_than_the_limit_goes_with_the_texts_that_only_it_names(store_rig: Shelf):
+    one, two = store_rig.write("a.md", "one"), store_rig.write("a.md", "two")
+    store_rig.wait(60)
+    three = store_rig.write("a.md", "three")
+    store_rig.wait(60)
+    four = store_rig.write("a.md", "four")
+    pruned = store_rig.prune()
 
     assert (pruned.writes, pruned.texts) == (2, 1)
-    assert [digest in shelf.objects for digest in (one, two, three, four)] == [
+    assert [digest in store_rig.objects for digest in (one, two, three, four)] == [
         False,
         True,
         True,
         True,
     ]
-    assert [write.after for write in shelf.history.writes_of("a.md")] == [three, four]
-    assert shelf.history.pruned("a.md") is not None
-    assert shelf.history.pruned("b.md") is None
+    assert [write.after for write in store_rig.history.writes_of("a.md")] == [three, four]
+    assert store_rig.history.pruned("a.md") is not None
+    assert store_rig.history.pruned("b.md") is None
 
 
-def test_what_may_be_the_only_copy_stays(shelf: Shelf):
-    current = shelf.write("a.md", "now on the disk")
-    held = shelf.write("b.md", "the base of an open review")
-    shelf.held.add(held)
-    shelf.write("b.md", "another")
-    (shelf.vault / "b.md").write_text("and a person's")
-    gone = shelf.write("c.md", "deleted lately")
-    at_work = shelf.write("d.md", "read by a run that goes on", "r-2")
-    shelf.write("d.md", "and replaced by it", "r-2")
-    shelf.history.save_run(
-        "r-2", started=shelf.now, watcher="w", outcome="running", causes=(), document={}
+def test_what_may_be_the_only_copy_stays(store_rig: Shelf):
+    current = store_rig.write("a.md", "now on the disk")
+    held = store_rig.write("b.md", "the base of an open review")
+    store_rig.held.add(held)
+    store_rig.write("b.md", "another")
+    (store_rig.vault / "b.md").write_text("and a person's")
+    gone = store_rig.write("c.md", "deleted lately")
+    at_work = store_rig.write("d.md", "read by a run that goes on", "r-2")
+    store_rig.write("d.md", "and replaced by it", "r-2")
+    store_rig.history.save_run(
+        "r-2", started=store_rig.now, watcher="w", outcome="running", causes=(), document={}
     )
-    shelf.wait(100)
-    shelf.store.delete(VaultPath("c.md"), AGENT)
-    shelf.wait(2)
-    shelf.prune(megabytes=0)
-    shelf.prune(days=3650, megabytes=1)
+    store_rig.wait(100)
+    store_rig.store.delete(VaultPath("c.md"), AGENT)
+    store_rig.wait(2)
+    store_rig.prune(megabytes=0)
+    store_rig.prune(days=3650, megabytes=1)
 
-    assert all(digest in shelf.objects for digest in (current, held, gone, at_work))
-    assert len(shelf.history.writes_by("r-2")) == 2
+    assert all(digest in store_rig.objects for digest in (current, held, gone, at_work))
+    assert len(store_rig.history.writes_by("r-2")) == 2
 
 
-def test_by_size_the_oldest_goes_first_until_the_rest_fits(shelf: Shelf):
+def test_by_size_the_oldest_goes_first_until_the_rest_fits(store_rig: Shelf):
     digests = []
     for number in range(6):
-        digests.append(shelf.write("a.md", bytes([65 + number]) * 400_000))
-        shelf.wait(2)
-    pruned = shelf.prune(megabytes=1)
+        digests.append(store_rig.write("a.md", bytes([65 + number]) * 400_000))
+        store_rig.wait(2)
+    pruned = store_rig.prune(megabytes=1)
 
-    assert [digest in shelf.objects for digest in digests] == [
+    assert [digest in store_rig.objects for digest in digests] == [
         False,
         False,
         False,
@@ -149,116 +149,116 @@ def test_by_size_the_oldest_goes_first_until_the_rest_fits(shelf: Shelf):
         True,
     ]
     assert (pruned.texts, pruned.text_bytes, pruned.over_bytes) == (4, 1_600_000, 0)
-    assert len(shelf.history.writes_of("a.md")) == 6
+    assert len(store_rig.history.writes_of("a.md")) == 6
     with pytest.raises(NotFoundError, match="no longer kept"):
-        revert(shelf.history.writes_of("a.md")[1], shelf.store, shelf.objects, AGENT)
+        revert(store_rig.history.writes_of("a.md")[1], store_rig.store, store_rig.objects, AGENT)
 
 
-def test_what_is_younger_than_a_day_stays_whatever_the_size_and_it_is_told(shelf: Shelf):
+def test_what_is_younger_than_a_day_stays_whatever_the_size_and_it_is_told(store_rig: Shelf):
     for number in range(6):
-        shelf.write("a.md", bytes([65 + number]) * 400_000)
-    pruned = shelf.prune(megabytes=1)
+        store_rig.write("a.md", bytes([65 + number]) * 400_000)
+    pruned = store_rig.prune(megabytes=1)
 
     assert (pruned.texts, pruned.over_bytes) == (0, 1_400_000)
-    assert shelf.retention().size().text_bytes == 2_400_000
+    assert store_rig.retention().size().text_bytes == 2_400_000
 
 
-def test_without_limits_all_stays_that_a_write_names(shelf: Shelf):
-    digests = [shelf.write("a.md", str(number)) for number in range(5)]
-    shelf.wait(10_000)
-    pruned = shelf.prune(days=0, megabytes=0)
+def test_without_limits_all_stays_that_a_write_names(store_rig: Shelf):
+    digests = [store_rig.write("a.md", str(number)) for number in range(5)]
+    store_rig.wait(10_000)
+    pruned = store_rig.prune(days=0, megabytes=0)
 
     assert (pruned.writes, pruned.texts) == (0, 0)
-    assert all(digest in shelf.objects for digest in digests)
+    assert all(digest in store_rig.objects for digest in digests)
 
 
-def test_what_nobody_names_goes_after_a_month_unless_it_is_wanted_again(shelf: Shelf):
+def test_what_nobody_names_goes_after_a_month_unless_it_is_wanted_again(store_rig: Shelf):
     upload, base, wanted = (
-        shelf.objects.put(text)
+        store_rig.objects.put(text)
         for text in (b"a killed upload", b"a base, given out lately", b"wanted again")
     )
-    shelf.wait(20)
-    with shelf.objects.opened(base):
+    store_rig.wait(20)
+    with store_rig.objects.opened(base):
         pass
-    shelf.wait(15)
-    shelf.objects.put(b"wanted again")
-    shelf.prune(days=0)
+    store_rig.wait(15)
+    store_rig.objects.put(b"wanted again")
+    store_rig.prune(days=0)
 
-    assert [digest in shelf.objects for digest in (upload, base, wanted)] == [False, True, True]
+    assert [digest in store_rig.objects for digest in (upload, base, wanted)] == [False, True, True]
 
 
-def test_a_text_that_is_kept_again_in_the_midst_of_a_pass_is_not_dropped(shelf: Shelf):
-    digest = shelf.write("a.md", "one")
-    shelf.write("a.md", "two")
-    shelf.wait(100)
-    real = shelf.objects.kept
+def test_a_text_that_is_kept_again_in_the_midst_of_a_pass_is_not_dropped(store_rig: Shelf):
+    digest = store_rig.write("a.md", "one")
+    store_rig.write("a.md", "two")
+    store_rig.wait(100)
+    real = store_rig.objects.kept
 
     def kept():
         for one in list(real()):
-            shelf.objects.put(b"one")
+            store_rig.objects.put(b"one")
             yield one
 
-    shelf.objects.kept = kept  # type: ignore[method-assign]
-    shelf.prune()
+    store_rig.objects.kept = kept  # type: ignore[method-assign]
+    store_rig.prune()
 
-    assert digest in shelf.objects
-
-
-def test_the_number_of_a_write_is_never_given_twice(shelf: Shelf):
-    shelf.write("a.md", "one")
-    shelf.write("a.md", "two")
-    last = shelf.history.last_write()
-    shelf.wait(100)
-    shelf.prune()
-
-    assert shelf.history.last_write() == last
-    shelf.write("a.md", "three")
-    assert shelf.history.last_write() == last + 1
+    assert digest in store_rig.objects
 
 
-def test_runs_that_ended_go_with_their_writes_and_those_that_go_on_stay(shelf: Shelf):
+def test_the_number_of_a_write_is_never_given_twice(store_rig: Shelf):
+    store_rig.write("a.md", "one")
+    store_rig.write("a.md", "two")
+    last = store_rig.history.last_write()
+    store_rig.wait(100)
+    store_rig.prune()
+
+    assert store_rig.history.last_write() == last
+    store_rig.write("a.md", "three")
+    assert store_rig.history.last_write() == last + 1
+
+
+def test_runs_that_ended_go_with_their_writes_and_those_that_go_on_stay(store_rig: Shelf):
     for run, outcome in (("r-1", "changed"), ("r-2", "waiting"), ("r-3", "changed")):
-        shelf.history.save_run(
+        store_rig.history.save_run(
             run,
-            started=shelf.now,
+            started=store_rig.now,
             watcher="w",
             outcome=outcome,
             causes=("c",),
             document={"id": run},
         )
-    shelf.wait(100)
-    shelf.write("a.md", "lately", "r-3")
-    pruned = shelf.prune()
+    store_rig.wait(100)
+    store_rig.write("a.md", "lately", "r-3")
+    pruned = store_rig.prune()
 
     assert pruned.runs == 1
-    assert [run["id"] for run in shelf.history.runs_of_causes(["c"])] == ["r-2", "r-3"]
+    assert [run["id"] for run in store_rig.history.runs_of_causes(["c"])] == ["r-2", "r-3"]
 
 
-def test_what_people_were_seen_to_do_goes_too(shelf: Shelf):
-    shelf.history.saw(shelf.now, [("a.md", "modified", None, "d" * 64)])
-    shelf.wait(100)
-    shelf.history.saw(shelf.now, [("a.md", "modified", None, "e" * 64)])
-    shelf.prune()
+def test_what_people_were_seen_to_do_goes_too(store_rig: Shelf):
+    store_rig.history.saw(store_rig.now, [("a.md", "modified", None, "d" * 64)])
+    store_rig.wait(100)
+    store_rig.history.saw(store_rig.now, [("a.md", "modified", None, "e" * 64)])
+    store_rig.prune()
 
-    assert [seen.digest for seen in shelf.history.sightings_of("a.md")] == ["e" * 64]
+    assert [seen.digest for seen in store_rig.history.sightings_of("a.md")] == ["e" * 64]
 
 
-def test_a_pass_that_is_to_stop_leaves_the_rest(shelf: Shelf):
-    shelf.write("a.md", "one")
-    shelf.write("a.md", "two")
-    shelf.wait(100)
-    retention = shelf.retention()
+def test_a_pass_that_is_to_stop_leaves_the_rest(store_rig: Shelf):
+    store_rig.write("a.md", "one")
+    store_rig.write("a.md", "two")
+    store_rig.wait(100)
+    retention = store_rig.retention()
     retention.stop()
 
     assert retention.prune([]).writes == 0
 
 
-def test_the_size_is_told(shelf: Shelf):
-    assert shelf.retention().size().since is None
-    shelf.write("a.md", "four")
-    size = shelf.retention().size()
+def test_the_size_is_told(store_rig: Shelf):
+    assert store_rig.retention().size().since is None
+    store_rig.write("a.md", "four")
+    size = store_rig.retention().size()
 
-    assert (size.texts, size.text_bytes, size.writes, size.since) == (1, 4, 1, shelf.now)
+    assert (size.texts, size.text_bytes, size.writes, size.since) == (1, 4, 1, store_rig.now)
     assert size.record_bytes > 0
 
 
@@ -279,17 +279,17 @@ def test_a_pass_that_is_killed_loses_nothing_and_the_next_one_ends_it(
     tmp_path: Path, torture: Callable[..., bool]
 ):
     """Killed at moments of its first pass, again and again, each time with the same certainties."""
-    shelf = Shelf(tmp_path)
-    keep = [shelf.write(f"{number}.md", f"first {number}") for number in range(5)]
+    store_rig = Shelf(tmp_path)
+    keep = [store_rig.write(f"{number}.md", f"first {number}") for number in range(5)]
     for turn in range(120):
         for number in range(5):
-            shelf.write(f"{number}.md", f"{turn} of {number} {'x' * 3000}")
-    shelf.held.update(keep)
-    shelf.wait(25)
-    shelf.write("0.md", "lately")
-    shelf.wait(6)
-    texts = {file.name: file.read_bytes() for file in shelf.vault.iterdir()}
-    shelf.close()
+            store_rig.write(f"{number}.md", f"{turn} of {number} {'x' * 3000}")
+    store_rig.held.update(keep)
+    store_rig.wait(25)
+    store_rig.write("0.md", "lately")
+    store_rig.wait(6)
+    texts = {file.name: file.read_bytes() for file in store_rig.vault.iterdir()}
+    store_rig.close()
     dice = random.Random(5)  # noqa: S311  moments
     for _ in range(40 if torture else 4):
         program = subprocess.Popen(
@@ -309,38 +309,40 @@ def test_a_pass_that_is_killed_loses_nothing_and_the_next_one_ends_it(
         assert {file.name: file.read_bytes() for file in again.vault.iterdir()} == texts
         assert all(again.objects.get(digest) for digest in [*keep, *again.present()])
         again.close()
-    shelf = Shelf(tmp_path)
-    shelf.held.update(keep)
-    shelf.prune(days=30, megabytes=1)
+    store_rig = Shelf(tmp_path)
+    store_rig.held.update(keep)
+    store_rig.prune(days=30, megabytes=1)
 
-    assert len(shelf.history.writes_of("1.md")) <= 1
-    assert len(list(shelf.objects.kept())) <= len(keep) + len(texts) + 2
-    shelf.close()
+    assert len(store_rig.history.writes_of("1.md")) <= 1
+    assert len(list(store_rig.objects.kept())) <= len(keep) + len(texts) + 2
+    store_rig.close()
 
 
-def test_a_clock_that_went_wrong_for_a_while_ages_nothing_that_was_done_in_that_time(shelf: Shelf):
+def test_a_clock_that_went_wrong_for_a_while_ages_nothing_that_was_done_in_that_time(
+    store_rig: Shelf,
+):
     """Written under 1970, and under a date years ahead: both are as old as what was written before
     and after them.
     """
-    right = shelf.now
+    right = store_rig.now
     kept = []
     for name, wrong in (("a.md", 0), ("b.md", -20_000), ("c.md", 4_000), ("d.md", 0)):
-        shelf.now = right + timedelta(days=wrong)
-        shelf.write(name, name, run=f"r-{name}")
-        shelf.history.save_run(
+        store_rig.now = right + timedelta(days=wrong)
+        store_rig.write(name, name, run=f"r-{name}")
+        store_rig.history.save_run(
             f"r-{name}",
-            started=shelf.now,
+            started=store_rig.now,
             watcher="x",
             outcome="changed",
             causes=(),
             document={"id": name},
         )
         kept.append(name)
-    shelf.now = right
-    pruned = shelf.prune(days=10)
+    store_rig.now = right
+    pruned = store_rig.prune(days=10)
     assert (pruned.writes, pruned.runs) == (0, 0)
 
-    shelf.wait(30)
-    shelf.now = right
-    shelf.write("e.md", "e")
-    assert shelf.prune(days=10).writes == 4
+    store_rig.wait(30)
+    store_rig.now = right
+    store_rig.write("e.md", "e")
+    assert store_rig.prune(days=10).writes == 4

@@ -53,7 +53,7 @@ SAID = "as approved"
 
 
 @dataclass(kw_only=True)
-class Yard:
+class UntrustedRig:
     """A home, a vault, and the trust of both.
 
     `payload` is Python that leaves a mark where the attacker is told that it ran.

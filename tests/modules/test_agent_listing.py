@@ -13,7 +13,7 @@ from parachuted.errors import AgentUnavailableError, NotFoundError
 from parachuted.modules.agent_listing import AgentListing
 from parachuted.modules.agent_service import AgentService
 from parachuted.runs.maintenance import maintenance
-from tests.modules.yard import Yard
+from tests.modules.module_rig import ModuleRig
 
 MANIFEST = """
 permissions:
@@ -39,8 +39,8 @@ class Approvals:
 
 
 @pytest.fixture
-def yard(tmp_path) -> Iterator[Yard]:
-    yard = Yard(tmp_path)
+def module_rig(tmp_path) -> Iterator[ModuleRig]:
+    module_rig = ModuleRig(tmp_path)
     for path in (
         "Work/plan.md",
         "Work/log.md",
@@ -48,26 +48,34 @@ def yard(tmp_path) -> Iterator[Yard]:
         "Private/diary.md",
         "Modules/x/module.py",
     ):
-        yard.save(path, "text\n")
-    yield yard
-    yard.close()
+        module_rig.save(path, "text\n")
+    yield module_rig
+    module_rig.close()
 
 
-def listing(yard: Yard, *, overrides: dict[str, object] | None = None) -> AgentListing:
-    approved = yard.approve(MANIFEST, agents=overrides)
+def listing(module_rig: ModuleRig, *, overrides: dict[str, object] | None = None) -> AgentListing:
+    approved = module_rig.approve(MANIFEST, agents=overrides)
     modules = Approvals(approved)
-    index = yard.library.index
+    index = module_rig.library.index
     desk = AgentService(
-        yard.agents(), yard.parts, modules.approved, {"maintenance": maintenance(lambda _taint: ())}
+        module_rig.agents(),
+        module_rig.parts,
+        modules.approved,
+        {"maintenance": maintenance(lambda _taint: ())},
     )
-    watches = WatchRegistry(yard.state, index, yard.clock)
+    watches = WatchRegistry(module_rig.state, index, module_rig.clock)
     return AgentListing(
-        desk, modules, lambda: ["telegram-bot", "not-approved"], watches, index, Origins(yard.state)
+        desk,
+        modules,
+        lambda: ["telegram-bot", "not-approved"],
+        watches,
+        index,
+        Origins(module_rig.state),
     )
 
 
-async def test_all_agents_are_listed_the_daemons_own_and_those_of_modules(yard):
-    known = await listing(yard).all()
+async def test_all_agents_are_listed_the_daemons_own_and_those_of_modules(module_rig):
+    known = await listing(module_rig).all()
 
     assert [one.name for one in known] == [
         "curator",
@@ -90,8 +98,8 @@ async def test_all_agents_are_listed_the_daemons_own_and_those_of_modules(yard):
     assert known[2].calls == ("send_message",)
 
 
-async def test_the_files_are_those_that_a_run_would_reach(yard):
-    agents = listing(yard)
+async def test_the_files_are_those_that_a_run_would_reach(module_rig):
+    agents = listing(module_rig)
     seen = agents.seen((await agents.get("telegram-bot/responder")).grant)
 
     assert (seen.reads, seen.writes, seen.strangers) == (3, 2, 1)
@@ -101,19 +109,19 @@ async def test_the_files_are_those_that_a_run_would_reach(yard):
         "Work/plan.md",
     }
     assert set(seen.first_writes) == {"Work/log.md", "Work/plan.md"}
-    assert seen.reads + seen.left_out == len(yard.library.index)
+    assert seen.reads + seen.left_out == len(module_rig.library.index)
 
 
-async def test_exposure_is_of_the_very_grant(yard):
-    agents = listing(yard)
+async def test_exposure_is_of_the_very_grant(module_rig):
+    agents = listing(module_rig)
     responder, curator = await agents.get("telegram-bot/responder"), await agents.get("curator")
 
     assert agents.exposure(responder, agents.seen(responder.grant)).is_whole
     assert not agents.exposure(curator, agents.seen(curator.grant)).is_whole
 
 
-async def test_a_persons_mistake_in_modules_yaml_shows_as_a_problem_of_that_agent_alone(yard):
-    known = await listing(yard, overrides={"responder": {"paths": 7}}).all()
+async def test_a_persons_mistake_in_modules_yaml_shows_as_a_problem_of_that_agent_alone(module_rig):
+    known = await listing(module_rig, overrides={"responder": {"paths": 7}}).all()
 
     (wrong,) = [one for one in known if one.name == "telegram-bot/responder"]
     assert "modules.yaml" in str(wrong.problem)
@@ -121,29 +129,29 @@ async def test_a_persons_mistake_in_modules_yaml_shows_as_a_problem_of_that_agen
     assert len(known) == 4
 
 
-async def test_an_agent_that_nobody_has_is_not_found(yard):
+async def test_an_agent_that_nobody_has_is_not_found(module_rig):
     for name in ("nobody", "telegram-bot/none", "not-approved/x", ""):
         with pytest.raises(NotFoundError):
-            await listing(yard).get(name)
+            await listing(module_rig).get(name)
 
 
-async def test_without_a_model_no_agent_of_a_module_is_said_to_run_here(yard):
-    approved = yard.approve(MANIFEST)
+async def test_without_a_model_no_agent_of_a_module_is_said_to_run_here(module_rig):
+    approved = module_rig.approve(MANIFEST)
     backend = OfflineBackend()
     desk = AgentService(
-        yard.agents(backend),
-        yard.parts,
+        module_rig.agents(backend),
+        module_rig.parts,
         Approvals(approved).approved,
         {"maintenance": maintenance(lambda _taint: ())},
     )
-    index = yard.library.index
+    index = module_rig.library.index
     agents = AgentListing(
         desk,
         Approvals(approved),
         lambda: ["telegram-bot"],
-        WatchRegistry(yard.state, index, yard.clock),
+        WatchRegistry(module_rig.state, index, module_rig.clock),
         index,
-        Origins(yard.state),
+        Origins(module_rig.state),
     )
     known = {one.name: one for one in await agents.all()}
 

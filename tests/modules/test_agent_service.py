@@ -11,7 +11,7 @@ from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules.agent_service import AgentService
 from parachuted.runs.maintenance import NAME, maintenance
 from parachuted.testing import ScriptedBackend, say, use
-from tests.modules.yard import Yard
+from tests.modules.module_rig import ModuleRig
 
 BOT = """
 permissions:
@@ -25,53 +25,58 @@ agents:
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Iterator[Yard]:
-    yard = Yard(tmp_path)
-    yard.save("Brain/a.md", "# A\n")
-    yield yard
-    yard.close()
+def module_rig(tmp_path: Path) -> Iterator[ModuleRig]:
+    module_rig = ModuleRig(tmp_path)
+    module_rig.save("Brain/a.md", "# A\n")
+    yield module_rig
+    module_rig.close()
 
 
-def desk(yard: Yard, backend: ScriptedBackend) -> AgentService:
-    found = {"telegram-bot": yard.approve(BOT)}
+def desk(module_rig: ModuleRig, backend: ScriptedBackend) -> AgentService:
+    found = {"telegram-bot": module_rig.approve(BOT)}
     return AgentService(
-        yard.agents(backend), yard.parts, found.get, {NAME: maintenance(lambda _taint: ())}
+        module_rig.agents(backend),
+        module_rig.parts,
+        found.get,
+        {NAME: maintenance(lambda _taint: ())},
     )
 
 
-async def test_a_modules_agent_and_the_daemons_own_are_asked_for_by_name(yard: Yard):
+async def test_a_modules_agent_and_the_daemons_own_are_asked_for_by_name(module_rig: ModuleRig):
     backend = ScriptedBackend([say("ok")])
     for name in ("telegram-bot/admin", NAME):
-        ran = await desk(yard, backend).run(name, "x", {}, authority=Authority(), entry="cli")
-        assert (ran.words, yard.history.run(ran.run)["agent"]) == ("ok", name)
+        ran = await desk(module_rig, backend).run(name, "x", {}, authority=Authority(), entry="cli")
+        assert (ran.words, module_rig.history.run(ran.run)["agent"]) == ("ok", name)
     for name in ("admin", "telegram-bot", "other/admin", "", "/", "telegram-bot/../admin"):
         with pytest.raises(NotFoundError, match="no agent"):
-            await desk(yard, backend).run(name, "x", {}, authority=Authority(), entry="cli")
+            await desk(module_rig, backend).run(name, "x", {}, authority=Authority(), entry="cli")
 
 
-async def test_its_key_bounds_what_is_asked_for_and_its_options_narrow(yard: Yard):
+async def test_its_key_bounds_what_is_asked_for_and_its_options_narrow(module_rig: ModuleRig):
     backend = ScriptedBackend([use("read_note", path="Brain/a.md"), say("ok")])
     key = AccessGrant(alternatives=(((PathGlob("Brain/b.md"),),),))
-    ran = await desk(yard, backend).run(
+    ran = await desk(module_rig, backend).run(
         "telegram-bot/admin",
         "x",
         {"max_turns": 3},
         entry="http",
         authority=Authority(reads=key, writes=key),
     )
-    assert [step["error"] for step in yard.history.run(ran.run)["steps"] if "called" in step] == [
-        True
-    ]
+    assert [
+        step["error"] for step in module_rig.history.run(ran.run)["steps"] if "called" in step
+    ] == [True]
     assert backend.jobs[0].limits.max_turns == 3
     with pytest.raises(ActRefusedError, match="takes working_directory"):
-        await desk(yard, backend).run(
+        await desk(module_rig, backend).run(
             NAME, "x", {"bash": True}, authority=Authority(), entry="http"
         )
 
 
-async def test_the_one_for_maintenance_is_never_begun_by_a_schedule_a_bot_or_a_bubble(yard: Yard):
+async def test_the_one_for_maintenance_is_never_begun_by_a_schedule_a_bot_or_a_bubble(
+    module_rig: ModuleRig,
+):
     for entry in ("schedule", "bot", "bubble", "module"):
         with pytest.raises(ActRefusedError, match="only when a person asks"):
-            await desk(yard, ScriptedBackend()).run(
+            await desk(module_rig, ScriptedBackend()).run(
                 NAME, "x", {}, authority=Authority(), entry=entry
             )

@@ -12,7 +12,7 @@ import pytest
 
 from parachuted.modules import Module
 from parachuted.modules.results import WrongResultError
-from tests.modules.paper import EXAMPLES, Paper, loaded
+from tests.modules.fake_services import EXAMPLES, FakeServices, loaded
 
 
 class Greeter(Module):
@@ -20,7 +20,7 @@ class Greeter(Module):
 
 
 async def test_all_that_it_has_is_what_it_was_given():
-    paper = Paper(config={"greeting": "Hello"})
+    paper = FakeServices(config={"greeting": "Hello"})
     module = Greeter(paper)
 
     assert (module.vault, module.state, module.log, module.config) == (
@@ -32,7 +32,7 @@ async def test_all_that_it_has_is_what_it_was_given():
 
 
 async def test_what_it_publishes_is_json_by_then():
-    paper = Paper()
+    paper = FakeServices()
     Greeter(paper).publish(
         "greeter.met",
         at=datetime(2026, 1, 5, tzinfo=UTC),
@@ -46,14 +46,14 @@ async def test_what_it_publishes_is_json_by_then():
 
 
 async def test_an_event_may_carry_data_of_any_name():
-    paper = Paper()
+    paper = FakeServices()
     Greeter(paper).publish("greeter.met", event="one", name="two")
 
     assert paper.published == [("greeter.met", {"event": "one", "name": "two"})]
 
 
 async def test_what_is_no_json_is_not_published():
-    paper = Paper()
+    paper = FakeServices()
     with pytest.raises(WrongResultError, match="is a Greeter"):
         Greeter(paper).publish("greeter.met", who=Greeter(paper))
 
@@ -61,7 +61,7 @@ async def test_what_is_no_json_is_not_published():
 
 
 async def test_an_agent_is_run_with_its_options():
-    paper = Paper()
+    paper = FakeServices()
 
     assert (
         await Greeter(paper).run_agent("helper", "Who?", cwd="Work", prompt="x")
@@ -71,7 +71,7 @@ async def test_an_agent_is_run_with_its_options():
 
 
 async def test_an_interface_that_nobody_provides_is_none():
-    paper = Paper()
+    paper = FakeServices()
     module = Greeter(paper)
     assert module.get_interface("BrainInterface") is None
 
@@ -80,13 +80,13 @@ async def test_an_interface_that_nobody_provides_is_none():
 
 
 def test_it_stands_behind_what_it_provides_itself():
-    module = Greeter(Paper())
+    module = Greeter(FakeServices())
 
     assert module.interfaces() == {"GreetInterface": module}
 
 
 async def test_a_class_that_says_nothing_enables_and_disables_quietly():
-    module = Module(Paper())
+    module = Module(FakeServices())
     await module.on_enable()
     await module.on_disable()
 
@@ -98,7 +98,7 @@ async def test_the_journal_links_what_a_brain_knows_and_works_without_one():
         loaded(EXAMPLES / "daily") as (daily_class, _),
         loaded(EXAMPLES / "brain") as (brain_class, _),
     ):
-        paper, brain_paper = Paper("daily"), Paper("brain")
+        paper, brain_paper = FakeServices("daily"), FakeServices("brain")
         daily, brain = daily_class(paper), brain_class(brain_paper)
         brain_paper.vault.notes["Brain/entities/Kevin.md"] = "A friend.\n"
         await daily.on_entry_created("monday", "Met [[Kevin]]")

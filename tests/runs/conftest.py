@@ -1,5 +1,5 @@
 """Fixtures for runs: the vault of the tools' tests."""
 
-from tests.tools.conftest import bench
+from tests.tools.conftest import tools_rig
 
-__all__ = ["bench"]
+__all__ = ["tools_rig"]

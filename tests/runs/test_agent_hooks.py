@@ -17,8 +17,8 @@ from parachuted.hooks import HookDecision, HookEvent
 from parachuted.runs.agent_hooks import AgentHooks, NoHooks, replaced_text
 from parachuted.testing import say, use
 from tests.runs.test_curator import B, W, study_with, update
-from tests.tools.conftest import OWN, Bench
-from tests.tools.study import Study
+from tests.tools.conftest import OWN, ToolsRig
+from tests.tools.curator_rig import CuratorRig
 
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
 
@@ -109,9 +109,9 @@ async def write(
     ],
 )
 def test_what_a_call_is_about_to_replace_is_known(
-    bench: Bench, tool: str, arguments: Mapping[str, object], expected: str
+    tools_rig: ToolsRig, tool: str, arguments: Mapping[str, object], expected: str
 ):
-    assert replaced_text(bench.store, tool, arguments) == expected
+    assert replaced_text(tools_rig.store, tool, arguments) == expected
 
 
 async def test_with_no_hook_a_call_is_what_it_was():
@@ -214,38 +214,38 @@ async def test_a_prompt_is_added_to_or_refused():
         await hooks_of(Scripted({"prompt.before": no()})).prompt("hello")
 
 
-async def hooked(folder: Path, scripted: Scripted, *blocks: object) -> Study:
-    study = await study_with(folder, *(blocks or (update(),)))
-    study.hook(scripted)
-    return study
+async def hooked(folder: Path, scripted: Scripted, *blocks: object) -> CuratorRig:
+    curator_rig = await study_with(folder, *(blocks or (update(),)))
+    curator_rig.hook(scripted)
+    return curator_rig
 
 
 async def test_a_watcher_that_hooks_let_nobody_wake_is_not_woken_and_its_differences_stay_open(
     tmp_path: Path,
 ):
-    study = await hooked(tmp_path, Scripted({"bubble.before": no("not on Sundays")}))
-    outcome = await study.run("w")
+    curator_rig = await hooked(tmp_path, Scripted({"bubble.before": no("not on Sundays")}))
+    outcome = await curator_rig.run("w")
 
     assert (outcome.result, outcome.reason) == (
         "failed",
         "a hook objected to waking w.md: not on Sundays",
     )
-    assert study.backend.jobs == []
-    assert study.text("w") == W
-    assert study.open_differences("w") == ["a"]
-    assert study.waiting() == []
-    (document,) = study.history.runs()
+    assert curator_rig.backend.jobs == []
+    assert curator_rig.text("w") == W
+    assert curator_rig.open_differences("w") == ["a"]
+    assert curator_rig.waiting() == []
+    (document,) = curator_rig.history.runs()
     assert (document["outcome"], document["reason"]) == ("failed", outcome.reason)
 
 
 async def test_a_hook_is_told_who_would_be_woken_by_what_and_what_it_costs(tmp_path: Path):
     scripted = Scripted({"bubble.before": yes()})
-    study = await hooked(tmp_path, scripted)
-    await study.run("w")
+    curator_rig = await hooked(tmp_path, scripted)
+    await curator_rig.run("w")
     (asked,) = scripted.asked
 
     assert asked.data["watcher"] == "w.md"
-    assert asked.data["paths"] == [str(study.vault / "a.md")]
+    assert asked.data["paths"] == [str(curator_rig.vault / "a.md")]
     assert (asked.data["causes"], asked.data["most_cost_usd"]) == (["c3"], 0.25)
     assert asked.cause == {
         "id": "c3",
@@ -257,22 +257,22 @@ async def test_a_hook_is_told_who_would_be_woken_by_what_and_what_it_costs(tmp_p
     }
     assert "-- one\n+- two\n" in asked.diff["text"]
     assert asked.diff["changed"] == ["a.md#Facts"]
-    assert study.text("w") != W
+    assert curator_rig.text("w") != W
 
 
 async def test_a_run_whose_calls_are_refused_writes_nothing_and_the_audit_has_them(tmp_path: Path):
-    study = await hooked(
+    curator_rig = await hooked(
         tmp_path, Scripted({"tool.before": no("hands off")}), update(), say("I may not.")
     )
-    outcome = await study.run("w")
-    (document,) = study.history.runs()
+    outcome = await curator_rig.run("w")
+    (document,) = curator_rig.history.runs()
 
     assert (outcome.result, outcome.reason) == (
         "failed",
         "a hook refused update_context: hands off",
     )
-    assert study.text("w") == W
-    assert study.reviews.has("w.md")
+    assert curator_rig.text("w") == W
+    assert curator_rig.reviews.has("w.md")
     assert [
         (step["error"], "hands off" in step["answer"])
         for step in document["steps"]
@@ -282,11 +282,11 @@ async def test_a_run_whose_calls_are_refused_writes_nothing_and_the_audit_has_th
 
 async def test_arguments_that_a_hook_changed_stay_within_the_grant(tmp_path: Path):
     elsewhere = {"file_path": "a.md", "section": "Facts", "content": "- mine"}
-    study = await hooked(tmp_path, Scripted({"tool.before": yes(updated_input=elsewhere)}))
-    await study.run("w")
+    curator_rig = await hooked(tmp_path, Scripted({"tool.before": yes(updated_input=elsewhere)}))
+    await curator_rig.run("w")
 
-    assert study.text("a") == B
-    assert study.text("w") == W
+    assert curator_rig.text("a") == B
+    assert curator_rig.text("w") == W
 
 
 async def test_what_hooks_add_to_a_runs_prompt_is_in_it_and_no_objection_to_its_end_keeps_it_going(
@@ -295,20 +295,20 @@ async def test_what_hooks_add_to_a_runs_prompt_is_in_it_and_no_objection_to_its_
     scripted = Scripted(
         {"prompt.before": yes(context=("Write in French.",)), "stop.before": no("go on")}
     )
-    study = await hooked(tmp_path, scripted, use("no_change", reason="fine"))
-    outcome = await study.run("w")
+    curator_rig = await hooked(tmp_path, scripted, use("no_change", reason="fine"))
+    outcome = await curator_rig.run("w")
 
     assert outcome.result == "unchanged"
-    assert len(study.backend.jobs) == 1
-    assert study.backend.jobs[0].prompt.endswith("\n\nWrite in French.")
+    assert len(curator_rig.backend.jobs) == 1
+    assert curator_rig.backend.jobs[0].prompt.endswith("\n\nWrite in French.")
     assert [asked.event for asked in scripted.asked] == ["prompt.before", "stop.before"]
 
 
 async def test_a_refused_prompt_ends_the_run_and_asks_nobody(tmp_path: Path):
-    study = await hooked(tmp_path, Scripted({"prompt.before": no("too long")}))
+    curator_rig = await hooked(tmp_path, Scripted({"prompt.before": no("too long")}))
 
-    assert (await study.run("w")).reason == "a hook objected to the prompt: too long"
-    assert study.backend.jobs == []
+    assert (await curator_rig.run("w")).reason == "a hook objected to the prompt: too long"
+    assert curator_rig.backend.jobs == []
 
 
 @pytest.mark.parametrize(
@@ -367,9 +367,11 @@ async def test_a_hook_that_says_to_stop_ends_the_run_and_no_call_after_it_is_mad
 ):
     blocked = event == "tool.before"
     scripted = Scripted({event: yes(allowed=not blocked, stop=True, reason="enough for today")})
-    study = await hooked(tmp_path, scripted, update(), update(content="- newer"), say("Done."))
-    outcome = await study.run("w")
+    curator_rig = await hooked(
+        tmp_path, scripted, update(), update(content="- newer"), say("Done.")
+    )
+    outcome = await curator_rig.run("w")
 
     assert (outcome.result, outcome.reason) == ("failed", "a hook ended the run: enough for today")
-    assert study.text("w") == (W if blocked else W.replace("- old", "- new"))
+    assert curator_rig.text("w") == (W if blocked else W.replace("- old", "- new"))
     assert len(scripted.asked) == 1

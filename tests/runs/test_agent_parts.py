@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.modules.yard import Yard
+from tests.modules.module_rig import ModuleRig
 
 
 def test_without_more_there_is_no_container_and_nobody_to_ask_or_suggest_to(tmp_path: Path):
-    yard = Yard(tmp_path)
-    parts = yard.agents()
+    module_rig = ModuleRig(tmp_path)
+    parts = module_rig.agents()
     assert (parts.boxes, parts.permissions, parts.suggestions, parts.origins, parts.taints) == (
         None,
     ) * 5
     assert parts.at_work.all() == []
-    yard.close()
+    module_rig.close()

@@ -16,20 +16,20 @@ from parachuted.runs.lifecycle import RunLifecycle
 from parachuted.runs.run_request import AgentDefinition, RunRequest
 from parachuted.testing import ScriptedBackend, say, use
 from tests.modules.hosting.test_module_agents import Objecting
-from tests.modules.yard import LIMITS, Yard
+from tests.modules.module_rig import LIMITS, ModuleRig
 from tests.runs.test_run_guard import Filed
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Iterator[Yard]:
-    yard = Yard(tmp_path)
-    yard.save("Brain/a.md", "# A\n")
-    yield yard
-    yard.close()
+def module_rig(tmp_path: Path) -> Iterator[ModuleRig]:
+    module_rig = ModuleRig(tmp_path)
+    module_rig.save("Brain/a.md", "# A\n")
+    yield module_rig
+    module_rig.close()
 
 
 def run_of(
-    yard: Yard, backend: ScriptedBackend, *, module: str | None = None, **more: object
+    module_rig: ModuleRig, backend: ScriptedBackend, *, module: str | None = None, **more: object
 ) -> AgentRun:
     config = AgentConfig(paths=["Brain/**"], capabilities=["read", "write"])
     grant = build_grant(
@@ -45,17 +45,19 @@ def run_of(
         module=module,
     )
     order = RunRequest(definition=definition, prompt="Help.", entry="schedule", limits=LIMITS)
-    parts = yard.agents(backend, **more)
+    parts = module_rig.agents(backend, **more)
     lifecycle = RunLifecycle(
         backend=backend,
-        accounts=RunAccounts(yard.history, yard.objects, parts.causes),
+        accounts=RunAccounts(module_rig.history, module_rig.objects, parts.causes),
         active_runs=parts.at_work,
-        bus=yard.bus,
+        bus=module_rig.bus,
     )
-    return AgentRun(parts, yard.parts, lifecycle, order, grant)
+    return AgentRun(parts, module_rig.parts, lifecycle, order, grant)
 
 
-async def test_what_came_of_it_is_told_by_what_it_wrote_then_by_what_it_suggested(yard: Yard):
+async def test_what_came_of_it_is_told_by_what_it_wrote_then_by_what_it_suggested(
+    module_rig: ModuleRig,
+):
     proposes = use(
         "suggest_change",
         action="create",
@@ -69,7 +71,7 @@ async def test_what_came_of_it_is_told_by_what_it_wrote_then_by_what_it_suggeste
         ([proposes, say("ok")], "suggested"),
         ([proposes, writes], "changed"),
     ):
-        run = run_of(yard, ScriptedBackend(blocks), suggestions=Filed())
+        run = run_of(module_rig, ScriptedBackend(blocks), suggestions=Filed())
         await run.prepare()
         outcome = await run.work()
         assert outcome.result == expected
@@ -78,7 +80,7 @@ async def test_what_came_of_it_is_told_by_what_it_wrote_then_by_what_it_suggeste
 
 @pytest.mark.parametrize("tool", ["write_note", "append_note", "edit_section"])
 async def test_a_run_whose_writes_a_hook_refuses_has_failed_with_the_hooks_words(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch, tool: str
+    module_rig: ModuleRig, monkeypatch: pytest.MonkeyPatch, tool: str
 ):
     def refuse(*_given: object, **_named: object) -> None:
         raise HookRefusedError(
@@ -88,8 +90,8 @@ async def test_a_run_whose_writes_a_hook_refuses_has_failed_with_the_hooks_words
     given = {"path": "Brain/a.md", "section": "Facts", "text": "x"}
     given = given if tool != "write_note" else {"path": "Brain/n.md", "text": "x"}
     for name in ("write", "edit", "create"):
-        monkeypatch.setattr(yard.parts.store, name, refuse, raising=False)
-    run = run_of(yard, ScriptedBackend([use(tool, **given), say("I could not write.")]))
+        monkeypatch.setattr(module_rig.parts.store, name, refuse, raising=False)
+    run = run_of(module_rig, ScriptedBackend([use(tool, **given), say("I could not write.")]))
     await run.prepare()
     outcome = await run.work()
     assert (outcome.result, "it is Sunday" in outcome.reason, run.ran(outcome).words) == (
@@ -103,19 +105,20 @@ async def test_a_run_whose_writes_a_hook_refuses_has_failed_with_the_hooks_words
     ("tool", "result"), [("write_note", "failed"), ("list_notes", "unchanged")]
 )
 async def test_a_call_that_a_hook_refuses_fails_the_run_where_it_would_have_written(
-    yard: Yard, tool: str, result: str
+    module_rig: ModuleRig, tool: str, result: str
 ):
     arguments = {"path": "Brain/n.md", "text": "x"} if tool == "write_note" else {}
     run = run_of(
-        yard, ScriptedBackend([use(tool, **arguments), say("Well.")]), asker=Objecting(tool)
+        module_rig, ScriptedBackend([use(tool, **arguments), say("Well.")]), asker=Objecting(tool)
     )
     await run.prepare()
     assert (await run.work()).result == result
 
 
-async def test_the_words_after_the_last_call_are_the_answer(yard: Yard):
+async def test_the_words_after_the_last_call_are_the_answer(module_rig: ModuleRig):
     run = run_of(
-        yard, ScriptedBackend([say("Let me see."), use("list_notes"), say("One."), say("Two.")])
+        module_rig,
+        ScriptedBackend([say("Let me see."), use("list_notes"), say("One."), say("Two.")]),
     )
     await run.prepare()
     assert run.ran(await run.work()).words == "One.\n\nTwo."
@@ -123,12 +126,12 @@ async def test_the_words_after_the_last_call_are_the_answer(yard: Yard):
 
 @pytest.mark.parametrize(("module", "by"), [("bot", "module:helper"), (None, "agent:helper")])
 async def test_what_it_writes_is_of_its_module_or_of_the_daemons_own_agent(
-    yard: Yard, module: str | None, by: str
+    module_rig: ModuleRig, module: str | None, by: str
 ):
     run = run_of(
-        yard, ScriptedBackend([use("write_note", path="Brain/n.md", text="x")]), module=module
+        module_rig, ScriptedBackend([use("write_note", path="Brain/n.md", text="x")]), module=module
     )
     await run.prepare()
     await run.work()
-    (write,) = yard.history.writes_by(run.id)
+    (write,) = module_rig.history.writes_by(run.id)
     assert (write.author.by, run.job.agent, run.job.causes) == (by, "helper", run.task.causes)

@@ -23,7 +23,7 @@ from parachuted.runs.agent_sandboxes import AgentSandboxes
 from parachuted.runs.run_audit import RunAudit
 from parachuted.tasks import Task
 from parachuted.vault import Author, WriteResult
-from tests.modules.yard import NOON, Yard
+from tests.modules.module_rig import NOON, ModuleRig
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Slots:
 class Bench:
     """A yard with containers that are folders."""
 
-    yard: Yard
+    module_rig: ModuleRig
     slots: Slots
     boxes: AgentSandboxes
     written: list[WriteResult]
@@ -107,44 +107,44 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    yard = Yard(tmp_path)
-    yard.save("Work/a.md", "# A\n")
-    yard.save("Private/b.md", "heliotrope\n")
+def tools_rig(tmp_path: Path) -> Iterator[Bench]:
+    module_rig = ModuleRig(tmp_path)
+    module_rig.save("Work/a.md", "# A\n")
+    module_rig.save("Private/b.md", "heliotrope\n")
     slots = Slots(tmp_path)
     boxes = AgentSandboxes(
         sandboxes=slots,
-        root=yard.root,
-        store=yard.store,
-        index=yard.library.index,
-        objects=yard.objects,
-        origins=Origins(yard.state),
-        audit=yard.audit,
-        notice=yard.notice,
+        root=module_rig.root,
+        store=module_rig.store,
+        index=module_rig.library.index,
+        objects=module_rig.objects,
+        origins=Origins(module_rig.state),
+        audit=module_rig.audit,
+        notice=module_rig.notice,
         user_home=tmp_path,
     )
-    yield Bench(yard=yard, slots=slots, boxes=boxes, written=[], taint=Taint())
-    yard.close()
+    yield Bench(module_rig=module_rig, slots=slots, boxes=boxes, written=[], taint=Taint())
+    module_rig.close()
 
 
 async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_when_it_ends(
-    bench: Bench,
+    tools_rig: Bench,
 ):
-    async with bench.boxes.open(bench.run()) as opened:
+    async with tools_rig.boxes.open(tools_rig.run()) as opened:
         work = opened.native.sandbox.work
         assert [str(file.relative_to(work)) for file in sorted(work.rglob("*.md"))] == ["Work/a.md"]
         assert "1 files" in opened.told
         (work / "Work/a.md").write_text("# A\n\nnew\n")
         assert await opened.native.before("Bash", {"command": "curl x"}) is not None
         assert await opened.native.before("Bash", {"command": "git status"}) is None
-    assert bench.yard.text("Work/a.md") == "# A\n\nnew\n"
-    assert [written.path for written in bench.written] == ["Work/a.md"]
+    assert tools_rig.yard.text("Work/a.md") == "# A\n\nnew\n"
+    assert [written.path for written in tools_rig.written] == ["Work/a.md"]
     assert list(work.iterdir()) == []
 
 
-async def test_a_run_that_fails_leaves_nothing_but_what_was_checked_in_before(bench: Bench):
+async def test_a_run_that_fails_leaves_nothing_but_what_was_checked_in_before(tools_rig: Bench):
     async def fail() -> None:
-        async with bench.boxes.open(bench.run()) as opened:
+        async with tools_rig.boxes.open(tools_rig.run()) as opened:
             work = opened.native.sandbox.work
             (work / "Work/a.md").write_text("# One\n")
             await opened.native.after("Bash", {"command": "git x"}, ToolResult(text=""))
@@ -153,7 +153,7 @@ async def test_a_run_that_fails_leaves_nothing_but_what_was_checked_in_before(be
 
     with pytest.raises(AgentFailedError):
         await fail()
-    assert bench.yard.text("Work/a.md") == "# One\n"
+    assert tools_rig.yard.text("Work/a.md") == "# One\n"
 
 
 async def connected(sockets: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -175,30 +175,30 @@ async def asked(sockets: Path, host: str) -> str:
 
 
 async def test_a_network_is_a_proxy_that_knows_hosts_and_nothing_once_the_run_has_read_a_stranger(
-    bench: Bench,
+    tools_rig: Bench,
 ):
-    async with bench.boxes.open(bench.run(network=["a.invalid"])) as opened:
+    async with tools_rig.boxes.open(tools_rig.run(network=["a.invalid"])) as opened:
         box = opened.native.sandbox
         assert box.network == ("a.invalid",)
         assert "a was not granted b.invalid:443" in await asked(box.sockets, "b.invalid")
         assert "was not granted" not in await asked(box.sockets, "a.invalid")
-        bench.taint.read("Inbox/mail.md", "imported")
+        tools_rig.taint.read("Inbox/mail.md", "imported")
         assert "Inbox/mail.md (imported), so it may reach no network any more" in await asked(
             box.sockets, "a.invalid"
         )
-    async with bench.boxes.open(bench.run()) as opened:
+    async with tools_rig.boxes.open(tools_rig.run()) as opened:
         assert not (opened.native.sandbox.sockets / "proxy.sock").exists()
 
 
-async def test_why_there_is_none_is_the_sandboxes_to_say(bench: Bench):
-    assert await bench.boxes.problem() is None
-    bench.slots.says = "install docker.io"
-    assert await bench.boxes.problem() == "install docker.io"
+async def test_why_there_is_none_is_the_sandboxes_to_say(tools_rig: Bench):
+    assert await tools_rig.boxes.problem() is None
+    tools_rig.slots.says = "install docker.io"
+    assert await tools_rig.boxes.problem() == "install docker.io"
 
 
 @pytest.mark.parametrize("answer", [True, False])
 async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(
-    bench: Bench,
+    tools_rig: Bench,
     answer: bool,  # noqa: FBT001  a parameter of the test
 ):
     asked: list[str] = []
@@ -207,7 +207,7 @@ async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(
         asked.append(command)
         return answer
 
-    async with bench.boxes.open(replace(bench.run(), ask_command=ask)) as opened:
+    async with tools_rig.boxes.open(replace(tools_rig.run(), ask_command=ask)) as opened:
         native = opened.native
         assert await native.before("Bash", {"command": "git status"}) is None
         assert asked == []
@@ -218,27 +218,27 @@ async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(
             await native.before("Bash", {"command": "make more", "run_in_background": True})
             is not None
         )
-        bench.taint.read("Inbox/a.md", "imported")
+        tools_rig.taint.read("Inbox/a.md", "imported")
         assert "strangers" in str(await native.before("Bash", {"command": "rm all"}))
         assert "rm all" not in asked
 
 
-async def test_an_agent_without_a_shell_asks_for_no_command(bench: Bench):
+async def test_an_agent_without_a_shell_asks_for_no_command(tools_rig: Bench):
     async def ask(_command: str) -> bool:
         raise AssertionError
 
-    run = replace(bench.run(bash=False, paths=["~/x/", "Work/**"]), ask_command=ask)
-    async with bench.boxes.open(run) as opened:
+    run = replace(tools_rig.run(bash=False, paths=["~/x/", "Work/**"]), ask_command=ask)
+    async with tools_rig.boxes.open(run) as opened:
         assert await opened.native.before("Bash", {"command": "ls"}) is not None
 
 
 async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger_and_at_each_call_after_that(  # noqa: E501
-    bench: Bench,
+    tools_rig: Bench,
 ):
-    async with bench.boxes.open(bench.run(network=["a.invalid"])) as opened:
+    async with tools_rig.boxes.open(tools_rig.run(network=["a.invalid"])) as opened:
         sockets, file = opened.native.sandbox.sockets, {"file_path": "/vault/Work/a.md"}
         acts = (
-            lambda: asyncio.to_thread(bench.taint.read, "Inbox/mail.md", "imported"),
+            lambda: asyncio.to_thread(tools_rig.taint.read, "Inbox/mail.md", "imported"),
             lambda: opened.native.before("Read", file),
             lambda: opened.native.after("Read", file, ToolResult(text="")),
         )
@@ -255,12 +255,12 @@ async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger
 
 
 async def test_what_is_half_written_in_the_background_when_the_run_ends_is_not_taken_over(
-    bench: Bench,
+    tools_rig: Bench,
 ):
-    async with bench.boxes.open(bench.run()) as opened:
+    async with tools_rig.boxes.open(tools_rig.run()) as opened:
         note = opened.native.sandbox.work / "Work/a.md"
         assert await opened.native.before("Bash", {"command": "git x"}) is None
         note.write_text("# Whole\n")
         await opened.native.after("Bash", {"command": "git x"}, ToolResult(text=""))
         note.write_text("# Hal")
-    assert bench.yard.text("Work/a.md") == "# Whole\n"
+    assert tools_rig.yard.text("Work/a.md") == "# Whole\n"

@@ -11,23 +11,23 @@ from parachuted.errors import ModuleFailedError
 from parachuted.modules import Response
 from parachuted.modules.registry.declaration import ToolSpec
 from parachuted.runs.agent_tools import NoteTools, module_tools
-from tests.modules.yard import Yard
+from tests.modules.module_rig import ModuleRig
 
 
 @pytest.fixture
-def yard(tmp_path) -> Iterator[Yard]:
-    yard = Yard(tmp_path)
-    yard.save("Work/a.md", "# A\n\nbeans\n\n## Log\n\n- sown\n")
-    yard.save("Private/secret.md", "heliotrope\n")
-    yield yard
-    yard.close()
+def module_rig(tmp_path) -> Iterator[ModuleRig]:
+    module_rig = ModuleRig(tmp_path)
+    module_rig.save("Work/a.md", "# A\n\nbeans\n\n## Log\n\n- sown\n")
+    module_rig.save("Private/secret.md", "heliotrope\n")
+    yield module_rig
+    module_rig.close()
 
 
 class Agent:
     """A model's hands."""
 
-    def __init__(self, yard: Yard, *, may_write: bool = True) -> None:
-        self.vault = yard.bounded(read=["Work/**"], write=["Work/**"])
+    def __init__(self, module_rig: ModuleRig, *, may_write: bool = True) -> None:
+        self.vault = module_rig.bounded(read=["Work/**"], write=["Work/**"])
         self.tools = NoteTools(vault=self.vault, may_write=may_write).tools()
 
     async def call(self, name: str, /, **arguments: object) -> ToolResult:
@@ -40,12 +40,12 @@ class Agent:
 
 
 @pytest.fixture
-def agent(yard):
-    return Agent(yard)
+def agent(module_rig):
+    return Agent(module_rig)
 
 
-async def test_an_agent_reads_lists_and_finds_what_it_was_given(yard, agent):
-    yard.library.settled()
+async def test_an_agent_reads_lists_and_finds_what_it_was_given(module_rig, agent):
+    module_rig.library.settled()
 
     assert "beans" in await agent.says("read_note", path="Work/a.md")
     assert await agent.says("list_notes") == "Work/a.md"
@@ -56,30 +56,34 @@ async def test_an_agent_reads_lists_and_finds_what_it_was_given(yard, agent):
     assert await agent.says("search_notes", query="heliotrope") == "Nothing was found."
 
 
-async def test_an_agent_that_may_not_write_has_no_tool_for_it(yard):
-    assert [tool.name for tool in Agent(yard, may_write=False).tools] == [
+async def test_an_agent_that_may_not_write_has_no_tool_for_it(module_rig):
+    assert [tool.name for tool in Agent(module_rig, may_write=False).tools] == [
         "list_notes",
         "read_note",
         "search_notes",
     ]
 
 
-async def test_an_agent_writes_appends_and_edits(yard, agent):
+async def test_an_agent_writes_appends_and_edits(module_rig, agent):
     await agent.says("write_note", path="Work/new.md", text="# New\n")
     await agent.says("write_note", path="Work/new.md", text="# Newer\n")
     await agent.says("append_note", path="Work/a.md", section="Log", text="- watered")
     await agent.says("edit_section", path="Work/a.md", section="Log", text="- all of it anew")
 
-    assert yard.text("Work/new.md") == "# Newer\n"
-    assert "- all of it anew" in yard.text("Work/a.md")
-    assert "sown" not in yard.text("Work/a.md")
+    assert module_rig.text("Work/new.md") == "# Newer\n"
+    assert "- all of it anew" in module_rig.text("Work/a.md")
+    assert "sown" not in module_rig.text("Work/a.md")
 
 
-async def test_a_note_that_was_not_read_is_not_replaced(yard, agent):
-    before = yard.text("Work/a.md")
+async def test_a_note_that_was_not_read_is_not_replaced(module_rig, agent):
+    before = module_rig.text("Work/a.md")
     refused = await agent.call("write_note", path="Work/a.md", text="# Mine\n")
 
-    assert (refused.is_error, "you have not read it" in refused.text, yard.text("Work/a.md")) == (
+    assert (
+        refused.is_error,
+        "you have not read it" in refused.text,
+        module_rig.text("Work/a.md"),
+    ) == (
         True,
         True,
         before,
@@ -88,15 +92,15 @@ async def test_a_note_that_was_not_read_is_not_replaced(yard, agent):
     await agent.says("write_note", path="Work/a.md", text="# Mine\n")
 
 
-async def test_what_a_person_writes_after_the_reading_is_kept_or_told(yard, agent):
+async def test_what_a_person_writes_after_the_reading_is_kept_or_told(module_rig, agent):
     text = await agent.says("read_note", path="Work/a.md")
-    yard.save("Work/a.md", text.replace("beans", "peas"))
+    module_rig.save("Work/a.md", text.replace("beans", "peas"))
 
     refused = await agent.call("write_note", path="Work/a.md", text=text.replace("beans", "corn"))
     assert (refused.is_error, "read it again" in refused.text) == (True, True)
     await agent.says("edit_section", path="Work/a.md", section="Log", text="- sown\n- weeded")
-    assert "peas" in yard.text("Work/a.md")
-    assert "- weeded" in yard.text("Work/a.md")
+    assert "peas" in module_rig.text("Work/a.md")
+    assert "- weeded" in module_rig.text("Work/a.md")
 
 
 HOSTILE = [
@@ -124,19 +128,23 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("tool", "arguments"), HOSTILE)
-async def test_hostile_calls_are_answered_in_words_and_change_nothing(yard, agent, tool, arguments):
-    before = {path: path.read_bytes() for path in yard.vault.rglob("*") if path.is_file()}
+async def test_hostile_calls_are_answered_in_words_and_change_nothing(
+    module_rig, agent, tool, arguments
+):
+    before = {path: path.read_bytes() for path in module_rig.vault.rglob("*") if path.is_file()}
     result = await agent.call(tool, **arguments)
 
     assert (result.is_error, "heliotrope" in result.text) == (True, False)
     assert result.text
-    assert {path: path.read_bytes() for path in yard.vault.rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in module_rig.vault.rglob("*") if path.is_file()
+    } == before
 
 
-async def test_very_much_is_cut_and_said_to_be(yard, agent):
-    yard.save("Work/big.md", "x" * 400_000)
+async def test_very_much_is_cut_and_said_to_be(module_rig, agent):
+    module_rig.save("Work/big.md", "x" * 400_000)
     for number in range(510):
-        yard.library.write(f"Work/many/{number:03}.md", "")
+        module_rig.library.write(f"Work/many/{number:03}.md", "")
 
     assert (await agent.says("read_note", path="Work/big.md")).endswith(
         "(cut: there are 400000 characters)"
@@ -156,7 +164,7 @@ OFFERED = [
 ]
 
 
-async def test_tools_of_modules_are_those_that_the_permissions_name(yard):
+async def test_tools_of_modules_are_those_that_the_permissions_name(module_rig):
     calls = []
 
     async def call(module, tool, arguments):

@@ -24,26 +24,26 @@ from parachuted.errors import (
 )
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.vault import digest_of
-from tests.modules.yard import Yard
+from tests.modules.module_rig import ModuleRig
 
 HIDDEN = "# Secret\n\nthe word is heliotrope\n"
 
 
 @pytest.fixture
-def yard(tmp_path) -> Iterator[Yard]:
-    yard = Yard(tmp_path)
-    yard.save("Daily/monday.md", "# Monday\n\nbeans\n\n## Log\n\n- sown\n")
-    yard.save("Private/secret.md", HIDDEN)
-    yield yard
-    yard.close()
+def module_rig(tmp_path) -> Iterator[ModuleRig]:
+    module_rig = ModuleRig(tmp_path)
+    module_rig.save("Daily/monday.md", "# Monday\n\nbeans\n\n## Log\n\n- sown\n")
+    module_rig.save("Private/secret.md", HIDDEN)
+    yield module_rig
+    module_rig.close()
 
 
 @pytest.fixture
-def daily(yard):
+def daily(module_rig):
     """A module that may read and write below Daily, as the manifest of the specification's example
     says.
     """
-    return yard.bounded(read=["Daily/**"], write=["Daily/**"])
+    return module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
 
 
 async def test_what_the_permissions_name_is_read_and_nothing_else(daily):
@@ -100,12 +100,12 @@ async def test_whether_something_is_there_does_not_show_in_a_refusal(daily, path
         await daily.read(path)
 
 
-async def test_a_link_leads_only_where_the_permissions_reach_too(yard, daily):
-    yard.link("Daily/in.md", "monday.md")
-    yard.link("Daily/out.md", "../Private/secret.md")
-    yard.link("Daily/folder", "../Private")
-    yard.link("Daily/beyond.md", "/etc/passwd")
-    yard.link("Private/back.md", "../Daily/monday.md")
+async def test_a_link_leads_only_where_the_permissions_reach_too(module_rig, daily):
+    module_rig.link("Daily/in.md", "monday.md")
+    module_rig.link("Daily/out.md", "../Private/secret.md")
+    module_rig.link("Daily/folder", "../Private")
+    module_rig.link("Daily/beyond.md", "/etc/passwd")
+    module_rig.link("Private/back.md", "../Daily/monday.md")
 
     assert (await daily.read("Daily/in.md")).startswith("# Monday")
     for path in ("Daily/out.md", "Daily/folder/secret.md"):
@@ -118,16 +118,18 @@ async def test_a_link_leads_only_where_the_permissions_reach_too(yard, daily):
         await daily.read("Daily/beyond.md")
     with pytest.raises(ActRefusedError):
         await daily.read("Private/back.md")
-    assert yard.text("Private/secret.md") == HIDDEN
+    assert module_rig.text("Private/secret.md") == HIDDEN
 
 
-async def test_a_link_that_is_swapped_in_between_look_and_act_leads_nowhere(yard, torture):
+async def test_a_link_that_is_swapped_in_between_look_and_act_leads_nowhere(module_rig, torture):
     """The window is made as wide as it gets: one thread does nothing but swap a folder for a link
     to what is not theirs.
     """
-    vault = yard.bounded(read=["Daily/**"], write=["Daily/**"])
-    yard.save("Daily/a/secret.md", "open\n")
-    folder, aside, link = (yard.vault / name for name in ("Daily/a", "Daily/aside", "Daily/link"))
+    vault = module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
+    module_rig.save("Daily/a/secret.md", "open\n")
+    folder, aside, link = (
+        module_rig.vault / name for name in ("Daily/a", "Daily/aside", "Daily/link")
+    )
     over, swaps = threading.Event(), 0
 
     def swap() -> None:
@@ -154,7 +156,7 @@ async def test_a_link_that_is_swapped_in_between_look_and_act_leads_nowhere(yard
         over.set()
         thread.join()
     assert not any("heliotrope" in text for text in seen)
-    assert yard.text("Private/secret.md") == HIDDEN
+    assert module_rig.text("Private/secret.md") == HIDDEN
     assert (swaps > 10, seen != set()) == (True, True)
 
 
@@ -171,27 +173,27 @@ ACTS = {
 
 @pytest.mark.parametrize("act", ACTS)
 async def test_a_link_that_is_there_by_the_time_of_the_act_is_not_followed(
-    yard, daily, monkeypatch, act
+    module_rig, daily, monkeypatch, act
 ):
-    yard.save("Daily/a/secret.md", "open\n")
-    resolve, swapped = yard.root.resolve, []
+    module_rig.save("Daily/a/secret.md", "open\n")
+    resolve, swapped = module_rig.root.resolve, []
 
     def resolve_and_swap(path):
         real = resolve(path)
         if not swapped:
-            (yard.vault / "Daily/a").rename(yard.vault / "Daily/aside")
-            yard.link("Daily/a", "../Private")
+            (module_rig.vault / "Daily/a").rename(module_rig.vault / "Daily/aside")
+            module_rig.link("Daily/a", "../Private")
             swapped.append(path)
         return real
 
-    monkeypatch.setattr(yard.root, "resolve", resolve_and_swap)
+    monkeypatch.setattr(module_rig.root, "resolve", resolve_and_swap)
     if act == "exists":
         assert not await daily.exists("Daily/a/secret.md")
     else:
         with pytest.raises((PathRefusedError, NotFoundError)):
             await getattr(daily, act)("Daily/a/secret.md", *ACTS[act])
     assert swapped
-    assert yard.text("Private/secret.md") == HIDDEN
+    assert module_rig.text("Private/secret.md") == HIDDEN
 
 
 CONTROL = [
@@ -209,29 +211,29 @@ CONTROL = [
 
 
 @pytest.mark.parametrize("path", CONTROL)
-async def test_what_is_a_programs_is_not_written_whatever_the_permissions_say(yard, path):
-    vault = yard.bounded(read=["**"], write=["**"])
+async def test_what_is_a_programs_is_not_written_whatever_the_permissions_say(module_rig, path):
+    vault = module_rig.bounded(read=["**"], write=["**"])
     for act in (vault.create(path, "x"), vault.write(path, "x"), vault.delete(path)):
         with pytest.raises(PathRefusedError, match="belongs to a program"):
             await act
-    assert not (yard.vault / path).exists()
+    assert not (module_rig.vault / path).exists()
 
 
-async def test_a_link_into_a_control_folder_is_no_way_round_that(yard):
-    vault = yard.bounded(read=["**"], write=["**"])
-    (yard.vault / "Modules/daily").mkdir(parents=True)
-    (yard.vault / ".claude").mkdir()
-    yard.link("Daily/code", "../Modules/daily")
-    yard.link("Daily/settings", "../.claude")
+async def test_a_link_into_a_control_folder_is_no_way_round_that(module_rig):
+    vault = module_rig.bounded(read=["**"], write=["**"])
+    (module_rig.vault / "Modules/daily").mkdir(parents=True)
+    (module_rig.vault / ".claude").mkdir()
+    module_rig.link("Daily/code", "../Modules/daily")
+    module_rig.link("Daily/settings", "../.claude")
     for path in ("Daily/code/module.py", "Daily/settings/settings.json"):
         with pytest.raises(ActRefusedError, match="what the link"):
             await vault.create(path, "x")
 
 
-async def test_settings_are_hidden_from_reading_too_but_notes_of_agents_are_not(yard):
-    vault = yard.bounded(read=["**"])
-    yard.save(".parachute/audit/today.jsonl", "{}")
-    yard.save("Daily/.agents/reflect.md", "# Reflect\n")
+async def test_settings_are_hidden_from_reading_too_but_notes_of_agents_are_not(module_rig):
+    vault = module_rig.bounded(read=["**"])
+    module_rig.save(".parachute/audit/today.jsonl", "{}")
+    module_rig.save("Daily/.agents/reflect.md", "# Reflect\n")
 
     with pytest.raises(PathRefusedError, match="is hidden"):
         await vault.read(".parachute/audit/today.jsonl")
@@ -243,9 +245,9 @@ async def test_settings_are_hidden_from_reading_too_but_notes_of_agents_are_not(
     ]
 
 
-async def test_lists_and_searches_hold_only_what_may_be_read(yard, daily):
-    yard.save("Daily/sub/tuesday.md", "# Tuesday\n\nheliotrope in bloom\n")
-    yard.library.settled()
+async def test_lists_and_searches_hold_only_what_may_be_read(module_rig, daily):
+    module_rig.save("Daily/sub/tuesday.md", "# Tuesday\n\nheliotrope in bloom\n")
+    module_rig.library.settled()
 
     assert await daily.list() == ["Daily/monday.md", "Daily/sub/tuesday.md"]
     assert await daily.list("Daily/*.md") == ["Daily/monday.md"]
@@ -255,15 +257,15 @@ async def test_lists_and_searches_hold_only_what_may_be_read(yard, daily):
     assert [(hit.path, hit.title, "<mark>" in hit.snippet) for hit in hits] == [
         ("Daily/sub/tuesday.md", "Tuesday", True)
     ]
-    assert [hit.path for hit in await yard.bounded(read=["**"]).search("heliotrope", 1)] != []
+    assert [hit.path for hit in await module_rig.bounded(read=["**"]).search("heliotrope", 1)] != []
     with pytest.raises(PathRefusedError):
         await daily.list("../**")
     with pytest.raises(ActRefusedError, match="write what to look for"):
         await daily.search(" ")
 
 
-async def test_a_module_with_no_permissions_sees_nothing(yard):
-    vault = yard.bounded()
+async def test_a_module_with_no_permissions_sees_nothing(module_rig):
+    vault = module_rig.bounded()
 
     assert (
         await vault.list(),
@@ -279,8 +281,8 @@ async def test_a_module_with_no_permissions_sees_nothing(yard):
             await act
 
 
-async def test_to_read_is_not_to_write_and_to_write_is_not_to_read(yard):
-    reader, writer = yard.bounded(read=["Daily/**"]), yard.bounded(write=["Inbox/**"])
+async def test_to_read_is_not_to_write_and_to_write_is_not_to_read(module_rig):
+    reader, writer = module_rig.bounded(read=["Daily/**"]), module_rig.bounded(write=["Inbox/**"])
 
     with pytest.raises(
         ActRefusedError, match=r"may not write Daily/monday\.md: permissions\.write"
@@ -300,7 +302,7 @@ async def test_to_read_is_not_to_write_and_to_write_is_not_to_read(yard):
 
 
 async def test_every_way_to_write_goes_through_the_one_store_by_the_module_and_is_noticed(
-    yard, daily
+    module_rig, daily
 ):
     await daily.create("Daily/new/note.md", "---\ntags: [a]\n---\n# New\n")
     await daily.append("Daily/new/note.md", "Log", "- begun")
@@ -309,7 +311,7 @@ async def test_every_way_to_write_goes_through_the_one_store_by_the_module_and_i
     digest = await daily.write("Daily/new/note.md", "whole\n")
     await daily.delete("Daily/new/note.md")
 
-    writes = yard.history.writes_of("Daily/new/note.md")
+    writes = module_rig.history.writes_of("Daily/new/note.md")
     assert [write.operation for write in writes] == [
         "Create",
         "AppendToSection",
@@ -319,38 +321,38 @@ async def test_every_way_to_write_goes_through_the_one_store_by_the_module_and_i
         "Delete",
     ]
     assert {(write.author.by, write.author.run) for write in writes} == {("module:daily", None)}
-    assert yard.noticed == ["Daily/new/note.md"] * 6
+    assert module_rig.noticed == ["Daily/new/note.md"] * 6
     assert all(earlier.after == later.before for earlier, later in pairwise(writes))
     assert writes[4].after == digest
-    assert b"\nstatus: draft\n" in yard.objects.get(writes[4].before)
-    assert not (yard.vault / "Daily/new/note.md").exists()
+    assert b"\nstatus: draft\n" in module_rig.objects.get(writes[4].before)
+    assert not (module_rig.vault / "Daily/new/note.md").exists()
 
 
-async def test_a_write_carries_on_the_cause_that_led_to_it_or_begins_one(yard, daily):
+async def test_a_write_carries_on_the_cause_that_led_to_it_or_begins_one(module_rig, daily):
     with acting(Authority(causes=("c-first",))):
         await daily.append("Daily/monday.md", "Log", "- one")
     await daily.append("Daily/monday.md", "Log", "- two")
 
-    first, second = yard.history.writes_of("Daily/monday.md")
+    first, second = module_rig.history.writes_of("Daily/monday.md")
     assert first.author.causes == ("c-first",)
     assert len(second.author.causes) == 1
     assert second.author.causes != first.author.causes
 
 
-async def test_what_changed_nothing_is_neither_written_nor_noticed(yard, daily):
-    text = yard.text("Daily/monday.md")
+async def test_what_changed_nothing_is_neither_written_nor_noticed(module_rig, daily):
+    text = module_rig.text("Daily/monday.md")
 
     assert await daily.write("Daily/monday.md", text) == digest_of(text.encode())
-    assert (yard.history.writes_of("Daily/monday.md"), yard.noticed) == ([], [])
+    assert (module_rig.history.writes_of("Daily/monday.md"), module_rig.noticed) == ([], [])
 
 
-async def test_what_a_person_wrote_since_the_base_is_kept_or_it_is_a_conflict(yard, daily):
+async def test_what_a_person_wrote_since_the_base_is_kept_or_it_is_a_conflict(module_rig, daily):
     base = await daily.digest("Daily/monday.md")
     text = await daily.read("Daily/monday.md")
-    yard.save("Daily/monday.md", text.replace("beans", "beans and peas"))
+    module_rig.save("Daily/monday.md", text.replace("beans", "beans and peas"))
 
     await daily.write("Daily/monday.md", text.replace("- sown", "- sown\n- watered"), base=base)
-    merged = yard.text("Daily/monday.md")
+    merged = module_rig.text("Daily/monday.md")
     assert "beans and peas" in merged
     assert "- watered" in merged
     with pytest.raises(ConflictError) as conflict:
@@ -362,18 +364,18 @@ async def test_what_a_person_wrote_since_the_base_is_kept_or_it_is_a_conflict(ya
     )
 
 
-async def test_the_digest_of_another_text_is_no_key_to_it(yard, daily):
+async def test_the_digest_of_another_text_is_no_key_to_it(module_rig, daily):
     """Digests are told in events, and every text that was replaced is kept under its own."""
-    secret = yard.objects.put(HIDDEN.encode())
-    before = yard.text("Daily/monday.md")
+    secret = module_rig.objects.put(HIDDEN.encode())
+    before = module_rig.text("Daily/monday.md")
 
     with pytest.raises(NotFoundError, match="not one that was read here"):
         await daily.write("Daily/monday.md", "# Mine\n", base=secret)
-    assert yard.text("Daily/monday.md") == before
+    assert module_rig.text("Daily/monday.md") == before
 
 
 @pytest.mark.parametrize("pattern", ["Private", "**", "../Private/*.md", "Private/secret.md#Facts"])
-async def test_no_note_of_a_module_watches_what_the_module_may_not_read(yard, daily, pattern):
+async def test_no_note_of_a_module_watches_what_the_module_may_not_read(module_rig, daily, pattern):
     """A curator would read it for the module, and write it down in the module's own note."""
     text = f'---\nwatch:\n  - "{pattern}"\n---\n# Spy\n'
     for act in (
@@ -386,18 +388,20 @@ async def test_no_note_of_a_module_watches_what_the_module_may_not_read(yard, da
     await daily.set_key("Daily/monday.md", "watch", ["./*.md"])
 
 
-async def test_a_link_is_not_removed_and_neither_is_what_it_leads_to(yard, daily):
-    yard.link("Daily/in.md", "monday.md")
+async def test_a_link_is_not_removed_and_neither_is_what_it_leads_to(module_rig, daily):
+    module_rig.link("Daily/in.md", "monday.md")
 
     with pytest.raises(PathRefusedError):
         await daily.delete("Daily/in.md")
-    assert (yard.vault / "Daily/in.md").is_symlink()
-    assert (yard.vault / "Daily/monday.md").exists()
+    assert (module_rig.vault / "Daily/in.md").is_symlink()
+    assert (module_rig.vault / "Daily/monday.md").exists()
 
 
-async def test_a_file_that_is_no_text_is_bytes_and_one_that_is_too_large_is_refused(yard, daily):
-    yard.save("Daily/photo.md", b"\xff\xfe\x00")
-    with (yard.vault / "Daily/huge.md").open("wb") as file:
+async def test_a_file_that_is_no_text_is_bytes_and_one_that_is_too_large_is_refused(
+    module_rig, daily
+):
+    module_rig.save("Daily/photo.md", b"\xff\xfe\x00")
+    with (module_rig.vault / "Daily/huge.md").open("wb") as file:
         file.truncate(1 << 40)
 
     assert await daily.read_bytes("Daily/photo.md") == b"\xff\xfe\x00"
@@ -418,16 +422,16 @@ async def test_a_file_that_is_no_text_is_bytes_and_one_that_is_too_large_is_refu
         await daily.set_key("Daily/monday.md", "a", {"deep": []})
 
 
-async def test_a_device_or_a_pipe_is_no_note_and_keeps_nobody_waiting(yard, daily):
-    os.mkfifo(yard.vault / "Daily/pipe.md")
+async def test_a_device_or_a_pipe_is_no_note_and_keeps_nobody_waiting(module_rig, daily):
+    os.mkfifo(module_rig.vault / "Daily/pipe.md")
     with pytest.raises((PathRefusedError, StorageFailedError)):
         await daily.read("Daily/pipe.md")
 
 
-async def test_a_call_for_a_key_with_paths_reaches_what_both_reach(yard):
-    yard.save("Daily/work/a.md", "# Work heliotrope\n")
-    yard.library.settled()
-    vault = yard.bounded(read=["Daily/**"], write=["Daily/**"])
+async def test_a_call_for_a_key_with_paths_reaches_what_both_reach(module_rig):
+    module_rig.save("Daily/work/a.md", "# Work heliotrope\n")
+    module_rig.library.settled()
+    vault = module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
     with acting(
         limited(AccessGrant(alternatives=(((PathGlob("Daily/work/**"), PathGlob("Private/**")),),)))
     ):
@@ -445,14 +449,14 @@ async def test_a_call_for_a_key_with_paths_reaches_what_both_reach(yard):
 
 
 async def test_nothing_is_written_that_could_not_be_recorded_and_the_audit_is_told_who_it_was(
-    yard, daily, monkeypatch
+    module_rig, daily, monkeypatch
 ):
     callers = []
-    monkeypatch.setattr(yard.store, "_wrote", lambda _write: callers.append(CALLER.get()))
+    monkeypatch.setattr(module_rig.store, "_wrote", lambda _write: callers.append(CALLER.get()))
     await daily.create("Daily/a.md", "x\n")
     with acting(Authority(request_id="request-9")):
         await daily.create("Daily/b.md", "x\n")
-    yard.audit.refusal = "the audit cannot be written"
+    module_rig.audit.refusal = "the audit cannot be written"
 
     assert callers == [
         AuditCaller("module", "daily", ""),
@@ -460,15 +464,15 @@ async def test_nothing_is_written_that_could_not_be_recorded_and_the_audit_is_to
     ]
     with pytest.raises(StorageFailedError, match="the audit cannot be written"):
         await daily.create("Daily/c.md", "x\n")
-    assert not (yard.vault / "Daily/c.md").exists()
+    assert not (module_rig.vault / "Daily/c.md").exists()
 
 
 def limited(paths: AccessGrant) -> Authority:
     return Authority(reads=paths, writes=paths)
 
 
-async def test_bytes_are_written_as_they_are_and_never_merged_where_they_are_no_text(yard):
-    daily = yard.bounded(read=["Daily/**"], write=["Daily/**"])
+async def test_bytes_are_written_as_they_are_and_never_merged_where_they_are_no_text(module_rig):
+    daily = module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
     image = b"\xff\x00head\none\ntwo\nthree\nfour\nfive\n"
     base = await daily.write_bytes("Daily/photo.jpg", image)
     await daily.write_bytes("Daily/photo.jpg", image.replace(b"one", b"ONE"), base=base)
@@ -478,8 +482,8 @@ async def test_bytes_are_written_as_they_are_and_never_merged_where_they_are_no_
     assert await daily.read_bytes("Daily/photo.jpg") == image.replace(b"one", b"ONE")
 
 
-async def test_bytes_given_as_a_text_are_refused_with_what_to_call(yard):
-    daily = yard.bounded(read=["Daily/**"], write=["Daily/**"])
+async def test_bytes_given_as_a_text_are_refused_with_what_to_call(module_rig):
+    daily = module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
     for act in (daily.write, daily.create):
         with pytest.raises(TypeError, match="write_bytes writes bytes"):
             await act("Daily/photo.jpg", b"\xff")

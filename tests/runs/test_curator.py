@@ -23,8 +23,8 @@ from parachuted.runs import Curator, curator_run, lifecycle
 from parachuted.runs import curator as curator_module
 from parachuted.testing import Block, ScriptedBackend, say, use
 from parachuted.vault import VaultPath
-from tests.bubbling.desk import watching
-from tests.tools.study import LIMITS, Study
+from tests.bubbling.reconciler_rig import watching
+from tests.tools.curator_rig import LIMITS, CuratorRig
 
 A = "# A\n\n## Facts\n\n- one\n"
 B = A.replace("one", "two")
@@ -56,17 +56,17 @@ def raising(error: BaseException) -> Backend:
     return Backend(act)
 
 
-async def study_with(folder: Path, *blocks: Block, **texts: str) -> Study:
+async def study_with(folder: Path, *blocks: Block, **texts: str) -> CuratorRig:
     """A study in which `a` has changed, and an agent that plays these blocks."""
-    study = Study(folder=folder, backend=ScriptedBackend(blocks))
-    study.begin_with(a=A, w=W, **texts)
-    await study.save("a", B)
-    return study
+    curator_rig = CuratorRig(folder=folder, backend=ScriptedBackend(blocks))
+    curator_rig.begin_with(a=A, w=W, **texts)
+    await curator_rig.save("a", B)
+    return curator_rig
 
 
-def ask(study: Study, backend: object) -> None:
+def ask(curator_rig: CuratorRig, backend: object) -> None:
     """From now on the curator asks that one."""
-    study.curator = Curator(study.parts, backend, model=None, limits=LIMITS)
+    curator_rig.curator = Curator(curator_rig.parts, backend, model=None, limits=LIMITS)
 
 
 def update(section: str = "Facts", content: str = "- new") -> Block:
@@ -74,14 +74,14 @@ def update(section: str = "Facts", content: str = "- new") -> Block:
 
 
 async def test_a_run_is_asked_for_with_what_changed_and_writes_what_the_agent_says(tmp_path: Path):
-    study = await study_with(tmp_path, update())
-    outcome = await study.run("w")
-    (job,) = study.backend.jobs
+    curator_rig = await study_with(tmp_path, update())
+    outcome = await curator_rig.run("w")
+    (job,) = curator_rig.backend.jobs
     (change,) = job.changes
 
     assert (outcome.result, outcome.reason) == ("changed", "updated w.md")
-    assert study.text("w") == W.replace("- old", "- new")
-    assert (job.watcher, job.at) == ("w.md", study.now)
+    assert curator_rig.text("w") == W.replace("- old", "- new")
+    assert (job.watcher, job.at) == ("w.md", curator_rig.now)
     assert (change.path, change.kind, change.units) == ("a.md", "modified", ("Facts",))
     assert "-- one\n+- two\n" in change.diff
     assert W in job.prompt
@@ -89,38 +89,44 @@ async def test_a_run_is_asked_for_with_what_changed_and_writes_what_the_agent_sa
 
 
 async def test_afterwards_the_difference_is_seen_and_the_task_is_gone(tmp_path: Path):
-    study = await study_with(tmp_path, update())
-    await study.run("w")
+    curator_rig = await study_with(tmp_path, update())
+    await curator_rig.run("w")
 
-    assert study.queue.all() == []
-    assert not study.reviews.has("w.md")
-    (told,) = study.told("run.finished")
+    assert curator_rig.queue.all() == []
+    assert not curator_rig.reviews.has("w.md")
+    (told,) = curator_rig.told("run.finished")
     assert (told["watcher"], told["outcome"], told["paths"]) == ("w.md", "changed", ["w.md"])
 
 
 async def test_those_who_watch_the_note_are_woken_before_the_task_is_over(tmp_path: Path):
-    study = await study_with(tmp_path, update(), v=watching("w.md"))
-    await study.run("w")
+    curator_rig = await study_with(tmp_path, update(), v=watching("w.md"))
+    await curator_rig.run("w")
 
-    assert study.waiting() == ["v"]
-    assert study.queue.queued("v.md").parents == (study.history.runs()[0]["id"],)
+    assert curator_rig.waiting() == ["v"]
+    assert curator_rig.queue.queued("v.md").parents == (curator_rig.history.runs()[0]["id"],)
 
 
 async def test_a_run_leaves_a_document_of_all_it_did(tmp_path: Path):
-    study = await study_with(
+    curator_rig = await study_with(
         tmp_path, say("I see."), update(), use("read_context", file_path="secret.md")
     )
-    await study.run("w")
-    (document,) = study.history.runs()
+    await curator_rig.run("w")
+    (document,) = curator_rig.history.runs()
 
     assert (document["outcome"], document["watcher"], document["backend"], document["ended"]) == (
         "changed",
         "w.md",
         "scripted",
-        study.now.isoformat(),
+        curator_rig.now.isoformat(),
     )
     assert document["causes"] == [
-        {"id": "c3", "kind": "change", "path": "a.md", "files": 1, "at": study.now.isoformat()}
+        {
+            "id": "c3",
+            "kind": "change",
+            "path": "a.md",
+            "files": 1,
+            "at": curator_rig.now.isoformat(),
+        }
     ]
     assert [step.get("said") or (step["called"], step["error"]) for step in document["steps"]] == [
         "I see.",
@@ -133,148 +139,154 @@ async def test_a_run_leaves_a_document_of_all_it_did(tmp_path: Path):
 
 
 async def test_an_agent_that_declines_ends_unchanged_with_its_reason(tmp_path: Path):
-    study = await study_with(tmp_path, use("no_change", reason="still true"))
-    outcome = await study.run("w")
+    curator_rig = await study_with(tmp_path, use("no_change", reason="still true"))
+    outcome = await curator_rig.run("w")
 
     assert (outcome.result, outcome.reason) == ("unchanged", "still true")
-    assert not study.reviews.has("w.md")
+    assert not curator_rig.reviews.has("w.md")
 
 
 async def test_an_agent_that_only_talks_ends_unchanged_with_its_last_words(tmp_path: Path):
-    study = await study_with(tmp_path, say("first"), say("last"))
+    curator_rig = await study_with(tmp_path, say("first"), say("last"))
 
-    assert (await study.run("w")).reason == "last"
+    assert (await curator_rig.run("w")).reason == "last"
 
 
 async def test_writing_and_taking_it_back_is_no_change(tmp_path: Path):
-    study = await study_with(tmp_path, update(), update(content="- old"))
+    curator_rig = await study_with(tmp_path, update(), update(content="- old"))
 
-    assert (await study.run("w")).result == "unchanged"
-    assert study.history.runs()[0]["wrote"] == []
+    assert (await curator_rig.run("w")).result == "unchanged"
+    assert curator_rig.history.runs()[0]["wrote"] == []
 
 
 async def test_a_run_with_nothing_left_to_review_asks_nobody(tmp_path: Path):
-    study = await study_with(tmp_path, update())
-    running = study.begin("w")
-    await study.save("a", A)
-    study.queue.put_back(running, due_at=study.now, reason=None)
-    outcome = await study.run("w")
+    curator_rig = await study_with(tmp_path, update())
+    running = curator_rig.begin("w")
+    await curator_rig.save("a", A)
+    curator_rig.queue.put_back(running, due_at=curator_rig.now, reason=None)
+    outcome = await curator_rig.run("w")
 
     assert (outcome.result, outcome.reason) == ("unchanged", "nothing was left to review")
-    assert study.backend.jobs == []
+    assert curator_rig.backend.jobs == []
 
 
 async def test_what_changes_during_the_run_is_left_for_the_next(tmp_path: Path):
-    study = await study_with(tmp_path)
+    curator_rig = await study_with(tmp_path)
 
     async def script(job: Job) -> list[Block]:
-        if len(study.backend.jobs) == 1:
-            await study.save("a", B.replace("two", "three"))
+        if len(curator_rig.backend.jobs) == 1:
+            await curator_rig.save("a", B.replace("two", "three"))
         return [use("no_change", reason="fine")]
 
-    study.backend._script = script
-    await study.run("w")
+    curator_rig.backend._script = script
+    await curator_rig.run("w")
 
-    assert study.waiting() == ["w"]
-    await study.run("w")
-    assert "-- two\n+- three\n" in study.backend.jobs[1].changes[0].diff
+    assert curator_rig.waiting() == ["w"]
+    await curator_rig.run("w")
+    assert "-- two\n+- three\n" in curator_rig.backend.jobs[1].changes[0].diff
 
 
 async def test_a_persons_edit_of_the_own_note_since_the_run_began_is_not_overwritten(
     tmp_path: Path,
 ):
-    study = await study_with(tmp_path)
+    curator_rig = await study_with(tmp_path)
 
     async def script(_job: Job) -> list[Block]:
-        (study.vault / "w.md").write_text(W.replace("- old", "- a person's"))
+        (curator_rig.vault / "w.md").write_text(W.replace("- old", "- a person's"))
         return [update()]
 
-    study.backend._script = script
-    outcome = await study.run("w")
+    curator_rig.backend._script = script
+    outcome = await curator_rig.run("w")
 
     assert outcome.result == "unchanged"
-    assert "- a person's" in study.text("w")
+    assert "- a person's" in curator_rig.text("w")
 
 
 async def test_an_agents_session_is_kept_for_its_watcher(tmp_path: Path):
-    study = await study_with(tmp_path, use("no_change", reason="fine"))
-    await study.run("w")
-    await study.save("a", A)
-    await study.run("w")
+    curator_rig = await study_with(tmp_path, use("no_change", reason="fine"))
+    await curator_rig.run("w")
+    await curator_rig.save("a", A)
+    await curator_rig.run("w")
 
-    assert [job.session_id for job in study.backend.jobs] == [None, "scripted-w.md"]
+    assert [job.session_id for job in curator_rig.backend.jobs] == [None, "scripted-w.md"]
 
 
 async def test_a_session_ends_before_it_grows_without_bound(tmp_path: Path):
-    study = await study_with(tmp_path, use("no_change", reason="fine"))
+    curator_rig = await study_with(tmp_path, use("no_change", reason="fine"))
     for turn in range(22):
-        await study.save("a", A.replace("# A", f"# A{turn}"))
-        await study.run("w")
+        await curator_rig.save("a", A.replace("# A", f"# A{turn}"))
+        await curator_rig.run("w")
 
-    begun = [number for number, job in enumerate(study.backend.jobs) if job.session_id is None]
+    begun = [
+        number for number, job in enumerate(curator_rig.backend.jobs) if job.session_id is None
+    ]
     assert begun == [0, 20]
 
 
 async def test_a_moved_and_a_deleted_note_are_told_as_such(tmp_path: Path):
-    study = Study(folder=tmp_path, backend=ScriptedBackend([use("no_change", reason="fine")]))
-    study.begin_with(a=A, b=A, w=watching("*.md"))
-    await study.save("c", A, source="a")
-    (study.vault / "a.md").unlink()
-    await study.save("b", None)
-    await study.run("w")
+    curator_rig = CuratorRig(
+        folder=tmp_path, backend=ScriptedBackend([use("no_change", reason="fine")])
+    )
+    curator_rig.begin_with(a=A, b=A, w=watching("*.md"))
+    await curator_rig.save("c", A, source="a")
+    (curator_rig.vault / "a.md").unlink()
+    await curator_rig.save("b", None)
+    await curator_rig.run("w")
 
-    assert [(change.path, change.kind) for change in study.backend.jobs[0].changes] == [
+    assert [(change.path, change.kind) for change in curator_rig.backend.jobs[0].changes] == [
         ("b.md", "deleted"),
         ("c.md", "moved"),
     ]
-    assert study.backend.jobs[0].changes[1].diff == "rename from a.md\nrename to c.md\n"
-    assert not study.reviews.has("w.md")
+    assert curator_rig.backend.jobs[0].changes[1].diff == "rename from a.md\nrename to c.md\n"
+    assert not curator_rig.reviews.has("w.md")
 
 
 async def test_thousands_of_changes_are_all_seen_and_some_are_shown(tmp_path: Path):
-    study = Study(folder=tmp_path, backend=ScriptedBackend([use("no_change", reason="fine")]))
-    study.begin_with(w=watching("**/*.md"))
-    await study.look(*(study.change(f"n{number:04}", A) for number in range(1000)))
-    await study.run("w")
-    (job,) = study.backend.jobs
+    curator_rig = CuratorRig(
+        folder=tmp_path, backend=ScriptedBackend([use("no_change", reason="fine")])
+    )
+    curator_rig.begin_with(w=watching("**/*.md"))
+    await curator_rig.look(*(curator_rig.change(f"n{number:04}", A) for number in range(1000)))
+    await curator_rig.run("w")
+    (job,) = curator_rig.backend.jobs
 
     assert len(job.changes) == 1000
     assert sum(bool(change.diff) for change in job.changes) == 50
     assert "- and 600 more" in job.prompt
     assert len(job.prompt) < 150_000
-    assert not study.reviews.has("w.md")
-    assert len(json.dumps(study.history.runs()[0])) < 200_000
+    assert not curator_rig.reviews.has("w.md")
+    assert len(json.dumps(curator_rig.history.runs()[0])) < 200_000
 
 
 # What goes wrong.
 
 
 async def test_an_agent_that_fails_leaves_the_difference_open_and_no_task(tmp_path: Path):
-    study = await study_with(tmp_path)
-    before = study.reviews.of("w.md")
-    ask(study, raising(AgentFailedError("out of money")))
-    outcome = await study.run("w")
+    curator_rig = await study_with(tmp_path)
+    before = curator_rig.reviews.of("w.md")
+    ask(curator_rig, raising(AgentFailedError("out of money")))
+    outcome = await curator_rig.run("w")
 
     assert (outcome.result, outcome.reason) == ("failed", "out of money")
-    assert study.reviews.of("w.md") == before
-    assert study.queue.all() == []
+    assert curator_rig.reviews.of("w.md") == before
+    assert curator_rig.queue.all() == []
 
 
 async def test_an_agent_that_is_unavailable_has_the_run_wait(tmp_path: Path):
-    study = await study_with(tmp_path)
-    before = study.reviews.of("w.md")
-    ask(study, raising(AgentUnavailableError("no login")))
+    curator_rig = await study_with(tmp_path)
+    before = curator_rig.reviews.of("w.md")
+    ask(curator_rig, raising(AgentUnavailableError("no login")))
     with pytest.raises(AgentUnavailableError):
-        await study.run("w")
+        await curator_rig.run("w")
 
-    (document,) = study.history.runs()
+    (document,) = curator_rig.history.runs()
     assert (document["outcome"], document["reason"], document["ended"]) == (
         "waiting",
         "no login",
         None,
     )
-    assert study.reviews.of("w.md") == before
-    assert len(study.queue.running()) == 1
+    assert curator_rig.reviews.of("w.md") == before
+    assert len(curator_rig.queue.running()) == 1
 
 
 async def test_a_run_that_is_tried_again_has_cost_what_all_its_attempts_did(tmp_path: Path):
@@ -289,24 +301,24 @@ async def test_a_run_that_is_tried_again_has_cost_what_all_its_attempts_did(tmp_
                 yield step
             raise AgentUnavailableError("no credit")
 
-    study = await study_with(tmp_path, say("Done."))
-    study.backend._cost_usd = 0.5
+    curator_rig = await study_with(tmp_path, say("Done."))
+    curator_rig.backend._cost_usd = 0.5
     failing = Failing()
     costs = []
     for steps in [(spent,), (spent,), ()]:
         failing.steps = steps
-        ask(study, failing)
+        ask(curator_rig, failing)
         with pytest.raises(AgentUnavailableError):
-            await study.run("w")
-        costs.append(study.history.runs()[0]["cost_usd"])
-        (task,) = study.queue.running()
-        with study.state.batch():
-            study.queue.put_back(task, due_at=study.now, reason=None)
-        study.reopen()
-    ask(study, study.backend)
-    await study.run("w")
+            await curator_rig.run("w")
+        costs.append(curator_rig.history.runs()[0]["cost_usd"])
+        (task,) = curator_rig.queue.running()
+        with curator_rig.state.batch():
+            curator_rig.queue.put_back(task, due_at=curator_rig.now, reason=None)
+        curator_rig.reopen()
+    ask(curator_rig, curator_rig.backend)
+    await curator_rig.run("w")
 
-    (document,) = study.history.runs()
+    (document,) = curator_rig.history.runs()
     assert costs == [0.25, 0.5, 0.5]
     assert [document[name] for name in ("cost_usd", "input_tokens", "output_tokens")] == [
         1.0,
@@ -316,19 +328,19 @@ async def test_a_run_that_is_tried_again_has_cost_what_all_its_attempts_did(tmp_
 
 
 async def test_an_agent_that_is_unavailable_after_it_wrote_is_taken_back_and_waits(tmp_path: Path):
-    study = await study_with(tmp_path)
+    curator_rig = await study_with(tmp_path)
 
     async def script(job: Job) -> list[Block]:
         await job.tools[2].call({"file_path": "w.md", "section": "Facts", "content": "- new"})
         raise AgentUnavailableError("gone")
 
-    study.backend._script = script
+    curator_rig.backend._script = script
 
     with pytest.raises(AgentUnavailableError, match="gone"):
-        await study.run("w")
-    (document,) = study.history.runs()
-    assert (document["outcome"], document["wrote"], study.text("w")) == ("waiting", [], W)
-    assert len(study.queue.running()) == 1
+        await curator_rig.run("w")
+    (document,) = curator_rig.history.runs()
+    assert (document["outcome"], document["wrote"], curator_rig.text("w")) == ("waiting", [], W)
+    assert len(curator_rig.queue.running()) == 1
 
 
 async def test_a_run_whose_writes_the_disk_refuses_waits_and_is_done_when_the_disk_takes_them(
@@ -337,18 +349,18 @@ async def test_a_run_whose_writes_the_disk_refuses_waits_and_is_done_when_the_di
     def refuse(*_given: object, **_named: object) -> None:
         raise StorageFailedError("no space left on device")
 
-    study = await study_with(tmp_path, update(), say("I could not write."))
+    curator_rig = await study_with(tmp_path, update(), say("I could not write."))
     with monkeypatch.context() as full:
-        full.setattr(study.parts.store, "edit", refuse)
+        full.setattr(curator_rig.parts.store, "edit", refuse)
         with pytest.raises(AgentUnavailableError, match="no space left"):
-            await study.run("w")
-    assert [document["outcome"] for document in study.history.runs()] == ["waiting"]
-    (task,) = study.queue.running()
-    with study.state.batch():
-        study.queue.put_back(task, due_at=study.now, reason=None)
+            await curator_rig.run("w")
+    assert [document["outcome"] for document in curator_rig.history.runs()] == ["waiting"]
+    (task,) = curator_rig.queue.running()
+    with curator_rig.state.batch():
+        curator_rig.queue.put_back(task, due_at=curator_rig.now, reason=None)
 
-    assert (await study.run("w")).result == "changed"
-    assert study.text("w") == W.replace("- old", "- new")
+    assert (await curator_rig.run("w")).result == "changed"
+    assert curator_rig.text("w") == W.replace("- old", "- new")
 
 
 async def test_a_run_whose_write_a_hook_refuses_has_failed_with_the_hooks_words(
@@ -359,11 +371,11 @@ async def test_a_run_whose_write_a_hook_refuses_has_failed_with_the_hooks_words(
             "a hook refused the write to w.md, so nothing was written: it is Sunday"
         )
 
-    study = await study_with(tmp_path, update(), say("I could not write."))
-    monkeypatch.setattr(study.parts.store, "edit", refuse)
-    outcome = await study.run("w")
+    curator_rig = await study_with(tmp_path, update(), say("I could not write."))
+    monkeypatch.setattr(curator_rig.parts.store, "edit", refuse)
+    outcome = await curator_rig.run("w")
 
-    assert (outcome.result, "it is Sunday" in outcome.reason, study.reviews.has("w.md")) == (
+    assert (outcome.result, "it is Sunday" in outcome.reason, curator_rig.reviews.has("w.md")) == (
         "failed",
         True,
         True,
@@ -383,13 +395,13 @@ async def test_a_run_whose_write_a_hook_refuses_has_failed_with_the_hooks_words(
 async def test_a_backend_that_breaks_has_failed_and_nothing_more(
     tmp_path: Path, error: BaseException
 ):
-    study = await study_with(tmp_path)
-    ask(study, raising(error))
-    outcome = await study.run("w")
+    curator_rig = await study_with(tmp_path)
+    ask(curator_rig, raising(error))
+    outcome = await curator_rig.run("w")
 
     assert outcome.result == "failed"
     assert outcome.reason.startswith("the backend odd broke")
-    assert study.reviews.has("w.md")
+    assert curator_rig.reviews.has("w.md")
 
 
 @pytest.mark.parametrize("step", [None, "words", 5, object()])
@@ -398,10 +410,10 @@ async def test_a_backend_that_reports_rubbish_has_failed(tmp_path: Path, step: o
         async def run(self, _job: Job) -> AsyncIterator[Step]:
             yield step
 
-    study = await study_with(tmp_path)
-    ask(study, Rubbish(lambda _job: None))
+    curator_rig = await study_with(tmp_path)
+    ask(curator_rig, Rubbish(lambda _job: None))
 
-    assert (await study.run("w")).result == "failed"
+    assert (await curator_rig.run("w")).result == "failed"
 
 
 async def test_a_backend_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -411,10 +423,10 @@ async def test_a_backend_that_never_ends_is_ended(tmp_path: Path, monkeypatch: p
             yield say("never")
 
     monkeypatch.setattr(lifecycle, "_GRACE_S", -4.99)
-    study = await study_with(tmp_path)
-    ask(study, Endless(lambda _job: None))
+    curator_rig = await study_with(tmp_path)
+    ask(curator_rig, Endless(lambda _job: None))
 
-    assert (await study.run("w")).result == "failed"
+    assert (await curator_rig.run("w")).result == "failed"
 
 
 async def test_a_run_that_is_cancelled_is_left_as_it_stands(tmp_path: Path):
@@ -425,16 +437,16 @@ async def test_a_run_that_is_cancelled_is_left_as_it_stands(tmp_path: Path):
         await asyncio.Event().wait()
         return []
 
-    study = await study_with(tmp_path)
-    study.backend._script = script
-    running = asyncio.get_running_loop().create_task(study.run("w"), name="run")
+    curator_rig = await study_with(tmp_path)
+    curator_rig.backend._script = script
+    running = asyncio.get_running_loop().create_task(curator_rig.run("w"), name="run")
     await begun.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
 
-    assert len(study.queue.running()) == 1
-    assert [document["outcome"] for document in study.history.runs()] == ["running"]
+    assert len(curator_rig.queue.running()) == 1
+    assert [document["outcome"] for document in curator_rig.history.runs()] == ["running"]
 
 
 @pytest.mark.parametrize(
@@ -444,59 +456,59 @@ async def test_a_disk_that_refuses_the_end_of_a_run_is_waited_for_and_the_agent_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ):
     monkeypatch.setattr(curator_run, "_STORAGE_CHECK_S", 0.001)
-    study = await study_with(tmp_path, update("History", "- once"))
-    study.refusals = [error] * 3
-    outcome = await study.run("w")
+    curator_rig = await study_with(tmp_path, update("History", "- once"))
+    curator_rig.refusals = [error] * 3
+    outcome = await curator_rig.run("w")
 
     assert outcome.result == "changed"
-    assert study.text("w").count("- once") == 1
-    assert len(study.backend.jobs) == 1
-    assert study.queue.all() == []
+    assert curator_rig.text("w").count("- once") == 1
+    assert len(curator_rig.backend.jobs) == 1
+    assert curator_rig.queue.all() == []
 
 
 async def test_a_note_that_is_gone_is_told_to_the_agent_and_not_made_again(tmp_path: Path):
-    study = await study_with(tmp_path, update())
-    (study.vault / "w.md").unlink()
-    outcome = await study.run("w")
+    curator_rig = await study_with(tmp_path, update())
+    (curator_rig.vault / "w.md").unlink()
+    outcome = await curator_rig.run("w")
 
     assert outcome.result == "unchanged"
-    assert "(cannot be read: w.md is not in the vault)" in study.backend.jobs[0].prompt
-    assert not (study.vault / "w.md").exists()
+    assert "(cannot be read: w.md is not in the vault)" in curator_rig.backend.jobs[0].prompt
+    assert not (curator_rig.vault / "w.md").exists()
 
 
 async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done_anew(
     tmp_path: Path,
 ):
-    study = await study_with(tmp_path)
+    curator_rig = await study_with(tmp_path)
 
     async def half_done(job: Job) -> list[Block]:
         await call_tool(job.tools, "update_context", update().input)
-        assert [(one.agent, one.entry) for one in study.parts.at_work.all()] == [
+        assert [(one.agent, one.entry) for one in curator_rig.parts.at_work.all()] == [
             ("curator", "bubble")
         ]
-        assert study.text("w") != W
-        study.parts.at_work.end("you stopped all agents")
+        assert curator_rig.text("w") != W
+        curator_rig.parts.at_work.end("you stopped all agents")
         await asyncio.Event().wait()
         return []
 
-    ask(study, ScriptedBackend(half_done))
+    ask(curator_rig, ScriptedBackend(half_done))
     with pytest.raises(AgentUnavailableError, match="you stopped all agents"):
-        await study.run("w")
+        await curator_rig.run("w")
 
-    assert study.text("w") == W
-    (document,) = study.history.runs()
+    assert curator_rig.text("w") == W
+    (document,) = curator_rig.history.runs()
     assert (document["outcome"], document["reason"], document["wrote"]) == (
         "waiting",
         "you stopped all agents",
         [],
     )
-    ask(study, ScriptedBackend([update()]))
-    (task,) = study.queue.running()
-    with study.state.batch():
-        study.queue.put_back(task, due_at=study.now, reason=None)
-    assert (await study.run("w")).result == "changed"
-    assert study.text("w") == W.replace("- old", "- new")
-    assert study.parts.at_work.all() == []
+    ask(curator_rig, ScriptedBackend([update()]))
+    (task,) = curator_rig.queue.running()
+    with curator_rig.state.batch():
+        curator_rig.queue.put_back(task, due_at=curator_rig.now, reason=None)
+    assert (await curator_rig.run("w")).result == "changed"
+    assert curator_rig.text("w") == W.replace("- old", "- new")
+    assert curator_rig.parts.at_work.all() == []
 
 
 @pytest.mark.parametrize(

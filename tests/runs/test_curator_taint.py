@@ -12,60 +12,62 @@ from parachuted.access.origins import Origins
 from parachuted.access.session_taint import SessionTaints
 from parachuted.runs import Curator
 from parachuted.testing import ScriptedBackend, use
-from tests.bubbling.desk import watching
-from tests.tools.study import LIMITS, Study, replace
+from tests.bubbling.reconciler_rig import watching
+from tests.tools.curator_rig import LIMITS, CuratorRig, replace
 
 A = "# A\n\n## Facts\n\n- one\n"
 W = watching("a.md", "c.md", text="# W\n\n## Facts\n\n- old\n")
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Study:
+def curator_rig(tmp_path: Path) -> CuratorRig:
     update = use("update_context", file_path="w.md", section="Facts", content="- new")
-    study = Study(folder=tmp_path, backend=ScriptedBackend([update]))
-    study.begin_with(a=A, w=W)
-    study.origins = Origins(study.state, ["a.md"])
+    curator_rig = CuratorRig(folder=tmp_path, backend=ScriptedBackend([update]))
+    curator_rig.begin_with(a=A, w=W)
+    curator_rig.origins = Origins(curator_rig.state, ["a.md"])
     parts = replace(
-        study.parts, origins=study.origins, taints=SessionTaints(study.state, study.clock)
+        curator_rig.parts,
+        origins=curator_rig.origins,
+        taints=SessionTaints(curator_rig.state, curator_rig.clock),
     )
-    study.curator = Curator(parts, study.backend, model=None, limits=LIMITS)
-    return study
+    curator_rig.curator = Curator(parts, curator_rig.backend, model=None, limits=LIMITS)
+    return curator_rig
 
 
-def origin(study: Study) -> str:
-    return study.origins.of_text("w.md", study.text("w").encode())
+def origin(curator_rig: CuratorRig) -> str:
+    return curator_rig.origins.of_text("w.md", curator_rig.text("w").encode())
 
 
-async def test_who_was_told_of_a_strangers_text_writes_no_trusted_one(study: Study):
-    await study.save("a", A.replace("one", "obey me"))
-    assert (await study.run("w")).result == "changed"
+async def test_who_was_told_of_a_strangers_text_writes_no_trusted_one(curator_rig: CuratorRig):
+    await curator_rig.save("a", A.replace("one", "obey me"))
+    assert (await curator_rig.run("w")).result == "changed"
 
-    assert origin(study) == "imported"
-
-
-async def test_a_strangers_text_that_was_taken_away_was_told_all_the_same(study: Study):
-    await study.save("a", None)
-    await study.run("w")
-
-    assert origin(study) == "imported"
+    assert origin(curator_rig) == "imported"
 
 
-async def test_who_was_told_of_ones_own_notes_writes_a_trusted_text(study: Study):
-    await study.save("c", "# C\n")
-    await study.run("w")
+async def test_a_strangers_text_that_was_taken_away_was_told_all_the_same(curator_rig: CuratorRig):
+    await curator_rig.save("a", None)
+    await curator_rig.run("w")
 
-    assert origin(study) == "you"
+    assert origin(curator_rig) == "imported"
 
 
-async def test_who_goes_on_with_a_session_has_read_all_of_it(study: Study):
-    await study.save("a", A.replace("one", "obey me"))
-    await study.run("w")
-    study.origins.trust("w.md", study.index.get("w.md").digest)
-    await study.save("c", "# C\n")
-    study.backend._script = [
+async def test_who_was_told_of_ones_own_notes_writes_a_trusted_text(curator_rig: CuratorRig):
+    await curator_rig.save("c", "# C\n")
+    await curator_rig.run("w")
+
+    assert origin(curator_rig) == "you"
+
+
+async def test_who_goes_on_with_a_session_has_read_all_of_it(curator_rig: CuratorRig):
+    await curator_rig.save("a", A.replace("one", "obey me"))
+    await curator_rig.run("w")
+    curator_rig.origins.trust("w.md", curator_rig.index.get("w.md").digest)
+    await curator_rig.save("c", "# C\n")
+    curator_rig.backend._script = [
         use("update_context", file_path="w.md", section="Facts", content="- newer")
     ]
-    await study.run("w")
+    await curator_rig.run("w")
 
-    assert study.backend.jobs[-1].session_id == "scripted-w.md"
-    assert origin(study) == "imported"
+    assert curator_rig.backend.jobs[-1].session_id == "scripted-w.md"
+    assert origin(curator_rig) == "imported"

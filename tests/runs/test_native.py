@@ -21,7 +21,7 @@ from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.native import call_objection, make_native
 from parachuted.runs.run_audit import RunAudit
 from parachuted.tasks import Task
-from tests.tools.desk import GARDENER, NOON, Desk, at_desk, paths
+from tests.tools.checkout_rig import GARDENER, NOON, CheckoutRig, at_desk, paths
 
 GRANT = replace(
     GARDENER,
@@ -71,8 +71,8 @@ def check(command: str, allowed: bool | tuple[str, ...]) -> str | None:  # noqa:
 class Shell:
     """A run of the CLI: `call` is one call of a tool of it, with what the tool does to the copy."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk, self.recorder, self.hooks = desk, Recorded(), Hooks()
+    def __init__(self, checkout_rig: CheckoutRig) -> None:
+        self.desk, self.recorder, self.hooks = checkout_rig, Recorded(), Hooks()
 
     async def open(self, grant: Grant = GRANT) -> NativeTools:
         self.desk.grant = grant
@@ -127,8 +127,8 @@ class Shell:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
-    with at_desk(tmp_path) as desk:
-        yield Shell(desk)
+    with at_desk(tmp_path) as checkout_rig:
+        yield Shell(checkout_rig)
 
 
 async def test_what_a_command_wrote_is_in_the_vault_when_the_agent_is_answered(shell: Shell):

@@ -4,7 +4,7 @@ from parachuted.keys import EVERYWHERE
 from parachuted.modules import AgentConfig
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run_request import AgentDefinition, RunRequest
-from tests.modules.yard import LIMITS
+from tests.modules.module_rig import LIMITS
 
 
 def test_an_order_is_a_persons_own_words_and_may_go_on_unless_it_says_otherwise():

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.search.library import Library
+from tests.search.search_rig import SearchRig
 
 
 @pytest.fixture
-def shut(vault: Path, tmp_path: Path) -> Iterator[Library]:
+def shut(vault: Path, tmp_path: Path) -> Iterator[SearchRig]:
     """A library that is not open yet: notes that are there before the index is."""
-    library = Library(vault, tmp_path / "search.db")
-    yield library
-    library.search.close()
+    search_rig = SearchRig(vault, tmp_path / "search.db")
+    yield search_rig
+    search_rig.search.close()
 
 
 @pytest.fixture
-def library(shut: Library) -> Library:
+def search_rig(shut: SearchRig) -> SearchRig:
     """An open library."""
     shut.start()
     return shut

@@ -4,20 +4,20 @@ import pytest
 
 from parachuted.search import KeyFilter, NoteQuery
 from parachuted.search.listing import make_listing
-from tests.search.library import Library
+from tests.search.search_rig import SearchRig
 
 
 @pytest.fixture
-def tables(library: Library) -> Library:
-    library.save(
+def tables(search_rig: SearchRig) -> SearchRig:
+    search_rig.save(
         "a.md", "---\nrating: 10\ndue: 2026-03-01\nstatus: Done\npeople: [Ann, Bo]\n---\n# Zebra\n"
     )
-    library.save(
+    search_rig.save(
         "b.md", "---\nrating: 9.5\ndue: 2026-02-28T12:00:00Z\nstatus: open\n---\n# apple\n"
     )
-    library.save("sub/c.md", "---\nrating: n/a\ntags: [home/garden]\n---\n# Mango\n")
-    library.save("sub/d.md", "no frontmatter #home")
-    return library
+    search_rig.save("sub/c.md", "---\nrating: n/a\ntags: [home/garden]\n---\n# Mango\n")
+    search_rig.save("sub/d.md", "no frontmatter #home")
+    return search_rig
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def tables(library: Library) -> Library:
         (("rating", "in", ()), []),
     ],
 )
-def test_a_filter_takes_those_that_fulfil_it(tables: Library, one, found):
+def test_a_filter_takes_those_that_fulfil_it(tables: SearchRig, one, found):
     key, op, value = one
 
     assert tables.notes(filters=(KeyFilter(key=key, op=op, value=value),)) == found
 
 
-def test_folders_and_tags_narrow(tables: Library):
+def test_folders_and_tags_narrow(tables: SearchRig):
     assert tables.notes(folder="sub") == ["sub/c.md", "sub/d.md"]
     assert tables.notes(tag="home") == ["sub/c.md", "sub/d.md"]
     assert tables.notes(tag="#home/garden") == ["sub/c.md"]
@@ -65,7 +65,7 @@ def test_folders_and_tags_narrow(tables: Library):
         ("-rating", ["a.md", "b.md", "sub/c.md", "sub/d.md"]),
     ],
 )
-def test_notes_come_in_the_order_that_is_asked_for(tables: Library, sort, order):
+def test_notes_come_in_the_order_that_is_asked_for(tables: SearchRig, sort, order):
     assert tables.notes(sort=sort) == order
     pages, after = [], None
     for _ in order:

@@ -3,18 +3,18 @@ from __future__ import annotations
 import pytest
 
 from parachuted.search import LinkRow, NoteQuery
-from tests.search.library import Library
+from tests.search.search_rig import SearchRig
 
 
-def test_a_note_is_told_with_all_that_is_known_of_it(library: Library):
-    library.save(
+def test_a_note_is_told_with_all_that_is_known_of_it(search_rig: SearchRig):
+    search_rig.save(
         "a/b.md", "---\ntitle: Beans\ntags: [x, y]\npeople: [Ann, Bo]\nmore: {deep: 1}\n---\ntext"
     )
-    library.settled()
+    search_rig.settled()
 
-    row = library.search.catalogue.note("a/b.md")
+    row = search_rig.search.catalogue.note("a/b.md")
 
-    entry = library.index.get("a/b.md")
+    entry = search_rig.index.get("a/b.md")
     assert (row.path, row.title, row.tags, row.digest, row.size) == (
         "a/b.md",
         "Beans",
@@ -29,21 +29,23 @@ def test_a_note_is_told_with_all_that_is_known_of_it(library: Library):
         "people": ["Ann", "Bo"],
         "more": {"deep": "1"},
     }
-    assert library.search.catalogue.note("a/none.md") is None
+    assert search_rig.search.catalogue.note("a/none.md") is None
 
 
-def test_a_page_leads_to_the_next_and_notes_that_come_meanwhile_disturb_nothing(library: Library):
+def test_a_page_leads_to_the_next_and_notes_that_come_meanwhile_disturb_nothing(
+    search_rig: SearchRig,
+):
     for number in range(10):
-        library.save(f"{number}.md", f"---\nrank: {number % 3}\n---\n")
-    library.settled()
-    catalogue, found, after = library.search.catalogue, [], None
+        search_rig.save(f"{number}.md", f"---\nrank: {number % 3}\n---\n")
+    search_rig.settled()
+    catalogue, found, after = search_rig.search.catalogue, [], None
     while True:
         page = catalogue.notes(
             NoteQuery(sort="-rank", limit=3, after=after), lambda path: path != "5.md"
         )
         found += [row.path for row in page.rows]
-        library.save(f"new{len(found)}.md", "---\nrank: 9\n---\n")
-        library.settled()
+        search_rig.save(f"new{len(found)}.md", "---\nrank: 9\n---\n")
+        search_rig.settled()
         after = page.next
         if after is None:
             break
@@ -52,23 +54,23 @@ def test_a_page_leads_to_the_next_and_notes_that_come_meanwhile_disturb_nothing(
 
 
 @pytest.mark.parametrize("cursor", ["x", "WyJ0aXRsZSJd", ""])
-def test_a_cursor_that_is_none_is_refused(library: Library, cursor):
-    library.settled()
+def test_a_cursor_that_is_none_is_refused(search_rig: SearchRig, cursor):
+    search_rig.settled()
     with pytest.raises(ValueError, match="cursor"):
-        library.search.catalogue.notes(NoteQuery(after=cursor), lambda _path: True)
+        search_rig.search.catalogue.notes(NoteQuery(after=cursor), lambda _path: True)
     with pytest.raises(ValueError, match="cursor"):
-        library.search.catalogue.unresolved(lambda _path: True, 10, cursor)
+        search_rig.search.catalogue.unresolved(lambda _path: True, 10, cursor)
 
 
-def test_links_are_told_from_both_ends(library: Library):
-    library.save(
+def test_links_are_told_from_both_ends(search_rig: SearchRig):
+    search_rig.save(
         "Projects/a.md", "one\n[[B]] and [x](../c.md#top)\n![[pic.png|100]] and [[nowhere]]\n"
     )
-    library.save("Notes/b.md", "[back](/Projects/a.md)")
-    library.save("c.md", "")
-    library.save("pic.png", b"png")
-    library.settled()
-    catalogue = library.search.catalogue
+    search_rig.save("Notes/b.md", "[back](/Projects/a.md)")
+    search_rig.save("c.md", "")
+    search_rig.save("pic.png", b"png")
+    search_rig.settled()
+    catalogue = search_rig.search.catalogue
 
     assert catalogue.links_from("Projects/a.md") == (
         LinkRow(source="Projects/a.md", target="Notes/b.md", text="B", kind="wiki", line=2),
@@ -82,32 +84,32 @@ def test_links_are_told_from_both_ends(library: Library):
     assert [link.text for link in catalogue.unresolved(lambda _path: True, 10).rows] == ["nowhere"]
 
 
-def test_what_comes_and_goes_changes_where_links_lead(library: Library):
-    library.save("a.md", "[[b]]")
-    library.settled()
-    catalogue = library.search.catalogue
+def test_what_comes_and_goes_changes_where_links_lead(search_rig: SearchRig):
+    search_rig.save("a.md", "[[b]]")
+    search_rig.settled()
+    catalogue = search_rig.search.catalogue
     assert catalogue.links_from("a.md")[0].target is None
 
-    library.save("deep/b.md", "")
-    library.settled()
+    search_rig.save("deep/b.md", "")
+    search_rig.settled()
     assert catalogue.links_from("a.md")[0].target == "deep/b.md"
 
-    library.save("b.md", "")
-    library.settled()
+    search_rig.save("b.md", "")
+    search_rig.settled()
     assert catalogue.links_from("a.md")[0].target == "b.md"
     assert catalogue.links_to("deep/b.md") == ()
 
-    library.delete("b.md")
-    library.settled()
+    search_rig.delete("b.md")
+    search_rig.settled()
     assert [link.source for link in catalogue.links_to("deep/b.md")] == ["a.md"]
 
 
-def test_unresolved_links_come_in_pages_of_notes_that_are_seen(library: Library):
+def test_unresolved_links_come_in_pages_of_notes_that_are_seen(search_rig: SearchRig):
     for name in ("a", "b", "c"):
-        library.save(f"{name}.md", "[[x1]] [[x2]]")
-    library.settled()
-    first = library.search.catalogue.unresolved(lambda path: path != "b.md", 3)
-    rest = library.search.catalogue.unresolved(lambda path: path != "b.md", 3, first.next)
+        search_rig.save(f"{name}.md", "[[x1]] [[x2]]")
+    search_rig.settled()
+    first = search_rig.search.catalogue.unresolved(lambda path: path != "b.md", 3)
+    rest = search_rig.search.catalogue.unresolved(lambda path: path != "b.md", 3, first.next)
 
     assert [(link.source, link.text) for link in (*first.rows, *rest.rows)] == [
         ("a.md", "x1"),
@@ -118,12 +120,12 @@ def test_unresolved_links_come_in_pages_of_notes_that_are_seen(library: Library)
     assert rest.next is None
 
 
-def test_what_leads_to_a_hidden_file_leads_to_nothing_and_names_nothing(library: Library):
-    library.save("a.md", "[[deep/hidden]] [[open]]")
-    library.save("deep/hidden.md", "")
-    library.save("open.md", "")
-    library.settled()
+def test_what_leads_to_a_hidden_file_leads_to_nothing_and_names_nothing(search_rig: SearchRig):
+    search_rig.save("a.md", "[[deep/hidden]] [[open]]")
+    search_rig.save("deep/hidden.md", "")
+    search_rig.save("open.md", "")
+    search_rig.settled()
 
-    (link,) = library.search.catalogue.unresolved(lambda path: "hidden" not in path, 10).rows
+    (link,) = search_rig.search.catalogue.unresolved(lambda path: "hidden" not in path, 10).rows
 
     assert (link.text, link.target) == ("deep/hidden", None)

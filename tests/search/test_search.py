@@ -5,26 +5,26 @@ import threading
 from parachuted.search import Search
 from parachuted.search.search import files_of
 from parachuted.vault import IndexEntry, VaultIndex, VaultRoot
-from tests.search.library import Library
+from tests.search.search_rig import SearchRig
 
 
 def test_the_notes_that_are_not_found_by_all_of_their_text_are_listed_with_the_reason(
-    library: Library,
+    search_rig: SearchRig,
 ):
-    library.save("fine.md", "beans")
-    library.save("binary.md", b"\0\1\2 beans")
-    library.save("large.md", b"word " * 2_200_000 + b"beans")
+    search_rig.save("fine.md", "beans")
+    search_rig.save("binary.md", b"\0\1\2 beans")
+    search_rig.save("large.md", b"word " * 2_200_000 + b"beans")
 
-    assert library.find("beans") == ["fine.md"]
-    assert library.find("binary") == ["binary.md"]
-    reasons = {one.path: one.reason for one in library.search.unindexed()}
+    assert search_rig.find("beans") == ["fine.md"]
+    assert search_rig.find("binary") == ["binary.md"]
+    reasons = {one.path: one.reason for one in search_rig.search.unindexed()}
     assert set(reasons) == {"binary.md", "large.md"}
     assert "NUL" in reasons["binary.md"]
     assert "10 MB" in reasons["large.md"]
 
-    library.save("binary.md", "beans at last")
-    assert set(library.find("beans")) == {"fine.md", "binary.md"}
-    assert [one.path for one in library.search.unindexed()] == ["large.md"]
+    search_rig.save("binary.md", "beans at last")
+    assert set(search_rig.find("beans")) == {"fine.md", "binary.md"}
+    assert [one.path for one in search_rig.search.unindexed()] == ["large.md"]
 
 
 def test_it_can_be_closed_before_it_was_begun(vault, tmp_path):
@@ -33,7 +33,7 @@ def test_it_can_be_closed_before_it_was_begun(vault, tmp_path):
     assert not (tmp_path / "search.db").exists()
 
 
-def test_closing_in_the_middle_of_indexing_loses_nothing_for_the_next_start(shut: Library):
+def test_closing_in_the_middle_of_indexing_loses_nothing_for_the_next_start(shut: SearchRig):
     for number in range(800):
         shut.write(f"{number}.md", "beans " * 200)
     shut.search.start()
@@ -64,18 +64,20 @@ def test_the_index_of_the_vault_may_change_while_it_is_read():
         thread.join()
 
 
-def test_an_index_of_the_vault_that_cannot_be_read_is_no_empty_vault(library: Library, monkeypatch):
-    library.save("a.md", "beans")
-    library.settled()
+def test_an_index_of_the_vault_that_cannot_be_read_is_no_empty_vault(
+    search_rig: SearchRig, monkeypatch
+):
+    search_rig.save("a.md", "beans")
+    search_rig.settled()
     monkeypatch.setattr("parachuted.search.search._TRIES", 2)
 
     def restless() -> list[str]:
         raise RuntimeError("Set changed size during iteration")
 
-    monkeypatch.setattr(library.index, "all_folders", restless)
-    library.search.close()
-    library.search = library.make()
-    library.search.start()
-    library.until(lambda: "search.writing" in library.problems)
+    monkeypatch.setattr(search_rig.index, "all_folders", restless)
+    search_rig.search.close()
+    search_rig.search = search_rig.make()
+    search_rig.search.start()
+    search_rig.until(lambda: "search.writing" in search_rig.problems)
 
-    assert library.search.count() == 1
+    assert search_rig.search.count() == 1

@@ -73,21 +73,23 @@ from parachuted.agent_choice import BackendChoice  # noqa: E402
 from parachuted.agents import OfflineBackend  # noqa: E402
 from parachuted.config import load_settings  # noqa: E402
 from parachuted.daemon import Daemon  # noqa: E402
-from parachuted.vault import History, rename  # noqa: E402
+from parachuted.state import Database  # noqa: E402
+from parachuted.vault import rename  # noqa: E402
 from tests.stories.life import Life  # noqa: E402
 
 rename._renameat2 = steps.around(rename._renameat2)
-_changing = History._changing
+_write = Database.write
 
 
 @contextlib.contextmanager
-def _counted_change(history: History) -> Iterator[Any]:
-    with _changing(history) as database:
-        yield database
-    steps.take()
+def _counted_write(database: Database, *, is_durable: bool = True) -> Iterator[Any]:
+    with _write(database, is_durable=is_durable) as connection:
+        yield connection
+    if database.path.name == "history.db":
+        steps.take()
 
 
-History._changing = _counted_change
+Database.write = _counted_write
 
 
 async def live(span: LifeSpan) -> None:

@@ -182,7 +182,7 @@ def text_of(number: int) -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class Play:
+class TaintScenario:
     """What the model does in one run: it reads, and once it has seen the mark, wherever that was,
     it acts.
     """
@@ -202,8 +202,8 @@ class Obedient(ScriptedBackend):
 
     def __init__(self) -> None:
         super().__init__()
-        self.plays: dict[int, Play] = {}
-        self.of_watchers: dict[str, Play] = {}
+        self.plays: dict[int, TaintScenario] = {}
+        self.of_watchers: dict[str, TaintScenario] = {}
 
     async def run(self, job: Job) -> AsyncIterator[Step]:
         """One job, with a session of its own for each play."""
@@ -241,7 +241,7 @@ async def _played(job: Job, block: Block) -> Step:
 
 
 @dataclass(slots=True)
-class Scene:
+class TaintRig:
     """A running daemon with that model and those modules."""
 
     life: Life
@@ -287,7 +287,7 @@ class Scene:
 @contextlib.asynccontextmanager
 async def scene(
     live: Live, vault: Path, backend: Obedient, *, modules: Path | None = None
-) -> AsyncIterator[Scene]:
+) -> AsyncIterator[TaintRig]:
     """Start the daemon; `modules` is a folder to make and install the modules from, at the first
     start.
     """
@@ -305,6 +305,6 @@ async def scene(
                 save(modules / name / "module.py", code)
                 told = await install(life, modules / name, trust)
                 assert told["status"] == "running", told["problem"]
-        scene = Scene(life, backend, vault)
+        scene = TaintRig(life, backend, vault)
         await scene.ready()
         yield scene

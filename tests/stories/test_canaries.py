@@ -25,7 +25,7 @@ from tests.cli.typed import Typed
 from tests.engine import WITHOUT
 from tests.stories.boxed import native
 from tests.stories.life import note, save
-from tests.stories.planting import Garden, running
+from tests.stories.planted_secrets import PlantedVault, running
 
 MANIFEST = """\
 name: keeper
@@ -115,7 +115,7 @@ class Seen:
 class Scene:
     """A running daemon among secrets."""
 
-    garden: Garden
+    garden: PlantedVault
     typed: Typed
     api: ScriptedMessages
     seen: Seen
@@ -174,7 +174,7 @@ async def scene(tmp_path: Path, engine: Mapping[str, str] | None) -> AsyncIterat
     user, home, vault = tmp_path / "user", tmp_path / "home", tmp_path / "vault"
     for folder in (user, home, vault):
         folder.mkdir(mode=0o700)
-    garden = Garden(user=user, home=home, vault=vault)
+    garden = PlantedVault(user=user, home=home, vault=vault)
     garden.plant_files()
     save(vault / "Work/AGENTS.md", note("Work", watch=["Work/*.md"]))
     save(vault / "Work/plan.md", "# Plan\n\n- one\n")

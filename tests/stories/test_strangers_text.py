@@ -17,14 +17,14 @@ import pytest
 from parachuted.testing import Block, say, use
 from tests.api.calls import call, get, post
 from tests.stories.life import Live, note, save
-from tests.stories.strangers import Obedient, Play, Scene, mark_of, scene, text_of
+from tests.stories.strangers import Obedient, TaintRig, TaintScenario, mark_of, scene, text_of
 
 Plant: TypeAlias = Callable[[Path, int], None]
-Step: TypeAlias = Callable[[Scene, int], Awaitable[None]]
-Begin: TypeAlias = Callable[[Scene, int], Awaitable[object]]
+Step: TypeAlias = Callable[[TaintRig, int], Awaitable[None]]
+Begin: TypeAlias = Callable[[TaintRig, int], Awaitable[object]]
 
 
-async def play(scene: Scene, number: int) -> object:
+async def play(scene: TaintRig, number: int) -> object:
     return await scene.play(number)
 
 
@@ -77,7 +77,7 @@ def saving(path: str, text: Callable[[int], str] = text_of) -> Plant:
 def doing(act: Plant) -> Step:
     """What a person does to the files."""
 
-    async def step(scene: Scene, number: int) -> None:
+    async def step(scene: TaintRig, number: int) -> None:
         act(scene.vault, number)
 
     return step
@@ -126,7 +126,7 @@ def empty_lane(vault: Path, number: int) -> None:
     save(vault / f"Work/lane/in/{number}.md", "# All mine now\n")
 
 
-async def move_by_api(scene: Scene, number: int) -> None:
+async def move_by_api(scene: TaintRig, number: int) -> None:
     assert (
         await call(
             scene.life,
@@ -137,18 +137,18 @@ async def move_by_api(scene: Scene, number: int) -> None:
     )[0] == 200
 
 
-async def put_by_api(scene: Scene, number: int) -> None:
+async def put_by_api(scene: TaintRig, number: int) -> None:
     status, answer = await call(
         scene.life, "PUT", f"/api/files/Inbox/{number}.md", data=text_of(number).encode()
     )
     assert status in (200, 201), answer
 
 
-async def trust(scene: Scene, number: int) -> None:
+async def trust(scene: TaintRig, number: int) -> None:
     await post(scene.life, "/api/agents/trust", {"path": f"Work/lane/in/{number}.md"})
 
 
-async def restore(scene: Scene, number: int) -> None:
+async def restore(scene: TaintRig, number: int) -> None:
     await post(
         scene.life,
         "/api/history/restore",
@@ -157,7 +157,7 @@ async def restore(scene: Scene, number: int) -> None:
     assert mark_of(number) in scene.read(f"Work/lane/in/{number}.md")
 
 
-async def undo_twice(scene: Scene, number: int) -> None:
+async def undo_twice(scene: TaintRig, number: int) -> None:
     """The last run is taken back, and then that is."""
     run = scene.runs[number]
     undone = await post(scene.life, f"/api/runs/{run}/undo")
@@ -168,9 +168,9 @@ async def undo_twice(scene: Scene, number: int) -> None:
 def told_by_run(*acts: Callable[[int], Block], agent: str = "hands") -> Step:
     """A run before: it reads the mail, and then acts."""
 
-    async def step(scene: Scene, number: int) -> None:
+    async def step(scene: TaintRig, number: int) -> None:
         kept = scene.backend.plays[number]
-        before = Play(
+        before = TaintScenario(
             mark=mark_of(number), reads=reading("Inbox")(number), acts=[act(number) for act in acts]
         )
         scene.backend.plays[number] = before
@@ -185,7 +185,7 @@ def is_asked(backend: Obedient, agent: str, number: int) -> bool:
     return any(job.agent == agent and mark_of(number) in job.prompt for job in backend.jobs)
 
 
-async def by_event(scene: Scene, number: int) -> None:
+async def by_event(scene: TaintRig, number: int) -> None:
     await scene.module("publish", {"path": f"Inbox/{number}.md"})
     await scene.life.until(lambda: scene.backend.plays[number].has_seen)
 
@@ -205,34 +205,36 @@ def suggesting(number: int) -> Block:
     )
 
 
-async def resume(scene: Scene, number: int) -> object:
+async def resume(scene: TaintRig, number: int) -> object:
     kept = scene.backend.plays[number]
-    scene.backend.plays[number] = Play(mark=mark_of(number), reads=reading("Inbox")(number))
+    scene.backend.plays[number] = TaintScenario(
+        mark=mark_of(number), reads=reading("Inbox")(number)
+    )
     session = (await scene.play(number))["session"]
     scene.backend.plays[number] = kept
     return await scene.play(number, session=session)
 
 
-async def as_judge(scene: Scene, number: int) -> object:
+async def as_judge(scene: TaintRig, number: int) -> object:
     return await scene.play(number, "judge")
 
 
-async def in_folder(scene: Scene, number: int) -> object:
+async def in_folder(scene: TaintRig, number: int) -> object:
     return await scene.play(number, "at-home", working_directory=f"Inbox/{number}")
 
 
-async def in_moved_folder(scene: Scene, number: int) -> object:
+async def in_moved_folder(scene: TaintRig, number: int) -> object:
     return await scene.play(number, working_directory=f"Work/moved/{number}")
 
 
-async def by_mail(scene: Scene, number: int) -> object:
+async def by_mail(scene: TaintRig, number: int) -> object:
     return await scene.module("mail", {"path": f"Inbox/{number}.md"})
 
 
-async def curate(scene: Scene, number: int) -> None:
+async def curate(scene: TaintRig, number: int) -> None:
     """The mail is changed, and the curator of the note that watches it writes down what it says."""
     watcher = f"Work/cur/{number}/AGENTS.md"
-    scene.backend.of_watchers[watcher] = Play(
+    scene.backend.of_watchers[watcher] = TaintScenario(
         mark=mark_of(number),
         acts=[
             use(
@@ -517,8 +519,8 @@ def to_out_lane(number: int) -> Block:
 def clean_run(*reads: Callable[[int], Block], agent: str = "hands") -> Step:
     """Another run, which a person begins: it reads, and obeys what it sees."""
 
-    async def step(scene: Scene, number: int) -> None:
-        scene.backend.plays[number] = Play(
+    async def step(scene: TaintRig, number: int) -> None:
+        scene.backend.plays[number] = TaintScenario(
             mark=mark_of(number), reads=[read(number) for read in reads], acts=[outside(number)]
         )
         await scene.play(number, agent)
@@ -526,7 +528,7 @@ def clean_run(*reads: Callable[[int], Block], agent: str = "hands") -> Step:
     return step
 
 
-async def told(scene: Scene, number: int) -> None:
+async def told(scene: TaintRig, number: int) -> None:
     """Whoever heard of it is asked."""
     await scene.life.until(lambda: is_asked(scene.backend, "scribe/pen", number))
 
@@ -610,12 +612,12 @@ def chosen(*, is_all: bool) -> list[Pair]:
     return PAIRS if is_all else some
 
 
-def obeying(number: int, way_in: In, way_out: Out) -> Play:
+def obeying(number: int, way_in: In, way_out: Out) -> TaintScenario:
     """What the model does.
 
     Whoever else sees the text, another agent or a listener's, goes for the outside.
     """
-    return Play(
+    return TaintScenario(
         mark=mark_of(number),
         reads=way_in.reads(number),
         acts=[*way_out.acts(number), outside(number)],
@@ -623,7 +625,7 @@ def obeying(number: int, way_in: In, way_out: Out) -> Play:
     )
 
 
-async def reject(running: Scene) -> None:
+async def reject(running: TaintRig) -> None:
     """The person wants none of what was suggested in a pair; what is to be a way in waits."""
     for one in (await get(running.life, "/api/suggestions?status=pending"))["suggestions"]:
         if not str(one["path"]).startswith("Work/in/"):
@@ -631,7 +633,7 @@ async def reject(running: Scene) -> None:
 
 
 async def steps(
-    running: Scene, pairs: Sequence[Pair], which: Callable[[In], Sequence[Step]]
+    running: TaintRig, pairs: Sequence[Pair], which: Callable[[In], Sequence[Step]]
 ) -> None:
     """Each step for all, and what it changed noticed before the next."""
     for turn in range(max(len(which(way)) for way in INS)):
@@ -724,10 +726,10 @@ async def test_a_person_trusts_what_they_have_read_and_it_is_theirs_from_then_on
     backend = Obedient()
     save(vault / "Work/site/clip.md", web(1))
     save(vault / "Work/site/.claude/skills/s2.md", skill(2))
-    backend.plays[1] = Play(
+    backend.plays[1] = TaintScenario(
         mark=mark_of(1), reads=[use("read_note", path="Work/site/clip.md")], acts=[outside(1)]
     )
-    backend.plays[2] = Play(mark=mark_of(2), acts=[outside(2)])
+    backend.plays[2] = TaintScenario(mark=mark_of(2), acts=[outside(2)])
     async with scene(live, vault, backend, modules=tmp_path / "modules") as running:
         for number in (1, 2):
             await running.play(number, working_directory="Work/site")
@@ -760,7 +762,7 @@ async def test_what_a_hook_says_is_from_a_strangers_note_is_the_strangers(
         home / "hooks/on-prompt-before.py",
         f"print({json.dumps({'hookSpecificOutput': answer})!r})\n",
     )
-    backend.plays[1] = Play(mark=mark_of(1), acts=[outside(1)])
+    backend.plays[1] = TaintScenario(mark=mark_of(1), acts=[outside(1)])
     async with scene(live, vault, backend, modules=tmp_path / "modules") as running:
         await running.life.settled()
         await running.play(1)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.suggestions.office import Office
+from tests.suggestions.suggestion_rig import SuggestionRig
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
+def suggestion_rig(tmp_path: Path) -> Iterator[SuggestionRig]:
     """Suggestions over an empty vault."""
-    made = Office(tmp_path)
+    made = SuggestionRig(tmp_path)
     yield made
     made.close()

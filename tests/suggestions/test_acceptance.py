@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.suggestions.acceptance import acceptance_of, needs_no_asking
-from tests.suggestions.sheets import suggestion
+from tests.suggestions.sample_suggestions import suggestion
 
 
 def decided(status: str, number: int, **more: object):

@@ -14,12 +14,12 @@ import frontmatter
 import pytest
 
 from parachuted.suggestions.approval_listener import ApprovalListener
-from tests.suggestions.office import Office
+from tests.suggestions.suggestion_rig import SuggestionRig
 
 
 @contextlib.asynccontextmanager
-async def listening(office: Office) -> AsyncIterator[ApprovalListener]:
-    ears = ApprovalListener(office.suggestions, office.root, office.bus)
+async def listening(suggestion_rig: SuggestionRig) -> AsyncIterator[ApprovalListener]:
+    ears = ApprovalListener(suggestion_rig.suggestions, suggestion_rig.root, suggestion_rig.bus)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(ears.run())
         try:
@@ -31,24 +31,33 @@ async def listening(office: Office) -> AsyncIterator[ApprovalListener]:
 
 
 def saved(
-    office: Office, path: object, by: str = "person", event: str = "file.modified", **more: object
+    suggestion_rig: SuggestionRig,
+    path: object,
+    by: str = "person",
+    event: str = "file.modified",
+    **more: object,
 ) -> None:
-    relative = str(path).removeprefix(f"{office.vault}/")
-    office.bus.publish(event, path=relative, by=by, run=None, causes=[], digest=None, **more)
+    relative = str(path).removeprefix(f"{suggestion_rig.vault}/")
+    suggestion_rig.bus.publish(
+        event, path=relative, by=by, run=None, causes=[], digest=None, **more
+    )
 
 
-async def proposed(office: Office, text: str = "two\n"):
-    office.write("a.md", "one\n")
-    return await office.propose("a.md", {"text": text})
+async def proposed(suggestion_rig: SuggestionRig, text: str = "two\n"):
+    suggestion_rig.write("a.md", "one\n")
+    return await suggestion_rig.propose("a.md", {"text": text})
 
 
-async def test_a_tick_for_approval_does_it(office):
-    made = await proposed(office)
-    async with listening(office):
-        office.tick(made, "approve")
-        saved(office, office.file(made))
-    assert (office.text("a.md"), office.suggestions.get(made.id).resolved_by) == ("two\n", "user")
-    assert "**approved** by user" in office.file(made).read_text("utf-8")
+async def test_a_tick_for_approval_does_it(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    async with listening(suggestion_rig):
+        suggestion_rig.tick(made, "approve")
+        saved(suggestion_rig, suggestion_rig.file(made))
+    assert (suggestion_rig.text("a.md"), suggestion_rig.suggestions.get(made.id).resolved_by) == (
+        "two\n",
+        "user",
+    )
+    assert "**approved** by user" in suggestion_rig.file(made).read_text("utf-8")
 
 
 def in_the_older_form(text: str) -> str:
@@ -65,60 +74,68 @@ def in_the_older_form(text: str) -> str:
     return "\n".join(["---", *lines, "---", "", f"{post.content}\n"])
 
 
-async def test_a_suggestion_that_waits_in_the_older_form_is_read_and_approved(office):
-    made = await proposed(office)
-    office.file(made).write_text(in_the_older_form(office.file(made).read_text("utf-8")), "utf-8")
-    assert 'action: "update"' in office.file(made).read_text("utf-8")
-    async with listening(office):
-        office.tick(made, "approve")
-        saved(office, office.file(made))
-    assert (office.text("a.md"), office.suggestions.get(made.id).resolved_by) == ("two\n", "user")
-    assert "action: update" in office.file(made).read_text("utf-8")
+async def test_a_suggestion_that_waits_in_the_older_form_is_read_and_approved(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    suggestion_rig.file(made).write_text(
+        in_the_older_form(suggestion_rig.file(made).read_text("utf-8")), "utf-8"
+    )
+    assert 'action: "update"' in suggestion_rig.file(made).read_text("utf-8")
+    async with listening(suggestion_rig):
+        suggestion_rig.tick(made, "approve")
+        saved(suggestion_rig, suggestion_rig.file(made))
+    assert (suggestion_rig.text("a.md"), suggestion_rig.suggestions.get(made.id).resolved_by) == (
+        "two\n",
+        "user",
+    )
+    assert "action: update" in suggestion_rig.file(made).read_text("utf-8")
 
 
-async def test_a_tick_for_rejection_lets_it_be(office):
-    made = await proposed(office)
-    async with listening(office):
-        office.tick(made, "reject")
-        saved(office, office.file(made))
-    assert (office.text("a.md"), office.suggestions.get(made.id).status) == ("one\n", "rejected")
+async def test_a_tick_for_rejection_lets_it_be(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    async with listening(suggestion_rig):
+        suggestion_rig.tick(made, "reject")
+        saved(suggestion_rig, suggestion_rig.file(made))
+    assert (suggestion_rig.text("a.md"), suggestion_rig.suggestions.get(made.id).status) == (
+        "one\n",
+        "rejected",
+    )
 
 
-async def test_both_boxes_do_nothing_and_it_is_told(office):
-    made = await proposed(office)
-    async with listening(office):
-        office.tick(made, "approve", "reject")
-        saved(office, office.file(made))
-    text = office.file(made).read_text("utf-8")
-    assert office.suggestions.get(made.id).is_pending
+async def test_both_boxes_do_nothing_and_it_is_told(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    async with listening(suggestion_rig):
+        suggestion_rig.tick(made, "approve", "reject")
+        saved(suggestion_rig, suggestion_rig.file(made))
+    text = suggestion_rig.file(made).read_text("utf-8")
+    assert suggestion_rig.suggestions.get(made.id).is_pending
     assert "> **Both boxes were ticked" in text
     assert "- [ ] approve\n- [ ] reject" in text
 
 
-async def test_after_the_words_a_single_tick_still_counts(office):
-    made = await proposed(office)
-    async with listening(office) as ears:
-        office.tick(made, "approve", "reject")
-        saved(office, office.file(made))
+async def test_after_the_words_a_single_tick_still_counts(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    async with listening(suggestion_rig) as ears:
+        suggestion_rig.tick(made, "approve", "reject")
+        saved(suggestion_rig, suggestion_rig.file(made))
         await ears.quiet()
-        office.tick(made, "approve")
-        saved(office, office.file(made))
-    assert office.text("a.md") == "two\n"
+        suggestion_rig.tick(made, "approve")
+        saved(suggestion_rig, suggestion_rig.file(made))
+    assert suggestion_rig.text("a.md") == "two\n"
 
 
-async def test_a_tick_that_an_editor_saves_with_its_own_line_ends_counts(office):
-    made = await proposed(office)
-    async with listening(office):
-        office.tick(made, "approve")
-        file = office.file(made)
+async def test_a_tick_that_an_editor_saves_with_its_own_line_ends_counts(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    async with listening(suggestion_rig):
+        suggestion_rig.tick(made, "approve")
+        file = suggestion_rig.file(made)
         file.write_bytes(
             file.read_bytes()
             .replace(b"\n", b"\r\n")
             .replace(b"[x] approve", b"[X] approve \xe2\x9c\x85 2026-01-05")
             + b"\r\n\r\n"
         )
-        saved(office, file)
-    assert office.text("a.md") == "two\n"
+        saved(suggestion_rig, file)
+    assert suggestion_rig.text("a.md") == "two\n"
 
 
 @pytest.mark.parametrize(
@@ -136,209 +153,227 @@ async def test_a_tick_that_an_editor_saves_with_its_own_line_ends_counts(office)
         ("seal: ", "seal: x #"),
     ],
 )
-async def test_a_file_that_was_edited_to_say_more_is_refused_in_words(office, old, new):
-    made = await proposed(office)
-    office.write("b.md", "one\n")
-    async with listening(office):
-        office.tick(made, "approve")
-        file = office.file(made)
+async def test_a_file_that_was_edited_to_say_more_is_refused_in_words(suggestion_rig, old, new):
+    made = await proposed(suggestion_rig)
+    suggestion_rig.write("b.md", "one\n")
+    async with listening(suggestion_rig):
+        suggestion_rig.tick(made, "approve")
+        file = suggestion_rig.file(made)
         text = file.read_text("utf-8")
         assert old in text
         file.write_text(text.replace(old, new), "utf-8")
-        saved(office, file)
+        saved(suggestion_rig, file)
     if old == "seal: ":  # what is known is not taken from the file
-        assert office.text("a.md") == "two\n"
+        assert suggestion_rig.text("a.md") == "two\n"
         return
-    assert (office.text("a.md"), office.text("b.md")) == ("one\n", "one\n")
-    assert office.suggestions.get(made.id).is_pending
+    assert (suggestion_rig.text("a.md"), suggestion_rig.text("b.md")) == ("one\n", "one\n")
+    assert suggestion_rig.suggestions.get(made.id).is_pending
     assert "said something else than what was suggested" in file.read_text("utf-8")
 
 
-async def test_a_copy_of_a_suggestion_does_nothing_and_says_where_the_original_is(office):
-    made = await proposed(office)
-    copy = office.vault / "Suggestions" / "copy.md"
-    async with listening(office):
+async def test_a_copy_of_a_suggestion_does_nothing_and_says_where_the_original_is(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    copy = suggestion_rig.vault / "Suggestions" / "copy.md"
+    async with listening(suggestion_rig):
         copy.write_text(
-            office.file(made).read_text("utf-8").replace("- [ ] approve", "- [x] approve"), "utf-8"
+            suggestion_rig.file(made).read_text("utf-8").replace("- [ ] approve", "- [x] approve"),
+            "utf-8",
         )
-        saved(office, copy, event="file.created")
-    assert office.text("a.md") == "one\n"
-    assert f"The suggestion itself is {office.suggestions.record(made.id).file}" in copy.read_text(
-        "utf-8"
+        saved(suggestion_rig, copy, event="file.created")
+    assert suggestion_rig.text("a.md") == "one\n"
+    assert (
+        f"The suggestion itself is {suggestion_rig.suggestions.record(made.id).file}"
+        in copy.read_text("utf-8")
     )
     assert "- [ ] approve" in copy.read_text("utf-8")
 
 
-async def test_the_id_of_another_in_a_file_does_nothing(office):
-    first = await proposed(office)
-    office.write("b.md", "one\n")
-    second = await office.propose("b.md", {"text": "two\n"})
-    async with listening(office):
-        file = office.file(first)
+async def test_the_id_of_another_in_a_file_does_nothing(suggestion_rig):
+    first = await proposed(suggestion_rig)
+    suggestion_rig.write("b.md", "one\n")
+    second = await suggestion_rig.propose("b.md", {"text": "two\n"})
+    async with listening(suggestion_rig):
+        file = suggestion_rig.file(first)
         file.write_text(
-            office.file(second).read_text("utf-8").replace("- [ ] approve", "- [x] approve"),
+            suggestion_rig.file(second)
+            .read_text("utf-8")
+            .replace("- [ ] approve", "- [x] approve"),
             "utf-8",
         )
-        saved(office, file)
-    assert (office.text("a.md"), office.text("b.md")) == ("one\n", "one\n")
+        saved(suggestion_rig, file)
+    assert (suggestion_rig.text("a.md"), suggestion_rig.text("b.md")) == ("one\n", "one\n")
 
 
-async def test_a_file_that_is_replayed_after_it_was_resolved_does_nothing(office):
-    made = await proposed(office)
-    file = office.file(made)
+async def test_a_file_that_is_replayed_after_it_was_resolved_does_nothing(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    file = suggestion_rig.file(made)
     old = file.read_text("utf-8").replace("- [ ] approve", "- [x] approve")
-    async with listening(office) as ears:
+    async with listening(suggestion_rig) as ears:
         file.write_text(old, "utf-8")
-        saved(office, file)
+        saved(suggestion_rig, file)
         await ears.quiet()
-        office.write("a.md", "three\n")
+        suggestion_rig.write("a.md", "three\n")
         file.write_text(old, "utf-8")
-        saved(office, file)
-    assert office.text("a.md") == "three\n"
+        saved(suggestion_rig, file)
+    assert suggestion_rig.text("a.md") == "three\n"
     assert "a box that is ticked now does nothing" in file.read_text("utf-8")
 
 
-async def test_a_tick_by_an_agent_counts_for_nothing_and_is_taken_out(office):
-    made = await proposed(office)
-    async with listening(office):
-        office.tick(made, "approve")
-        saved(office, office.file(made), by="module:evil")
-    assert office.text("a.md") == "one\n"
-    assert "- [ ] approve" in office.file(made).read_text("utf-8")
+async def test_a_tick_by_an_agent_counts_for_nothing_and_is_taken_out(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    async with listening(suggestion_rig):
+        suggestion_rig.tick(made, "approve")
+        saved(suggestion_rig, suggestion_rig.file(made), by="module:evil")
+    assert suggestion_rig.text("a.md") == "one\n"
+    assert "- [ ] approve" in suggestion_rig.file(made).read_text("utf-8")
 
 
-async def test_a_file_that_a_person_renames_stays_the_suggestion(office):
-    made = await proposed(office)
-    old = office.file(made)
+async def test_a_file_that_a_person_renames_stays_the_suggestion(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    old = suggestion_rig.file(made)
     new = old.with_name("ask me later.md")
-    async with listening(office) as ears:
+    async with listening(suggestion_rig) as ears:
         old.rename(new)
-        saved(office, new, event="file.moved", **{"from": f"Suggestions/{old.name}"})
+        saved(suggestion_rig, new, event="file.moved", **{"from": f"Suggestions/{old.name}"})
         await ears.quiet()
-        office.tick(made, "approve")
-        saved(office, new)
-    assert office.text("a.md") == "two\n"
+        suggestion_rig.tick(made, "approve")
+        saved(suggestion_rig, new)
+    assert suggestion_rig.text("a.md") == "two\n"
 
 
-async def test_a_file_that_a_person_removes_is_a_no(office):
-    made = await proposed(office)
-    async with listening(office):
-        office.file(made).unlink()
-        saved(office, office.vault / office.suggestions.record(made.id).file, event="file.deleted")
-    done = office.suggestions.get(made.id)
-    assert (done.status, done.outcome, office.text("a.md")) == (
+async def test_a_file_that_a_person_removes_is_a_no(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    async with listening(suggestion_rig):
+        suggestion_rig.file(made).unlink()
+        saved(
+            suggestion_rig,
+            suggestion_rig.vault / suggestion_rig.suggestions.record(made.id).file,
+            event="file.deleted",
+        )
+    done = suggestion_rig.suggestions.get(made.id)
+    assert (done.status, done.outcome, suggestion_rig.text("a.md")) == (
         "rejected",
         "its file was removed",
         "one\n",
     )
-    assert not office.file(made).exists()
+    assert not suggestion_rig.file(made).exists()
 
 
-async def test_a_file_that_something_else_removes_comes_back(office):
-    made = await proposed(office)
-    async with listening(office):
-        office.file(made).unlink()
+async def test_a_file_that_something_else_removes_comes_back(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    async with listening(suggestion_rig):
+        suggestion_rig.file(made).unlink()
         saved(
-            office,
-            office.vault / office.suggestions.record(made.id).file,
+            suggestion_rig,
+            suggestion_rig.vault / suggestion_rig.suggestions.record(made.id).file,
             by="module:evil",
             event="file.deleted",
         )
-    assert office.file(made).exists()
-    assert office.suggestions.get(made.id).is_pending
+    assert suggestion_rig.file(made).exists()
+    assert suggestion_rig.suggestions.get(made.id).is_pending
 
 
-async def test_a_note_of_a_persons_own_among_them_is_left_alone(office):
-    async with listening(office):
-        note = office.vault / "Suggestions" / "ideas.md"
-        office.write("Suggestions/ideas.md", "# Ideas\n\n- [x] approve\n")
-        saved(office, note, event="file.created")
+async def test_a_note_of_a_persons_own_among_them_is_left_alone(suggestion_rig):
+    async with listening(suggestion_rig):
+        note = suggestion_rig.vault / "Suggestions" / "ideas.md"
+        suggestion_rig.write("Suggestions/ideas.md", "# Ideas\n\n- [x] approve\n")
+        saved(suggestion_rig, note, event="file.created")
     assert note.read_text("utf-8") == "# Ideas\n\n- [x] approve\n"
 
 
-async def test_a_tick_that_cannot_be_done_is_answered_in_the_file(office):
-    made = await proposed(office)
-    (office.vault / "a.md").unlink()
-    (office.vault / "a.md").symlink_to("b.md")
-    async with listening(office):
-        office.tick(made, "approve")
-        saved(office, office.file(made))
-    assert "> **It could not be done: a.md is a link" in office.file(made).read_text("utf-8")
+async def test_a_tick_that_cannot_be_done_is_answered_in_the_file(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    (suggestion_rig.vault / "a.md").unlink()
+    (suggestion_rig.vault / "a.md").symlink_to("b.md")
+    async with listening(suggestion_rig):
+        suggestion_rig.tick(made, "approve")
+        saved(suggestion_rig, suggestion_rig.file(made))
+    assert "> **It could not be done: a.md is a link" in suggestion_rig.file(made).read_text(
+        "utf-8"
+    )
 
 
-async def test_what_was_ticked_while_no_daemon_ran_is_done_at_the_next_start(office):
-    made = await proposed(office)
-    office.reopen()
-    office.tick(made, "approve")
-    async with listening(office):
+async def test_what_was_ticked_while_no_daemon_ran_is_done_at_the_next_start(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    suggestion_rig.reopen()
+    suggestion_rig.tick(made, "approve")
+    async with listening(suggestion_rig):
         pass
-    assert office.text("a.md") == "two\n"
+    assert suggestion_rig.text("a.md") == "two\n"
 
 
-async def test_when_the_state_is_lost_those_that_wait_are_known_again_by_their_seals(office):
-    made = await proposed(office)
-    big = await office.propose(
+async def test_when_the_state_is_lost_those_that_wait_are_known_again_by_their_seals(
+    suggestion_rig,
+):
+    made = await proposed(suggestion_rig)
+    big = await suggestion_rig.propose(
         "big.md",
         {"text": "line é\U0001f642\n" * 5_000},
         "create",
         target_id="para:brain:a1b2c3d4e5f6",
         causes=("c-1", "c-2"),
     )
-    office.reopen(lose_state=True)
-    async with listening(office):
+    suggestion_rig.reopen(lose_state=True)
+    async with listening(suggestion_rig):
         pass
-    assert office.suggestions.get(made.id) == made
-    assert office.suggestions.get(big.id) == big
-    async with listening(office):
+    assert suggestion_rig.suggestions.get(made.id) == made
+    assert suggestion_rig.suggestions.get(big.id) == big
+    async with listening(suggestion_rig):
         for one in (made, big):
-            office.tick(one, "approve")
-            saved(office, office.file(one))
-    assert (office.text("a.md"), office.text("big.md")) == ("two\n", "line é\U0001f642\n" * 5_000)
+            suggestion_rig.tick(one, "approve")
+            saved(suggestion_rig, suggestion_rig.file(one))
+    assert (suggestion_rig.text("a.md"), suggestion_rig.text("big.md")) == (
+        "two\n",
+        "line é\U0001f642\n" * 5_000,
+    )
 
 
 async def test_when_the_state_is_lost_what_was_resolved_stays_so_and_what_was_forged_is_refused(
-    office,
+    suggestion_rig,
 ):
-    made, forged = await proposed(office), await office.propose("b.md", {"text": "b\n"}, "create")
-    await office.suggestions.approve(made.id)
-    file = office.file(forged)
-    office.reopen(lose_state=True)
+    made, forged = (
+        await proposed(suggestion_rig),
+        await suggestion_rig.propose("b.md", {"text": "b\n"}, "create"),
+    )
+    await suggestion_rig.suggestions.approve(made.id)
+    file = suggestion_rig.file(forged)
+    suggestion_rig.reopen(lose_state=True)
     text = file.read_text("utf-8").replace("+b", "+c").replace("- [ ] approve", "- [x] approve")
     file.write_text(text, "utf-8")
-    async with listening(office):
+    async with listening(suggestion_rig):
         pass
-    assert office.suggestions.get(made.id).status == "approved"
-    assert [one.id for one in office.suggestions.all()] == [made.id]
-    assert not (office.vault / "b.md").exists()
+    assert suggestion_rig.suggestions.get(made.id).status == "approved"
+    assert [one.id for one in suggestion_rig.suggestions.all()] == [made.id]
+    assert not (suggestion_rig.vault / "b.md").exists()
     assert "no suggestion that is known here" in file.read_text("utf-8")
 
 
-async def test_with_another_key_nothing_that_was_sealed_before_is_believed(office):
-    made = await proposed(office)
-    office.tick(made, "approve")
-    (office.home / "suggestions.key").unlink()
-    office.reopen(lose_state=True)
-    async with listening(office):
+async def test_with_another_key_nothing_that_was_sealed_before_is_believed(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    suggestion_rig.tick(made, "approve")
+    (suggestion_rig.home / "suggestions.key").unlink()
+    suggestion_rig.reopen(lose_state=True)
+    async with listening(suggestion_rig):
         pass
-    assert (office.text("a.md"), office.suggestions.all()) == ("one\n", [])
+    assert (suggestion_rig.text("a.md"), suggestion_rig.suggestions.all()) == ("one\n", [])
 
 
 async def test_a_suggestion_whose_file_was_not_written_before_the_end_has_one_after_the_next_start(
-    office,
+    suggestion_rig,
 ):
-    made = await proposed(office)
-    file = office.file(made)
+    made = await proposed(suggestion_rig)
+    file = suggestion_rig.file(made)
     shutil.rmtree(file.parent)
-    async with listening(office):
+    async with listening(suggestion_rig):
         pass
     assert file.exists()
 
 
-async def test_an_undo_of_what_was_approved_is_told_in_its_file(office):
-    made = await proposed(office)
-    done = await office.suggestions.approve(made.id)
-    async with listening(office):
-        office.bus.publish(
+async def test_an_undo_of_what_was_approved_is_told_in_its_file(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    done = await suggestion_rig.suggestions.approve(made.id)
+    async with listening(suggestion_rig):
+        suggestion_rig.bus.publish(
             "run.undone",
             run=done.applied_run,
             runs=[done.applied_run],
@@ -346,4 +381,4 @@ async def test_an_undo_of_what_was_approved_is_told_in_its_file(office):
             kept={},
             undo="r-2",
         )
-    assert "and was taken back" in office.file(made).read_text("utf-8")
+    assert "and was taken back" in suggestion_rig.file(made).read_text("utf-8")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parachuted.suggestions.approval_listener import ApprovalListener
-from tests.suggestions.office import Office
+from tests.suggestions.suggestion_rig import SuggestionRig
 
 BEFORE = {"a.md": "# A\n\none\n", "b.md": "# B\n\nother\n"}
 AFTER = "# A\n\ntwo\n"
@@ -73,23 +73,24 @@ def edited(data: bytes, edits) -> bytes:
 
 
 async def tried(folder: Path, edits, *, lose_state: bool) -> None:
-    office = Office(folder)
+    suggestion_rig = SuggestionRig(folder)
     for path, text in BEFORE.items():
-        office.write(path, text)
-    made = await office.propose("a.md", {"text": AFTER})
-    file = office.file(made)
+        suggestion_rig.write(path, text)
+    made = await suggestion_rig.propose("a.md", {"text": AFTER})
+    file = suggestion_rig.file(made)
     if lose_state:
-        office.reopen(lose_state=True)
+        suggestion_rig.reopen(lose_state=True)
     data = edited(file.read_bytes(), edits)
     file.write_bytes(data)
-    ears = ApprovalListener(office.suggestions, office.root, office.bus)
+    ears = ApprovalListener(suggestion_rig.suggestions, suggestion_rig.root, suggestion_rig.bus)
     try:
         await asyncio.wait_for(ears._look_through(), 10)
         found = {
-            path: office.text(path) if (office.vault / path).exists() else None for path in BEFORE
+            path: suggestion_rig.text(path) if (suggestion_rig.vault / path).exists() else None
+            for path in BEFORE
         }
         assert found in (BEFORE, {**BEFORE, "a.md": AFTER})
-        assert sorted(path.name for path in office.vault.iterdir()) == [
+        assert sorted(path.name for path in suggestion_rig.vault.iterdir()) == [
             "Suggestions",
             "a.md",
             "b.md",
@@ -97,10 +98,10 @@ async def tried(folder: Path, edits, *, lose_state: bool) -> None:
         if found["a.md"] == AFTER:  # then by a tick in a file that shows all of what was done
             assert b"[x] approve" in data.lower()
             assert b"-one\n+two" in data.replace(b"\r\n", b"\n")
-        assert len(office.suggestions.all()) <= 1
+        assert len(suggestion_rig.suggestions.all()) <= 1
     finally:
         ears.close()
-        office.close()
+        suggestion_rig.close()
 
 
 @pytest.mark.parametrize("lose_state", [False, True])

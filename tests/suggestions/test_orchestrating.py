@@ -7,11 +7,11 @@ import pytest
 from parachuted.access.origin import Taint
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.suggestions.orchestrating import Orchestrator, OrchestratorScope
-from tests.suggestions.office import Office
+from tests.suggestions.suggestion_rig import SuggestionRig
 
 
 def chief(
-    office: Office,
+    suggestion_rig: SuggestionRig,
     *,
     writes: str = "Brain/",
     sees: str = "",
@@ -31,50 +31,54 @@ def chief(
         origin=lambda: marks.origin,
         read=marks.read,
     )
-    return Orchestrator(office.suggestions, run)
+    return Orchestrator(suggestion_rig.suggestions, run)
 
 
-async def three(office: Office):
+async def three(suggestion_rig: SuggestionRig):
     for path in ("Brain/a.md", "Brain/b.md", "Daily/c.md"):
-        office.write(path, "one\n")
+        suggestion_rig.write(path, "one\n")
     return [
-        await office.propose(path, {"text": "two\n"})
+        await suggestion_rig.propose(path, {"text": "two\n"})
         for path in ("Brain/a.md", "Brain/b.md", "Daily/c.md")
     ]
 
 
-async def test_it_approves_what_it_could_have_written_itself_and_it_is_told_who_did(office):
-    a, b, c = await three(office)
-    done, failed = await chief(office).orchestrate([a.id, c.id], "approve")
+async def test_it_approves_what_it_could_have_written_itself_and_it_is_told_who_did(suggestion_rig):
+    a, b, c = await three(suggestion_rig)
+    done, failed = await chief(suggestion_rig).orchestrate([a.id, c.id], "approve")
     assert [(one.id, one.status, one.resolved_by) for one in done] == [
         (a.id, "approved", "orchestrator:chief")
     ]
     assert "chief may not write Daily/c.md" in failed[c.id]
-    assert [office.text(f"{name}.md") for name in ("Brain/a", "Brain/b", "Daily/c")] == [
+    assert [suggestion_rig.text(f"{name}.md") for name in ("Brain/a", "Brain/b", "Daily/c")] == [
         "two\n",
         "one\n",
         "one\n",
     ]
-    assert office.suggestions.get(b.id).is_pending
+    assert suggestion_rig.suggestions.get(b.id).is_pending
     assert (
-        office.suggestions.acceptance() == []
+        suggestion_rig.suggestions.acceptance() == []
     )  # what an agent decides says nothing of what a person thinks
 
 
-async def test_it_rejects_with_a_reason_and_only_what_it_could_have_written(office):
-    a, _b, c = await three(office)
-    done, failed = await chief(office).orchestrate(
+async def test_it_rejects_with_a_reason_and_only_what_it_could_have_written(suggestion_rig):
+    a, _b, c = await three(suggestion_rig)
+    done, failed = await chief(suggestion_rig).orchestrate(
         [a.id, c.id], "reject", reasoning="twice the same"
     )
     assert [(one.status, one.outcome) for one in done] == [("rejected", "twice the same")]
     assert list(failed) == [c.id]
 
 
-async def test_what_it_cannot_see_and_what_is_of_others_or_its_own_does_not_exist_for_it(office):
-    a, b, _c = await three(office)
-    own = await office.propose("Brain/a.md", {"text": "mine\n"}, source_agent="chief")
-    foreign = await office.propose("Brain/a.md", {"text": "theirs\n"}, source_agent="stranger")
-    made = chief(office, sees="Brain/a")
+async def test_what_it_cannot_see_and_what_is_of_others_or_its_own_does_not_exist_for_it(
+    suggestion_rig,
+):
+    a, b, _c = await three(suggestion_rig)
+    own = await suggestion_rig.propose("Brain/a.md", {"text": "mine\n"}, source_agent="chief")
+    foreign = await suggestion_rig.propose(
+        "Brain/a.md", {"text": "theirs\n"}, source_agent="stranger"
+    )
+    made = chief(suggestion_rig, sees="Brain/a")
     assert [one.id for one in made.waiting()] == [a.id]
     _, failed = await made.orchestrate([b.id, own.id, foreign.id, "s0000000000"], "approve")
     assert {why.replace(name, "") for name, why in failed.items()} == {
@@ -84,48 +88,48 @@ async def test_what_it_cannot_see_and_what_is_of_others_or_its_own_does_not_exis
         await made.orchestrate([a.id, b.id], "batch")
 
 
-async def test_after_strangers_text_it_decides_in_its_lane_alone(office):
-    office.write("Brain/a.md", "one\n")
-    office.write("Brain/lane.md", "one\n")
-    strange = await office.propose("Brain/a.md", {"text": "two\n"}, origin="web")
-    in_lane = await office.propose("Brain/lane.md", {"text": "two\n"}, origin="web")
+async def test_after_strangers_text_it_decides_in_its_lane_alone(suggestion_rig):
+    suggestion_rig.write("Brain/a.md", "one\n")
+    suggestion_rig.write("Brain/lane.md", "one\n")
+    strange = await suggestion_rig.propose("Brain/a.md", {"text": "two\n"}, origin="web")
+    in_lane = await suggestion_rig.propose("Brain/lane.md", {"text": "two\n"}, origin="web")
     taint = Taint()
     taint.read("Inbox/mail.md", "bot")
-    plain = await office.propose("Brain/a.md", {"text": "three\n"})
-    done, failed = await chief(office, lane="Brain/lane").orchestrate(
+    plain = await suggestion_rig.propose("Brain/a.md", {"text": "three\n"})
+    done, failed = await chief(suggestion_rig, lane="Brain/lane").orchestrate(
         [strange.id, in_lane.id], "approve"
     )
     assert ([one.id for one in done], list(failed)) == ([in_lane.id], [strange.id])
-    _, failed = await chief(office, taint=taint).orchestrate([plain.id], "approve")
+    _, failed = await chief(suggestion_rig, taint=taint).orchestrate([plain.id], "approve")
     assert "after what strangers wrote was read" in failed[plain.id]
-    assert office.text("Brain/a.md") == "one\n"
+    assert suggestion_rig.text("Brain/a.md") == "one\n"
 
 
-async def test_it_never_decides_what_is_watched(office):
-    office.write("Brain/a.md", "# A\n")
-    made = await office.propose("Brain/a.md", {"key": "watch", "value": ["Daily/**"]})
-    _, failed = await chief(office).orchestrate([made.id], "approve")
+async def test_it_never_decides_what_is_watched(suggestion_rig):
+    suggestion_rig.write("Brain/a.md", "# A\n")
+    made = await suggestion_rig.propose("Brain/a.md", {"key": "watch", "value": ["Daily/**"]})
+    _, failed = await chief(suggestion_rig).orchestrate([made.id], "approve")
     assert "which a person decides on" in failed[made.id]
 
 
-async def test_a_batch_is_put_before_the_person_as_one(office):
-    a, b, _c = await three(office)
-    (batch,), _ = await chief(office).orchestrate(
+async def test_a_batch_is_put_before_the_person_as_one(suggestion_rig):
+    a, b, _c = await three(suggestion_rig)
+    (batch,), _ = await chief(suggestion_rig).orchestrate(
         [a.id, b.id], "batch", reasoning="2 updates from today's journal"
     )
     assert (batch.source_agent, batch.target_module, batch.causes) == ("chief", "brain", ("c-9",))
-    assert chief(office, of=("*",)).waiting()[-1].id == a.id
-    _, failed = await chief(office, of=("*",)).orchestrate([batch.id], "approve")
+    assert chief(suggestion_rig, of=("*",)).waiting()[-1].id == a.id
+    _, failed = await chief(suggestion_rig, of=("*",)).orchestrate([batch.id], "approve")
     assert list(failed) == [batch.id]
-    await office.suggestions.approve(batch.id)
-    assert [office.text(f"Brain/{name}.md") for name in "ab"] == ["two\n", "two\n"]
+    await suggestion_rig.suggestions.approve(batch.id)
+    assert [suggestion_rig.text(f"Brain/{name}.md") for name in "ab"] == ["two\n", "two\n"]
 
 
-async def test_as_tools_an_agent_reads_decides_and_is_marked_by_what_it_read(office):
-    a, _b, _c = await three(office)
-    strange = await office.propose("Brain/b.md", {"text": "web\n"}, origin="web")
+async def test_as_tools_an_agent_reads_decides_and_is_marked_by_what_it_read(suggestion_rig):
+    a, _b, _c = await three(suggestion_rig)
+    strange = await suggestion_rig.propose("Brain/b.md", {"text": "web\n"}, origin="web")
     taint = Taint()
-    listing, resolving = chief(office, taint=taint).tools()
+    listing, resolving = chief(suggestion_rig, taint=taint).tools()
     told = (await listing.call({})).text
     assert f"{a.id}: update Brain/a.md, by reflector: it follows" in told
     assert "+two" in told
@@ -139,14 +143,14 @@ async def test_as_tools_an_agent_reads_decides_and_is_marked_by_what_it_read(off
     ):
         assert (await resolving.call(arguments)).is_error
     with pytest.raises(EditRefusedError):
-        await chief(office).orchestrate([a.id], "batch")
+        await chief(suggestion_rig).orchestrate([a.id], "batch")
 
 
-async def test_a_difference_quotes_the_file_that_it_would_change_and_its_name(office):
-    office.write("Brain/a.md", "## A stranger's line\n## New\n")
-    office.origins.moved("Inbox/a.md", "Brain/a.md")
-    await office.propose("Brain/a.md", {"section": "New", "content": "mine"})
+async def test_a_difference_quotes_the_file_that_it_would_change_and_its_name(suggestion_rig):
+    suggestion_rig.write("Brain/a.md", "## A stranger's line\n## New\n")
+    suggestion_rig.origins.moved("Inbox/a.md", "Brain/a.md")
+    await suggestion_rig.propose("Brain/a.md", {"section": "New", "content": "mine"})
     taint = Taint()
-    listing, _ = chief(office, taint=taint).tools()
+    listing, _ = chief(suggestion_rig, taint=taint).tools()
     assert "A stranger's line" in (await listing.call({})).text
     assert taint.sources == {"Brain/a.md": "imported"}

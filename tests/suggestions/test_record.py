@@ -8,7 +8,7 @@ import pytest
 
 from parachuted.suggestions.record import record_from, record_of
 from parachuted.suggestions.suggestion_file import SuggestionPreview
-from tests.suggestions.sheets import suggestion
+from tests.suggestions.sample_suggestions import suggestion
 
 
 def test_it_is_the_same_after_json():

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from parachuted.suggestions.run_document import save_run
 from parachuted.vault import Author, VaultPath
-from tests.suggestions.sheets import NOON, suggestion
+from tests.suggestions.sample_suggestions import NOON, suggestion
 
 
-def test_it_names_the_file_the_one_who_proposed_and_the_one_who_approved(office):
+def test_it_names_the_file_the_one_who_proposed_and_the_one_who_approved(suggestion_rig):
     author = Author(by="suggestion:s0000000001", run="r-2", causes=("c-1",))
-    office.store.create(VaultPath("Brain/Kevin.md"), b"two\n", author)
+    suggestion_rig.store.create(VaultPath("Brain/Kevin.md"), b"two\n", author)
     save_run(
-        office.history,
-        office.objects,
+        suggestion_rig.history,
+        suggestion_rig.objects,
         suggestion(),
         author,
         by="user",
-        writes=office.history.writes_by("r-2"),
+        writes=suggestion_rig.history.writes_by("r-2"),
         at=NOON,
     )
-    document = office.history.run("r-2")
+    document = suggestion_rig.history.run("r-2")
     assert (document["watcher"], document["parents"], document["causes"]) == (
         "Brain/Kevin.md",
         ["r-1"],
@@ -29,4 +29,4 @@ def test_it_names_the_file_the_one_who_proposed_and_the_one_who_approved(office)
     assert [(one["path"], "+two" in one["diff"]) for one in document["wrote"]] == [
         ("Brain/Kevin.md", True)
     ]
-    assert [one["id"] for one in office.history.runs_of_causes(["c-1"])] == ["r-2"]
+    assert [one["id"] for one in suggestion_rig.history.runs_of_causes(["c-1"])] == ["r-2"]

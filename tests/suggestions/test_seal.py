@@ -8,7 +8,7 @@ import pytest
 
 from parachuted.errors import StorageFailedError
 from parachuted.suggestions.seal import KEY_FILE, Sealer
-from tests.suggestions.sheets import suggestion
+from tests.suggestions.sample_suggestions import suggestion
 
 
 def test_it_holds_for_what_was_sealed_and_for_the_next_life_with_the_same_key(home):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from parachuted.suggestions.suggestion import from_document, stands_for, to_document
-from tests.suggestions.sheets import NOON, suggestion
+from tests.suggestions.sample_suggestions import NOON, suggestion
 
 RESOLVED = {
     "status": "modified",

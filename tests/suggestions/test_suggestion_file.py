@@ -18,7 +18,7 @@ from parachuted.suggestions.suggestion_file import (
     with_words,
     write_file,
 )
-from tests.suggestions.sheets import NOON, suggestion
+from tests.suggestions.sample_suggestions import NOON, suggestion
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200)
 

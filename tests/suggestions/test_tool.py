@@ -9,10 +9,10 @@ import pytest
 from parachuted.access.origin import Taint
 from parachuted.agents import call_tool
 from parachuted.suggestions import SuggestingRun, suggestion_tool
-from tests.suggestions.office import Office
+from tests.suggestions.suggestion_rig import SuggestionRig
 
 
-def tool(office: Office, **more):
+def tool(suggestion_rig: SuggestionRig, **more):
     run = SuggestingRun(
         agent="brain.indexer",
         sees=lambda path: not path.startswith("Private/"),
@@ -21,7 +21,7 @@ def tool(office: Office, **more):
         causes=("c-1",),
         **more,
     )
-    return suggestion_tool(office.suggestions, run)
+    return suggestion_tool(suggestion_rig.suggestions, run)
 
 
 def asked(
@@ -38,15 +38,15 @@ def asked(
     }
 
 
-async def test_what_an_agent_suggests_says_who_in_which_run_and_what_it_had_read(office):
-    digest = office.write("a.md", "one\n")
+async def test_what_an_agent_suggests_says_who_in_which_run_and_what_it_had_read(suggestion_rig):
+    digest = suggestion_rig.write("a.md", "one\n")
     taint = Taint()
-    made = tool(office, origin=lambda: taint.origin, read={"a.md": digest})
+    made = tool(suggestion_rig, origin=lambda: taint.origin, read={"a.md": digest})
     taint.read("Inbox/x.md", "web")
-    office.store.bases.keep("a.md", b"one\n")
-    office.write("a.md", "another\n")
+    suggestion_rig.store.bases.keep("a.md", b"one\n")
+    suggestion_rig.write("a.md", "another\n")
     answer = await call_tool((made,), "suggest_change", asked())
-    (found,) = office.suggestions.all()
+    (found,) = suggestion_rig.suggestions.all()
     assert answer.text == f"Suggested as {found.id}. Nothing has changed; a person decides on it."
     assert (
         found.source_agent,
@@ -61,9 +61,11 @@ async def test_what_an_agent_suggests_says_who_in_which_run_and_what_it_had_read
     )
 
 
-async def test_what_the_agent_may_not_see_is_answered_as_what_is_not_there(office):
-    office.write("Private/a.md", "secret\n")
-    there, not_there = [await tool(office).call(asked(f"Private/{name}.md")) for name in "ab"]
+async def test_what_the_agent_may_not_see_is_answered_as_what_is_not_there(suggestion_rig):
+    suggestion_rig.write("Private/a.md", "secret\n")
+    there, not_there = [
+        await tool(suggestion_rig).call(asked(f"Private/{name}.md")) for name in "ab"
+    ]
     assert there.is_error
     assert there.text.replace("/a.md", "") == not_there.text.replace("/b.md", "")
 
@@ -87,7 +89,7 @@ async def test_what_the_agent_may_not_see_is_answered_as_what_is_not_there(offic
         asked(payload={"text": "x" * (2 << 20)}),
     ],
 )
-async def test_what_makes_no_sense_is_answered_and_files_nothing(office, arguments):
-    office.write("a.md", "one\n")
-    assert (await tool(office).call(arguments)).is_error
-    assert office.suggestions.all() == []
+async def test_what_makes_no_sense_is_answered_and_files_nothing(suggestion_rig, arguments):
+    suggestion_rig.write("a.md", "one\n")
+    assert (await tool(suggestion_rig).call(arguments)).is_error
+    assert suggestion_rig.suggestions.all() == []

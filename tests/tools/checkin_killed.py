@@ -8,7 +8,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.tools.desk import Desk
+from tests.tools.checkout_rig import CheckoutRig
 
 NOTES = 12
 
@@ -20,24 +20,24 @@ def text(number: int, turn: int) -> str:
 
 async def main(folder: Path, turn: int) -> None:
     """All notes are written, and two names change, in one check-in after another."""
-    desk = Desk(folder=folder)
-    desk.recover()
-    desk.look()
-    await desk.open()
+    checkout_rig = CheckoutRig(folder=folder)
+    checkout_rig.recover()
+    checkout_rig.look()
+    await checkout_rig.open()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     while True:
         turn += 1
         for number in range(NOTES):
-            desk.shell(f"Projects/{number}.md", text(number, turn))
+            checkout_rig.shell(f"Projects/{number}.md", text(number, turn))
         for one, other in (
             ("Projects/here.md", "Projects/there.md"),
             ("Projects/there.md", "Projects/here.md"),
         ):
-            if (desk.work / one).exists():
-                (desk.work / one).rename(desk.work / other)
+            if (checkout_rig.work / one).exists():
+                (checkout_rig.work / one).rename(checkout_rig.work / other)
                 break
-        await desk.check_in()
+        await checkout_rig.check_in()
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ watch:
 
 
 @dataclass
-class Bench:
+class ToolsRig:
     """A vault, its one writer, and what was written."""
 
     folder: Path
@@ -103,10 +103,10 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    bench = Bench(folder=tmp_path)
-    bench.save("g/AGENTS.md", OWN)
-    bench.save("a/AGENTS.md", "# A\n\n> All about A.\n\n## Facts\n\n- one\n")
-    bench.grant("g/AGENTS.md", "a/AGENTS.md")
-    yield bench
-    bench.close()
+def tools_rig(tmp_path: Path) -> Iterator[ToolsRig]:
+    tools_rig = ToolsRig(folder=tmp_path)
+    tools_rig.save("g/AGENTS.md", OWN)
+    tools_rig.save("a/AGENTS.md", "# A\n\n> All about A.\n\n## Facts\n\n- one\n")
+    tools_rig.grant("g/AGENTS.md", "a/AGENTS.md")
+    yield tools_rig
+    tools_rig.close()

@@ -14,7 +14,7 @@ from parachuted.tools.checkin import (
     too_many,
     twin_of,
 )
-from tests.tools.desk import GARDENER
+from tests.tools.checkout_rig import GARDENER
 
 TEXTS = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from("123456"))
 

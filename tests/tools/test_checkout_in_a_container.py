@@ -15,7 +15,7 @@ from parachuted.agents.sandbox import Sandboxes
 from parachuted.tools.checkout import Checkout
 from parachuted.vault import Author
 from tests.agents.sandbox.conftest import spec_of
-from tests.tools.desk import Desk, at_desk
+from tests.tools.checkout_rig import CheckoutRig, at_desk
 
 DEADLINE_S = 60
 HOSTILE = r"""
@@ -42,34 +42,36 @@ echo done
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def checkout_rig(tmp_path: Path) -> Iterator[CheckoutRig]:
     with at_desk(tmp_path / "desk") as made:
         yield made
 
 
 async def test_a_program_that_swaps_links_and_folders_during_check_ins_reaches_nothing_but_its_own(
-    sandboxes: Sandboxes, desk: Desk
+    sandboxes: Sandboxes, checkout_rig: CheckoutRig
 ):
-    before = {path: text for path, text in desk.texts().items() if path.startswith("Library/")}
+    before = {
+        path: text for path, text in checkout_rig.texts().items() if path.startswith("Library/")
+    }
     async with asyncio.timeout(DEADLINE_S), sandboxes.prepare() as slot:
-        desk.work = slot.work
-        desk.checkout = copy_of(desk, slot.work, uid=sandboxes.user[0])
-        await desk.checkout.fill()
+        checkout_rig.work = slot.work
+        checkout_rig.checkout = copy_of(checkout_rig, slot.work, uid=sandboxes.user[0])
+        await checkout_rig.checkout.fill()
         async with sandboxes.open(spec_of(slot, "bash", "-c", HOSTILE)) as container:
             async with asyncio.TaskGroup() as group:
                 said = group.create_task(container.stdout.read(), name="hostile")
                 while not said.done():
-                    await desk.check_in()
+                    await checkout_rig.check_in()
                     await asyncio.sleep(0)
             assert (said.result(), container.problem, await container.wait()) == (
                 b"done\n",
                 None,
                 0,
             )
-        await desk.check_in()
-        after = desk.texts()
-        again = await desk.check_in()
-        await desk.checkout.drop()
+        await checkout_rig.check_in()
+        after = checkout_rig.texts()
+        again = await checkout_rig.check_in()
+        await checkout_rig.checkout.drop()
 
         assert again.written == ()
         assert list(slot.work.iterdir()) == []
@@ -78,18 +80,22 @@ async def test_a_program_that_swaps_links_and_folders_during_check_ins_reaches_n
     assert "evil\n" not in after.values()
     assert "root:" not in "".join(after.values())
     assert {path.split("/")[0] for path in after} <= {"Daily", "Library", "Projects"}
-    assert not [path for path in desk.vault.rglob("*") if path.is_symlink() or path.is_fifo()]
+    assert not [
+        path for path in checkout_rig.vault.rglob("*") if path.is_symlink() or path.is_fifo()
+    ]
 
 
 async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_nobody_in_particular(
-    sandboxes: Sandboxes, desk: Desk
+    sandboxes: Sandboxes, checkout_rig: CheckoutRig
 ):
-    (desk.folder / "user/Work").mkdir(parents=True)
-    (desk.folder / "user/Work/a.txt").write_text("from outside\n")
+    (checkout_rig.folder / "user/Work").mkdir(parents=True)
+    (checkout_rig.folder / "user/Work/a.txt").write_text("from outside\n")
     async with asyncio.timeout(DEADLINE_S), sandboxes.prepare() as slot:
-        desk.work, desk.outside = slot.work, slot.outside
-        desk.checkout = copy_of(desk, slot.work, uid=sandboxes.user[0], outside=("~/Work",))
-        filled = await desk.checkout.fill()
+        checkout_rig.work, checkout_rig.outside = slot.work, slot.outside
+        checkout_rig.checkout = copy_of(
+            checkout_rig, slot.work, uid=sandboxes.user[0], outside=("~/Work",)
+        )
+        filled = await checkout_rig.checkout.fill()
         line = (
             "cat /outside/1/a.txt; echo x > /outside/1/b.txt; sed -i s/Garden/Yard/ "
             "/vault/Projects/garden.md; ls -A /vault"
@@ -97,29 +103,31 @@ async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_nobody_in_
         async with sandboxes.open(spec_of(slot, "sh", "-c", line)) as container:
             await container.end_input()
             told = (await container.stdout.read()).decode()
-        checked = await desk.check_in()
-        await desk.checkout.drop()
+        checked = await checkout_rig.check_in()
+        await checkout_rig.checkout.drop()
 
     assert filled.outside == (("~/Work", "1"),)
     assert told.splitlines() == ["from outside", "Daily", "Library", "Projects"]
     assert checked.refused == ()
-    assert desk.texts()["Projects/garden.md"] == "# Yard\n"
+    assert checkout_rig.texts()["Projects/garden.md"] == "# Yard\n"
 
 
-def copy_of(desk: Desk, work: Path, *, uid: int, outside: tuple[str, ...] = ()) -> Checkout:
+def copy_of(
+    checkout_rig: CheckoutRig, work: Path, *, uid: int, outside: tuple[str, ...] = ()
+) -> Checkout:
     return Checkout(
-        root=desk.root,
-        store=desk.store,
-        index=desk.index,
-        objects=desk.objects,
-        grant=replace(desk.grant, outside=outside),
+        root=checkout_rig.root,
+        store=checkout_rig.store,
+        index=checkout_rig.index,
+        objects=checkout_rig.objects,
+        grant=replace(checkout_rig.grant, outside=outside),
         author=Author(by="gardener", run="r1"),
-        origins=desk.origins,
-        taint=desk.taint,
+        origins=checkout_rig.origins,
+        taint=checkout_rig.taint,
         folder=work,
-        suggest=desk.suggest,
-        notice=desk.notice,
+        suggest=checkout_rig.suggest,
+        notice=checkout_rig.notice,
         uid=uid,
-        outside=desk.outside,
-        user_home=desk.folder / "user",
+        outside=checkout_rig.outside,
+        user_home=checkout_rig.folder / "user",
     )

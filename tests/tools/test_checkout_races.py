@@ -14,7 +14,7 @@ from pathlib import Path
 
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.tools.outside_copies import copy_outside
-from tests.tools.desk import Desk, at_desk
+from tests.tools.checkout_rig import CheckoutRig, at_desk
 
 SECRET = "CANARY-OF-ANOTHER-FILE"  # noqa: S105  what nobody else may see
 ROUNDS = 10_000
@@ -83,27 +83,31 @@ async def test_links_swapped_in_by_an_agent_in_its_copy_lead_no_check_in_anywher
     tmp_path: Path, torture
 ):
     rounds = (ROUNDS if torture else SLICE) // 2
-    with at_desk(tmp_path / "desk") as desk:
+    with at_desk(tmp_path / "desk") as checkout_rig:
         beside = secrets_beside(tmp_path)
-        desk.save("Hidden/garden.md", f"# {SECRET}\n")
-        await desk.open(reads=NOT_HIDDEN)
-        before, notes = all_of(beside), desk.texts()
+        checkout_rig.save("Hidden/garden.md", f"# {SECRET}\n")
+        await checkout_rig.open(reads=NOT_HIDDEN)
+        before, notes = all_of(beside), checkout_rig.texts()
         swaps = [
-            (desk.work / "Projects", beside),
-            (desk.work / "Daily/monday.md", beside / "monday.md"),
+            (checkout_rig.work / "Projects", beside),
+            (checkout_rig.work / "Daily/monday.md", beside / "monday.md"),
         ]
-        with swapping(tmp_path / "swaps", *swaps, (desk.work / "Library", desk.vault / "Hidden")):
+        with swapping(
+            tmp_path / "swaps",
+            *swaps,
+            (checkout_rig.work / "Library", checkout_rig.vault / "Hidden"),
+        ):
             for number in range(rounds):
                 with contextlib.suppress(OSError):
-                    (desk.work / "Daily/turn.md").write_text(f"turn {number}\n")
+                    (checkout_rig.work / "Daily/turn.md").write_text(f"turn {number}\n")
                 if number % 7 == 0:
-                    desk.save("Projects/roof.md", f"# Roof\n\n{number}\n")
-                    await desk.checkout.refresh()
-                await desk.check_in()
-        await desk.check_in()
+                    checkout_rig.save("Projects/roof.md", f"# Roof\n\n{number}\n")
+                    await checkout_rig.checkout.refresh()
+                await checkout_rig.check_in()
+        await checkout_rig.check_in()
         assert all_of(beside) == before
-        held_nowhere(desk)
-        after = desk.texts()
+        held_nowhere(checkout_rig)
+        after = checkout_rig.texts()
         assert {path for path in after if path.startswith(("Library/", "Hidden/"))} == {
             "Library/book.md",
             "Hidden/garden.md",
@@ -119,26 +123,29 @@ async def test_links_swapped_into_the_vault_by_a_program_lead_no_copy_and_no_wri
     tmp_path: Path, torture
 ):
     rounds = (ROUNDS if torture else SLICE) // 4
-    with at_desk(tmp_path / "desk") as desk:
+    with at_desk(tmp_path / "desk") as checkout_rig:
         beside = secrets_beside(tmp_path)
-        desk.save("Hidden/garden.md", f"# {SECRET}\n")
-        desk.save("Hidden/roof.md", f"# {SECRET}\n")
-        before, hidden = all_of(beside), all_of(desk.vault / "Hidden")
-        swaps = [(desk.vault / "Projects", desk.vault / "Hidden"), (desk.vault / "Daily", beside)]
+        checkout_rig.save("Hidden/garden.md", f"# {SECRET}\n")
+        checkout_rig.save("Hidden/roof.md", f"# {SECRET}\n")
+        before, hidden = all_of(beside), all_of(checkout_rig.vault / "Hidden")
+        swaps = [
+            (checkout_rig.vault / "Projects", checkout_rig.vault / "Hidden"),
+            (checkout_rig.vault / "Daily", beside),
+        ]
         with swapping(
-            tmp_path / "swaps", *swaps, (desk.vault / "Library/book.md", beside / "roof.md")
+            tmp_path / "swaps", *swaps, (checkout_rig.vault / "Library/book.md", beside / "roof.md")
         ):
             for number in range(rounds):
-                await desk.open(reads=NOT_HIDDEN)
-                desk.shell("Projects/garden.md", f"# Garden {number}\n")
-                desk.shell("Daily/monday.md", f"# Monday {number}\n")
-                desk.shell(f"Projects/new-{number % 8}.md", f"# New {number}\n")
-                await desk.check_in()
-                assert SECRET not in str(desk.texts(desk.work))
-                await desk.checkout.drop()
+                await checkout_rig.open(reads=NOT_HIDDEN)
+                checkout_rig.shell("Projects/garden.md", f"# Garden {number}\n")
+                checkout_rig.shell("Daily/monday.md", f"# Monday {number}\n")
+                checkout_rig.shell(f"Projects/new-{number % 8}.md", f"# New {number}\n")
+                await checkout_rig.check_in()
+                assert SECRET not in str(checkout_rig.texts(checkout_rig.work))
+                await checkout_rig.checkout.drop()
         assert all_of(beside) == before
-        assert all_of(desk.vault / "Hidden") == hidden
-        assert list(desk.work.iterdir()) == []
+        assert all_of(checkout_rig.vault / "Hidden") == hidden
+        assert list(checkout_rig.work.iterdir()) == []
         print(  # noqa: T201  a figure
             f"{rounds} copies and check-ins against {swaps_of(tmp_path)} swaps in the vault: 0 "
             "bytes leaked, 0 written outside"
@@ -193,11 +200,11 @@ def swaps_of(folder: Path) -> int:
     return count
 
 
-def held_nowhere(desk: Desk) -> None:
+def held_nowhere(checkout_rig: CheckoutRig) -> None:
     """No text of a secret came into the vault by a check-in, nor into the copy."""
     texts = {
-        **desk.texts(),
-        **{f"work/{path}": text for path, text in desk.texts(desk.work).items()},
+        **checkout_rig.texts(),
+        **{f"work/{path}": text for path, text in checkout_rig.texts(checkout_rig.work).items()},
     }
     assert [
         path for path, text in texts.items() if SECRET in text and not path.startswith("Hidden/")

@@ -20,14 +20,16 @@ from parachuted.access.origins import Origins
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.state import open_state
 from parachuted.vault import digest_of, parse_note
-from tests.tools.conftest import OWN, Bench
+from tests.tools.conftest import OWN, ToolsRig
 
 G = "g/AGENTS.md"
 
 
-async def test_the_files_of_the_grant_are_listed_with_what_they_say_of_themselves(bench: Bench):
-    bench.grant(G, "a/AGENTS.md", "gone.md")
-    listing = json.loads((await bench.call("list_context_files")).text)
+async def test_the_files_of_the_grant_are_listed_with_what_they_say_of_themselves(
+    tools_rig: ToolsRig,
+):
+    tools_rig.grant(G, "a/AGENTS.md", "gone.md")
+    listing = json.loads((await tools_rig.call("list_context_files")).text)
 
     assert listing == [
         {"path": G, "level": "self", "title": "Garden", "description": "What grows."},
@@ -35,165 +37,169 @@ async def test_the_files_of_the_grant_are_listed_with_what_they_say_of_themselve
     ]
 
 
-async def test_a_file_that_cannot_be_read_is_listed_with_the_reason(bench: Bench):
-    (bench.vault / "a/AGENTS.md").unlink()
-    (bench.vault / "a/AGENTS.md").mkdir()
-    listing = json.loads((await bench.call("list_context_files")).text)
+async def test_a_file_that_cannot_be_read_is_listed_with_the_reason(tools_rig: ToolsRig):
+    (tools_rig.vault / "a/AGENTS.md").unlink()
+    (tools_rig.vault / "a/AGENTS.md").mkdir()
+    listing = json.loads((await tools_rig.call("list_context_files")).text)
 
     assert listing[1]["title"] is None
     assert "a/AGENTS.md" in listing[1]["description"]
 
 
-async def test_both_kinds_of_files_can_be_read(bench: Bench):
-    assert (await bench.call("read_context", file_path=G)).text == OWN
-    assert (await bench.call("read_context", file_path="a/AGENTS.md")).text.startswith("# A")
+async def test_both_kinds_of_files_can_be_read(tools_rig: ToolsRig):
+    assert (await tools_rig.call("read_context", file_path=G)).text == OWN
+    assert (await tools_rig.call("read_context", file_path="a/AGENTS.md")).text.startswith("# A")
 
 
-async def test_a_large_file_is_read_in_part_and_says_so(bench: Bench):
-    bench.save("a/AGENTS.md", b"x" * 300_000)
-    answer = await bench.call("read_context", file_path="a/AGENTS.md")
+async def test_a_large_file_is_read_in_part_and_says_so(tools_rig: ToolsRig):
+    tools_rig.save("a/AGENTS.md", b"x" * 300_000)
+    answer = await tools_rig.call("read_context", file_path="a/AGENTS.md")
 
     assert answer.text.endswith("(cut: the file has 300000 bytes)")
     assert len(answer.text) < 263_000
 
 
-async def test_a_section_is_replaced_and_nothing_else(bench: Bench):
-    answer = await bench.call(
+async def test_a_section_is_replaced_and_nothing_else(tools_rig: ToolsRig):
+    answer = await tools_rig.call(
         "update_context", file_path=G, section="Facts", content="- peas\n- beans"
     )
 
     assert (answer.text, answer.is_error) == (f"Facts of {G} is written.", False)
-    assert bench.text(G) == OWN.replace("- beans\n", "- peas\n- beans\n")
-    (write,) = bench.history.writes_by("r1")
+    assert tools_rig.text(G) == OWN.replace("- beans\n", "- peas\n- beans\n")
+    (write,) = tools_rig.history.writes_by("r1")
     assert (write.path, write.author.by, write.author.causes) == (G, "curator", ("c1",))
 
 
 @pytest.mark.parametrize("section", ["history", " History ", "## History", "Garden > History"])
 async def test_history_grows_by_a_stamped_piece_whatever_it_is_called_by(
-    bench: Bench, section: str
+    tools_rig: ToolsRig, section: str
 ):
-    await bench.call("update_context", file_path=G, section=section, content="- sown\n")
+    await tools_rig.call("update_context", file_path=G, section=section, content="- sown\n")
 
     added = "- 2025-12-31: begun\n\n<!-- Added by curator on 2026-01-05 12:00 UTC -->\n- sown\n"
-    assert bench.text(G) == OWN.replace("- 2025-12-31: begun\n", added)
+    assert tools_rig.text(G) == OWN.replace("- 2025-12-31: begun\n", added)
 
 
 @pytest.mark.parametrize("section", ["Garden", "# Garden"])
-async def test_a_section_that_holds_the_history_is_not_replaced(bench: Bench, section: str):
-    answer = await bench.call("update_context", file_path=G, section=section, content="- all new")
+async def test_a_section_that_holds_the_history_is_not_replaced(tools_rig: ToolsRig, section: str):
+    answer = await tools_rig.call(
+        "update_context", file_path=G, section=section, content="- all new"
+    )
 
     assert answer.is_error
     assert "holds the section History" in answer.text
-    assert bench.text(G) == OWN
+    assert tools_rig.text(G) == OWN
 
 
 @pytest.mark.parametrize("content", ["", "  \n\n"])
-async def test_nothing_cannot_be_added_to_the_history(bench: Bench, content: str):
+async def test_nothing_cannot_be_added_to_the_history(tools_rig: ToolsRig, content: str):
     assert (
-        await bench.call("update_context", file_path=G, section="History", content=content)
+        await tools_rig.call("update_context", file_path=G, section="History", content=content)
     ).is_error
-    assert bench.text(G) == OWN
+    assert tools_rig.text(G) == OWN
 
 
-async def test_a_section_is_found_by_its_path_where_two_have_its_name(bench: Bench):
-    bench.save(G, "# G\n\n## A\n\n### Notes\n\n- a\n\n## B\n\n### Notes\n\n- b\n")
-    await bench.call("update_context", file_path=G, section="B > Notes", content="- new")
+async def test_a_section_is_found_by_its_path_where_two_have_its_name(tools_rig: ToolsRig):
+    tools_rig.save(G, "# G\n\n## A\n\n### Notes\n\n- a\n\n## B\n\n### Notes\n\n- b\n")
+    await tools_rig.call("update_context", file_path=G, section="B > Notes", content="- new")
 
-    assert bench.text(G) == "# G\n\n## A\n\n### Notes\n\n- a\n\n## B\n\n### Notes\n\n- new\n"
+    assert tools_rig.text(G) == "# G\n\n## A\n\n### Notes\n\n- a\n\n## B\n\n### Notes\n\n- new\n"
 
 
 @pytest.mark.parametrize("section", ["Watching", "## watching"])
-async def test_a_standard_section_is_made_where_it_is_missing(bench: Bench, section: str):
-    answer = await bench.call("update_context", file_path=G, section=section, content="- a")
+async def test_a_standard_section_is_made_where_it_is_missing(tools_rig: ToolsRig, section: str):
+    answer = await tools_rig.call("update_context", file_path=G, section=section, content="- a")
 
     assert not answer.is_error
-    assert bench.text(G) == f"{OWN}\n## Watching\n\n- a\n"
+    assert tools_rig.text(G) == f"{OWN}\n## Watching\n\n- a\n"
 
 
-async def test_any_other_section_has_to_be_there(bench: Bench):
-    answer = await bench.call("update_context", file_path=G, section="Plans", content="- x")
+async def test_any_other_section_has_to_be_there(tools_rig: ToolsRig):
+    answer = await tools_rig.call("update_context", file_path=G, section="Plans", content="- x")
 
     assert answer.is_error
     assert answer.text.startswith("there is no section 'Plans'; there are Garden, Facts")
-    assert bench.text(G) == OWN
+    assert tools_rig.text(G) == OWN
 
 
-async def test_writing_what_stands_there_writes_nothing(bench: Bench):
-    answer = await bench.call("update_context", file_path=G, section="Facts", content="- beans")
+async def test_writing_what_stands_there_writes_nothing(tools_rig: ToolsRig):
+    answer = await tools_rig.call("update_context", file_path=G, section="Facts", content="- beans")
 
     assert answer.text == "Facts already says that."
-    assert bench.history.writes_by("r1") == []
+    assert tools_rig.history.writes_by("r1") == []
 
 
-async def test_line_ends_of_another_system_are_those_of_the_note(bench: Bench):
-    await bench.call(
+async def test_line_ends_of_another_system_are_those_of_the_note(tools_rig: ToolsRig):
+    await tools_rig.call(
         "update_context", file_path=G, section="Facts", content="- peas\r\n- beans\r\n"
     )
 
-    assert bench.text(G) == OWN.replace("- beans\n", "- peas\n- beans\n")
+    assert tools_rig.text(G) == OWN.replace("- beans\n", "- peas\n- beans\n")
 
 
-async def test_declining_is_a_good_answer(bench: Bench):
-    answer = await bench.call("no_change", reason="  All of it\n is\x00 still\x1b true. ")
+async def test_declining_is_a_good_answer(tools_rig: ToolsRig):
+    answer = await tools_rig.call("no_change", reason="  All of it\n is\x00 still\x1b true. ")
 
     assert not answer.is_error
-    assert bench.tools.declined == "All of it is still true."
-    assert (await bench.call("no_change", reason=" ")).is_error
+    assert tools_rig.tools.declined == "All of it is still true."
+    assert (await tools_rig.call("no_change", reason=" ")).is_error
 
 
 # A person saves while an agent works.
 
 
-async def test_another_section_that_a_person_changed_meanwhile_is_kept(bench: Bench):
-    await bench.call("read_context", file_path=G)
-    bench.save(G, OWN.replace("- dig", "- water"))
-    answer = await bench.call("update_context", file_path=G, section="Facts", content="- peas")
+async def test_another_section_that_a_person_changed_meanwhile_is_kept(tools_rig: ToolsRig):
+    await tools_rig.call("read_context", file_path=G)
+    tools_rig.save(G, OWN.replace("- dig", "- water"))
+    answer = await tools_rig.call("update_context", file_path=G, section="Facts", content="- peas")
 
     assert not answer.is_error
-    assert bench.text(G) == OWN.replace("- dig", "- water").replace("- beans", "- peas")
+    assert tools_rig.text(G) == OWN.replace("- dig", "- water").replace("- beans", "- peas")
 
 
-async def test_the_same_section_changed_meanwhile_has_to_be_read_again(bench: Bench):
-    await bench.call("read_context", file_path=G)
-    bench.save(G, OWN.replace("- beans", "- melons"))
+async def test_the_same_section_changed_meanwhile_has_to_be_read_again(tools_rig: ToolsRig):
+    await tools_rig.call("read_context", file_path=G)
+    tools_rig.save(G, OWN.replace("- beans", "- melons"))
     for _ in range(2):
-        answer = await bench.call("update_context", file_path=G, section="Facts", content="- peas")
+        answer = await tools_rig.call(
+            "update_context", file_path=G, section="Facts", content="- peas"
+        )
         assert answer.is_error
         assert "a person changed this section meanwhile" in answer.text
-    await bench.call("read_context", file_path=G)
+    await tools_rig.call("read_context", file_path=G)
 
     assert not (
-        await bench.call("update_context", file_path=G, section="Facts", content="- peas")
+        await tools_rig.call("update_context", file_path=G, section="Facts", content="- peas")
     ).is_error
-    assert "- peas" in bench.text(G)
+    assert "- peas" in tools_rig.text(G)
 
 
-async def test_what_was_merged_in_has_not_been_read(bench: Bench):
+async def test_what_was_merged_in_has_not_been_read(tools_rig: ToolsRig):
     """After its own merged write an agent still does not know what the person wrote elsewhere."""
-    await bench.call("read_context", file_path=G)
-    bench.save(G, OWN.replace("- sow", "- harvest"))
+    await tools_rig.call("read_context", file_path=G)
+    tools_rig.save(G, OWN.replace("- sow", "- harvest"))
     assert not (
-        await bench.call("update_context", file_path=G, section="Facts", content="- peas")
+        await tools_rig.call("update_context", file_path=G, section="Facts", content="- peas")
     ).is_error
 
     assert (
-        await bench.call("update_context", file_path=G, section="This week", content="- rest")
+        await tools_rig.call("update_context", file_path=G, section="This week", content="- rest")
     ).is_error
-    assert "- harvest" in bench.text(G)
+    assert "- harvest" in tools_rig.text(G)
 
 
-async def test_several_writes_follow_one_another(bench: Bench):
-    await bench.call("read_context", file_path=G)
+async def test_several_writes_follow_one_another(tools_rig: ToolsRig):
+    await tools_rig.call("read_context", file_path=G)
     await asyncio.gather(
         *(
-            bench.call("update_context", file_path=G, section="Facts", content=f"- {number}")
+            tools_rig.call("update_context", file_path=G, section="Facts", content=f"- {number}")
             for number in range(5)
         )
     )
-    await bench.call("update_context", file_path=G, section="History", content="- done")
+    await tools_rig.call("update_context", file_path=G, section="History", content="- done")
 
-    assert len(bench.history.writes_by("r1")) == 6
-    assert bench.text(G).endswith("-->\n- done\n")
+    assert len(tools_rig.history.writes_by("r1")) == 6
+    assert tools_rig.text(G).endswith("-->\n- done\n")
 
 
 async def test_who_is_cancelled_while_it_writes_goes_when_the_write_is_over():
@@ -235,21 +241,21 @@ async def test_who_is_cancelled_while_it_writes_goes_when_the_write_is_over():
         "\ud800",
     ],
 )
-async def test_only_the_own_note_can_be_written(bench: Bench, path: str):
-    before = bench.digest()
-    answer = await bench.call("update_context", file_path=path, section="Facts", content="- x")
+async def test_only_the_own_note_can_be_written(tools_rig: ToolsRig, path: str):
+    before = tools_rig.digest()
+    answer = await tools_rig.call("update_context", file_path=path, section="Facts", content="- x")
 
     assert answer.is_error
     assert answer.text.startswith(f"this task may write only {G}")
-    assert bench.digest() == before
+    assert tools_rig.digest() == before
 
 
 @pytest.mark.parametrize(
     "path", ["other.md", "/etc/passwd", "../outside.md", "a/../a/AGENTS.md", "", "a", "\udcff", "*"]
 )
-async def test_only_granted_files_can_be_read(bench: Bench, path: str):
-    bench.save("other.md", "secret")
-    answer = await bench.call("read_context", file_path=path)
+async def test_only_granted_files_can_be_read(tools_rig: ToolsRig, path: str):
+    tools_rig.save("other.md", "secret")
+    answer = await tools_rig.call("read_context", file_path=path)
 
     assert answer.is_error
     assert "is not among the files of this task" in answer.text
@@ -257,25 +263,25 @@ async def test_only_granted_files_can_be_read(bench: Bench, path: str):
 
 @pytest.mark.parametrize("outside", [True, False])
 async def test_a_link_in_the_place_of_a_granted_file_is_followed_nowhere(
-    bench: Bench,
+    tools_rig: ToolsRig,
     outside: bool,  # noqa: FBT001
 ):
-    target = bench.folder / "outside.md" if outside else bench.vault / "other.md"
+    target = tools_rig.folder / "outside.md" if outside else tools_rig.vault / "other.md"
     target.write_text("secret\n\n## Facts\n\n- secret\n")
     for path in (G, "a/AGENTS.md"):
-        (bench.vault / path).unlink()
-        (bench.vault / path).symlink_to(target)
-    before = bench.digest()
+        (tools_rig.vault / path).unlink()
+        (tools_rig.vault / path).symlink_to(target)
+    before = tools_rig.digest()
 
     for answer in (
-        await bench.call("read_context", file_path="a/AGENTS.md"),
-        await bench.call("read_context", file_path=G),
-        await bench.call("update_context", file_path=G, section="Facts", content="- x"),
+        await tools_rig.call("read_context", file_path="a/AGENTS.md"),
+        await tools_rig.call("read_context", file_path=G),
+        await tools_rig.call("update_context", file_path=G, section="Facts", content="- x"),
     ):
         assert answer.is_error
         assert "secret" not in answer.text
-    assert "secret" not in (await bench.call("list_context_files")).text
-    assert (bench.digest(), target.read_text()) == (before, "secret\n\n## Facts\n\n- secret\n")
+    assert "secret" not in (await tools_rig.call("list_context_files")).text
+    assert (tools_rig.digest(), target.read_text()) == (before, "secret\n\n## Facts\n\n- secret\n")
 
 
 @pytest.mark.parametrize(
@@ -297,43 +303,49 @@ async def test_a_link_in_the_place_of_a_granted_file_is_followed_nowhere(
         "é" * 40_000,
     ],
 )
-async def test_content_that_would_break_the_note_is_refused(bench: Bench, content: str):
+async def test_content_that_would_break_the_note_is_refused(tools_rig: ToolsRig, content: str):
     for section in ("Facts", "History", "Watching"):
-        answer = await bench.call("update_context", file_path=G, section=section, content=content)
+        answer = await tools_rig.call(
+            "update_context", file_path=G, section=section, content=content
+        )
         assert answer.is_error
         assert answer.text.isprintable()
         assert len(answer.text) < 1000
-    assert bench.text(G) == OWN
+    assert tools_rig.text(G) == OWN
 
 
-async def test_ten_megabytes_are_refused_in_words(bench: Bench):
-    answer = await bench.call(
+async def test_ten_megabytes_are_refused_in_words(tools_rig: ToolsRig):
+    answer = await tools_rig.call(
         "update_context", file_path=G, section="Facts", content="x" * 10_000_000
     )
 
     assert answer.is_error
     assert len(answer.text) < 1000
-    assert bench.text(G) == OWN
+    assert tools_rig.text(G) == OWN
 
 
-async def test_a_note_that_is_gone_is_not_made_again(bench: Bench):
-    (bench.vault / G).unlink()
-    answer = await bench.call("update_context", file_path=G, section="Facts", content="- x")
+async def test_a_note_that_is_gone_is_not_made_again(tools_rig: ToolsRig):
+    (tools_rig.vault / G).unlink()
+    answer = await tools_rig.call("update_context", file_path=G, section="Facts", content="- x")
 
     assert answer.is_error
-    assert not (bench.vault / G).exists()
+    assert not (tools_rig.vault / G).exists()
 
 
-async def test_a_note_whose_name_is_no_unicode_is_granted_by_the_name_that_is_shown(bench: Bench):
+async def test_a_note_whose_name_is_no_unicode_is_granted_by_the_name_that_is_shown(
+    tools_rig: ToolsRig,
+):
     name = os.fsdecode(b"g/\xff.md")
-    (bench.folder / "vault" / name).write_bytes(b"# Odd\n\n## Facts\n\n- x\n")
-    bench.grant(name)
+    (tools_rig.folder / "vault" / name).write_bytes(b"# Odd\n\n## Facts\n\n- x\n")
+    tools_rig.grant(name)
 
-    assert json.loads((await bench.call("list_context_files")).text)[0]["path"] == "g/\\xff.md"
+    assert json.loads((await tools_rig.call("list_context_files")).text)[0]["path"] == "g/\\xff.md"
     assert not (
-        await bench.call("update_context", file_path="g/\\xff.md", section="Facts", content="- y")
+        await tools_rig.call(
+            "update_context", file_path="g/\\xff.md", section="Facts", content="- y"
+        )
     ).is_error
-    assert (bench.vault / name).read_bytes() == b"# Odd\n\n## Facts\n\n- y\n"
+    assert (tools_rig.vault / name).read_bytes() == b"# Odd\n\n## Facts\n\n- y\n"
 
 
 VALUES = st.recursive(
@@ -352,15 +364,15 @@ NAMES = st.sampled_from(["file_path", "section", "content", "reason", "other"])
     st.dictionaries(NAMES, VALUES),
 )
 async def test_whatever_is_sent_an_answer_comes_and_no_other_file_is_touched(
-    bench: Bench, tool: str, arguments: dict[str, object]
+    tools_rig: ToolsRig, tool: str, arguments: dict[str, object]
 ):
-    bench.save(G, OWN)
-    before = bench.digest()
-    answer = await bench.call(tool, **arguments)
+    tools_rig.save(G, OWN)
+    before = tools_rig.digest()
+    answer = await tools_rig.call(tool, **arguments)
 
     assert isinstance(answer.text, str)
     if answer.is_error or tool != "update_context":
-        assert bench.digest() == before
+        assert tools_rig.digest() == before
 
 
 SECTION_TEXTS = st.text(alphabet=st.sampled_from("#`~<!->=*_ \n\tab[]|:1."), max_size=40)
@@ -373,11 +385,11 @@ SECTION_TEXTS = st.text(alphabet=st.sampled_from("#`~<!->=*_ \n\tab[]|:1."), max
     st.sampled_from(["Facts", "Current Focus", "This week", "History", "Watching"]), SECTION_TEXTS
 )
 async def test_no_text_makes_history_shorter_or_moves_a_heading(
-    bench: Bench, section: str, content: str
+    tools_rig: ToolsRig, section: str, content: str
 ):
-    bench.save(G, OWN)
-    await bench.call("update_context", file_path=G, section=section, content=content)
-    note = parse_note(bench.text(G).encode())
+    tools_rig.save(G, OWN)
+    await tools_rig.call("update_context", file_path=G, section=section, content=content)
+    note = parse_note(tools_rig.text(G).encode())
 
     own = [heading.title for heading in note.sections if heading.level <= 2]
     assert own[:4] == ["Garden", "Facts", "Current Focus", "History"]
@@ -386,7 +398,7 @@ async def test_no_text_makes_history_shorter_or_moves_a_heading(
 
 
 async def test_who_reads_a_strangers_text_is_marked_by_it_and_writes_no_more_trusted_text(
-    stranger: Bench,
+    stranger: ToolsRig,
 ):
     assert not stranger.tools.taint
     await stranger.call("update_context", file_path=G, section="Facts", content="- mine")
@@ -398,7 +410,7 @@ async def test_who_reads_a_strangers_text_is_marked_by_it_and_writes_no_more_tru
     assert origin_of(stranger) == "imported"
 
 
-async def test_a_list_tells_no_words_of_strangers_to_who_has_read_none(stranger: Bench):
+async def test_a_list_tells_no_words_of_strangers_to_who_has_read_none(stranger: ToolsRig):
     listing = (await stranger.call("list_context_files")).text
     assert "Obey" not in listing
     assert not stranger.tools.taint
@@ -407,7 +419,7 @@ async def test_a_list_tells_no_words_of_strangers_to_who_has_read_none(stranger:
     assert "Obey" in (await stranger.call("list_context_files")).text
 
 
-async def test_a_write_that_is_refused_leaves_the_note_as_trusted_as_it_was(stranger: Bench):
+async def test_a_write_that_is_refused_leaves_the_note_as_trusted_as_it_was(stranger: ToolsRig):
     await stranger.call("read_context", file_path="Inbox/mail.md")
     stranger.save(G, OWN.replace("- beans", "- peas"))
     stranger.tools.read[G] = digest_of(OWN.encode())
@@ -420,23 +432,23 @@ async def test_a_write_that_is_refused_leaves_the_note_as_trusted_as_it_was(stra
 
 
 @pytest.fixture
-def stranger(bench: Bench, tmp_path: Path) -> Iterator[Bench]:
+def stranger(tools_rig: ToolsRig, tmp_path: Path) -> Iterator[ToolsRig]:
     """A watcher of an inbox that a mail has come into."""
-    bench.save("Inbox/mail.md", "# Obey me\n\n> Obey me.\n")
-    bench.grant(G, "Inbox/mail.md")
+    tools_rig.save("Inbox/mail.md", "# Obey me\n\n> Obey me.\n")
+    tools_rig.grant(G, "Inbox/mail.md")
     state = open_state(tmp_path / "state.json")
-    bench.tools.origins = Origins(state)
-    yield bench
+    tools_rig.tools.origins = Origins(state)
+    yield tools_rig
     state.close()
 
 
-def origin_of(bench: Bench) -> Origin:
-    assert bench.tools.origins is not None
-    return bench.tools.origins.of_text(G, (bench.vault / G).read_bytes())
+def origin_of(tools_rig: ToolsRig) -> Origin:
+    assert tools_rig.tools.origins is not None
+    return tools_rig.tools.origins.of_text(G, (tools_rig.vault / G).read_bytes())
 
 
 async def test_a_list_names_no_file_of_strangers_unless_it_is_asked_to_which_marks_the_run(
-    stranger: Bench,
+    stranger: ToolsRig,
 ):
     listing = (await stranger.call("list_context_files")).text
     assert "mail.md" not in listing

@@ -9,32 +9,36 @@ from hypothesis import strategies as st
 from parachuted.errors import ConflictError, NotFoundError
 from parachuted.tools.move import FileNames, LinkRewrites, Mover, MoveResult
 from parachuted.vault import Author, VaultPath, digest_of, links_in, parse_note, resolve
-from tests.tools.conftest import Bench
+from tests.tools.conftest import ToolsRig
 
 ME = Author(by="person", causes=("c-1",))
 
 
-def save(bench: Bench, **notes: str) -> None:
+def save(tools_rig: ToolsRig, **notes: str) -> None:
     for name, text in notes.items():
-        path = bench.vault / name.replace("__", "/").replace("_md", ".md")
+        path = tools_rig.vault / name.replace("__", "/").replace("_md", ".md")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
 
 
-def files(bench: Bench) -> list[str]:
-    return [str(path.relative_to(bench.vault)) for path in bench.vault.rglob("*") if path.is_file()]
+def files(tools_rig: ToolsRig) -> list[str]:
+    return [
+        str(path.relative_to(tools_rig.vault))
+        for path in tools_rig.vault.rglob("*")
+        if path.is_file()
+    ]
 
 
 def move(
-    bench: Bench, source: str, target: str, *, base: str | None = None, forbidden: str = "-"
+    tools_rig: ToolsRig, source: str, target: str, *, base: str | None = None, forbidden: str = "-"
 ) -> MoveResult:
     """As a caller does, with an index that knows each link."""
-    known = files(bench)
+    known = files(tools_rig)
     names = FileNames(known)
 
     def linking(file: str) -> set[str]:
         notes = {
-            path: parse_note((bench.vault / path).read_bytes())
+            path: parse_note((tools_rig.vault / path).read_bytes())
             for path in known
             if path.endswith(".md")
         }
@@ -44,7 +48,7 @@ def move(
             if any(resolve(link, path, names) == file for link in links_in(note))
         }
 
-    mover = Mover(bench.store, linking)
+    mover = Mover(tools_rig.store, linking)
     return mover.move(
         VaultPath(source),
         VaultPath(target),
@@ -55,34 +59,36 @@ def move(
     )
 
 
-def text(bench: Bench, path: str) -> str:
-    return (bench.vault / path).read_bytes().decode()
+def text(tools_rig: ToolsRig, path: str) -> str:
+    return (tools_rig.vault / path).read_bytes().decode()
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+def tools_rig(tmp_path: Path) -> ToolsRig:
+    return ToolsRig(tmp_path)
 
 
-def test_links_follow_a_note_that_moves(bench: Bench):
+def test_links_follow_a_note_that_moves(tools_rig: ToolsRig):
     save(
-        bench,
+        tools_rig,
         A__Old_md="# Old\r\n[[Old#x]] [o](other.md) ![[p.png]]\r\n",
         A__other_md="\ufeff[[Old|b]] [t](Old.md 'x')\r\n`[[Old]]`",
         p_md="",
     )
-    save(bench, B__two_md="[[A/Old]] [t](<../A/Old.md#h>)\n[r]: ../A/Old.md")
+    save(tools_rig, B__two_md="[[A/Old]] [t](<../A/Old.md#h>)\n[r]: ../A/Old.md")
 
-    moved = move(bench, "A/Old.md", "B/New name.md")
+    moved = move(tools_rig, "A/Old.md", "B/New name.md")
 
-    assert not (bench.vault / "A/Old.md").exists()
+    assert not (tools_rig.vault / "A/Old.md").exists()
     assert (
-        text(bench, "B/New name.md") == "# Old\r\n[[New name#x]] [o](../A/other.md) ![[p.png]]\r\n"
+        text(tools_rig, "B/New name.md")
+        == "# Old\r\n[[New name#x]] [o](../A/other.md) ![[p.png]]\r\n"
     )
     assert (
-        text(bench, "A/other.md") == "\ufeff[[New name|b]] [t](../B/New%20name.md 'x')\r\n`[[Old]]`"
+        text(tools_rig, "A/other.md")
+        == "\ufeff[[New name|b]] [t](../B/New%20name.md 'x')\r\n`[[Old]]`"
     )
-    assert text(bench, "B/two.md") == "[[B/New name]] [t](<New name.md#h>)\n[r]: New%20name.md"
+    assert text(tools_rig, "B/two.md") == "[[B/New name]] [t](<New name.md#h>)\n[r]: New%20name.md"
     assert [written.path for written in moved.rewritten] == [
         "B/New name.md",
         "A/other.md",
@@ -91,85 +97,85 @@ def test_links_follow_a_note_that_moves(bench: Bench):
     assert moved.left == 0
 
 
-def test_each_rewriting_is_a_write_of_its_own_with_the_moves_cause(bench: Bench):
-    save(bench, Old_md="x", a_md="[[Old]]", b_md="[[Old]]")
+def test_each_rewriting_is_a_write_of_its_own_with_the_moves_cause(tools_rig: ToolsRig):
+    save(tools_rig, Old_md="x", a_md="[[Old]]", b_md="[[Old]]")
 
-    move(bench, "Old.md", "New.md")
+    move(tools_rig, "Old.md", "New.md")
 
     authors = {
-        path: bench.history.writes_of(path)[-1].author
+        path: tools_rig.history.writes_of(path)[-1].author
         for path in ("Old.md", "New.md", "a.md", "b.md")
     }
     assert set(authors.values()) == {ME}
 
 
-def test_a_link_that_would_lead_to_the_note_now_still_leads_where_it_did(bench: Bench):
-    save(bench, C__Name_md="x", Old_md="y", a_md="[[Name]] [t](C/Name.md)")
+def test_a_link_that_would_lead_to_the_note_now_still_leads_where_it_did(tools_rig: ToolsRig):
+    save(tools_rig, C__Name_md="x", Old_md="y", a_md="[[Name]] [t](C/Name.md)")
 
-    move(bench, "Old.md", "Name.md")
+    move(tools_rig, "Old.md", "Name.md")
 
-    assert text(bench, "a.md") == "[[C/Name]] [t](C/Name.md)"
+    assert text(tools_rig, "a.md") == "[[C/Name]] [t](C/Name.md)"
 
 
-def test_links_where_the_caller_may_not_write_are_counted_and_left(bench: Bench):
-    save(bench, Old_md="x", Hers__a_md="[[Old]] [[Old]] [[else]]", b_md="[[Old]]")
+def test_links_where_the_caller_may_not_write_are_counted_and_left(tools_rig: ToolsRig):
+    save(tools_rig, Old_md="x", Hers__a_md="[[Old]] [[Old]] [[else]]", b_md="[[Old]]")
 
-    moved = move(bench, "Old.md", "New.md", forbidden="Hers/")
+    moved = move(tools_rig, "Old.md", "New.md", forbidden="Hers/")
 
     assert moved.left == 2
-    assert text(bench, "Hers/a.md") == "[[Old]] [[Old]] [[else]]"
-    assert text(bench, "b.md") == "[[New]]"
+    assert text(tools_rig, "Hers/a.md") == "[[Old]] [[Old]] [[else]]"
+    assert text(tools_rig, "b.md") == "[[New]]"
 
 
-def test_a_link_whose_form_cannot_hold_the_name_is_counted_and_left(bench: Bench):
-    save(bench, Old_md="x", a_md="[[Old]] [t](Old.md)")
+def test_a_link_whose_form_cannot_hold_the_name_is_counted_and_left(tools_rig: ToolsRig):
+    save(tools_rig, Old_md="x", a_md="[[Old]] [t](Old.md)")
 
-    moved = move(bench, "Old.md", "C#.md")
+    moved = move(tools_rig, "Old.md", "C#.md")
 
-    assert text(bench, "a.md") == "[[Old]] [t](C%23.md)"
+    assert text(tools_rig, "a.md") == "[[Old]] [t](C%23.md)"
     assert moved.left == 1
 
 
-def test_a_taken_target_is_a_conflict_and_nothing_moves(bench: Bench):
-    save(bench, Old_md="x", New_md="y", a_md="[[Old]]")
+def test_a_taken_target_is_a_conflict_and_nothing_moves(tools_rig: ToolsRig):
+    save(tools_rig, Old_md="x", New_md="y", a_md="[[Old]]")
 
     with pytest.raises(ConflictError) as raised:
-        move(bench, "Old.md", "New.md")
+        move(tools_rig, "Old.md", "New.md")
 
     assert raised.value.theirs == b"y"
-    assert (text(bench, "Old.md"), text(bench, "New.md"), text(bench, "a.md")) == (
+    assert (text(tools_rig, "Old.md"), text(tools_rig, "New.md"), text(tools_rig, "a.md")) == (
         "x",
         "y",
         "[[Old]]",
     )
 
 
-def test_a_note_that_is_another_than_the_caller_read_does_not_move(bench: Bench):
-    save(bench, Old_md="x", a_md="[[Old]]")
+def test_a_note_that_is_another_than_the_caller_read_does_not_move(tools_rig: ToolsRig):
+    save(tools_rig, Old_md="x", a_md="[[Old]]")
 
     with pytest.raises(ConflictError):
-        move(bench, "Old.md", "New.md", base=digest_of(b"y"))
+        move(tools_rig, "Old.md", "New.md", base=digest_of(b"y"))
     with pytest.raises(NotFoundError):
-        move(bench, "None.md", "New.md")
+        move(tools_rig, "None.md", "New.md")
 
-    assert text(bench, "a.md") == "[[Old]]"
-    assert move(bench, "Old.md", "New.md", base=digest_of(b"x")).written.path == "New.md"
+    assert text(tools_rig, "a.md") == "[[Old]]"
+    assert move(tools_rig, "Old.md", "New.md", base=digest_of(b"x")).written.path == "New.md"
 
 
-def test_a_note_that_is_gone_by_then_is_passed_over(bench: Bench):
-    save(bench, Old_md="x", b_md="[[Old]]")
-    mover = Mover(bench.store, lambda _path: ["gone.md", "b.md"])
+def test_a_note_that_is_gone_by_then_is_passed_over(tools_rig: ToolsRig):
+    save(tools_rig, Old_md="x", b_md="[[Old]]")
+    mover = Mover(tools_rig.store, lambda _path: ["gone.md", "b.md"])
 
     moved = mover.move(
         VaultPath("Old.md"),
         VaultPath("New.md"),
         ME,
         base=None,
-        files=files(bench),
+        files=files(tools_rig),
         may_write=lambda _path: True,
     )
 
-    assert text(bench, "b.md") == "[[New]]"
+    assert text(tools_rig, "b.md") == "[[New]]"
     assert moved.left == 0
 
 

@@ -19,7 +19,7 @@ NOW = datetime(2026, 11, 21, 23, 15, 2, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shelf:
+class StoreRig:
     """The parts that a write goes through."""
 
     vault: Path
@@ -54,7 +54,7 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf(vault: Path, home: Path) -> Iterator[Shelf]:
+def store_rig(vault: Path, home: Path) -> Iterator[StoreRig]:
     root, objects, history = (
         VaultRoot(vault),
         ObjectStore(home / "objects"),
@@ -62,7 +62,7 @@ def shelf(vault: Path, home: Path) -> Iterator[Shelf]:
     )
     store = Store(root, objects, history, lambda: NOW)
     agent = Author(by="agent:watch", run="r-1", causes=("c-1", "c-2"))
-    yield Shelf(
+    yield StoreRig(
         vault=vault, root=root, objects=objects, history=history, store=store, agent=agent, now=NOW
     )
     store.close()

@@ -15,7 +15,7 @@ from parachuted.vault import (
     WriteResult,
     digest_of,
 )
-from tests.vault.conftest import Shelf
+from tests.vault.conftest import StoreRig
 from tests.vault.rig.shim import KILLED, Shim, failing, killing
 from tests.vault.rig.work import ME, Place, now
 
@@ -24,43 +24,43 @@ NEW = NOTE + b"- two\n"
 NAMES = ("a.md", "b.md", "Sub/c.md")
 
 
-def edits(shelf: Shelf, *names: str, section: str = "Facts") -> list[EditBatch]:
+def edits(store_rig: StoreRig, *names: str, section: str = "Facts") -> list[EditBatch]:
     request = EditRequest(edit=AppendToSection(section=section, content="- two"))
     return [
-        EditBatch(path=shelf.root.resolve(name), requests=[request], author=shelf.agent)
+        EditBatch(path=store_rig.root.resolve(name), requests=[request], author=store_rig.agent)
         for name in names
     ]
 
 
-def fill(shelf: Shelf) -> None:
+def fill(store_rig: StoreRig) -> None:
     for name in NAMES:
-        shelf.put(name, NOTE)
+        store_rig.put(name, NOTE)
 
 
-def test_several_notes_are_written_and_each_is_answered_and_recorded(shelf: Shelf):
-    fill(shelf)
-    answers = shelf.store.edit_many(edits(shelf, *NAMES))
+def test_several_notes_are_written_and_each_is_answered_and_recorded(store_rig: StoreRig):
+    fill(store_rig)
+    answers = store_rig.store.edit_many(edits(store_rig, *NAMES))
 
     assert [(one.path, one.before, one.after) for (one,) in answers] == [
         (name, digest_of(NOTE), digest_of(NEW)) for name in NAMES
     ]
-    assert [shelf.text(name).encode() for name in NAMES] == [NEW] * 3
-    assert [[write.state for write in shelf.history.writes_of(name)] for name in NAMES] == [
+    assert [store_rig.text(name).encode() for name in NAMES] == [NEW] * 3
+    assert [[write.state for write in store_rig.history.writes_of(name)] for name in NAMES] == [
         ["done"]
     ] * 3
-    assert shelf.names() == sorted(NAMES)
-    assert shelf.objects.get(digest_of(NEW)) == NEW
+    assert store_rig.names() == sorted(NAMES)
+    assert store_rig.objects.get(digest_of(NEW)) == NEW
 
 
-def test_what_cannot_be_done_to_one_note_is_told_of_that_one_alone(shelf: Shelf):
-    fill(shelf)
+def test_what_cannot_be_done_to_one_note_is_told_of_that_one_alone(store_rig: StoreRig):
+    fill(store_rig)
     requests = [
-        *edits(shelf, "a.md"),
-        *edits(shelf, "missing.md"),
-        *edits(shelf, "b.md", section="None"),
-        *edits(shelf, "Sub/c.md"),
+        *edits(store_rig, "a.md"),
+        *edits(store_rig, "missing.md"),
+        *edits(store_rig, "b.md", section="None"),
+        *edits(store_rig, "Sub/c.md"),
     ]
-    answers = [one for (one,) in shelf.store.edit_many(requests)]
+    answers = [one for (one,) in store_rig.store.edit_many(requests)]
 
     assert [type(one) for one in answers] == [
         WriteResult,
@@ -68,59 +68,59 @@ def test_what_cannot_be_done_to_one_note_is_told_of_that_one_alone(shelf: Shelf)
         NotFoundError,
         WriteResult,
     ]
-    assert [shelf.text(name).encode() for name in NAMES] == [NEW, NOTE, NEW]
+    assert [store_rig.text(name).encode() for name in NAMES] == [NEW, NOTE, NEW]
 
 
-def test_two_names_of_one_note_lose_nothing(shelf: Shelf):
-    fill(shelf)
-    (shelf.vault / "link.md").symlink_to("a.md")
+def test_two_names_of_one_note_lose_nothing(store_rig: StoreRig):
+    fill(store_rig)
+    (store_rig.vault / "link.md").symlink_to("a.md")
     request = EditRequest(edit=AppendToSection(section="Facts", content="- two"))
     notes = [
-        EditBatch(path=VaultPath(name), requests=[request], author=shelf.agent)
+        EditBatch(path=VaultPath(name), requests=[request], author=store_rig.agent)
         for name in ("a.md", "link.md")
     ]
-    answers = [one for (one,) in shelf.store.edit_many(notes)]
+    answers = [one for (one,) in store_rig.store.edit_many(notes)]
 
     assert [type(one) for one in answers] == [WriteResult, WriteResult]
-    assert shelf.text("a.md").encode() == NEW + b"- two\n"
+    assert store_rig.text("a.md").encode() == NEW + b"- two\n"
 
 
 def test_a_note_that_a_program_is_saving_does_not_hold_up_what_is_right_with_the_others(
-    shelf: Shelf,
+    store_rig: StoreRig,
 ):
-    fill(shelf)
-    with (shelf.vault / "a.md").open("ab") as saving:
+    fill(store_rig)
+    with (store_rig.vault / "a.md").open("ab") as saving:
         saving.write(b"- a person's\n")
         saving.flush()
-        answers = [one for (one,) in shelf.store.edit_many(edits(shelf, "a.md", "b.md"))]
+        answers = [one for (one,) in store_rig.store.edit_many(edits(store_rig, "a.md", "b.md"))]
 
     assert [type(one) for one in answers] == [WriteResult, WriteResult]
-    assert shelf.text("a.md") == NOTE.decode() + "- a person's\n- two\n"
+    assert store_rig.text("a.md") == NOTE.decode() + "- a person's\n- two\n"
 
 
 def test_a_note_whose_swap_fails_keeps_its_text_and_the_others_are_written(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    store_rig: StoreRig, monkeypatch: pytest.MonkeyPatch
 ):
-    fill(shelf)
+    fill(store_rig)
     real = os.unlink
 
     def unlink(name, *, dir_fd=None):
         if (
             dir_fd is not None
             and str(name).endswith(".tmp")
-            and os.path.samestat(os.fstat(dir_fd), (shelf.vault / "Sub").stat())
+            and os.path.samestat(os.fstat(dir_fd), (store_rig.vault / "Sub").stat())
         ):
             monkeypatch.setattr(os, "unlink", real)
             failing(28)("unlink")
         real(name, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "unlink", unlink)
-    answers = [one for (one,) in shelf.store.edit_many(edits(shelf, *NAMES))]
+    answers = [one for (one,) in store_rig.store.edit_many(edits(store_rig, *NAMES))]
 
     assert [type(one) for one in answers] == [WriteResult, WriteResult, StorageFailedError]
-    assert [shelf.text(name).encode() for name in NAMES] == [NEW, NEW, NOTE]
-    assert shelf.names() == sorted(NAMES)
-    assert shelf.store.trouble is not None
+    assert [store_rig.text(name).encode() for name in NAMES] == [NEW, NEW, NOTE]
+    assert store_rig.names() == sorted(NAMES)
+    assert store_rig.store.trouble is not None
 
 
 def test_killed_at_any_call_each_note_is_old_or_new_by_itself_and_recovery_leaves_nothing(

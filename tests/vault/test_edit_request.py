@@ -10,7 +10,7 @@ from parachuted.vault import (
     digest_of,
 )
 from parachuted.vault.edit_request import decide_all
-from tests.vault.conftest import Shelf
+from tests.vault.conftest import StoreRig
 
 NOTE = b"# A\n\n## Facts\n- one\n\n## Other\n- x\n"
 
@@ -75,27 +75,27 @@ def test_a_base_that_nobody_kept_is_a_conflict_with_the_present_text():
     ]
 
 
-def test_the_store_writes_them_once_and_answers_each(shelf: Shelf):
-    shelf.put("a.md", NOTE)
-    answers = shelf.store.edit_all(
-        shelf.root.resolve("a.md"),
+def test_the_store_writes_them_once_and_answers_each(store_rig: StoreRig):
+    store_rig.put("a.md", NOTE)
+    answers = store_rig.store.edit_all(
+        store_rig.root.resolve("a.md"),
         [append("- two"), append("- three", "0" * 64), append("- four")],
-        shelf.agent,
+        store_rig.agent,
     )
 
-    assert shelf.text("a.md") == "# A\n\n## Facts\n- one\n- two\n- four\n\n## Other\n- x\n"
-    assert len(shelf.history.writes_of("a.md")) == 1
+    assert store_rig.text("a.md") == "# A\n\n## Facts\n- one\n- two\n- four\n\n## Other\n- x\n"
+    assert len(store_rig.history.writes_of("a.md")) == 1
     assert isinstance(answers[1], ConflictError)
     assert {answer.after for answer in (answers[0], answers[2])} == {
-        digest_of((shelf.vault / "a.md").read_bytes())
+        digest_of((store_rig.vault / "a.md").read_bytes())
     }
 
 
-def test_what_changes_nothing_is_not_written(shelf: Shelf):
-    shelf.put("a.md", NOTE)
-    (answer,) = shelf.store.edit_all(
-        shelf.root.resolve("a.md"), [EditRequest(edit=ReplaceAll(data=NOTE))], shelf.agent
+def test_what_changes_nothing_is_not_written(store_rig: StoreRig):
+    store_rig.put("a.md", NOTE)
+    (answer,) = store_rig.store.edit_all(
+        store_rig.root.resolve("a.md"), [EditRequest(edit=ReplaceAll(data=NOTE))], store_rig.agent
     )
 
     assert not answer.changed
-    assert shelf.history.writes_of("a.md") == []
+    assert store_rig.history.writes_of("a.md") == []

@@ -28,14 +28,14 @@ class Moment:
     state: str
 
 
-def intended(shelf, before: str | None = OLD, after: str | None = NEW) -> Write:
+def intended(store_rig, before: str | None = OLD, after: str | None = NEW) -> Write:
     digests = [
-        None if text is None else shelf.objects.put(text.encode()) for text in (before, after)
+        None if text is None else store_rig.objects.put(text.encode()) for text in (before, after)
     ]
-    return shelf.history.intend(
-        at=shelf.now,
+    return store_rig.history.intend(
+        at=store_rig.now,
         path=NOTE,
-        author=shelf.agent,
+        author=store_rig.agent,
         operation="ReplaceAll",
         before=digests[0],
         after=digests[1],
@@ -43,22 +43,24 @@ def intended(shelf, before: str | None = OLD, after: str | None = NEW) -> Write:
     )
 
 
-def found(shelf, temporary: str | None, note: str | None) -> None:
+def found(store_rig, temporary: str | None, note: str | None) -> None:
     for name, text in ((TEMPORARY, temporary), (NOTE, note)):
         if text is not None:
-            (shelf.vault / name).write_text(text)
+            (store_rig.vault / name).write_text(text)
 
 
-def recovery(shelf) -> Recovery:
-    return Recovery(root=shelf.root, objects=shelf.objects, history=shelf.history, now=shelf.now)
+def recovery(store_rig) -> Recovery:
+    return Recovery(
+        root=store_rig.root, objects=store_rig.objects, history=store_rig.history, now=store_rig.now
+    )
 
 
-def assert_ended(shelf, moment: Moment) -> None:
-    assert recovery(shelf).run() == []
-    assert shelf.names() == ([] if moment.becomes is None else [NOTE])
-    assert moment.becomes is None or shelf.text(NOTE) == moment.becomes
-    assert shelf.history.intended() == []
-    assert [write.state for write in shelf.history.writes_of(NOTE)] == (
+def assert_ended(store_rig, moment: Moment) -> None:
+    assert recovery(store_rig).run() == []
+    assert store_rig.names() == ([] if moment.becomes is None else [NOTE])
+    assert moment.becomes is None or store_rig.text(NOTE) == moment.becomes
+    assert store_rig.history.intended() == []
+    assert [write.state for write in store_rig.history.writes_of(NOTE)] == (
         [] if moment.state == "void" else ["done"]
     )
 
@@ -85,10 +87,10 @@ def moments(*rows: Moment) -> pytest.MarkDecorator:
         "void",
     ),
 )
-def test_a_replacement_cut_short(shelf, moment):
-    intended(shelf)
-    found(shelf, moment.temporary, moment.note)
-    assert_ended(shelf, moment)
+def test_a_replacement_cut_short(store_rig, moment):
+    intended(store_rig)
+    found(store_rig, moment.temporary, moment.note)
+    assert_ended(store_rig, moment)
 
 
 @moments(
@@ -97,10 +99,10 @@ def test_a_replacement_cut_short(shelf, moment):
     Moment("after it got its name", None, NEW, NEW, "done"),
     Moment("before it got its name, which a person took since", NEW, PERSONS, PERSONS, "void"),
 )
-def test_a_creation_cut_short(shelf, moment):
-    intended(shelf, before=None)
-    found(shelf, moment.temporary, moment.note)
-    assert_ended(shelf, moment)
+def test_a_creation_cut_short(store_rig, moment):
+    intended(store_rig, before=None)
+    found(store_rig, moment.temporary, moment.note)
+    assert_ended(store_rig, moment)
 
 
 @moments(
@@ -110,65 +112,65 @@ def test_a_creation_cut_short(shelf, moment):
     Moment("after it lost its name, and a person took that since", OLD, PERSONS, PERSONS, "void"),
     Moment("after a person's text lost its name", PERSONS, None, PERSONS, "void"),
 )
-def test_a_deletion_cut_short(shelf, moment):
-    intended(shelf, after=None)
-    found(shelf, moment.temporary, moment.note)
-    assert_ended(shelf, moment)
+def test_a_deletion_cut_short(store_rig, moment):
+    intended(store_rig, after=None)
+    found(store_rig, moment.temporary, moment.note)
+    assert_ended(store_rig, moment)
 
 
-def test_two_texts_of_a_person_are_both_kept_one_as_a_copy_and_that_is_said(shelf):
-    intended(shelf)
-    found(shelf, PERSONS, NEWER)
-    (said,) = recovery(shelf).run()
+def test_two_texts_of_a_person_are_both_kept_one_as_a_copy_and_that_is_said(store_rig):
+    intended(store_rig)
+    found(store_rig, PERSONS, NEWER)
+    (said,) = recovery(store_rig).run()
     assert COPY in said
-    assert (shelf.names(), shelf.text(NOTE), shelf.text(COPY)) == (
+    assert (store_rig.names(), store_rig.text(NOTE), store_rig.text(COPY)) == (
         sorted([NOTE, COPY]),
         NEWER,
         PERSONS,
     )
-    assert shelf.history.intended() == []
+    assert store_rig.history.intended() == []
 
 
-def test_a_write_that_failed_after_its_exchange_is_taken_back_when_asked(shelf):
-    write = intended(shelf)
-    found(shelf, OLD, NEW)
-    assert recovery(shelf).settle(write, undo=True) is None
-    assert (shelf.names(), shelf.text(NOTE)) == ([NOTE], OLD)
-    assert shelf.history.writes_of(NOTE) == []
+def test_a_write_that_failed_after_its_exchange_is_taken_back_when_asked(store_rig):
+    write = intended(store_rig)
+    found(store_rig, OLD, NEW)
+    assert recovery(store_rig).settle(write, undo=True) is None
+    assert (store_rig.names(), store_rig.text(NOTE)) == ([NOTE], OLD)
+    assert store_rig.history.writes_of(NOTE) == []
 
 
-def test_a_folder_that_is_gone_settles_what_was_to_be_in_it(shelf):
-    digest = shelf.objects.put(OLD.encode())
+def test_a_folder_that_is_gone_settles_what_was_to_be_in_it(store_rig):
+    digest = store_rig.objects.put(OLD.encode())
     for before, after in ((digest, None), (None, digest)):
-        shelf.history.intend(
-            at=shelf.now,
+        store_rig.history.intend(
+            at=store_rig.now,
             path="gone/note.md",
-            author=shelf.agent,
+            author=store_rig.agent,
             operation="x",
             before=before,
             after=after,
             temporary=TEMPORARY,
         )
-    assert recovery(shelf).run() == []
-    assert [(write.after, write.state) for write in shelf.history.writes_of("gone/note.md")] == [
-        (None, "done")
-    ]
+    assert recovery(store_rig).run() == []
+    assert [
+        (write.after, write.state) for write in store_rig.history.writes_of("gone/note.md")
+    ] == [(None, "done")]
 
 
-def test_a_vault_that_is_not_there_settles_nothing_and_is_looked_at_again(shelf):
-    write = intended(shelf)
-    shelf.vault.rename(shelf.vault.with_name("elsewhere"))
-    (said,) = recovery(shelf).run()
+def test_a_vault_that_is_not_there_settles_nothing_and_is_looked_at_again(store_rig):
+    write = intended(store_rig)
+    store_rig.vault.rename(store_rig.vault.with_name("elsewhere"))
+    (said,) = recovery(store_rig).run()
     assert NOTE in said
-    assert shelf.history.intended() == [write]
+    assert store_rig.history.intended() == [write]
 
 
-def test_texts_that_were_being_kept_when_it_died_are_swept_away(shelf, home):
+def test_texts_that_were_being_kept_when_it_died_are_swept_away(store_rig, home):
     unfinished = home / "objects" / "unfinished"
     unfinished.mkdir(exist_ok=True)
     (unfinished / "half").write_bytes(b"ha")
-    kept = shelf.objects.put(b"whole")
-    assert recovery(shelf).run() == []
+    kept = store_rig.objects.put(b"whole")
+    assert recovery(store_rig).run() == []
     assert list(unfinished.iterdir()) == []
-    assert shelf.objects.get(kept) == b"whole"
+    assert store_rig.objects.get(kept) == b"whole"
     assert digest_of(b"whole") == kept

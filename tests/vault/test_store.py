@@ -33,75 +33,79 @@ def small_files_only(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_an_edit_on_the_text_it_was_decided_on_changes_just_that_place(shelf):
-    base = shelf.put(NOTE, TEXT)
-    written = shelf.store.edit(NOTE, FACTS, shelf.agent, base=base)
-    assert shelf.text(NOTE) == TEXT.replace("old", "new")
+def test_an_edit_on_the_text_it_was_decided_on_changes_just_that_place(store_rig):
+    base = store_rig.put(NOTE, TEXT)
+    written = store_rig.store.edit(NOTE, FACTS, store_rig.agent, base=base)
+    assert store_rig.text(NOTE) == TEXT.replace("old", "new")
     assert (written.before, written.after, written.merged, written.changed) == (
         base,
         digest_of(TEXT.replace("old", "new").encode()),
         False,
         True,
     )
-    assert shelf.names() == [NOTE]
+    assert store_rig.names() == [NOTE]
 
 
-def test_an_edit_whose_section_was_left_alone_is_applied_to_what_is_there_now(shelf):
-    base = shelf.put(NOTE, TEXT)
-    shelf.put(NOTE, TEXT.replace("thought", "another thought"))
-    assert shelf.store.edit(NOTE, FACTS, shelf.agent, base=base).merged
-    assert shelf.text(NOTE) == TEXT.replace("old", "new").replace("thought", "another thought")
+def test_an_edit_whose_section_was_left_alone_is_applied_to_what_is_there_now(store_rig):
+    base = store_rig.put(NOTE, TEXT)
+    store_rig.put(NOTE, TEXT.replace("thought", "another thought"))
+    assert store_rig.store.edit(NOTE, FACTS, store_rig.agent, base=base).merged
+    assert store_rig.text(NOTE) == TEXT.replace("old", "new").replace("thought", "another thought")
 
 
-def test_a_change_elsewhere_in_the_file_is_merged_with_a_replaced_text(shelf):
-    base = shelf.put(NOTE, TEXT)
-    shelf.put(NOTE, TEXT.replace("# Note", "# A note"))
-    shelf.store.replace(NOTE, TEXT.replace("thought", "deed").encode(), shelf.agent, base=base)
-    assert shelf.text(NOTE) == TEXT.replace("# Note", "# A note").replace("thought", "deed")
+def test_a_change_elsewhere_in_the_file_is_merged_with_a_replaced_text(store_rig):
+    base = store_rig.put(NOTE, TEXT)
+    store_rig.put(NOTE, TEXT.replace("# Note", "# A note"))
+    store_rig.store.replace(
+        NOTE, TEXT.replace("thought", "deed").encode(), store_rig.agent, base=base
+    )
+    assert store_rig.text(NOTE) == TEXT.replace("# Note", "# A note").replace("thought", "deed")
 
 
-def test_a_clash_is_refused_with_all_three_texts_and_the_file_is_left_alone(shelf):
-    base = shelf.put(NOTE, TEXT)
+def test_a_clash_is_refused_with_all_three_texts_and_the_file_is_left_alone(store_rig):
+    base = store_rig.put(NOTE, TEXT)
     theirs = TEXT.replace("old", "mine")
-    shelf.put(NOTE, theirs)
+    store_rig.put(NOTE, theirs)
     with pytest.raises(ConflictError) as caught:
-        shelf.store.edit(NOTE, FACTS, shelf.agent, base=base)
+        store_rig.store.edit(NOTE, FACTS, store_rig.agent, base=base)
     assert caught.value.base.decode() == TEXT
     assert caught.value.ours.decode() == TEXT.replace("old", "new")
-    assert caught.value.theirs.decode() == shelf.text(NOTE) == theirs
-    assert shelf.history.writes_of(NOTE) == []
+    assert caught.value.theirs.decode() == store_rig.text(NOTE) == theirs
+    assert store_rig.history.writes_of(NOTE) == []
 
 
-def test_a_base_that_was_never_kept_is_asked_for_again(shelf):
-    shelf.put(NOTE, TEXT)
+def test_a_base_that_was_never_kept_is_asked_for_again(store_rig):
+    store_rig.put(NOTE, TEXT)
     with pytest.raises(NotFoundError, match="read it again"):
-        shelf.store.edit(NOTE, FACTS, shelf.agent, base="0" * 64)
-    (shelf.vault / "kept.md").write_text("a\n")
-    base = shelf.store.read(VaultPath("kept.md"), keep=True).digest
-    (shelf.vault / "kept.md").write_text("a\nb\n")
-    assert shelf.store.replace(VaultPath("kept.md"), b"0\na\n", shelf.agent, base=base).merged
-    assert shelf.text("kept.md") == "0\na\nb\n"
+        store_rig.store.edit(NOTE, FACTS, store_rig.agent, base="0" * 64)
+    (store_rig.vault / "kept.md").write_text("a\n")
+    base = store_rig.store.read(VaultPath("kept.md"), keep=True).digest
+    (store_rig.vault / "kept.md").write_text("a\nb\n")
+    assert store_rig.store.replace(
+        VaultPath("kept.md"), b"0\na\n", store_rig.agent, base=base
+    ).merged
+    assert store_rig.text("kept.md") == "0\na\nb\n"
 
 
-def test_what_a_person_saves_in_the_very_moment_of_the_swap_is_merged(shelf, monkeypatch):
-    base = shelf.put(NOTE, TEXT)
+def test_what_a_person_saves_in_the_very_moment_of_the_swap_is_merged(store_rig, monkeypatch):
+    base = store_rig.put(NOTE, TEXT)
     exchange, saves = swap.exchange, [TEXT.replace("thought", "saved just now")]
 
     def exchange_after_a_save(folder: int, temporary: str, name: str) -> None:
         while saves:
-            (shelf.vault / NOTE).write_text(saves.pop())
+            (store_rig.vault / NOTE).write_text(saves.pop())
         exchange(folder, temporary, name)
 
     monkeypatch.setattr(swap, "exchange", exchange_after_a_save)
-    shelf.store.edit(NOTE, FACTS, shelf.agent, base=base)
-    assert shelf.text(NOTE) == TEXT.replace("old", "new").replace("thought", "saved just now")
-    assert shelf.names() == [NOTE]
-    assert [write.state for write in shelf.history.writes_of(NOTE)] == ["done"]
+    store_rig.store.edit(NOTE, FACTS, store_rig.agent, base=base)
+    assert store_rig.text(NOTE) == TEXT.replace("old", "new").replace("thought", "saved just now")
+    assert store_rig.names() == [NOTE]
+    assert [write.state for write in store_rig.history.writes_of(NOTE)] == ["done"]
 
 
-def test_a_note_that_is_being_saved_in_place_is_waited_for(shelf, monkeypatch):
-    shelf.put(NOTE, TEXT)
-    program = (shelf.vault / NOTE).open("r+")
+def test_a_note_that_is_being_saved_in_place_is_waited_for(store_rig, monkeypatch):
+    store_rig.put(NOTE, TEXT)
+    program = (store_rig.vault / NOTE).open("r+")
     if is_being_written(program.fileno()) is None:
         program.close()
         pytest.skip("only Linux says who is writing")
@@ -114,149 +118,161 @@ def test_a_note_that_is_being_saved_in_place_is_waited_for(shelf, monkeypatch):
         program.close()
 
     monkeypatch.setattr("time.sleep", finish_the_save)
-    shelf.store.edit(NOTE, FACTS, shelf.agent)
-    assert shelf.text(NOTE) == "# Half saved\n\n## Facts\n\nnew\n"
+    store_rig.store.edit(NOTE, FACTS, store_rig.agent)
+    assert store_rig.text(NOTE) == "# Half saved\n\n## Facts\n\nnew\n"
 
 
-def test_what_a_person_saves_in_the_very_moment_of_a_deletion_stays(shelf, monkeypatch):
-    shelf.put(NOTE, TEXT)
+def test_what_a_person_saves_in_the_very_moment_of_a_deletion_stays(store_rig, monkeypatch):
+    store_rig.put(NOTE, TEXT)
     move, saves = swap.move_to_free_name, ["saved just now\n"]
 
     def move_after_a_save(source: tuple[int, str], target: tuple[int, str]) -> None:
         while saves:
-            (shelf.vault / NOTE).write_text(saves.pop())
+            (store_rig.vault / NOTE).write_text(saves.pop())
         move(source, target)
 
     monkeypatch.setattr(swap, "move_to_free_name", move_after_a_save)
     with pytest.raises(ConflictError) as caught:
-        shelf.store.delete(NOTE, shelf.agent)
+        store_rig.store.delete(NOTE, store_rig.agent)
     assert caught.value.theirs == b"saved just now\n"
-    assert (shelf.names(), shelf.text(NOTE), shelf.history.writes_of(NOTE)) == (
+    assert (store_rig.names(), store_rig.text(NOTE), store_rig.history.writes_of(NOTE)) == (
         [NOTE],
         "saved just now\n",
         [],
     )
 
 
-def test_each_write_is_recorded_with_its_author_causes_digests_and_both_texts(shelf):
-    shelf.put(NOTE, TEXT)
-    shelf.store.edit(NOTE, FACTS, shelf.agent)
-    (write,) = shelf.history.writes_of(NOTE)
+def test_each_write_is_recorded_with_its_author_causes_digests_and_both_texts(store_rig):
+    store_rig.put(NOTE, TEXT)
+    store_rig.store.edit(NOTE, FACTS, store_rig.agent)
+    (write,) = store_rig.history.writes_of(NOTE)
     assert (write.author, write.at, write.operation, write.state) == (
-        shelf.agent,
-        shelf.now,
+        store_rig.agent,
+        store_rig.now,
         "ReplaceSection",
         "done",
     )
-    assert shelf.objects.get(write.before).decode() == TEXT
-    assert shelf.objects.get(write.after).decode() == shelf.text(NOTE)
+    assert store_rig.objects.get(write.before).decode() == TEXT
+    assert store_rig.objects.get(write.after).decode() == store_rig.text(NOTE)
 
 
-def test_an_edit_that_changes_nothing_writes_nothing(shelf):
-    shelf.put(NOTE, TEXT)
-    before = (shelf.vault / NOTE).stat()
-    assert not shelf.store.edit(NOTE, ReplaceAll(data=TEXT.encode()), shelf.agent).changed
-    assert os.path.samestat(before, (shelf.vault / NOTE).stat())
-    assert shelf.history.writes_of(NOTE) == []
+def test_an_edit_that_changes_nothing_writes_nothing(store_rig):
+    store_rig.put(NOTE, TEXT)
+    before = (store_rig.vault / NOTE).stat()
+    assert not store_rig.store.edit(NOTE, ReplaceAll(data=TEXT.encode()), store_rig.agent).changed
+    assert os.path.samestat(before, (store_rig.vault / NOTE).stat())
+    assert store_rig.history.writes_of(NOTE) == []
 
 
-def test_a_created_file_gets_its_folders_and_a_taken_name_is_refused(shelf):
+def test_a_created_file_gets_its_folders_and_a_taken_name_is_refused(store_rig):
     path = VaultPath("a/b/new.md")
-    written = shelf.store.create(path, b"hello\n", shelf.agent)
-    assert (written.before, written.after, shelf.text(path)) == (
+    written = store_rig.store.create(path, b"hello\n", store_rig.agent)
+    assert (written.before, written.after, store_rig.text(path)) == (
         None,
         digest_of(b"hello\n"),
         "hello\n",
     )
     with pytest.raises(ConflictError) as caught:
-        shelf.store.create(path, b"other\n", shelf.agent)
+        store_rig.store.create(path, b"other\n", store_rig.agent)
     assert (caught.value.ours, caught.value.theirs) == (b"other\n", b"hello\n")
-    assert shelf.names() == [path]
-    assert shelf.history.intended() == []
+    assert store_rig.names() == [path]
+    assert store_rig.history.intended() == []
 
 
-def test_a_deleted_file_is_gone_but_its_text_is_kept(shelf):
-    base = shelf.put(NOTE, TEXT)
-    shelf.put(NOTE, "saved since\n")
+def test_a_deleted_file_is_gone_but_its_text_is_kept(store_rig):
+    base = store_rig.put(NOTE, TEXT)
+    store_rig.put(NOTE, "saved since\n")
     with pytest.raises(ConflictError) as caught:
-        shelf.store.delete(NOTE, shelf.agent, base=base)
+        store_rig.store.delete(NOTE, store_rig.agent, base=base)
     assert caught.value.theirs == b"saved since\n"
-    written = shelf.store.delete(NOTE, shelf.agent)
-    assert shelf.names() == []
-    assert shelf.objects.get(written.before) == b"saved since\n"
+    written = store_rig.store.delete(NOTE, store_rig.agent)
+    assert store_rig.names() == []
+    assert store_rig.objects.get(written.before) == b"saved since\n"
 
 
-def test_a_moved_file_is_recorded_at_both_ends_and_takes_no_taken_name(shelf):
-    digest = shelf.put(NOTE, TEXT)
-    shelf.put("taken.md", "here already\n")
+def test_a_moved_file_is_recorded_at_both_ends_and_takes_no_taken_name(store_rig):
+    digest = store_rig.put(NOTE, TEXT)
+    store_rig.put("taken.md", "here already\n")
     with pytest.raises(ConflictError):
-        shelf.store.move(NOTE, VaultPath("taken.md"), shelf.agent)
-    assert (shelf.text(NOTE), shelf.text("taken.md")) == (TEXT, "here already\n")
-    shelf.store.move(NOTE, VaultPath("sub/note.md"), shelf.agent)
-    assert shelf.names() == ["sub/note.md", "taken.md"]
-    records = [(write.path, write.before, write.after) for write in shelf.history.writes_by("r-1")]
+        store_rig.store.move(NOTE, VaultPath("taken.md"), store_rig.agent)
+    assert (store_rig.text(NOTE), store_rig.text("taken.md")) == (TEXT, "here already\n")
+    store_rig.store.move(NOTE, VaultPath("sub/note.md"), store_rig.agent)
+    assert store_rig.names() == ["sub/note.md", "taken.md"]
+    records = [
+        (write.path, write.before, write.after) for write in store_rig.history.writes_by("r-1")
+    ]
     assert sorted(records) == [("note.md", digest, None), ("sub/note.md", None, digest)]
 
 
 @pytest.mark.parametrize("folder", [".git", ".obsidian", ".Claude", ".para\u200bchute", "sub/.GIT"])
-def test_folders_that_steer_programs_are_not_written(shelf, folder):
+def test_folders_that_steer_programs_are_not_written(store_rig, folder):
     path = VaultPath(f"{folder}/config.md")
     with pytest.raises(PathRefusedError, match="settings"):
-        shelf.store.create(path, b"x", shelf.agent)
-    shelf.put(path, "theirs\n")
-    (shelf.vault / "link.md").symlink_to(path)
+        store_rig.store.create(path, b"x", store_rig.agent)
+    store_rig.put(path, "theirs\n")
+    (store_rig.vault / "link.md").symlink_to(path)
     for name in (path, VaultPath("link.md")):
         with pytest.raises(PathRefusedError):
-            shelf.store.replace(name, b"ours\n", shelf.agent)
-    assert shelf.text(path) == "theirs\n"
+            store_rig.store.replace(name, b"ours\n", store_rig.agent)
+    assert store_rig.text(path) == "theirs\n"
 
 
-def test_links_are_followed_inside_the_vault_and_refused_where_they_leave_it(shelf, tmp_path):
-    shelf.put("real/note.md", TEXT)
+def test_links_are_followed_inside_the_vault_and_refused_where_they_leave_it(store_rig, tmp_path):
+    store_rig.put("real/note.md", TEXT)
     (tmp_path / "outside.md").write_text("outside\n")
-    (shelf.vault / "in.md").symlink_to("real/note.md")
-    (shelf.vault / "out.md").symlink_to(tmp_path / "outside.md")
-    assert shelf.store.replace(VaultPath("in.md"), b"through\n", shelf.agent).path == "real/note.md"
-    assert (shelf.text("real/note.md"), (shelf.vault / "in.md").is_symlink()) == ("through\n", True)
+    (store_rig.vault / "in.md").symlink_to("real/note.md")
+    (store_rig.vault / "out.md").symlink_to(tmp_path / "outside.md")
+    assert (
+        store_rig.store.replace(VaultPath("in.md"), b"through\n", store_rig.agent).path
+        == "real/note.md"
+    )
+    assert (store_rig.text("real/note.md"), (store_rig.vault / "in.md").is_symlink()) == (
+        "through\n",
+        True,
+    )
     with pytest.raises(PathRefusedError, match="leaves the vault"):
-        shelf.store.replace(VaultPath("out.md"), b"escaped\n", shelf.agent)
+        store_rig.store.replace(VaultPath("out.md"), b"escaped\n", store_rig.agent)
     assert (tmp_path / "outside.md").read_text() == "outside\n"
 
 
-def test_mode_and_extended_attributes_stay(shelf):
-    shelf.put(NOTE, TEXT)
-    (shelf.vault / NOTE).chmod(0o640)
+def test_mode_and_extended_attributes_stay(store_rig):
+    store_rig.put(NOTE, TEXT)
+    (store_rig.vault / NOTE).chmod(0o640)
     if hasattr(os, "setxattr"):
-        os.setxattr(shelf.vault / NOTE, "user.tag", b"red")
-    shelf.store.edit(NOTE, FACTS, shelf.agent)
-    assert stat.S_IMODE((shelf.vault / NOTE).stat().st_mode) == 0o640
+        os.setxattr(store_rig.vault / NOTE, "user.tag", b"red")
+    store_rig.store.edit(NOTE, FACTS, store_rig.agent)
+    assert stat.S_IMODE((store_rig.vault / NOTE).stat().st_mode) == 0o640
     if hasattr(os, "getxattr"):
-        assert os.getxattr(shelf.vault / NOTE, "user.tag") == b"red"
+        assert os.getxattr(store_rig.vault / NOTE, "user.tag") == b"red"
 
 
-def test_line_ends_and_a_byte_order_mark_stay(shelf):
+def test_line_ends_and_a_byte_order_mark_stay(store_rig):
     data = b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode()
-    shelf.put(NOTE, data)
-    shelf.store.edit(NOTE, AppendToSection(section="Facts", content="more\n"), shelf.agent)
-    shelf.store.edit(NOTE, SetKey(key="status", value="done"), shelf.agent)
-    new = (shelf.vault / NOTE).read_bytes()
+    store_rig.put(NOTE, data)
+    store_rig.store.edit(NOTE, AppendToSection(section="Facts", content="more\n"), store_rig.agent)
+    store_rig.store.edit(NOTE, SetKey(key="status", value="done"), store_rig.agent)
+    new = (store_rig.vault / NOTE).read_bytes()
     assert new.startswith(b"\xef\xbb\xbf---\r\n")
     assert b"more\r\n" in new
     assert new.count(b"\n") == new.count(b"\r\n")
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_a_disk_that_refuses_leaves_the_old_text_and_nothing_else(shelf, is_kept):
+def test_a_disk_that_refuses_leaves_the_old_text_and_nothing_else(store_rig, is_kept):
     """Once where the text cannot be kept among the objects, once where it is and cannot be written
     beside the old one.
     """
-    shelf.put(NOTE, TEXT)
+    store_rig.put(NOTE, TEXT)
     large = b"x" * (4 << 20)
     if is_kept:
-        shelf.objects.put(large)
+        store_rig.objects.put(large)
     with small_files_only(2 << 20), pytest.raises(StorageFailedError):
-        shelf.store.replace(NOTE, large, shelf.agent)
-    assert (shelf.text(NOTE), shelf.names(), shelf.history.intended()) == (TEXT, [NOTE], [])
-    assert shelf.history.writes_of(NOTE) == []
-    shelf.store.replace(NOTE, large, shelf.agent)
-    assert (shelf.vault / NOTE).stat().st_size == len(large)
+        store_rig.store.replace(NOTE, large, store_rig.agent)
+    assert (store_rig.text(NOTE), store_rig.names(), store_rig.history.intended()) == (
+        TEXT,
+        [NOTE],
+        [],
+    )
+    assert store_rig.history.writes_of(NOTE) == []
+    store_rig.store.replace(NOTE, large, store_rig.agent)
+    assert (store_rig.vault / NOTE).stat().st_size == len(large)

@@ -19,17 +19,17 @@ def texts(versions: list[TextVersion], *known: str) -> list[str]:
     return [f"{names.get(one.digest, '-')} {one.by} {one.path}" for one in versions]
 
 
-def replace(shelf, path: VaultPath, text: str) -> None:
-    shelf.store.replace(path, text.encode(), AGENT)
+def replace(store_rig, path: VaultPath, text: str) -> None:
+    store_rig.store.replace(path, text.encode(), AGENT)
 
 
-def test_what_our_writer_wrote_and_what_it_found_are_versions(shelf):
-    shelf.put(A, "1")
-    replace(shelf, A, "2")
-    shelf.put(A, "3")
-    replace(shelf, A, "4")
-    shelf.put(A, "5")
-    trail = trail_of(shelf.history, A, digest_of(b"5"))
+def test_what_our_writer_wrote_and_what_it_found_are_versions(store_rig):
+    store_rig.put(A, "1")
+    replace(store_rig, A, "2")
+    store_rig.put(A, "3")
+    replace(store_rig, A, "4")
+    store_rig.put(A, "5")
+    trail = trail_of(store_rig.history, A, digest_of(b"5"))
 
     assert texts(trail, *"12345") == [
         "1 person a.md",
@@ -47,25 +47,25 @@ def test_what_our_writer_wrote_and_what_it_found_are_versions(shelf):
     ]
 
 
-def test_a_persons_save_that_was_noticed_has_its_time(shelf):
-    digest = shelf.put(A, "1")
-    shelf.history.saw(shelf.now, [(A, "created", None, digest)])
-    replace(shelf, A, "2")
-    trail = trail_of(shelf.history, A, digest_of(b"2"))
+def test_a_persons_save_that_was_noticed_has_its_time(store_rig):
+    digest = store_rig.put(A, "1")
+    store_rig.history.saw(store_rig.now, [(A, "created", None, digest)])
+    replace(store_rig, A, "2")
+    trail = trail_of(store_rig.history, A, digest_of(b"2"))
 
     assert texts(trail, *"12") == ["1 person a.md", "2 curator a.md"]
-    assert trail[0].at == shelf.now
+    assert trail[0].at == store_rig.now
 
 
-def test_a_file_is_followed_through_moves_of_both_kinds(shelf):
-    shelf.put(A, "1")
-    replace(shelf, A, "2")
-    shelf.store.move(A, B, AGENT)
-    replace(shelf, B, "3")
-    (shelf.vault / B).rename(shelf.vault / C)
-    shelf.history.saw(shelf.now, [(C, "moved", B, digest_of(b"3"))])
-    replace(shelf, C, "4")
-    trail = trail_of(shelf.history, C, digest_of(b"4"))
+def test_a_file_is_followed_through_moves_of_both_kinds(store_rig):
+    store_rig.put(A, "1")
+    replace(store_rig, A, "2")
+    store_rig.store.move(A, B, AGENT)
+    replace(store_rig, B, "3")
+    (store_rig.vault / B).rename(store_rig.vault / C)
+    store_rig.history.saw(store_rig.now, [(C, "moved", B, digest_of(b"3"))])
+    replace(store_rig, C, "4")
+    trail = trail_of(store_rig.history, C, digest_of(b"4"))
 
     assert texts(trail, *"1234") == [
         "1 person a.md",
@@ -78,38 +78,38 @@ def test_a_file_is_followed_through_moves_of_both_kinds(shelf):
     assert [one.source for one in trail if one.kind == "moved"] == ["a.md", "b.md"]
 
 
-def test_the_trail_of_a_place_that_a_file_left_ends_there(shelf):
-    shelf.put(A, "1")
-    shelf.store.move(A, B, AGENT)
+def test_the_trail_of_a_place_that_a_file_left_ends_there(store_rig):
+    store_rig.put(A, "1")
+    store_rig.store.move(A, B, AGENT)
 
-    assert [one.kind for one in trail_of(shelf.history, A)] == ["created", "deleted"]
-
-
-def test_what_had_the_name_before_is_another_file(shelf):
-    shelf.put(A, "1")
-    shelf.put(B, "old")
-    shelf.store.delete(B, AGENT)
-    shelf.store.move(A, B, AGENT)
-
-    assert texts(trail_of(shelf.history, B, digest_of(b"1")), "1", "old") == ["1 curator b.md"]
-    assert "old person b.md" not in texts(trail_of(shelf.history, B), "1", "old")
+    assert [one.kind for one in trail_of(store_rig.history, A)] == ["created", "deleted"]
 
 
-def test_a_ring_of_moves_ends(shelf):
-    shelf.put(A, "1")
+def test_what_had_the_name_before_is_another_file(store_rig):
+    store_rig.put(A, "1")
+    store_rig.put(B, "old")
+    store_rig.store.delete(B, AGENT)
+    store_rig.store.move(A, B, AGENT)
+
+    assert texts(trail_of(store_rig.history, B, digest_of(b"1")), "1", "old") == ["1 curator b.md"]
+    assert "old person b.md" not in texts(trail_of(store_rig.history, B), "1", "old")
+
+
+def test_a_ring_of_moves_ends(store_rig):
+    store_rig.put(A, "1")
     for _ in range(3):
-        shelf.store.move(A, B, AGENT)
-        shelf.store.move(B, A, AGENT)
+        store_rig.store.move(A, B, AGENT)
+        store_rig.store.move(B, A, AGENT)
 
-    assert len(trail_of(shelf.history, A, digest_of(b"1"))) <= 8
+    assert len(trail_of(store_rig.history, A, digest_of(b"1"))) <= 8
 
 
-def test_a_deleted_file_has_its_past(shelf):
-    shelf.put(A, "1")
-    shelf.store.delete(A, AGENT)
-    shelf.store.create(A, b"2", AGENT)
+def test_a_deleted_file_has_its_past(store_rig):
+    store_rig.put(A, "1")
+    store_rig.store.delete(A, AGENT)
+    store_rig.store.create(A, b"2", AGENT)
 
-    assert [(one.kind, one.by) for one in trail_of(shelf.history, A)] == [
+    assert [(one.kind, one.by) for one in trail_of(store_rig.history, A)] == [
         ("created", "person"),
         ("deleted", "curator"),
         ("created", "curator"),
@@ -117,10 +117,10 @@ def test_a_deleted_file_has_its_past(shelf):
 
 
 @pytest.mark.parametrize(("name", "count"), [("", 2), ("f" * 64, 0)])
-def test_a_version_is_named_by_the_beginning_of_its_digest(shelf, name, count):
-    shelf.put(A, "1")
-    replace(shelf, A, "2")
-    trail = trail_of(shelf.history, A)
+def test_a_version_is_named_by_the_beginning_of_its_digest(store_rig, name, count):
+    store_rig.put(A, "1")
+    replace(store_rig, A, "2")
+    trail = trail_of(store_rig.history, A)
 
     assert len(version_named(trail, name)) == count
     assert version_named(trail, digest_of(b"1")[:12]) == trail[:1]

@@ -28,7 +28,7 @@ from parachuted.vault.rescue import rescue
 from parachuted.vault.root import digest_of
 from parachuted.vault.store import Store
 from parachuted.vault.write_intent import WriteIntent
-from tests.vault.conftest import NOW, Shelf
+from tests.vault.conftest import NOW, StoreRig
 
 NOTE, OTHER = VaultPath("a/note.md"), VaultPath("a/other.md")
 TEXT = "# Note\n\n## Facts\n\nold\n\n## Ideas\n\nthought\n"
@@ -61,11 +61,11 @@ def asked() -> Asked:
 
 
 @pytest.fixture
-def store(shelf: Shelf, asked: Asked) -> Iterator[Store]:
+def store(store_rig: StoreRig, asked: Asked) -> Iterator[Store]:
     store = Store(
-        shelf.root,
-        shelf.objects,
-        shelf.history,
+        store_rig.root,
+        store_rig.objects,
+        store_rig.history,
         lambda: NOW,
         ask=asked,
         is_asked=lambda: asked.is_asked,
@@ -74,71 +74,71 @@ def store(shelf: Shelf, asked: Asked) -> Iterator[Store]:
     store.close()
 
 
-def whole(shelf: Shelf) -> dict[str, bytes]:
+def whole(store_rig: StoreRig) -> dict[str, bytes]:
     """Every file, and every folder, of the vault."""
     return {
         str(path): path.read_bytes() if path.is_file() else b""
-        for path in sorted(shelf.vault.rglob("*"))
+        for path in sorted(store_rig.vault.rglob("*"))
     }
 
 
-WAYS: dict[str, Callable[[Store, Shelf], object]] = {
+WAYS: dict[str, Callable[[Store, StoreRig], object]] = {
     "edit": lambda store, _shelf: store.edit(NOTE, FACTS, PERSON),
     "edit_all": lambda store, _shelf: store.edit_all(
         NOTE, [EditRequest(edit=FACTS), EditRequest(edit=SetKey(key="a", value="b"))], PERSON
     ),
     "replace": lambda store, _shelf: store.replace(NOTE, b"other\n", PERSON),
     "create": lambda store, _shelf: store.create(VaultPath("b/c/new.md"), b"new\n", PERSON),
-    "place anew": lambda store, shelf: store.place(
-        VaultPath("b/c/new.md"), shelf.objects.put(b"x"), PERSON, is_new=True
+    "place anew": lambda store, store_rig: store.place(
+        VaultPath("b/c/new.md"), store_rig.objects.put(b"x"), PERSON, is_new=True
     ),
-    "place anew, perhaps": lambda store, shelf: store.place(
-        VaultPath("b/c/new.md"), shelf.objects.put(b"x"), PERSON
+    "place anew, perhaps": lambda store, store_rig: store.place(
+        VaultPath("b/c/new.md"), store_rig.objects.put(b"x"), PERSON
     ),
-    "place over": lambda store, shelf: store.place(NOTE, shelf.objects.put(b"x"), PERSON),
+    "place over": lambda store, store_rig: store.place(NOTE, store_rig.objects.put(b"x"), PERSON),
     "delete": lambda store, _shelf: store.delete(NOTE, PERSON),
     "move": lambda store, _shelf: store.move(NOTE, VaultPath("b/c/moved.md"), PERSON),
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_no_leaves_every_byte_and_every_folder_as_it_was(store, shelf, asked, way):
-    shelf.put(NOTE, TEXT)
+def test_a_no_leaves_every_byte_and_every_folder_as_it_was(store, store_rig, asked, way):
+    store_rig.put(NOTE, TEXT)
     asked.refuses = lambda _intent: True
-    before = whole(shelf)
+    before = whole(store_rig)
     with pytest.raises(ActRefusedError, match="hands off"):
-        WAYS[way](store, shelf)
+        WAYS[way](store, store_rig)
 
-    assert whole(shelf) == before
-    assert shelf.history.writes_of(NOTE) == []
+    assert whole(store_rig) == before
+    assert store_rig.history.writes_of(NOTE) == []
     assert store.trouble is None
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_yes_is_asked_for_once_a_place_and_the_write_is_what_it_is_without(
-    store, shelf, asked, way
+    store, store_rig, asked, way
 ):
-    shelf.put(NOTE, TEXT)
-    WAYS[way](store, shelf)
-    done = whole(shelf)
+    store_rig.put(NOTE, TEXT)
+    WAYS[way](store, store_rig)
+    done = whole(store_rig)
     asked.is_asked = False
-    for path in [path for path in shelf.vault.rglob("*") if path.is_file()]:
+    for path in [path for path in store_rig.vault.rglob("*") if path.is_file()]:
         path.unlink()
-    shelf.put(NOTE, TEXT)
-    WAYS[way](store, shelf)
+    store_rig.put(NOTE, TEXT)
+    WAYS[way](store, store_rig)
 
-    assert whole(shelf) == done
+    assert whole(store_rig) == done
     assert len(asked.intents) == (2 if way == "move" else 1)
 
 
-def test_what_is_told_is_where_by_whom_from_what_to_what_and_which_parts(store, shelf, asked):
-    base = shelf.put(NOTE, TEXT)
-    store.edit(NOTE, FACTS, shelf.agent)
+def test_what_is_told_is_where_by_whom_from_what_to_what_and_which_parts(store, store_rig, asked):
+    base = store_rig.put(NOTE, TEXT)
+    store.edit(NOTE, FACTS, store_rig.agent)
     (intent,) = asked.intents
 
     assert (intent.path, intent.author, intent.operation, intent.base, intent.digest) == (
         NOTE,
-        shelf.agent,
+        store_rig.agent,
         "ReplaceSection",
         base,
         digest_of(NEW.encode()),
@@ -147,8 +147,8 @@ def test_what_is_told_is_where_by_whom_from_what_to_what_and_which_parts(store, 
     assert "-old\n+new\n" in intent.diff()
 
 
-def test_a_move_is_asked_about_at_both_places(store, shelf, asked):
-    digest = shelf.put(NOTE, TEXT)
+def test_a_move_is_asked_about_at_both_places(store, store_rig, asked):
+    digest = store_rig.put(NOTE, TEXT)
     store.move(NOTE, OTHER, PERSON)
 
     assert [
@@ -161,8 +161,8 @@ def test_a_move_is_asked_about_at_both_places(store, shelf, asked):
     assert asked.intents[1].units() == ()
 
 
-def test_the_frontmatter_that_would_be_or_that_would_go_is_told(store, shelf, asked):
-    shelf.put(NOTE, "---\nstatus: draft\n---\nText.\n")
+def test_the_frontmatter_that_would_be_or_that_would_go_is_told(store, store_rig, asked):
+    store_rig.put(NOTE, "---\nstatus: draft\n---\nText.\n")
     store.edit(NOTE, SetKey(key="status", value="done"), PERSON)
     store.delete(NOTE, PERSON)
 
@@ -172,10 +172,10 @@ def test_the_frontmatter_that_would_be_or_that_would_go_is_told(store, shelf, as
     ]
 
 
-def test_what_is_large_or_no_text_is_told_as_that(store, shelf, asked):
-    shelf.put(NOTE, b"\x00\x01")
+def test_what_is_large_or_no_text_is_told_as_that(store, store_rig, asked):
+    store_rig.put(NOTE, b"\x00\x01")
     store.replace(NOTE, b"\x00\x02", PERSON)
-    store.place(NOTE, shelf.objects.put(b"x" * (5 << 20)), PERSON)
+    store.place(NOTE, store_rig.objects.put(b"x" * (5 << 20)), PERSON)
 
     assert [intent.diff() for intent in asked.intents] == [
         "(no text, so there are no lines to compare)",
@@ -184,24 +184,24 @@ def test_what_is_large_or_no_text_is_told_as_that(store, shelf, asked):
     assert asked.intents[1].units() == ("(whole note)",)
 
 
-def test_a_write_that_changes_nothing_is_not_asked_about(store, shelf, asked):
-    shelf.put(NOTE, TEXT)
+def test_a_write_that_changes_nothing_is_not_asked_about(store, store_rig, asked):
+    store_rig.put(NOTE, TEXT)
     store.replace(NOTE, TEXT.encode(), PERSON)
 
     assert asked.intents == []
 
 
-def test_while_nobody_wants_to_know_nobody_is_asked(store, shelf, asked):
-    shelf.put(NOTE, TEXT)
+def test_while_nobody_wants_to_know_nobody_is_asked(store, store_rig, asked):
+    store_rig.put(NOTE, TEXT)
     asked.is_asked, asked.refuses = False, lambda _intent: True
 
     assert store.edit(NOTE, FACTS, PERSON).changed
     assert asked.intents == []
 
 
-def test_who_is_asked_may_itself_read_and_write_from_any_thread(store, shelf, asked):
-    shelf.put(NOTE, TEXT)
-    shelf.put(OTHER, "other\n")
+def test_who_is_asked_may_itself_read_and_write_from_any_thread(store, store_rig, asked):
+    store_rig.put(NOTE, TEXT)
+    store_rig.put(OTHER, "other\n")
 
     def act(intent: WriteIntent) -> None:
         if intent.path == NOTE:
@@ -215,78 +215,82 @@ def test_who_is_asked_may_itself_read_and_write_from_any_thread(store, shelf, as
     asked.act = act
     store.edit(NOTE, FACTS, PERSON)
 
-    assert (shelf.text(NOTE), shelf.text(OTHER)) == (NEW, TEXT)
+    assert (store_rig.text(NOTE), store_rig.text(OTHER)) == (NEW, TEXT)
 
 
-def test_what_was_saved_while_they_were_asked_is_asked_about_anew_and_not_lost(store, shelf, asked):
-    base = shelf.put(NOTE, TEXT)
+def test_what_was_saved_while_they_were_asked_is_asked_about_anew_and_not_lost(
+    store, store_rig, asked
+):
+    base = store_rig.put(NOTE, TEXT)
 
     def act(_intent: WriteIntent) -> None:
         if len(asked.intents) == 1:
-            (shelf.vault / NOTE).write_text(TEXT.replace("thought", "deed"))
+            (store_rig.vault / NOTE).write_text(TEXT.replace("thought", "deed"))
 
     asked.act = act
     store.edit(NOTE, FACTS, PERSON, base=base)
 
-    assert shelf.text(NOTE) == NEW.replace("thought", "deed")
+    assert store_rig.text(NOTE) == NEW.replace("thought", "deed")
     assert [intent.digest for intent in asked.intents] == [
         digest_of(NEW.encode()),
         digest_of(NEW.replace("thought", "deed").encode()),
     ]
 
 
-def test_a_yes_to_one_text_is_no_yes_to_another(store, shelf, asked):
-    base = shelf.put(NOTE, TEXT)
+def test_a_yes_to_one_text_is_no_yes_to_another(store, store_rig, asked):
+    base = store_rig.put(NOTE, TEXT)
 
     def act(_intent: WriteIntent) -> None:
         if len(asked.intents) == 1:
-            (shelf.vault / NOTE).write_text(TEXT.replace("thought", "deed"))
+            (store_rig.vault / NOTE).write_text(TEXT.replace("thought", "deed"))
 
     asked.act = act
     asked.refuses = lambda intent: b"deed" in (intent.texts() or (b"", b""))[1]
     with pytest.raises(ActRefusedError):
         store.edit(NOTE, FACTS, PERSON, base=base)
 
-    assert shelf.text(NOTE) == TEXT.replace("thought", "deed")
+    assert store_rig.text(NOTE) == TEXT.replace("thought", "deed")
 
 
 @pytest.mark.parametrize("way", ["edit", "replace", "delete", "place over"])
 def test_what_goes_on_changing_while_they_are_asked_is_given_up_and_left_alone(
-    store, shelf, asked, way
+    store, store_rig, asked, way
 ):
-    shelf.put(NOTE, TEXT)
+    store_rig.put(NOTE, TEXT)
 
     def act(_intent: WriteIntent) -> None:
-        (shelf.vault / NOTE).write_text(f"{TEXT}{len(asked.intents)}\n")
+        (store_rig.vault / NOTE).write_text(f"{TEXT}{len(asked.intents)}\n")
 
     asked.act = act
     with pytest.raises(StorageFailedError, match="each time"):
-        WAYS[way](store, shelf)
+        WAYS[way](store, store_rig)
 
-    assert shelf.text(NOTE) == f"{TEXT}{len(asked.intents)}\n"
+    assert store_rig.text(NOTE) == f"{TEXT}{len(asked.intents)}\n"
     assert len(asked.intents) == 20
 
 
-def test_a_file_made_while_they_were_asked_is_not_overwritten(store, shelf, asked):
-    asked.act = lambda _intent: shelf.put(NOTE, "mine\n")
+def test_a_file_made_while_they_were_asked_is_not_overwritten(store, store_rig, asked):
+    asked.act = lambda _intent: store_rig.put(NOTE, "mine\n")
     with pytest.raises(ConflictError):
         store.create(NOTE, b"yours\n", PERSON)
 
-    assert shelf.text(NOTE) == "mine\n"
+    assert store_rig.text(NOTE) == "mine\n"
 
 
-def test_a_file_that_went_while_they_were_asked_is_not_made_again_by_an_edit(store, shelf, asked):
-    shelf.put(NOTE, TEXT)
-    asked.act = lambda _intent: (shelf.vault / NOTE).unlink()
+def test_a_file_that_went_while_they_were_asked_is_not_made_again_by_an_edit(
+    store, store_rig, asked
+):
+    store_rig.put(NOTE, TEXT)
+    asked.act = lambda _intent: (store_rig.vault / NOTE).unlink()
     with pytest.raises(NotFoundError):
         store.edit(NOTE, FACTS, PERSON)
 
-    assert not (shelf.vault / NOTE).exists()
+    assert not (store_rig.vault / NOTE).exists()
 
 
-def test_of_many_edits_one_that_is_refused_is_told_so_alone(store, shelf, asked):
+def test_of_many_edits_one_that_is_refused_is_told_so_alone(store, store_rig, asked):
     for number in range(4):
-        shelf.put(VaultPath(f"n{number}.md"), TEXT)
+        store_rig.put(VaultPath(f"n{number}.md"), TEXT)
     asked.refuses = lambda intent: intent.path == "n2.md"
     answers = store.edit_many(
         [
@@ -298,33 +302,33 @@ def test_of_many_edits_one_that_is_refused_is_told_so_alone(store, shelf, asked)
     )
 
     assert [isinstance(one, ParachuteError) for (one,) in answers] == [False, False, True, False]
-    assert [shelf.text(f"n{number}.md") for number in range(4)] == [NEW, NEW, TEXT, NEW]
+    assert [store_rig.text(f"n{number}.md") for number in range(4)] == [NEW, NEW, TEXT, NEW]
 
 
-def test_taking_a_write_back_is_asked_about_too(store, shelf, asked):
-    shelf.put(NOTE, TEXT)
+def test_taking_a_write_back_is_asked_about_too(store, store_rig, asked):
+    store_rig.put(NOTE, TEXT)
     store.edit(NOTE, FACTS, PERSON)
-    (write,) = shelf.history.writes_of(NOTE)
+    (write,) = store_rig.history.writes_of(NOTE)
     asked.refuses = lambda _intent: True
     with pytest.raises(ActRefusedError):
-        revert(write, store, shelf.objects, PERSON)
+        revert(write, store, store_rig.objects, PERSON)
 
-    assert shelf.text(NOTE) == NEW
+    assert store_rig.text(NOTE) == NEW
 
 
-def test_what_a_program_wrote_too_late_is_saved_whoever_objects(store, shelf, asked):
-    shelf.put(NOTE, TEXT)
-    with (shelf.vault / NOTE).open("r+b") as late:
+def test_what_a_program_wrote_too_late_is_saved_whoever_objects(store, store_rig, asked):
+    store_rig.put(NOTE, TEXT)
+    with (store_rig.vault / NOTE).open("r+b") as late:
         asked.is_asked = False
         store.replace(NOTE, NEW.encode(), PERSON)
         asked.is_asked, asked.refuses = True, lambda _intent: True
         late.write(TEXT.replace("thought", "deed!!!").encode())
         late.truncate()
     with finished_by(time.monotonic() + 10) as is_time_left:
-        while is_time_left() and "deed!!!" not in shelf.text(NOTE):
+        while is_time_left() and "deed!!!" not in store_rig.text(NOTE):
             rescue(store, NOW)
 
-    assert shelf.text(NOTE) == NEW.replace("thought", "deed!!!")
+    assert store_rig.text(NOTE) == NEW.replace("thought", "deed!!!")
     assert asked.intents == []
     with pytest.raises(ActRefusedError):
         store.edit(NOTE, AppendToSection(section="Facts", content="more"), PERSON)
@@ -335,8 +339,8 @@ def finished_by(deadline: float) -> Iterator[Callable[[], bool]]:
     yield lambda: time.monotonic() < deadline
 
 
-def test_while_one_thread_rescues_another_is_asked_all_the_same(store, shelf, asked):
-    shelf.put(NOTE, TEXT)
+def test_while_one_thread_rescues_another_is_asked_all_the_same(store, store_rig, asked):
+    store_rig.put(NOTE, TEXT)
     asked.refuses = lambda _intent: True
     refused: list[bool] = []
 
@@ -354,10 +358,10 @@ def test_while_one_thread_rescues_another_is_asked_all_the_same(store, shelf, as
     assert refused == [True]
 
 
-def test_being_asked_by_nobody_costs_a_write_nothing_that_can_be_measured(store, shelf, asked):
+def test_being_asked_by_nobody_costs_a_write_nothing_that_can_be_measured(store, store_rig, asked):
     asked.is_asked = False
     data = b"# A\n"
-    shelf.put(NOTE, data)
+    store_rig.put(NOTE, data)
     edit = ReplaceAll(data=data)  # which changes nothing, so that only the way there is timed
 
     def took(one: Store) -> float:
@@ -366,5 +370,5 @@ def test_being_asked_by_nobody_costs_a_write_nothing_that_can_be_measured(store,
             one.edit(NOTE, edit, PERSON)
         return (time.perf_counter() - began) / 50
 
-    pairs = [(took(shelf.store), took(store)) for _ in range(20)]
+    pairs = [(took(store_rig.store), took(store)) for _ in range(20)]
     assert min(after for _, after in pairs) - min(before for before, _ in pairs) < 10e-6

@@ -48,7 +48,9 @@ async def test_the_model_gets_the_prompts_as_they_are_and_only_the_tools_of_the_
     assert not list(claude.folder.glob("prompt-*"))
 
 
-async def test_hostile_calls_get_a_clear_error_and_do_nothing(claude, job, run, desk, tmp_path):
+async def test_hostile_calls_get_a_clear_error_and_do_nothing(
+    claude, job, run, agent_rig, tmp_path
+):
     marker = tmp_path / "pwned"
     big = "x" * 1_000_000
     hostile = [
@@ -68,15 +70,15 @@ async def test_hostile_calls_get_a_clear_error_and_do_nothing(claude, job, run, 
     assert [call.result.is_error for call in calls] == [True] * len(hostile)
     assert all(call.result.text for call in calls)
     assert "longer than" in calls[-1].result.text
-    assert (desk.calls, marker.exists()) == ([], False)
+    assert (agent_rig.calls, marker.exists()) == ([], False)
     assert outcome.error is None
 
 
-async def test_the_model_is_not_asked_again_once_the_jobs_end_is_said(claude, job, run, desk):
+async def test_the_model_is_not_asked_again_once_the_jobs_end_is_said(claude, job, run, agent_rig):
     claude.api.add([use("read_context", file_path="a.md")], [say("more")])
-    outcome = await run(claude.backend, job(ended=lambda: "enough" if desk.calls else None))
+    outcome = await run(claude.backend, job(ended=lambda: "enough" if agent_rig.calls else None))
 
-    assert (len(claude.api.asked), len(desk.calls), outcome.error) == (1, 1, None)
+    assert (len(claude.api.asked), len(agent_rig.calls), outcome.error) == (1, 1, None)
     assert outcome.account.cost_usd > 0
 
 
@@ -169,7 +171,7 @@ async def test_an_error_inside_the_stream_before_there_was_an_answer_is_waited_o
 
 
 async def test_an_error_at_the_beginning_of_a_stream_is_waited_out_unseen_and_paid_for_once(
-    claude, job, run, desk
+    claude, job, run, agent_rig
 ):
     overloaded = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
     update = use("update_context", file_path="a.md", section="Facts", content="x")
@@ -181,7 +183,7 @@ async def test_an_error_at_the_beginning_of_a_stream_is_waited_out_unseen_and_pa
     outcome = await run(claude.backend, job())
 
     assert [step.text for step in outcome.steps if isinstance(step, TextStep)] == ["now", "done"]
-    assert (outcome.error, len(desk.calls), len(claude.api.asked)) == (None, 1, 3)
+    assert (outcome.error, len(agent_rig.calls), len(claude.api.asked)) == (None, 1, 3)
     assert (claude.gateway.spent("run-1").requests, outcome.account.output_tokens) == (2, 40)
 
 
@@ -232,30 +234,30 @@ async def test_with_no_login_on_linux_it_is_told_at_once(claude, job, run, tmp_p
 
 
 async def test_an_answer_cut_off_in_a_tool_call_is_asked_for_again_and_a_long_result_arrives_whole(
-    claude, job, run, desk
+    claude, job, run, agent_rig
 ):
     async def tell(_arguments):
         return ToolResult(text="lorem ipsum\n" * 20_000)
 
-    desk.answers["read_context"] = tell
+    agent_rig.answers["read_context"] = tell
     whole = (say("now"), use("read_context", file_path="a.md"))
     claude.api.add(Reply(blocks=whole, cut=True), Reply(blocks=whole), [say("done")])
     outcome = await run(claude.backend, job())
 
     assert outcome.error is None
-    assert desk.calls == [("read_context", {"file_path": "a.md"})]
+    assert agent_rig.calls == [("read_context", {"file_path": "a.md"})]
     assert "lorem ipsum\n" * 20_000 in json.dumps(claude.api.asked[-1].body["messages"]).replace(
         "\\n", "\n"
     )
 
 
 async def test_neither_a_tool_that_hangs_nor_a_busy_reader_keeps_the_process_past_its_time(
-    claude, job, run, desk
+    claude, job, run, agent_rig
 ):
     async def hang(_arguments):
         await asyncio.sleep(60)
 
-    desk.answers["read_context"] = hang
+    agent_rig.answers["read_context"] = hang
     claude.api.add([say("warm")], [say("one"), use("read_context", file_path="a.md")])
     limit = 2 + 2 * (await run(claude.backend, job())).seconds
     began = time.monotonic()
@@ -290,11 +292,11 @@ async def test_closing_the_backend_or_cancelling_the_run_ends_the_process(claude
         assert task.cancelled() is (end is not None)
 
 
-async def test_a_mistake_in_a_tool_is_ours_and_not_the_agents(claude, job, desk):
+async def test_a_mistake_in_a_tool_is_ours_and_not_the_agents(claude, job, agent_rig):
     async def stumble(_arguments):
         raise ZeroDivisionError
 
-    desk.answers["read_context"] = stumble
+    agent_rig.answers["read_context"] = stumble
     claude.api.add([use("read_context", file_path="a.md")], [say("done")])
 
     with pytest.raises(ZeroDivisionError):

@@ -108,7 +108,9 @@ async def boxed(boxes: Sandboxes, tmp_path: Path, job: Callable[..., Job]) -> As
         await claude.close()
 
 
-async def test_the_clis_own_tools_and_ours_work_in_one_turn_and_each_is_looked_at(boxed, run, desk):
+async def test_the_clis_own_tools_and_ours_work_in_one_turn_and_each_is_looked_at(
+    boxed, run, agent_rig
+):
     note = "/vault/a.md"
     everything = (
         "env; cat /proc/*/environ /proc/*/cmdline 2>&1; ls -laR / 2>/dev/null | head "
@@ -142,7 +144,7 @@ async def test_the_clis_own_tools_and_ours_work_in_one_turn_and_each_is_looked_a
         False,
         True,
     )
-    assert [call for call, _ in desk.calls] == ["read_context"]
+    assert [call for call, _ in agent_rig.calls] == ["read_context"]
     assert called["Bash"].text.splitlines()[1:4] == [
         str(os.getuid() or 1000),
         "/vault",

@@ -47,7 +47,7 @@ class Answer:
 
 
 @dataclass
-class Bench:
+class GatewayRig:
     """One gateway. `told` are the problems that it reports, as they stand; `now` is its time."""
 
     gateway: Gateway
@@ -118,11 +118,11 @@ class Bench:
 
 
 @pytest.fixture
-async def make_bench(tmp_path: Path) -> AsyncIterator[Callable[..., Bench]]:
+async def make_gateway_rig(tmp_path: Path) -> AsyncIterator[Callable[..., GatewayRig]]:
     """Makes gateways before a server; keywords override the limits, or the gateway's parts."""
     async with AsyncExitStack() as stack:
 
-        def make(base_url: str | None, **parts: object) -> Bench:
+        def make(base_url: str | None, **parts: object) -> GatewayRig:
             dollars = {
                 name: parts.pop(name, 1_000.0)
                 for name in ("usd_per_cause", "usd_per_hour", "usd_per_day")
@@ -145,10 +145,12 @@ async def make_bench(tmp_path: Path) -> AsyncIterator[Callable[..., Bench]]:
                 limits=MoneyLimits(**dollars),
                 clock=lambda: now[0],
             )
-            bench = Bench(gateway=gateway, usage_store=usage_store, folder=tmp_path, now=now)
-            gateway.report_to(bench.report)
+            gateway_rig = GatewayRig(
+                gateway=gateway, usage_store=usage_store, folder=tmp_path, now=now
+            )
+            gateway.report_to(gateway_rig.report)
             stack.push_async_callback(gateway.close)
-            return bench
+            return gateway_rig
 
         yield make
 
@@ -160,6 +162,6 @@ async def api() -> AsyncIterator[ScriptedMessages]:
 
 
 @pytest.fixture
-def bench(api: ScriptedMessages, make_bench: Callable[..., Bench]) -> Bench:
+def gateway_rig(api: ScriptedMessages, make_gateway_rig: Callable[..., GatewayRig]) -> GatewayRig:
     """A gateway before `api`."""
-    return make_bench(api.url)
+    return make_gateway_rig(api.url)

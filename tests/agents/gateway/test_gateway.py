@@ -18,7 +18,7 @@ from aiohttp import web
 from parachuted.agents.gateway import Endpoint, RunToken
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 from parachuted.testing import ApiRefusal, Delay, RecordedRequest, Reply, ScriptedMessages, say
-from tests.agents.gateway.conftest import BODY, KEY, MODEL, Bench
+from tests.agents.gateway.conftest import BODY, KEY, MODEL, GatewayRig
 
 MILLION = 1_000_000
 
@@ -31,13 +31,13 @@ def costing(usd: float) -> Reply:
 
 
 async def test_a_run_s_requests_carry_the_credential_and_not_its_own_proof(
-    bench: Bench, api: ScriptedMessages
+    gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add([say("hello")], [say("hello")])
-    async with bench.run() as way:
+    async with gateway_rig.run() as way:
         answers = [
-            await bench.ask(way),
-            await bench.ask(way, token="", headers={"Authorization": f"Bearer {way.token}"}),
+            await gateway_rig.ask(way),
+            await gateway_rig.ask(way, token="", headers={"Authorization": f"Bearer {way.token}"}),
         ]
 
     assert [answer.status for answer in answers] == [200, 200]
@@ -49,7 +49,7 @@ async def test_a_run_s_requests_carry_the_credential_and_not_its_own_proof(
 
 
 async def test_each_run_has_its_own_socket_which_asks_for_no_token(
-    bench: Bench, api: ScriptedMessages, tmp_path
+    gateway_rig: GatewayRig, api: ScriptedMessages, tmp_path
 ):
     api.add([say("one")], [say("two")])
     folders = [
@@ -57,12 +57,18 @@ async def test_each_run_has_its_own_socket_which_asks_for_no_token(
     ]  # longer than a socket's name may be
     for folder in folders:
         folder.mkdir(parents=True)
-    async with bench.run("run-a", folders[0]) as one, bench.run("run-b", folders[1]) as two:
+    async with (
+        gateway_rig.run("run-a", folders[0]) as one,
+        gateway_rig.run("run-b", folders[1]) as two,
+    ):
         assert stat.S_IMODE(one.socket.stat().st_mode) == 0o666
         for way, folder in ((one, folders[0]), (two, folders[1])):
             near = Endpoint(url=way.url, token="", socket=_short(folder, tmp_path))
-            assert (await bench.ask(near, by_socket=True)).status == 200
-        assert (bench.gateway.spent("run-a").requests, bench.gateway.spent("run-b").requests) == (
+            assert (await gateway_rig.ask(near, by_socket=True)).status == 200
+        assert (
+            gateway_rig.gateway.spent("run-a").requests,
+            gateway_rig.gateway.spent("run-b").requests,
+        ) == (
             1,
             1,
         )
@@ -76,17 +82,21 @@ def _short(folder, tmp_path):
 
 
 @pytest.mark.parametrize("token", ["", "wrong", KEY, "x" * 4000])
-async def test_who_has_no_token_of_a_run_gets_nothing(bench: Bench, api: ScriptedMessages, token):
-    async with bench.run() as way:
-        answer = await bench.ask(way, token=token)
+async def test_who_has_no_token_of_a_run_gets_nothing(
+    gateway_rig: GatewayRig, api: ScriptedMessages, token
+):
+    async with gateway_rig.run() as way:
+        answer = await gateway_rig.ask(way, token=token)
     assert (answer.status, answer.error["type"]) == (401, "authentication_error")
     assert api.requests == []
 
 
-async def test_an_ended_run_s_token_and_socket_lead_nowhere(bench: Bench, api: ScriptedMessages):
-    async with bench.run(folder=bench.folder) as way:
+async def test_an_ended_run_s_token_and_socket_lead_nowhere(
+    gateway_rig: GatewayRig, api: ScriptedMessages
+):
+    async with gateway_rig.run(folder=gateway_rig.folder) as way:
         pass
-    assert (await bench.ask(way)).status == 401
+    assert (await gateway_rig.ask(way)).status == 401
     assert not way.socket.exists()
     assert api.requests == []
 
@@ -102,36 +112,38 @@ async def test_an_ended_run_s_token_and_socket_lead_nowhere(bench: Bench, api: S
         "/",
     ],
 )
-async def test_no_other_path_is_passed_on(bench: Bench, api: ScriptedMessages, path):
-    async with bench.run() as way:
-        answer = await bench.ask(way, path)
+async def test_no_other_path_is_passed_on(gateway_rig: GatewayRig, api: ScriptedMessages, path):
+    async with gateway_rig.run() as way:
+        answer = await gateway_rig.ask(way, path)
     assert (answer.status, answer.error["type"]) == (404, "not_found_error")
     assert api.requests == []
 
 
-async def test_tokens_can_be_counted_and_cost_nothing(bench: Bench):
-    async with bench.run() as way:
-        answer = await bench.ask(way, "/v1/messages/count_tokens")
-        head = await bench.ask(way, "/", method="HEAD", body=b"")
+async def test_tokens_can_be_counted_and_cost_nothing(gateway_rig: GatewayRig):
+    async with gateway_rig.run() as way:
+        answer = await gateway_rig.ask(way, "/v1/messages/count_tokens")
+        head = await gateway_rig.ask(way, "/", method="HEAD", body=b"")
         assert json.loads(answer.body) == {"input_tokens": 100}
         assert head.status == 200
-        assert bench.gateway.spent("run-1").requests == 0
+        assert gateway_rig.gateway.spent("run-1").requests == 0
 
 
 async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(
-    bench: Bench, api: ScriptedMessages
+    gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(costing(0.5), Reply(blocks=(say("x"),), usage={"cache_read_input_tokens": 50}))
-    async with bench.run(causes=("c1", "c2")) as way:
-        await bench.ask(way, headers={"X-Claude-Code-Session-Id": "session-9"})
-        await bench.ask(way, body={**BODY, "stream": False})
-        spent = bench.gateway.spent("run-1")
+    async with gateway_rig.run(causes=("c1", "c2")) as way:
+        await gateway_rig.ask(way, headers={"X-Claude-Code-Session-Id": "session-9"})
+        await gateway_rig.ask(way, body={**BODY, "stream": False})
+        spent = gateway_rig.gateway.spent("run-1")
     assert spent.usd == pytest.approx(0.5 + (100 + 5 + 20 * 5) / MILLION)
     assert (spent.requests, spent.output, spent.cached, spent.prompt) == (2, 20, 50, 500_000 + 150)
-    await bench.gateway.close()
-    again = type(bench.usage_store)(bench.usage_store._database.path, bench.now[0].timestamp)
+    await gateway_rig.gateway.close()
+    again = type(gateway_rig.usage_store)(
+        gateway_rig.usage_store._database.path, gateway_rig.now[0].timestamp
+    )
     assert again.spent(cause="c2").usd == pytest.approx(spent.usd)
-    assert again.report(bench.now[0])["sessions"][0]["session"] == "session-9"
+    assert again.report(gateway_rig.now[0])["sessions"][0]["session"] == "session-9"
     again.close()
 
 
@@ -145,12 +157,12 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(
     ],
 )
 async def test_at_a_limit_the_model_is_not_asked_and_the_agent_is_told_why(
-    make_bench, api: ScriptedMessages, limits, run_token, says
+    make_gateway_rig, api: ScriptedMessages, limits, run_token, says
 ):
-    bench = make_bench(api.url, **limits)
+    gateway_rig = make_gateway_rig(api.url, **limits)
     api.add(*[costing(0.5)] * 5)
-    async with bench.run(**run_token) as way:
-        answers = [await bench.ask(way) for _ in range(4)]
+    async with gateway_rig.run(**run_token) as way:
+        answers = [await gateway_rig.ask(way) for _ in range(4)]
 
     assert [answer.status for answer in answers] == [200, 200, 400, 400]
     assert answers[2].headers["x-should-retry"] == "false"
@@ -160,52 +172,52 @@ async def test_at_a_limit_the_model_is_not_asked_and_the_agent_is_told_why(
     )
     assert len(api.asked) == 2
     if "hour" in says:
-        assert says in bench.told["budget:usd_per_hour"]
+        assert says in gateway_rig.told["budget:usd_per_hour"]
 
 
 async def test_another_run_of_the_same_cause_is_refused_and_one_of_another_is_not(
-    make_bench, api: ScriptedMessages
+    make_gateway_rig, api: ScriptedMessages
 ):
-    bench = make_bench(api.url, usd_per_cause=1)
+    gateway_rig = make_gateway_rig(api.url, usd_per_cause=1)
     api.add(costing(1), costing(1))
-    async with bench.run("run-1") as way:
-        await bench.ask(way)
+    async with gateway_rig.run("run-1") as way:
+        await gateway_rig.ask(way)
     with pytest.raises(AgentFailedError, match="usd_per_cause"):
-        async with bench.run("run-2"):
+        async with gateway_rig.run("run-2"):
             pass
-    async with bench.run("run-3", causes=("cause-2",)) as way:
-        assert (await bench.ask(way)).status == 200
+    async with gateway_rig.run("run-3", causes=("cause-2",)) as way:
+        assert (await gateway_rig.ask(way)).status == 200
 
 
-async def test_a_used_up_hour_is_waited_for_and_passes(make_bench, api: ScriptedMessages):
-    bench = make_bench(api.url, usd_per_hour=1)
+async def test_a_used_up_hour_is_waited_for_and_passes(make_gateway_rig, api: ScriptedMessages):
+    gateway_rig = make_gateway_rig(api.url, usd_per_hour=1)
     api.add(costing(1), costing(1))
-    async with bench.run("run-1") as way:
-        await bench.ask(way)
+    async with gateway_rig.run("run-1") as way:
+        await gateway_rig.ask(way)
     with pytest.raises(AgentUnavailableError, match="usd_per_hour"):
-        async with bench.run("run-2", causes=()):
+        async with gateway_rig.run("run-2", causes=()):
             pass
-    assert "budget:usd_per_hour" in bench.told
-    bench.now[0] += timedelta(hours=1, seconds=1)
-    async with bench.run("run-2", causes=()) as way:
-        assert (await bench.ask(way)).status == 200
-    assert "budget:usd_per_hour" not in bench.told
+    assert "budget:usd_per_hour" in gateway_rig.told
+    gateway_rig.now[0] += timedelta(hours=1, seconds=1)
+    async with gateway_rig.run("run-2", causes=()) as way:
+        assert (await gateway_rig.ask(way)).status == 200
+    assert "budget:usd_per_hour" not in gateway_rig.told
 
 
 async def test_fifty_requests_at_once_overspend_by_no_more_than_themselves(
-    make_bench, api: ScriptedMessages
+    make_gateway_rig, api: ScriptedMessages
 ):
-    bench = make_bench(api.url)
+    gateway_rig = make_gateway_rig(api.url)
     api.add(*[costing(0.1)] * 60)
-    async with bench.run(max_cost_usd=0.1) as way:
-        await asyncio.gather(*(bench.ask(way) for _ in range(50)))
+    async with gateway_rig.run(max_cost_usd=0.1) as way:
+        await asyncio.gather(*(gateway_rig.ask(way) for _ in range(50)))
         before = len(api.asked)
-        assert (await bench.ask(way)).status == 400
+        assert (await gateway_rig.ask(way)).status == 400
     assert len(api.asked) == before <= 50
-    assert bench.gateway.spent("run-1").usd == pytest.approx(before * 0.1)
+    assert gateway_rig.gateway.spent("run-1").usd == pytest.approx(before * 0.1)
 
 
-async def test_pieces_pass_as_they_come(make_bench):
+async def test_pieces_pass_as_they_come(make_gateway_rig):
     """The first is here while the far side still waits for us to have it."""
     had = asyncio.Event()
 
@@ -218,9 +230,9 @@ async def test_pieces_pass_as_they_come(make_bench):
         return answer
 
     async with _server(slowly) as url:
-        bench = make_bench(url)
+        gateway_rig = make_gateway_rig(url)
         async with (
-            bench.run() as way,
+            gateway_rig.run() as way,
             aiohttp.ClientSession() as session,
             session.post(
                 way.url + "/v1/messages", json=BODY, headers={"x-api-key": way.token}
@@ -232,16 +244,16 @@ async def test_pieces_pass_as_they_come(make_bench):
 
 
 async def test_an_answer_that_is_cut_off_there_does_not_look_whole_here(
-    bench: Bench, api: ScriptedMessages
+    gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(Reply(blocks=(say("x" * 3000),), cut=True))
-    async with bench.run() as way:
-        answer = await bench.ask(way)
+    async with gateway_rig.run() as way:
+        answer = await gateway_rig.ask(way)
         assert answer.is_cut
-        assert bench.gateway.spent("run-1").output >= 1000
+        assert gateway_rig.gateway.spent("run-1").output >= 1000
 
 
-async def test_who_goes_away_ends_it_at_the_far_side_too(make_bench):
+async def test_who_goes_away_ends_it_at_the_far_side_too(make_gateway_rig):
     gone = asyncio.Event()
 
     async def endless(request: web.Request) -> web.StreamResponse:
@@ -257,8 +269,8 @@ async def test_who_goes_away_ends_it_at_the_far_side_too(make_bench):
         return answer
 
     async with _server(endless) as url:
-        bench = make_bench(url)
-        async with bench.run() as way:
+        gateway_rig = make_gateway_rig(url)
+        async with gateway_rig.run() as way:
             async with aiohttp.ClientSession() as session:
                 response = await session.post(
                     way.url + "/v1/messages", json=BODY, headers={"x-api-key": way.token}
@@ -268,22 +280,24 @@ async def test_who_goes_away_ends_it_at_the_far_side_too(make_bench):
             await asyncio.wait_for(gone.wait(), 5)
 
 
-async def test_stopping_all_ends_streams_and_waits_at_once(bench: Bench, api: ScriptedMessages):
+async def test_stopping_all_ends_streams_and_waits_at_once(
+    gateway_rig: GatewayRig, api: ScriptedMessages
+):
     api.add(*[Delay(seconds=30, then=[say("late")])] * 2)
-    async with bench.run("run-1") as one, bench.run("run-2") as two:
-        asking = [asyncio.ensure_future(_error_of(bench.ask(way))) for way in (one, two)]  # noqa: TID251
+    async with gateway_rig.run("run-1") as one, gateway_rig.run("run-2") as two:
+        asking = [asyncio.ensure_future(_error_of(gateway_rig.ask(way))) for way in (one, two)]  # noqa: TID251
         while len(api.asked) < 2:
             await asyncio.sleep(0.005)
         began = time.monotonic()
-        assert bench.gateway.stop_all() == 2
+        assert gateway_rig.gateway.stop_all() == 2
         ended = await asyncio.gather(*asking)
         assert time.monotonic() - began < 1
         assert all(isinstance(one, aiohttp.ClientError) for one in ended)
-        assert (await bench.ask(one)).error["message"] == "this run was stopped"
+        assert (await gateway_rig.ask(one)).error["message"] == "this run was stopped"
 
 
 async def test_what_the_far_side_refuses_is_told_in_its_words_and_without_a_secret(
-    bench: Bench, api: ScriptedMessages
+    gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(
         ApiRefusal(
@@ -293,58 +307,64 @@ async def test_what_the_far_side_refuses_is_told_in_its_words_and_without_a_secr
             headers={"request-id": "req_1"},
         )
     )
-    async with bench.run() as way:
-        answer = await bench.ask(way)
-        assert bench.gateway.spent("run-1").requests == 0
+    async with gateway_rig.run() as way:
+        answer = await gateway_rig.ask(way)
+        assert gateway_rig.gateway.spent("run-1").requests == 0
     assert (answer.status, answer.error["message"]) == (400, "prompt is too long, [secret]")
     assert answer.headers["request-id"] == "req_1"
     assert answer.headers["x-should-retry"] == "false"
 
 
 async def test_a_request_that_is_too_large_is_refused_before_it_is_sent_on(
-    bench: Bench, api: ScriptedMessages
+    gateway_rig: GatewayRig, api: ScriptedMessages
 ):
-    async with bench.run() as way:
-        answer = await bench.ask(way, body=b"x" * (33 << 20))
+    async with gateway_rig.run() as way:
+        answer = await gateway_rig.ask(way, body=b"x" * (33 << 20))
     assert (answer.status, answer.error["type"]) == (413, "request_too_large")
     assert api.requests == []
 
 
-async def test_an_unknown_price_is_noted_and_is_no_problem(bench: Bench, api: ScriptedMessages):
+async def test_an_unknown_price_is_noted_and_is_no_problem(
+    gateway_rig: GatewayRig, api: ScriptedMessages
+):
     api.add([say("x")])
-    async with bench.run(models=("llama-9",)) as way:
-        await bench.ask(way, body={**BODY, "model": "llama-9"})
-    await bench.gateway.close()
-    again = type(bench.usage_store)(bench.usage_store._database.path, bench.now[0].timestamp)
-    (note,) = bench.gateway.price_notes([*again.models(bench.now[0]), MODEL])
+    async with gateway_rig.run(models=("llama-9",)) as way:
+        await gateway_rig.ask(way, body={**BODY, "model": "llama-9"})
+    await gateway_rig.gateway.close()
+    again = type(gateway_rig.usage_store)(
+        gateway_rig.usage_store._database.path, gateway_rig.now[0].timestamp
+    )
+    (note,) = gateway_rig.gateway.price_notes([*again.models(gateway_rig.now[0]), MODEL])
     again.close()
     assert "llama-9" in note
-    assert bench.told == {}
+    assert gateway_rig.told == {}
 
 
-async def test_with_no_login_the_agent_is_told_where_to_look(make_bench, api: ScriptedMessages):
-    bench = make_bench(None, env={})
-    async with bench.run() as way:
-        answer = await bench.ask(way)
+async def test_with_no_login_the_agent_is_told_where_to_look(
+    make_gateway_rig, api: ScriptedMessages
+):
+    gateway_rig = make_gateway_rig(None, env={})
+    async with gateway_rig.run() as way:
+        answer = await gateway_rig.ask(way)
     assert (answer.status, "parachute auth status" in answer.error["message"]) == (401, True)
 
 
-async def test_a_folder_that_is_not_there_is_a_reason_not_to_begin(bench: Bench):
+async def test_a_folder_that_is_not_there_is_a_reason_not_to_begin(gateway_rig: GatewayRig):
     with pytest.raises(AgentUnavailableError):
-        async with bench.run(folder=bench.folder / "none"):
+        async with gateway_rig.run(folder=gateway_rig.folder / "none"):
             pass
 
 
-async def test_a_link_in_the_folder_s_place_is_not_followed(bench: Bench, tmp_path):
+async def test_a_link_in_the_folder_s_place_is_not_followed(gateway_rig: GatewayRig, tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(AgentUnavailableError):
-        async with bench.run(folder=tmp_path / "link"):
+        async with gateway_rig.run(folder=tmp_path / "link"):
             pass
 
 
 async def test_one_request_of_the_daemon_s_own_is_counted_like_any(
-    bench: Bench, api: ScriptedMessages
+    gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(
         costing(0.25),
@@ -354,20 +374,20 @@ async def test_one_request_of_the_daemon_s_own_is_counted_like_any(
     run_token = RunToken(
         run="judge-1", agent="judge", causes=(), session=None, max_cost_usd=1, models=(MODEL,)
     )
-    assert (await bench.gateway.ask(run_token, {"model": MODEL}))["role"] == "assistant"
-    assert bench.gateway.spent("judge-1").usd == 0.25
+    assert (await gateway_rig.gateway.ask(run_token, {"model": MODEL}))["role"] == "assistant"
+    assert gateway_rig.gateway.spent("judge-1").usd == 0.25
     with pytest.raises(AgentUnavailableError) as busy:
-        await bench.gateway.ask(run_token, {"model": MODEL})
+        await gateway_rig.gateway.ask(run_token, {"model": MODEL})
     assert KEY not in str(busy.value)
-    bench.gateway._upstream._paused_until = 0.0
+    gateway_rig.gateway._upstream._paused_until = 0.0
     with pytest.raises(AgentFailedError, match="400"):
-        await bench.gateway.ask(run_token, {"model": MODEL})
+        await gateway_rig.gateway.ask(run_token, {"model": MODEL})
 
 
-async def test_fifty_streams_at_once_all_arrive(bench: Bench, api: ScriptedMessages):
+async def test_fifty_streams_at_once_all_arrive(gateway_rig: GatewayRig, api: ScriptedMessages):
     api.add(*[[say(f"<{number}>" + "x" * 100_000)] for number in range(50)])
-    async with bench.run() as way:
-        answers = await asyncio.gather(*(bench.ask(way) for _ in range(50)))
+    async with gateway_rig.run() as way:
+        answers = await asyncio.gather(*(gateway_rig.ask(way) for _ in range(50)))
     assert all(
         answer.status == 200 and not answer.is_cut and b"message_stop" in answer.body
         for answer in answers
@@ -395,35 +415,35 @@ def _server(handle):
     return Serving()
 
 
-async def test_it_opens_neither_a_file_nor_a_port_before_it_is_used(bench: Bench):
-    assert not list(bench.folder.iterdir())
-    async with bench.run():
-        assert (bench.folder / "usage.db").exists()
+async def test_it_opens_neither_a_file_nor_a_port_before_it_is_used(gateway_rig: GatewayRig):
+    assert not list(gateway_rig.folder.iterdir())
+    async with gateway_rig.run():
+        assert (gateway_rig.folder / "usage.db").exists()
 
 
 async def test_what_a_run_sends_at_once_takes_so_much_room_and_no_more(
-    bench: Bench, api: ScriptedMessages, monkeypatch
+    gateway_rig: GatewayRig, api: ScriptedMessages, monkeypatch
 ):
     monkeypatch.setattr("parachuted.agents.gateway.gateway._LARGEST_BUFFERED", 3 << 20)
     api.add(*[Delay(seconds=0.5, then=[say("x")])] * 6)
     big = {**BODY, "metadata": {"x": "y" * (1 << 20)}}
-    async with bench.run() as way:
+    async with gateway_rig.run() as way:
         answers = await asyncio.gather(
-            *(bench.ask(way, body=big) for _ in range(4)), return_exceptions=True
+            *(gateway_rig.ask(way, body=big) for _ in range(4)), return_exceptions=True
         )
         statuses = [answer.status for answer in answers if not isinstance(answer, BaseException)]
         assert statuses.count(200) == len(api.asked) <= 3
         assert set(statuses) <= {200, 413}
-        assert (await bench.ask(way)).status == 200  # what they took is free again
+        assert (await gateway_rig.ask(way)).status == 200  # what they took is free again
 
 
 async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(
-    bench: Bench, api: ScriptedMessages
+    gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     refusal = ApiRefusal(status=408, kind="timeout_error", headers={"retry-after": "60"})
     api.add(refusal, [say("begun")], refusal, ApiRefusal(status=400))
-    async with bench.run() as way:
-        answers = [await bench.ask(way) for _ in range(4)]
+    async with gateway_rig.run() as way:
+        answers = [await gateway_rig.ask(way) for _ in range(4)]
     assert [answer.headers.get("x-should-retry") for answer in answers] == [
         "false",
         None,
@@ -433,32 +453,32 @@ async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(
 
 
 async def test_while_what_it_costs_cannot_be_written_down_the_model_is_not_asked(
-    make_bench, api: ScriptedMessages
+    make_gateway_rig, api: ScriptedMessages
 ):
-    bench = make_bench(api.url)
-    async with bench.run(max_cost_usd=1) as way:
-        bench.usage_store._database.rows("DROP TABLE requests")
-        answer = await bench.ask(way)
+    gateway_rig = make_gateway_rig(api.url)
+    async with gateway_rig.run(max_cost_usd=1) as way:
+        gateway_rig.usage_store._database.rows("DROP TABLE requests")
+        answer = await gateway_rig.ask(way)
     assert (answer.status, "cannot be written down" in answer.error["message"]) == (503, True)
     assert api.asked == []
 
 
 async def test_a_disk_that_refuses_while_the_model_answers_is_told_and_limits_hold_on(
-    make_bench, api: ScriptedMessages
+    make_gateway_rig, api: ScriptedMessages
 ):
-    bench = make_bench(api.url)
+    gateway_rig = make_gateway_rig(api.url)
 
     def lose_the_table(_request: RecordedRequest) -> Reply:
-        bench.usage_store._database.rows("DROP TABLE requests")
+        gateway_rig.usage_store._database.rows("DROP TABLE requests")
         return costing(1)
 
     api.add(lose_the_table, costing(1))
-    async with bench.run(max_cost_usd=1) as way:
-        assert (await bench.ask(way)).status == 200
-        while "usage" not in bench.told:
+    async with gateway_rig.run(max_cost_usd=1) as way:
+        assert (await gateway_rig.ask(way)).status == 200
+        while "usage" not in gateway_rig.told:
             await asyncio.sleep(0.005)
-        assert (await bench.ask(way)).status == 400
-    assert "could not be read or written" in bench.told["usage"]
+        assert (await gateway_rig.ask(way)).status == 400
+    assert "could not be read or written" in gateway_rig.told["usage"]
 
 
 HOSTILE = [
@@ -482,11 +502,11 @@ HOSTILE = [
 
 @pytest.mark.parametrize("sent", HOSTILE)
 async def test_bytes_that_are_no_request_of_the_api_s_reach_nothing(
-    bench: Bench, api: ScriptedMessages, tmp_path, sent
+    gateway_rig: GatewayRig, api: ScriptedMessages, tmp_path, sent
 ):
     api.add([say("still here")])
     (tmp_path / "s").mkdir()
-    async with bench.run(folder=tmp_path / "s") as way:
+    async with gateway_rig.run(folder=tmp_path / "s") as way:
         reader, writer = await asyncio.open_unix_connection(way.socket)
         writer.write(sent)
         writer.write_eof()
@@ -494,15 +514,15 @@ async def test_bytes_that_are_no_request_of_the_api_s_reach_nothing(
         writer.close()
         assert KEY.encode() not in said
         assert api.requests == []
-        assert (await bench.ask(way, by_socket=True)).status == 200
+        assert (await gateway_rig.ask(way, by_socket=True)).status == 200
 
 
 async def test_one_agent_cannot_take_the_daemon_s_descriptors(
-    bench: Bench, api: ScriptedMessages, tmp_path
+    gateway_rig: GatewayRig, api: ScriptedMessages, tmp_path
 ):
     api.add([say("others")])
     (tmp_path / "s").mkdir()
-    async with bench.run(folder=tmp_path / "s") as way, bench.run("run-2") as other:
+    async with gateway_rig.run(folder=tmp_path / "s") as way, gateway_rig.run("run-2") as other:
         held = [await asyncio.open_unix_connection(way.socket) for _ in range(400)]
         deadline = time.monotonic() + 5
         while sum(reader.at_eof() for reader, _ in held) < 140:
@@ -511,16 +531,18 @@ async def test_one_agent_cannot_take_the_daemon_s_descriptors(
                 *(asyncio.wait_for(reader.read(1), 0.05) for reader, _ in held),
                 return_exceptions=True,
             )
-        assert (await bench.ask(other)).status == 200
+        assert (await gateway_rig.ask(other)).status == 200
         for _, writer in held:
             writer.close()
 
 
-async def test_a_run_that_ends_takes_its_requests_with_it(bench: Bench, api: ScriptedMessages):
+async def test_a_run_that_ends_takes_its_requests_with_it(
+    gateway_rig: GatewayRig, api: ScriptedMessages
+):
     api.add(Delay(seconds=30, then=[say("late")]))
     async with asyncio.TaskGroup() as group:
-        async with bench.run() as way:
-            asking = group.create_task(_error_of(bench.ask(way)))
+        async with gateway_rig.run() as way:
+            asking = group.create_task(_error_of(gateway_rig.ask(way)))
             while not api.asked:
                 await asyncio.sleep(0.005)
         assert isinstance(await asyncio.wait_for(asking, 2), aiohttp.ClientError)
@@ -535,53 +557,60 @@ async def _error_of(asking: Awaitable[object]) -> BaseException | None:
 
 
 async def test_however_many_requests_come_at_once_a_budget_is_overspent_by_one_alone(
-    make_bench, api: ScriptedMessages
+    make_gateway_rig, api: ScriptedMessages
 ):
-    bench = make_bench(api.url, usd_per_hour=2.0)
+    gateway_rig = make_gateway_rig(api.url, usd_per_hour=2.0)
     api.add(*[costing(0.9)] * 60)
     dear = {
         **BODY,
         "max_tokens": 500_000,
         "messages": [{"role": "user", "content": "x" * 1_000_000}],
     }
-    async with bench.run("run-1") as one, bench.run("run-2", causes=("cause-2",)) as other:
+    async with (
+        gateway_rig.run("run-1") as one,
+        gateway_rig.run("run-2", causes=("cause-2",)) as other,
+    ):
         answers = await asyncio.gather(
-            *(bench.ask(way, body=dear) for way in (one, other) for _ in range(20))
+            *(gateway_rig.ask(way, body=dear) for way in (one, other) for _ in range(20))
         )
     assert sorted(answer.status for answer in answers) == [200] * 3 + [400] * 37
-    assert sum(bench.gateway.spent(run).usd for run in ("run-1", "run-2")) == pytest.approx(2.7)
+    assert sum(gateway_rig.gateway.spent(run).usd for run in ("run-1", "run-2")) == pytest.approx(
+        2.7
+    )
 
 
 async def test_who_leaves_before_the_answer_has_paid_for_all_that_was_reserved(
-    bench: Bench, api: ScriptedMessages
+    gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(*[Delay(seconds=30, then=[say("late")])] * 2)
     asked = {**BODY, "max_tokens": 20_000}
-    async with bench.run(max_cost_usd=0.25) as way:
+    async with gateway_rig.run(max_cost_usd=0.25) as way:
         for number in range(1, 3):
-            leaving = asyncio.ensure_future(bench.ask(way, body=asked))  # noqa: TID251
+            leaving = asyncio.ensure_future(gateway_rig.ask(way, body=asked))  # noqa: TID251
             while len(api.asked) < number:
                 await asyncio.sleep(0.005)
             leaving.cancel()
             await asyncio.wait([leaving])
             deadline = time.monotonic() + 5
-            while bench.gateway.spent("run-1").usd < number * 0.1:
+            while gateway_rig.gateway.spent("run-1").usd < number * 0.1:
                 assert time.monotonic() < deadline
                 await asyncio.sleep(0.005)
         last = {**BODY, "max_tokens": 20_000}
         api.add([say("cut short by what is left")])
-        assert (await bench.ask(way, body=last)).status == 200
+        assert (await gateway_rig.ask(way, body=last)).status == 200
         assert 256 <= api.asked[-1].body["max_tokens"] < 20_000
 
 
-async def test_no_request_makes_the_model_s_server_reach_out(bench: Bench, api: ScriptedMessages):
-    async with bench.run() as way:
+async def test_no_request_makes_the_model_s_server_reach_out(
+    gateway_rig: GatewayRig, api: ScriptedMessages
+):
+    async with gateway_rig.run() as way:
         for part in (
             {"mcp_servers": [{"url": "https://evil.example"}]},
             {"tools": [{"type": "web_fetch_20250910", "name": "x"}]},
         ):
             for path in ("/v1/messages", "/v1/messages/count_tokens"):
-                answer = await bench.ask(way, path, body={**BODY, **part})
+                answer = await gateway_rig.ask(way, path, body={**BODY, **part})
                 assert (
                     answer.status,
                     "reach nothing but the model" in answer.error["message"],
@@ -590,7 +619,7 @@ async def test_no_request_makes_the_model_s_server_reach_out(bench: Bench, api: 
 
 
 @pytest.mark.parametrize("streams", [True, False])
-async def test_an_answer_that_repeats_the_credential_comes_without_it(make_bench, streams):
+async def test_an_answer_that_repeats_the_credential_comes_without_it(make_gateway_rig, streams):
     async def parrot(request: web.Request) -> web.StreamResponse:
         kind = "text/event-stream" if streams else "application/json"
         key = request.headers["x-api-key"]
@@ -609,9 +638,9 @@ async def test_an_answer_that_repeats_the_credential_comes_without_it(make_bench
         return answer
 
     async with _server(parrot) as url:
-        bench = make_bench(url)
-        async with bench.run() as way:
-            answer = await bench.ask(way)
+        gateway_rig = make_gateway_rig(url)
+        async with gateway_rig.run() as way:
+            answer = await gateway_rig.ask(way)
     assert answer.status == 200
     assert KEY.encode() not in answer.body
     assert answer.body.endswith(b" and " + b"*" * len(KEY) + b"'}\n\n")
@@ -619,10 +648,10 @@ async def test_an_answer_that_repeats_the_credential_comes_without_it(make_bench
 
 
 async def test_who_stands_in_the_door_and_asks_nothing_shuts_nobody_out(
-    bench: Bench, api: ScriptedMessages
+    gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(*[[say("still")]] * 2)
-    async with bench.run() as way:
+    async with gateway_rig.run() as way:
         host, port = way.url.removeprefix("http://").split(":")
         held = []
         for number in range(1_000):
@@ -631,21 +660,21 @@ async def test_who_stands_in_the_door_and_asks_nothing_shuts_nobody_out(
                 held[-1][1].write(
                     b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nX-Slow: "
                 )
-        assert (await bench.ask(way)).status == 200
+        assert (await gateway_rig.ask(way)).status == 200
         for _, writer in held:
             writer.close()
-        assert (await bench.ask(way)).status == 200
+        assert (await gateway_rig.ask(way)).status == 200
 
 
 @pytest.mark.parametrize("most", [-1, -(10**9), 10**9, 1e3, "1000", None, True, []], ids=str)
 async def test_a_length_that_is_none_is_sent_as_the_length_that_was_paid_for(
-    make_bench, api: ScriptedMessages, most
+    make_gateway_rig, api: ScriptedMessages, most
 ):
-    bench = make_bench(api.url, usd_per_hour=1.0)
+    gateway_rig = make_gateway_rig(api.url, usd_per_hour=1.0)
     api.add(Reply(blocks=(say("ok " * 100),), cut=True))
-    async with bench.run("run") as way:
-        assert (await bench.ask(way, body={**BODY, "max_tokens": most})).is_cut
+    async with gateway_rig.run("run") as way:
+        assert (await gateway_rig.ask(way, body={**BODY, "max_tokens": most})).is_cut
 
     sent = api.asked[-1].body["max_tokens"]
     assert type(sent) is int
-    assert 1_000 < sent == bench.gateway.spent("run").output
+    assert 1_000 < sent == gateway_rig.gateway.spent("run").output

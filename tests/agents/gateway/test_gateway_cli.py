@@ -14,7 +14,7 @@ import claude_agent_sdk
 import pytest
 
 from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say
-from tests.agents.gateway.conftest import KEY, MODEL, Bench
+from tests.agents.gateway.conftest import KEY, MODEL, GatewayRig
 
 CLI = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 
@@ -53,22 +53,22 @@ async def claude(home: Path, **env: str) -> dict[str, object]:
 
 
 async def test_it_works_by_the_port_and_by_the_socket_with_no_key_of_its_own(
-    bench: Bench, api: ScriptedMessages, tmp_path: Path
+    gateway_rig: GatewayRig, api: ScriptedMessages, tmp_path: Path
 ):
     api.add([say("by the port")], [say("by the socket")])
     (tmp_path / "s").mkdir()
-    async with bench.run(folder=tmp_path / "s") as way:
+    async with gateway_rig.run(folder=tmp_path / "s") as way:
         port = await claude(
             tmp_path / "home", ANTHROPIC_BASE_URL=way.url, ANTHROPIC_API_KEY=way.token
         )
         unix = {"ANTHROPIC_UNIX_SOCKET": str(way.socket), "ANTHROPIC_BASE_URL": "http://localhost"}
         socket = await claude(tmp_path / "home", ANTHROPIC_API_KEY="placeholder", **unix)
-        spent = bench.gateway.spent("run-1")
+        spent = gateway_rig.gateway.spent("run-1")
 
     assert (port["result"], socket["result"]) == ("by the port", "by the socket")
     assert {request.headers["x-api-key"] for request in api.asked} == {KEY}
     assert spent.usd == pytest.approx(port["total_cost_usd"] + socket["total_cost_usd"])
-    report = bench.usage_store.report(bench.now[0])
+    report = gateway_rig.usage_store.report(gateway_rig.now[0])
     assert {one["session"] for one in report["sessions"]} == {
         port["session_id"],
         socket["session_id"],
@@ -76,11 +76,11 @@ async def test_it_works_by_the_port_and_by_the_socket_with_no_key_of_its_own(
 
 
 async def test_a_limit_is_shown_by_it_and_not_tried_again(
-    make_bench, api: ScriptedMessages, tmp_path: Path
+    make_gateway_rig, api: ScriptedMessages, tmp_path: Path
 ):
-    bench = make_bench(api.url)
+    gateway_rig = make_gateway_rig(api.url)
     api.add(Reply(blocks=(say("x"),), usage={"input_tokens": 1_000_000}))
-    async with bench.run(max_cost_usd=1) as way:
+    async with gateway_rig.run(max_cost_usd=1) as way:
         env = {"ANTHROPIC_BASE_URL": way.url, "ANTHROPIC_API_KEY": way.token}
         await claude(tmp_path / "home", **env)
         began = time.monotonic()
@@ -92,12 +92,12 @@ async def test_a_limit_is_shown_by_it_and_not_tried_again(
 
 
 async def test_a_storm_is_waited_out_here_and_ends_it_there_once(
-    bench: Bench, api: ScriptedMessages, tmp_path: Path
+    gateway_rig: GatewayRig, api: ScriptedMessages, tmp_path: Path
 ):
     api.add(
         *[ApiRefusal(status=529, kind="overloaded_error", headers={"retry-after-ms": "1"})] * 20
     )
-    async with bench.run() as way:
+    async with gateway_rig.run() as way:
         said = await claude(
             tmp_path / "home", ANTHROPIC_BASE_URL=way.url, ANTHROPIC_API_KEY=way.token
         )

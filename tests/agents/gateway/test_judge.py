@@ -7,7 +7,7 @@ import pytest
 from parachuted.agents.gateway import Judge
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, ToolUse, say
-from tests.agents.gateway.conftest import MODEL, Bench
+from tests.agents.gateway.conftest import MODEL, GatewayRig
 
 SCHEMA = {
     "type": "object",
@@ -22,15 +22,15 @@ def given(**answer: object) -> list[ToolUse]:
 
 
 async def test_the_answer_is_as_the_schema_says_and_is_counted_for_its_cause(
-    bench: Bench, api: ScriptedMessages
+    gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(given(keep=True, why="it matters"))
-    judge = Judge(bench.gateway, MODEL)
+    judge = Judge(gateway_rig.gateway, MODEL)
     assert await judge.ask("You judge.", "Is it worth keeping?", SCHEMA, cause="c7") == {
         "keep": True,
         "why": "it matters",
     }
-    await bench.gateway.close()
+    await gateway_rig.gateway.close()
 
     (asked,) = [request.body for request in api.asked]
     assert (asked["system"], asked["tool_choice"]) == (
@@ -39,8 +39,10 @@ async def test_the_answer_is_as_the_schema_says_and_is_counted_for_its_cause(
     )
     assert asked["tools"][0]["input_schema"] == SCHEMA
     assert "stream" not in asked
-    again = type(bench.usage_store)(bench.usage_store._database.path, bench.now[0].timestamp)
-    assert again.report(bench.now[0])["agents"][0]["agent"] == "judge"
+    again = type(gateway_rig.usage_store)(
+        gateway_rig.usage_store._database.path, gateway_rig.now[0].timestamp
+    )
+    assert again.report(gateway_rig.now[0])["agents"][0]["agent"] == "judge"
     assert again.spent(cause="c7").requests == 1
     again.close()
 
@@ -55,18 +57,18 @@ async def test_the_answer_is_as_the_schema_says_and_is_counted_for_its_cause(
         [ToolUse(name="other", input={"keep": True})],
     ],
 )
-async def test_any_other_answer_is_an_error(bench: Bench, api: ScriptedMessages, answer):
+async def test_any_other_answer_is_an_error(gateway_rig: GatewayRig, api: ScriptedMessages, answer):
     api.add(answer)
     with pytest.raises(AgentFailedError, match="shape"):
-        await Judge(bench.gateway, MODEL).ask("s", "p", SCHEMA)
+        await Judge(gateway_rig.gateway, MODEL).ask("s", "p", SCHEMA)
 
 
 async def test_a_model_that_cannot_be_asked_now_is_another_matter(
-    make_bench, api: ScriptedMessages
+    make_gateway_rig, api: ScriptedMessages
 ):
     api.add(ApiRefusal(status=529, headers={"x-should-retry": "false"}))
-    bench = make_bench(api.url, usd_per_hour=0.01)
-    judge = Judge(bench.gateway, MODEL)
+    gateway_rig = make_gateway_rig(api.url, usd_per_hour=0.01)
+    judge = Judge(gateway_rig.gateway, MODEL)
     with pytest.raises(AgentUnavailableError, match="529"):
         await judge.ask("s", "p", SCHEMA)
     api.add(lambda _request: Reply(blocks=tuple(given(keep=True)), usage={"input_tokens": 9_950}))

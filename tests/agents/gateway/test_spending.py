@@ -20,7 +20,7 @@ import pytest
 from parachuted.agents.gateway import UsageStore
 from parachuted.agents.gateway.prices import Tokens, cost_of
 from parachuted.testing import ApiRefusal, Delay, RecordedRequest, Reply, ScriptedMessages, say
-from tests.agents.gateway.conftest import BODY, KEY, MODEL, Bench
+from tests.agents.gateway.conftest import BODY, KEY, MODEL, GatewayRig
 
 DEAREST = "claude-opus-4-1"
 
@@ -59,12 +59,12 @@ class Model:
         return Reply(blocks=reply.blocks, usage={**reply.usage, "output_tokens": 1}, cut=True)
 
 
-def counted(bench: Bench, run: str = "run-1") -> float:
-    return bench.gateway.spent(run).usd
+def counted(gateway_rig: GatewayRig, run: str = "run-1") -> float:
+    return gateway_rig.gateway.spent(run).usd
 
 
-def show(what: str, model: Model, bench: Bench) -> None:
-    print(f"{what}: ${model.made:.4f} made, ${counted(bench):.4f} counted")  # noqa: T201  a figure to see with -s
+def show(what: str, model: Model, gateway_rig: GatewayRig) -> None:
+    print(f"{what}: ${model.made:.4f} made, ${counted(gateway_rig):.4f} counted")  # noqa: T201  a figure to see with -s
 
 
 async def until(condition, seconds: float = 10.0) -> None:
@@ -75,14 +75,14 @@ async def until(condition, seconds: float = 10.0) -> None:
 
 
 async def test_forty_requests_that_are_cut_before_their_answer_are_counted_at_what_they_made(
-    make_bench, api: ScriptedMessages
+    make_gateway_rig, api: ScriptedMessages
 ):
-    bench, model = make_bench(api.url, usd_per_hour=2.0), Model()
+    gateway_rig, model = make_gateway_rig(api.url, usd_per_hour=2.0), Model()
     body = {**BODY, "model": DEAREST, "max_tokens": 4_000}
     api.add(*[model.late] * 40)
     sent = refused = 0
     async with (
-        bench.run(models=(DEAREST,), max_cost_usd=100.0) as way,
+        gateway_rig.run(models=(DEAREST,), max_cost_usd=100.0) as way,
         aiohttp.ClientSession() as session,
     ):
         for _ in range(40):
@@ -105,29 +105,29 @@ async def test_forty_requests_that_are_cut_before_their_answer_are_counted_at_wh
                 asking.cancel()
             with suppress(asyncio.CancelledError):
                 await asking
-    await bench.gateway.close()
-    show(f"40 requests cut before their answer: {sent} sent, {refused} refused", model, bench)
+    await gateway_rig.gateway.close()
+    show(f"40 requests cut before their answer: {sent} sent, {refused} refused", model, gateway_rig)
     assert sent >= 2
     assert refused >= 30
-    assert model.made <= counted(bench) <= 2.0 + 1e-9
+    assert model.made <= counted(gateway_rig) <= 2.0 + 1e-9
 
 
 @pytest.mark.parametrize("way_to_cut", ["far side", "run stopped", "far side silent"])
 async def test_however_a_request_is_cut_no_less_is_counted_than_was_made(
-    bench: Bench, api: ScriptedMessages, way_to_cut
+    gateway_rig: GatewayRig, api: ScriptedMessages, way_to_cut
 ):
     model = Model()
     if way_to_cut == "far side":
         api.add(*[model.cut] * 3)
-        async with bench.run() as way:
+        async with gateway_rig.run() as way:
             for _ in range(3):
-                assert (await bench.ask(way)).is_cut
+                assert (await gateway_rig.ask(way)).is_cut
     elif way_to_cut == "run stopped":
         api.add(*[model.late] * 3)
-        async with bench.run() as way:
-            asking = [asyncio.ensure_future(bench.ask(way)) for _ in range(3)]  # noqa: TID251
+        async with gateway_rig.run() as way:
+            asking = [asyncio.ensure_future(gateway_rig.ask(way)) for _ in range(3)]  # noqa: TID251
             await until(lambda: model.requests == 3)
-            bench.gateway.stop_all()
+            gateway_rig.gateway.stop_all()
             await asyncio.gather(*asking, return_exceptions=True)
     else:
 
@@ -145,65 +145,72 @@ async def test_however_a_request_is_cut_no_less_is_counted_than_was_made(
             writer.close()
 
         async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
-            bench.gateway._upstream.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            async with bench.run() as way:
-                assert (await bench.ask(way)).status == 502
+            gateway_rig.gateway._upstream.url = (
+                f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            )
+            async with gateway_rig.run() as way:
+                assert (await gateway_rig.ask(way)).status == 502
         assert model.requests == 4
-    await bench.gateway.close()
-    show(f"{way_to_cut}: {model.requests} requests", model, bench)
-    assert 0 < model.made <= counted(bench)
+    await gateway_rig.gateway.close()
+    show(f"{way_to_cut}: {model.requests} requests", model, gateway_rig)
+    assert 0 < model.made <= counted(gateway_rig)
 
 
 async def test_tries_that_may_have_reached_the_model_stop_where_the_money_ends(
-    make_bench, api: ScriptedMessages
+    make_gateway_rig, api: ScriptedMessages
 ):
-    bench = make_bench(api.url)
+    gateway_rig = make_gateway_rig(api.url)
     api.add(*[ApiRefusal(status=504, headers={"retry-after-ms": "1"})] * 4)
-    async with bench.run(max_cost_usd=0.02) as way:
-        answer = await bench.ask(way, body={**BODY, "max_tokens": 1_000})
-        assert counted(bench) <= 0.02
+    async with gateway_rig.run(max_cost_usd=0.02) as way:
+        answer = await gateway_rig.ask(way, body={**BODY, "max_tokens": 1_000})
+        assert counted(gateway_rig) <= 0.02
     assert (answer.status, len(api.asked)) == (400, 2)
 
 
 async def test_no_request_is_larger_than_what_is_left_and_a_real_agent_goes_on_with_what_there_is(
-    make_bench, api: ScriptedMessages
+    make_gateway_rig, api: ScriptedMessages
 ):
-    bench, model = make_bench(api.url), Model()
+    gateway_rig, model = make_gateway_rig(api.url), Model()
     api.add(*[model] * 40)
-    async with bench.run(max_cost_usd=0.1) as way:
-        answers = [await bench.ask(way, body={**BODY, "max_tokens": 8_000}) for _ in range(5)]
+    async with gateway_rig.run(max_cost_usd=0.1) as way:
+        answers = [await gateway_rig.ask(way, body={**BODY, "max_tokens": 8_000}) for _ in range(5)]
     show(
         "5 requests of $0.044 for $0.10, answers of "
         f"{[one.body['max_tokens'] for one in api.asked]} tokens",
         model,
-        bench,
+        gateway_rig,
     )
     assert [answer.status for answer in answers][-1] == 400
-    assert model.made == pytest.approx(counted(bench))
-    assert counted(bench) <= 0.1
+    assert model.made == pytest.approx(counted(gateway_rig))
+    assert counted(gateway_rig) <= 0.1
 
 
-async def test_what_many_ask_for_at_once_is_reserved_for_each(make_bench, api: ScriptedMessages):
-    bench, model = make_bench(api.url, usd_per_hour=0.5), Model()
+async def test_what_many_ask_for_at_once_is_reserved_for_each(
+    make_gateway_rig, api: ScriptedMessages
+):
+    gateway_rig, model = make_gateway_rig(api.url, usd_per_hour=0.5), Model()
     api.add(*[model] * 60)
     dear = {**BODY, "max_tokens": 20_000}
-    async with bench.run("run-1") as one, bench.run("run-2", causes=("cause-2",)) as other:
+    async with (
+        gateway_rig.run("run-1") as one,
+        gateway_rig.run("run-2", causes=("cause-2",)) as other,
+    ):
         answers = await asyncio.gather(
-            *(bench.ask(way, body=dear) for way in (one, other) for _ in range(20))
+            *(gateway_rig.ask(way, body=dear) for way in (one, other) for _ in range(20))
         )
     assert {answer.status for answer in answers} == {200, 400}
-    assert model.made == pytest.approx(counted(bench) + counted(bench, "run-2"))
+    assert model.made == pytest.approx(counted(gateway_rig) + counted(gateway_rig, "run-2"))
     assert model.made <= 0.5
 
 
 async def test_a_prompt_whose_bound_is_too_dear_is_counted_by_the_model_s_server_first(
-    make_bench, api: ScriptedMessages
+    make_gateway_rig, api: ScriptedMessages
 ):
-    bench = make_bench(api.url)
+    gateway_rig = make_gateway_rig(api.url)
     api.add([say("ok")])
     long = {**BODY, "messages": [{"role": "user", "content": "word " * 40_000}]}
-    async with bench.run(max_cost_usd=0.1) as way:
-        assert (await bench.ask(way, body=long)).status == 200
+    async with gateway_rig.run(max_cost_usd=0.1) as way:
+        assert (await gateway_rig.ask(way, body=long)).status == 200
     assert [request.path for request in api.requests] == [
         "/v1/messages/count_tokens",
         "/v1/messages",
@@ -222,27 +229,27 @@ async def test_a_prompt_whose_bound_is_too_dear_is_counted_by_the_model_s_server
     ],
 )
 async def test_usage_that_does_not_say_what_both_sides_took_leaves_what_was_reserved(
-    bench: Bench, api: ScriptedMessages, usage, streams
+    gateway_rig: GatewayRig, api: ScriptedMessages, usage, streams
 ):
     """A server that says half of it, or says it in other kinds of numbers, makes nothing free."""
     api.add(Reply(blocks=(say("x"),), usage=usage))
-    async with bench.run() as way:
-        assert (await bench.ask(way, body={**BODY, "stream": streams})).status == 200
+    async with gateway_rig.run() as way:
+        assert (await gateway_rig.ask(way, body={**BODY, "stream": streams})).status == 200
     assert (
-        counted(bench)
+        counted(gateway_rig)
         >= cost_of(MODEL, Tokens(input=100, output=BODY["max_tokens"]), may_cost=True).usd
     )
 
 
-async def test_a_refusal_costs_nothing(bench: Bench, api: ScriptedMessages):
+async def test_a_refusal_costs_nothing(gateway_rig: GatewayRig, api: ScriptedMessages):
     api.add(
         ApiRefusal(status=400, kind="invalid_request_error"),
         ApiRefusal(status=529, headers={"x-should-retry": "false"}),
     )
-    async with bench.run() as way:
-        assert [(await bench.ask(way)).status for _ in range(2)] == [400, 529]
-    await bench.gateway.close()
-    again = UsageStore(bench.usage_store._database.path, bench.now[0].timestamp)
+    async with gateway_rig.run() as way:
+        assert [(await gateway_rig.ask(way)).status for _ in range(2)] == [400, 529]
+    await gateway_rig.gateway.close()
+    again = UsageStore(gateway_rig.usage_store._database.path, gateway_rig.now[0].timestamp)
     assert again.spent().requests == 0
     again.close()
 
@@ -252,11 +259,11 @@ async def test_a_refusal_costs_nothing(bench: Bench, api: ScriptedMessages):
     ["claude-opus-4-1", "", None, ["claude-opus-4-1"], [MODEL], "claude-haiku-4-5-20251001 "],
 )
 async def test_a_run_asks_its_own_model_alone_and_is_told_so(
-    bench: Bench, api: ScriptedMessages, model
+    gateway_rig: GatewayRig, api: ScriptedMessages, model
 ):
-    async with bench.run() as way:
+    async with gateway_rig.run() as way:
         for path in ("/v1/messages", "/v1/messages/count_tokens"):
-            answer = await bench.ask(way, path, body={**BODY, "model": model})
+            answer = await gateway_rig.ask(way, path, body={**BODY, "model": model})
             assert (answer.status, answer.headers["x-should-retry"]) == (400, "false")
             assert f"this run may ask {MODEL} (setting agent.model)" in answer.error["message"]
     assert api.requests == []
@@ -304,12 +311,12 @@ async def test_what_a_killed_daemon_had_on_its_way_is_spent_when_it_starts_again
 
 
 async def test_a_server_in_one_s_own_network_is_asked_for_whole_answers_and_costs_nothing(
-    make_bench, api: ScriptedMessages
+    make_gateway_rig, api: ScriptedMessages
 ):
-    bench = make_bench(api.url, env={"ANTHROPIC_API_KEY": KEY})
+    gateway_rig = make_gateway_rig(api.url, env={"ANTHROPIC_API_KEY": KEY})
     api.add([say("x")])
-    async with bench.run(max_cost_usd=0.01, models=("qwen3:8b",)) as way:
+    async with gateway_rig.run(max_cost_usd=0.01, models=("qwen3:8b",)) as way:
         assert (
-            await bench.ask(way, body={**BODY, "model": "qwen3:8b", "max_tokens": 100_000})
+            await gateway_rig.ask(way, body={**BODY, "model": "qwen3:8b", "max_tokens": 100_000})
         ).status == 200
-    assert (api.asked[0].body["max_tokens"], counted(bench)) == (100_000, 0.0)
+    assert (api.asked[0].body["max_tokens"], counted(gateway_rig)) == (100_000, 0.0)

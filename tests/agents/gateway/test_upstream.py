@@ -18,32 +18,32 @@ from parachuted.agents.gateway import upstream
 from parachuted.agents.gateway.upstream import is_on_this_machine
 from parachuted.errors import AgentUnavailableError
 from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say
-from tests.agents.gateway.conftest import BODY, KEY, MODEL, Bench
+from tests.agents.gateway.conftest import BODY, KEY, MODEL, GatewayRig
 
 SOON = {"retry-after-ms": "1"}
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
 async def test_what_passes_is_tried_again_and_the_agent_does_not_notice(
-    bench: Bench, api: ScriptedMessages, status
+    gateway_rig: GatewayRig, api: ScriptedMessages, status
 ):
     api.add(
         ApiRefusal(status=status, headers=SOON),
         ApiRefusal(status=status, headers=SOON),
         [say("at last")],
     )
-    async with bench.run() as way:
-        answer = await bench.ask(way)
+    async with gateway_rig.run() as way:
+        answer = await gateway_rig.ask(way)
     assert (answer.status, b"at last" in answer.body) == (200, True)
     assert [request.body for request in api.asked] == [BODY] * 3
 
 
 async def test_what_does_not_pass_is_told_after_four_tries_and_not_to_be_tried_again(
-    bench: Bench, api: ScriptedMessages
+    gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(*[ApiRefusal(status=529, kind="overloaded_error", headers=SOON)] * 9)
-    async with bench.run() as way:
-        answer = await bench.ask(way)
+    async with gateway_rig.run() as way:
+        answer = await gateway_rig.ask(way)
     assert (answer.status, answer.error["type"], answer.headers["x-should-retry"]) == (
         529,
         "overloaded_error",
@@ -52,11 +52,13 @@ async def test_what_does_not_pass_is_told_after_four_tries_and_not_to_be_tried_a
     assert len(api.asked) == 4
 
 
-async def test_a_wait_that_is_too_long_is_told_at_once(bench: Bench, api: ScriptedMessages):
+async def test_a_wait_that_is_too_long_is_told_at_once(
+    gateway_rig: GatewayRig, api: ScriptedMessages
+):
     api.add(ApiRefusal(status=429, kind="rate_limit_error", headers={"retry-after": "3000"}))
     began = time.monotonic()
-    async with bench.run() as way:
-        answer = await bench.ask(way)
+    async with gateway_rig.run() as way:
+        answer = await gateway_rig.ask(way)
     assert time.monotonic() - began < 2
     assert (answer.status, answer.headers["retry-after"], len(api.asked)) == (429, "3000", 1)
 
@@ -99,120 +101,123 @@ async def test_a_wait_that_is_too_long_is_told_at_once(bench: Bench, api: Script
     ],
 )
 async def test_what_keeps_the_model_from_answering_is_told_until_it_answers(
-    bench: Bench, api: ScriptedMessages, refusal, subject, says
+    gateway_rig: GatewayRig, api: ScriptedMessages, refusal, subject, says
 ):
     api.add(refusal, [say("put right")])
-    async with bench.run() as way:
-        await bench.ask(way)
-        assert says in bench.told[subject]
-        assert (await bench.ask(way)).status == 200
-    assert bench.told == {}
+    async with gateway_rig.run() as way:
+        await gateway_rig.ask(way)
+        assert says in gateway_rig.told[subject]
+        assert (await gateway_rig.ask(way)).status == 200
+    assert gateway_rig.told == {}
 
 
 async def test_a_login_goes_before_a_name_and_password_in_the_address(
-    make_bench, api: ScriptedMessages
+    make_gateway_rig, api: ScriptedMessages
 ):
     api.add([say("hi")])
-    bench = make_bench(
+    gateway_rig = make_gateway_rig(
         api.url.replace("://", "://someone:word@"), env={"ANTHROPIC_AUTH_TOKEN": "token"}
     )
-    async with bench.run() as way:
-        assert (await bench.ask(way)).status == 200
+    async with gateway_rig.run() as way:
+        assert (await gateway_rig.ask(way)).status == 200
     assert api.asked[0].headers["Authorization"] == "Bearer token"
 
 
-async def test_counting_tokens_tells_nothing_of_the_model(make_bench):
+async def test_counting_tokens_tells_nothing_of_the_model(make_gateway_rig):
     async def refuse(_request: web.Request) -> web.Response:
         return web.json_response({}, status=404)
 
     app = web.Application()
     app.router.add_post("/v1/messages/count_tokens", refuse)
     async with TestServer(app) as server:
-        bench = make_bench(str(server.make_url("")).rstrip("/"))
-        async with bench.run() as way:
-            assert (await bench.ask(way, "/v1/messages/count_tokens")).status == 404
-    assert bench.told == {}
+        gateway_rig = make_gateway_rig(str(server.make_url("")).rstrip("/"))
+        async with gateway_rig.run() as way:
+            assert (await gateway_rig.ask(way, "/v1/messages/count_tokens")).status == 404
+    assert gateway_rig.told == {}
 
 
 async def test_a_pause_that_the_far_side_asks_for_is_kept_by_every_run(
-    bench: Bench, api: ScriptedMessages
+    gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(
         ApiRefusal(status=429, kind="rate_limit_error", headers={"retry-after": "3000"}),
         [say("asked too early")],
     )
-    async with bench.run() as way:
-        await bench.ask(way)
-        again = await bench.ask(way)
+    async with gateway_rig.run() as way:
+        await gateway_rig.ask(way)
+        again = await gateway_rig.ask(way)
         assert (again.status, 2990 < int(again.headers["retry-after"]) <= 3000) == (429, True)
     with pytest.raises(AgentUnavailableError, match=r"asked again in \d+ s") as refused:
-        async with bench.run("run-2"):
+        async with gateway_rig.run("run-2"):
             pass
     assert 2990 < refused.value.wait_s <= 3000
     assert len(api.asked) == 1
 
 
 async def test_an_error_event_in_place_of_an_answer_costs_nothing_and_is_tried_again(
-    bench: Bench, api: ScriptedMessages
+    gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     overloaded = Reply(
         blocks=(), error=ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
     )
     api.add(overloaded, [say("at last")])
-    async with bench.run() as way:
-        answer = await bench.ask(way)
+    async with gateway_rig.run() as way:
+        answer = await gateway_rig.ask(way)
         assert (answer.status, b"at last" in answer.body) == (200, True)
-        once = bench.gateway.spent("run-1").usd
+        once = gateway_rig.gateway.spent("run-1").usd
         api.add(*[overloaded] * 4)
-        answer = await bench.ask(way)
+        answer = await gateway_rig.ask(way)
     assert (answer.status, answer.error["type"]) == (529, "overloaded_error")
-    assert bench.gateway.spent("run-1").usd == once
+    assert gateway_rig.gateway.spent("run-1").usd == once
 
 
 @pytest.mark.parametrize("events", [1, 2])
 async def test_an_error_event_after_a_beginning_is_tried_again_and_one_after_content_costs_what_had_come(  # noqa: E501
-    bench: Bench, api: ScriptedMessages, events: int
+    gateway_rig: GatewayRig, api: ScriptedMessages, events: int
 ):
     overloaded = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
     begun = Reply(blocks=(say("one"),), error=overloaded, error_after=events)
     api.add(begun, [say("whole")], replace(begun, error_after=3))
-    async with bench.run() as way:
-        answer = await bench.ask(way)
+    async with gateway_rig.run() as way:
+        answer = await gateway_rig.ask(way)
         assert (answer.status, b"whole" in answer.body, len(api.asked)) == (200, True, 2)
-        assert (bench.gateway.spent("run-1").requests, bench.gateway.spent("run-1").output) == (
+        assert (
+            gateway_rig.gateway.spent("run-1").requests,
+            gateway_rig.gateway.spent("run-1").output,
+        ) == (
             1,
             20,
         )
-        broken = await bench.ask(way)
+        broken = await gateway_rig.ask(way)
     assert (broken.status, b"overloaded_error" in broken.body, len(api.asked)) == (200, True, 3)
-    assert bench.gateway.spent("run-1").output == 40
+    assert gateway_rig.gateway.spent("run-1").output == 40
 
 
-async def test_a_far_side_that_is_down_is_left_alone_told_of_and_found_again(make_bench):
+async def test_a_far_side_that_is_down_is_left_alone_told_of_and_found_again(make_gateway_rig):
     async with ScriptedMessages() as gone:
         url = gone.url
-    bench = make_bench(url)
+    gateway_rig = make_gateway_rig(url)
     with patch.object(upstream, "wait_before_retry", _at_once):
-        async with bench.run() as way:
-            first = await bench.ask(way)
-            second = await bench.ask(way)
+        async with gateway_rig.run() as way:
+            first = await gateway_rig.ask(way)
+            second = await gateway_rig.ask(way)
             began = time.monotonic()
-            third = await bench.ask(way)
+            third = await gateway_rig.ask(way)
             assert time.monotonic() - began < 0.5
     assert [answer.status for answer in (first, second, third)] == [502, 502, 503]
     assert "could not be reached: [Errno 111]" in first.error["message"]
     assert "ssl" not in first.error["message"]
     assert "asked again in" in third.error["message"]
     assert third.headers["x-should-retry"] == "false"
-    assert "does not answer" in bench.told["model"]
+    assert "does not answer" in gateway_rig.told["model"]
 
-    breaker = bench.gateway._upstream._breaker
+    breaker = gateway_rig.gateway._upstream._breaker
     breaker._until = 0.0
     async with ScriptedMessages([[say("back")]]) as api:
-        bench.gateway._upstream.url = api.url
-        async with bench.run() as way:
-            assert (await bench.ask(way)).status == 200
-    assert "model" not in bench.told
+        gateway_rig.gateway._upstream.url = api.url
+        async with gateway_rig.run() as way:
+            assert (await gateway_rig.ask(way)).status == 200
+    assert "model" not in gateway_rig.told
 
 
 def _at_once(tries, *_, **__):
@@ -221,27 +226,27 @@ def _at_once(tries, *_, **__):
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_a_redirect_takes_no_credential_elsewhere(
-    bench: Bench, api: ScriptedMessages, status
+    gateway_rig: GatewayRig, api: ScriptedMessages, status
 ):
     async with ScriptedMessages([[say("stolen")]]) as elsewhere:
         api.add(ApiRefusal(status=status, headers={"Location": elsewhere.url + "/v1/messages"}))
-        async with bench.run() as way:
-            answer = await bench.ask(way)
+        async with gateway_rig.run() as way:
+            answer = await gateway_rig.ask(way)
         assert elsewhere.requests == []
     assert (answer.status, "sends elsewhere" in answer.error["message"]) == (502, True)
     assert "Location" not in answer.headers
 
 
 async def test_a_login_that_was_refused_is_renewed_and_the_request_sent_again(
-    make_bench, api: ScriptedMessages
+    make_gateway_rig, api: ScriptedMessages
 ):
-    bench = make_bench(api.url)
+    gateway_rig = make_gateway_rig(api.url)
     api.add(
         ApiRefusal(status=401, kind="authentication_error", message=KEY),
         ApiRefusal(status=401, message="x"),
     )
-    async with bench.run() as way:
-        answer = await bench.ask(way)
+    async with gateway_rig.run() as way:
+        answer = await gateway_rig.ask(way)
     assert (answer.status, len(api.asked)) == (401, 1)  # a key cannot be renewed
     assert KEY not in answer.error["message"]
 
@@ -315,7 +320,7 @@ def test_authorities_of_the_environment_are_trusted_besides_this_machine_s(tmp_p
 
 
 async def test_a_stored_login_that_the_model_refuses_is_renewed_in_its_file_and_the_request_goes_again(  # noqa: E501
-    make_bench, tmp_path
+    make_gateway_rig, tmp_path
 ):
     seen: list[str] = []
 
@@ -355,9 +360,9 @@ async def test_a_stored_login_that_the_model_refuses_is_renewed_in_its_file_and_
         )
     )
     with patch.object(upstream, "_is_anthropic", lambda _url: True):
-        bench = make_bench(url, env={}, token_url=f"{url}/token")
-    async with bench.run() as way:
-        assert [(await bench.ask(way)).status for _ in range(2)] == [200, 200]
+        gateway_rig = make_gateway_rig(url, env={}, token_url=f"{url}/token")
+    async with gateway_rig.run() as way:
+        assert [(await gateway_rig.ask(way)).status for _ in range(2)] == [200, 200]
     await runner.cleanup()
 
     assert seen == ["Bearer sk-ant-oat01-stale", *["Bearer sk-ant-oat01-fresh"] * 2]

@@ -7,31 +7,31 @@ from datetime import timedelta
 from parachuted.agents.gateway.windows import read_windows
 from parachuted.testing import ApiRefusal, ScriptedMessages
 from parachuted.times import time_of
-from tests.agents.gateway.conftest import Bench
+from tests.agents.gateway.conftest import GatewayRig
 
 UNIFIED = "anthropic-ratelimit-unified-"
 
 
 async def test_what_an_answer_says_of_the_account_is_known_until_the_window_ends(
-    bench: Bench, api: ScriptedMessages
+    gateway_rig: GatewayRig, api: ScriptedMessages
 ):
-    ends = bench.now[0] + timedelta(hours=2)
+    ends = gateway_rig.now[0] + timedelta(hours=2)
     told = {
         f"{UNIFIED}5h-utilization": "0.425",
         f"{UNIFIED}5h-reset": str(int(ends.timestamp())),
         f"{UNIFIED}7D_next-utilization": "0.1",
     }
     api.add(ApiRefusal(status=400, headers=told))
-    async with bench.run() as way:
-        await bench.ask(way)
+    async with gateway_rig.run() as way:
+        await gateway_rig.ask(way)
 
     week = {"utilization": 10.0, "resets_at": None}
-    windows = bench.gateway.windows(bench.now[0])
+    windows = gateway_rig.gateway.windows(gateway_rig.now[0])
     assert windows == {
         "5h": {"utilization": 42.5, "resets_at": time_of(ends.replace(microsecond=0))},
         "7d_next": week,
     }
-    assert bench.gateway.windows(ends) == {"7d_next": week}
+    assert gateway_rig.gateway.windows(ends) == {"7d_next": week}
 
 
 def test_headers_that_make_no_sense_say_nothing():

@@ -9,7 +9,7 @@ from aiohttp.test_utils import make_mocked_request
 from parachuted.api.http.recorded import GONE, caller_of, event_of
 from parachuted.errors import NotFoundError
 from parachuted.keys import EVERYTHING, NOBODY, Identity
-from tests.audit.audits import NOON
+from tests.audit.audit_rig import NOON
 
 LOOPBACK = Identity(kind="loopback", id="loopback", name="this machine", scopes=EVERYTHING)
 PHONE = Identity(kind="key", id="k1", name="my phone")

@@ -70,35 +70,35 @@ def begun(coroutine: Coroutine[object, object, object]) -> asyncio.Task[object]:
 
 
 @pytest.fixture
-async def office(vault, home):
+async def suggestion_rig(vault, home):
     made = Office(vault, home)
     yield made
     await made.desk.close()
     made.close()
 
 
-async def test_no_line_of_many_is_lost_and_they_are_few_writes(office: Office):
-    answers = await asyncio.gather(*(office.add(f"- {number}") for number in range(50)))
+async def test_no_line_of_many_is_lost_and_they_are_few_writes(suggestion_rig: Office):
+    answers = await asyncio.gather(*(suggestion_rig.add(f"- {number}") for number in range(50)))
 
-    lines = office.file.read_text().splitlines()[4:]
+    lines = suggestion_rig.file.read_text().splitlines()[4:]
     assert sorted(lines) == sorted(f"- {number}" for number in range(50))
-    writes = office.history.writes_of("a.md")
+    writes = suggestion_rig.history.writes_of("a.md")
     assert len(writes) < 10
     assert len({cause for write in writes for cause in write.author.causes}) == 50
     assert {write.author.by for write in writes} == {"person"}
     assert answers[-1].after == writes[-1].after
 
 
-async def test_one_that_fails_is_told_so_alone(office: Office):
+async def test_one_that_fails_is_told_so_alone(suggestion_rig: Office):
     def refused() -> VaultPath:
         raise PathRefusedError("no")
 
     request = EditRequest(edit=AppendToSection(section="Facts", content="x"))
     found = await asyncio.gather(
-        office.add("- one"),
-        office.desk.edit(refused, request),
-        office.add("- x", "none.md"),
-        office.add("- two"),
+        suggestion_rig.add("- one"),
+        suggestion_rig.desk.edit(refused, request),
+        suggestion_rig.add("- x", "none.md"),
+        suggestion_rig.add("- two"),
         return_exceptions=True,
     )
 
@@ -108,10 +108,10 @@ async def test_one_that_fails_is_told_so_alone(office: Office):
         NotFoundError,
         WriteResult,
     ]
-    assert office.file.read_text() == "# A\n\n## Facts\n\n- one\n- two\n"
+    assert suggestion_rig.file.read_text() == "# A\n\n## Facts\n\n- one\n- two\n"
 
 
-async def test_who_goes_away_meanwhile_takes_nobody_along(office: Office):
+async def test_who_goes_away_meanwhile_takes_nobody_along(suggestion_rig: Office):
     let_go = threading.Event()
 
     def slow() -> VaultPath:
@@ -120,61 +120,63 @@ async def test_who_goes_away_meanwhile_takes_nobody_along(office: Office):
 
     async with asyncio.timeout(10):
         first = begun(
-            office.desk.edit(
+            suggestion_rig.desk.edit(
                 slow, EditRequest(edit=AppendToSection(section="Facts", content="- gone"))
             )
         )
-        second = begun(office.add("- stays"))
+        second = begun(suggestion_rig.add("- stays"))
         await asyncio.sleep(0)
         first.cancel()
         let_go.set()
         await second
 
-    assert office.file.read_text() == "# A\n\n## Facts\n\n- gone\n- stays\n"
+    assert suggestion_rig.file.read_text() == "# A\n\n## Facts\n\n- gone\n- stays\n"
 
 
-async def test_closing_waits_for_what_was_handed_in(office: Office):
-    waiting = [begun(office.add(f"- {number}")) for number in range(5)]
+async def test_closing_waits_for_what_was_handed_in(suggestion_rig: Office):
+    waiting = [begun(suggestion_rig.add(f"- {number}")) for number in range(5)]
     await asyncio.sleep(0)
 
-    await office.desk.close()
+    await suggestion_rig.desk.close()
 
-    assert len(office.file.read_text().splitlines()) == 9
+    assert len(suggestion_rig.file.read_text().splitlines()) == 9
     await asyncio.gather(*waiting)
 
 
-async def test_what_is_to_be_noticed_is_gathered_while_one_look_is_under_way(office: Office):
-    office.gate.clear()
-    first = begun(office.desk.tell(["a.md"]))
+async def test_what_is_to_be_noticed_is_gathered_while_one_look_is_under_way(
+    suggestion_rig: Office,
+):
+    suggestion_rig.gate.clear()
+    first = begun(suggestion_rig.desk.tell(["a.md"]))
     await asyncio.sleep(0)
-    others = [begun(office.desk.tell([f"{number}.md"])) for number in range(3)]
+    others = [begun(suggestion_rig.desk.tell([f"{number}.md"])) for number in range(3)]
     await asyncio.sleep(0)
-    office.gate.set()
+    suggestion_rig.gate.set()
     await asyncio.gather(first, *others)
 
-    assert office.noticed == [{"a.md"}, {"0.md", "1.md", "2.md"}]
+    assert suggestion_rig.noticed == [{"a.md"}, {"0.md", "1.md", "2.md"}]
 
 
-async def test_who_is_asked_about_a_write_may_write_by_the_same_desk(office: Office, vault):
+async def test_who_is_asked_about_a_write_may_write_by_the_same_desk(suggestion_rig: Office, vault):
     (vault / "log.md").write_text("## Facts\n")
     loop = asyncio.get_running_loop()
 
     def ask(intent: WriteIntent) -> None:
         if intent.path == "a.md":
             asyncio.run_coroutine_threadsafe(
-                office.add("- somebody writes", "log.md"), loop
+                suggestion_rig.add("- somebody writes", "log.md"), loop
             ).result(10)
 
-    office.ask = ask
+    suggestion_rig.ask = ask
     async with asyncio.timeout(20):
-        await office.add("- one")
+        await suggestion_rig.add("- one")
 
     assert (vault / "log.md").read_text() == "## Facts\n\n- somebody writes\n"
-    assert office.file.read_text() == "# A\n\n## Facts\n\n- one\n"
+    assert suggestion_rig.file.read_text() == "# A\n\n## Facts\n\n- one\n"
 
 
 async def test_of_writes_that_are_asked_about_one_that_is_refused_holds_nobody_up_and_closing_waits(
-    office: Office, vault
+    suggestion_rig: Office, vault
 ):
     (vault / "b.md").write_text("## Facts\n")
     let_go = threading.Event()
@@ -184,12 +186,12 @@ async def test_of_writes_that_are_asked_about_one_that_is_refused_holds_nobody_u
             let_go.wait(10)
             raise ActRefusedError("no")
 
-    office.ask = ask
+    suggestion_rig.ask = ask
     async with asyncio.timeout(20):
-        refused = begun(office.add("- one"))
+        refused = begun(suggestion_rig.add("- one"))
         await asyncio.sleep(0)
-        assert (await office.add("- two", "b.md")).changed
-        closing = begun(office.desk.close())
+        assert (await suggestion_rig.add("- two", "b.md")).changed
+        closing = begun(suggestion_rig.desk.close())
         await asyncio.sleep(0)
         assert not closing.done()
         let_go.set()

@@ -11,7 +11,7 @@ import pytest
 from parachuted.access.authority import Authority
 from parachuted.errors import ActRefusedError
 from parachuted.modules.hosting.audited import MOST_A_SECOND, ModuleAudit, para_ids_of
-from tests.modules.yard import Told
+from tests.modules.module_rig import Told
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 ASKED = Authority(causes=("c1",), runs=("r1",), request_id="q7")

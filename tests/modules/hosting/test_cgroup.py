@@ -16,7 +16,7 @@ import pytest
 
 from parachuted.modules.hosting.cgroup import Cgroup, Cgroups, is_group
 from parachuted.modules.hosting.isolation import IsolationFactory
-from tests.modules.players import approve, until, write_module
+from tests.modules.small_modules import approve, until, write_module
 
 SELF = str(os.getpid())
 UNIT = "/user.slice/parachute.service"

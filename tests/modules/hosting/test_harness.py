@@ -11,7 +11,7 @@ import pytest
 from parachuted.errors import ActRefusedError, AgentFailedError, ModuleFailedError, NotFoundError
 from parachuted.modules.registry.arguments import WrongArgumentsError
 from parachuted.testing import running_module
-from tests.modules.players import write_module
+from tests.modules.small_modules import write_module
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NOTES = "permissions: {read: ['Notes/**'], write: ['Notes/**']}\n"

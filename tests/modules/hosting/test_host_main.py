@@ -21,7 +21,7 @@ from parachuted.modules.hosting.framing import (
 )
 from parachuted.modules.hosting.isolation_rules import IsolationRules
 from parachuted.modules.hosting.start_frame import StartFrame
-from tests.modules.players import approve, write_module
+from tests.modules.small_modules import approve, write_module
 
 ROOT = Path(__file__).resolve().parents[3]
 BOOT = (

@@ -14,7 +14,7 @@ import pytest
 from parachuted.errors import ModuleFailedError, NotFoundError
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.registry.arguments import WrongArgumentsError
-from tests.modules.players import Given, approve, until, write_module
+from tests.modules.small_modules import Given, approve, until, write_module
 
 Begin = Callable[..., InProcessHost]
 

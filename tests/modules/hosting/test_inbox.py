@@ -16,7 +16,7 @@ from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.inbox import MOST_WAITING, Inbox
 from parachuted.modules.hosting.running_module import RunningModule
 from parachuted.modules.registry.declaration import EventSpec, ModuleDeclaration
-from tests.modules.players import until
+from tests.modules.small_modules import until
 
 ALL = EventFilter.of_module("daily", grant_of(["**"]))
 

@@ -9,7 +9,7 @@ from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
 
 BRAIN = "BrainInterface"
-ANYBODY = CallingModule(own=Authority, lent=lambda authority: authority)
+ANYBODY = CallingModule(own=Authority, delegated=lambda authority: authority)
 
 
 class Provider:

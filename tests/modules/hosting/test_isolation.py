@@ -14,7 +14,7 @@ from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.isolation import BOUNDS, IsolationFactory
 from parachuted.modules.hosting.landlock import landlock_version
 from parachuted.modules.hosting.seccomp import can_filter
-from tests.modules.players import approve, until, write_module
+from tests.modules.small_modules import approve, until, write_module
 
 has_walls = bool(landlock_version()) and can_filter()
 NO_DOCKER = {"PATH": "/nowhere"}

@@ -10,7 +10,7 @@ import pytest
 
 from parachuted.modules.hosting.landlock import landlock_version
 from parachuted.modules.hosting.seccomp import can_filter
-from tests.modules.pens import ROOT, run
+from tests.modules.escape_attempts import ROOT, run
 
 RAISED = """
 from parachuted.modules.hosting.isolation_rules import IsolationRules, apply_isolation

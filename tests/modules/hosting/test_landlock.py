@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from parachuted.modules.hosting.landlock import landlock_version
-from tests.modules.pens import run
+from tests.modules.escape_attempts import run
 
 pytestmark = pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
 

@@ -12,8 +12,8 @@ import pytest
 
 from parachuted.access.authority import Authority
 from parachuted.errors import ModuleFailedError, NotFoundError
-from tests.modules.houses import House
-from tests.modules.players import until
+from tests.modules.manager_rig import ManagerRig
+from tests.modules.small_modules import until
 
 HELLO = """
 @route("GET", "/hello")
@@ -29,30 +29,30 @@ async def who(self):
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Callable[..., House]:
-    return lambda **preferred: House(tmp_path, preferred)
+def make(tmp_path: Path) -> Callable[..., ManagerRig]:
+    return lambda **preferred: ManagerRig(tmp_path, preferred)
 
 
 @pytest.fixture
-def house(make: Callable[..., House]) -> House:
+def manager_rig(make: Callable[..., ManagerRig]) -> ManagerRig:
     return make()
 
 
-async def test_what_is_approved_runs_and_what_is_not_does_not(house):
-    house.add("daily", HELLO)
-    house.write("stranger", HELLO)
+async def test_what_is_approved_runs_and_what_is_not_does_not(manager_rig):
+    manager_rig.add("daily", HELLO)
+    manager_rig.write("stranger", HELLO)
 
-    async with house.open():
-        assert await house.get("/api/daily/hello") == "hello"
-        assert house.modules.find("GET", "/api/stranger/hello") is None
-        assert (house.status("daily").state, house.status("stranger").state) == (
+    async with manager_rig.open():
+        assert await manager_rig.get("/api/daily/hello") == "hello"
+        assert manager_rig.modules.find("GET", "/api/stranger/hello") is None
+        assert (manager_rig.status("daily").state, manager_rig.status("stranger").state) == (
             "running",
             "unapproved",
         )
-        assert house.told("module.enabled")[0]["name"] == "daily"
+        assert manager_rig.told("module.enabled")[0]["name"] == "daily"
 
 
-async def test_the_status_tells_what_a_module_offers(house):
+async def test_the_status_tells_what_a_module_offers(manager_rig):
     body = """
     @route("GET", "/")
     async def root(self): ...
@@ -66,10 +66,10 @@ async def test_the_status_tells_what_a_module_offers(house):
     @schedule(at="03:00")
     async def reflect(self): ...
     """
-    house.add("daily", body)
+    manager_rig.add("daily", body)
 
-    async with house.open():
-        status = house.status("daily")
+    async with manager_rig.open():
+        status = manager_rig.status("daily")
 
     assert (status.routes, status.tools, status.events) == (
         ("GET /api/daily",),
@@ -80,144 +80,153 @@ async def test_the_status_tells_what_a_module_offers(house):
     assert (status.where, status.is_serving, status.problem) == ("in process", True, None)
 
 
-async def test_one_that_fails_is_told_of_and_the_others_go_on(house):
-    house.add("at-import", "raise ValueError('import')")
-    house.add("at-enable", "async def on_enable(self):\n    raise ValueError('enable')")
-    house.add("fine", HELLO)
+async def test_one_that_fails_is_told_of_and_the_others_go_on(manager_rig):
+    manager_rig.add("at-import", "raise ValueError('import')")
+    manager_rig.add("at-enable", "async def on_enable(self):\n    raise ValueError('enable')")
+    manager_rig.add("fine", HELLO)
 
-    async with house.open():
-        assert await house.get("/api/fine/hello") == "hello"
+    async with manager_rig.open():
+        assert await manager_rig.get("/api/fine/hello") == "hello"
         for name, word in (("at-import", "import"), ("at-enable", "enable")):
-            assert house.status(name).state == "failed"
-            assert house.status(name).problem.endswith(f"ValueError: {word}")
-            assert house.problems[f"module:{name}"] == f"ValueError: {word}"
-        assert {data["name"]: data["error"] for data in house.told("module.failed")} == {
+            assert manager_rig.status(name).state == "failed"
+            assert manager_rig.status(name).problem.endswith(f"ValueError: {word}")
+            assert manager_rig.problems[f"module:{name}"] == f"ValueError: {word}"
+        assert {data["name"]: data["error"] for data in manager_rig.told("module.failed")} == {
             "at-import": "ValueError: import",
             "at-enable": "ValueError: enable",
         }
-        assert house.problems["module:fine"] is None
+        assert manager_rig.problems["module:fine"] is None
 
 
-async def test_a_crash_in_a_handler_is_shown_until_it_goes_well_again(house):
-    house.add(
+async def test_a_crash_in_a_handler_is_shown_until_it_goes_well_again(manager_rig):
+    manager_rig.add(
         "daily",
         '@route("GET", "/")\nasync def odd(self, well: bool = False):\n    return 1 if well else '
         "1 / 0",
     )
 
-    async with house.open():
+    async with manager_rig.open():
         with pytest.raises(ModuleFailedError):
-            await house.get("/api/daily")
-        await until(lambda: house.problems.get("module:daily"))
-        assert (house.status("daily").state, house.status("daily").is_serving) == ("failed", True)
+            await manager_rig.get("/api/daily")
+        await until(lambda: manager_rig.problems.get("module:daily"))
+        assert (manager_rig.status("daily").state, manager_rig.status("daily").is_serving) == (
+            "failed",
+            True,
+        )
 
-        assert await house.get("/api/daily", well="true") == 1
-        assert house.status("daily").state == "running"
-        await until(lambda: house.problems["module:daily"] is None)
+        assert await manager_rig.get("/api/daily", well="true") == 1
+        assert manager_rig.status("daily").state == "running"
+        await until(lambda: manager_rig.problems["module:daily"] is None)
 
 
-async def test_a_second_module_cannot_take_the_first_ones_routes(house):
-    house.add("a-first", HELLO, "routes: {prefix: /api/journal}\n")
-    house.add("b-second", HELLO, "routes: {prefix: /api/journal}\n")
+async def test_a_second_module_cannot_take_the_first_ones_routes(manager_rig):
+    manager_rig.add("a-first", HELLO, "routes: {prefix: /api/journal}\n")
+    manager_rig.add("b-second", HELLO, "routes: {prefix: /api/journal}\n")
 
-    async with house.open() as modules:
+    async with manager_rig.open() as modules:
         serving = modules.find("GET", "/api/journal/hello")
         other = "b-second" if serving.module == "a-first" else "a-first"
 
-        assert "serves /api/journal already" in house.status(other).problem
+        assert "serves /api/journal already" in manager_rig.status(other).problem
 
 
-async def test_a_hook_may_object_to_a_module(house):
-    house.add("daily", HELLO)
-    house.add("brain", HELLO)
-    house.asker.objects_to = {"daily"}
+async def test_a_hook_may_object_to_a_module(manager_rig):
+    manager_rig.add("daily", HELLO)
+    manager_rig.add("brain", HELLO)
+    manager_rig.asker.objects_to = {"daily"}
 
-    async with house.open():
-        assert "a hook objects to the module daily: not this one" in house.status("daily").problem
-        assert await house.get("/api/brain/hello") == "hello"
-    assert {one.event for one in house.asker.asked} == {"module.load.before"}
-    assert house.asker.asked[0].data.keys() >= {"name", "version", "hash"}
+    async with manager_rig.open():
+        assert (
+            "a hook objects to the module daily: not this one"
+            in manager_rig.status("daily").problem
+        )
+        assert await manager_rig.get("/api/brain/hello") == "hello"
+    assert {one.event for one in manager_rig.asker.asked} == {"module.load.before"}
+    assert manager_rig.asker.asked[0].data.keys() >= {"name", "version", "hash"}
 
 
 async def test_an_approval_an_edit_of_modules_yaml_and_a_switch_are_followed_without_a_restart(
-    house,
+    manager_rig,
 ):
-    house.write("daily", HELLO)
-    async with house.open() as modules:
-        house.approve("daily")
+    manager_rig.write("daily", HELLO)
+    async with manager_rig.open() as modules:
+        manager_rig.approve("daily")
         await modules.sync()
-        assert await house.get("/api/daily/hello") == "hello"
+        assert await manager_rig.get("/api/daily/hello") == "hello"
 
-        house.trust.disable("daily")
+        manager_rig.trust.disable("daily")
         await until(lambda: modules.find("GET", "/api/daily/hello") is None)
-        assert house.status("daily").state == "disabled"
+        assert manager_rig.status("daily").state == "disabled"
         await until(
-            lambda: house.told("module.disabled") == [{"name": "daily", "version": "1.0.0"}]
+            lambda: manager_rig.told("module.disabled") == [{"name": "daily", "version": "1.0.0"}]
         )
 
-        house.trust.enable("daily")
+        manager_rig.trust.enable("daily")
         await until(lambda: modules.find("GET", "/api/daily/hello"))
 
 
-async def test_an_edited_folder_is_told_of_at_once_and_the_approved_version_goes_on(house):
-    house.add("daily", HELLO)
-    async with house.open() as modules:
-        house.write(
+async def test_an_edited_folder_is_told_of_at_once_and_the_approved_version_goes_on(manager_rig):
+    manager_rig.add("daily", HELLO)
+    async with manager_rig.open() as modules:
+        manager_rig.write(
             "daily",
             HELLO.replace('"hello"', '"changed"').replace('changed")\nasync', 'hello")\nasync'),
         )
-        await until(lambda: house.told("module.changed"))
+        await until(lambda: manager_rig.told("module.changed"))
 
         found = modules.find("GET", "/api/daily/hello")
         assert await found.running.call(found.spec.handler, {}) == "hello"
-        assert house.status("daily").folder_state == "changed"
+        assert manager_rig.status("daily").folder_state == "changed"
         await until(
-            lambda: "parachute modules diff daily" in (house.problems["module:daily"] or "")
+            lambda: "parachute modules diff daily" in (manager_rig.problems["module:daily"] or "")
         )
 
-        house.approve("daily")
-        await until(lambda: len(house.told("module.enabled")) == 2)
-        await until(lambda: house.problems["module:daily"] is None)
-        assert len(house.told("module.changed")) == 1
+        manager_rig.approve("daily")
+        await until(lambda: len(manager_rig.told("module.enabled")) == 2)
+        await until(lambda: manager_rig.problems["module:daily"] is None)
+        assert len(manager_rig.told("module.changed")) == 1
 
 
-async def test_a_module_under_development_is_begun_anew_with_each_edit(house, tmp_path):
+async def test_a_module_under_development_is_begun_anew_with_each_edit(manager_rig, tmp_path):
     folder = tmp_path / "work" / "daily"
-    house.write("daily", HELLO)
+    manager_rig.write("daily", HELLO)
     folder.parent.mkdir()
-    shutil.move(house.vault / "Modules" / "daily", folder)
-    house.trust.install(str(folder), dev=True)
-    house.approve("daily")
+    shutil.move(manager_rig.vault / "Modules" / "daily", folder)
+    manager_rig.trust.install(str(folder), dev=True)
+    manager_rig.approve("daily")
 
-    async with house.open():
-        assert await house.get("/api/daily/hello") == "hello"
+    async with manager_rig.open():
+        assert await manager_rig.get("/api/daily/hello") == "hello"
         code = (folder / "module.py").read_text()
         (folder / "module.py").write_text(code.replace('return "hello"', 'return "edited"'))
 
-        await until(lambda: len(house.told("module.enabled")) == 2)
-        assert await house.get("/api/daily/hello") == "edited"
+        await until(lambda: len(manager_rig.told("module.enabled")) == 2)
+        assert await manager_rig.get("/api/daily/hello") == "edited"
 
 
-async def test_one_module_is_begun_anew_without_the_others(house):
+async def test_one_module_is_begun_anew_without_the_others(manager_rig):
     body = (
         HELLO + "\nasync def on_enable(self):\n    await self.state.put('times', await "
         "self.state.get('times', 0) + 1)\n"
     )
-    house.add("daily", body)
-    house.add("brain", body)
+    manager_rig.add("daily", body)
+    manager_rig.add("brain", body)
 
-    async with house.open() as modules:
+    async with manager_rig.open() as modules:
         await modules.restart("daily")
-        assert await house.get("/api/daily/hello") == "hello"
+        assert await manager_rig.get("/api/daily/hello") == "hello"
         with pytest.raises(NotFoundError, match="nobody"):
             await modules.restart("nobody")
 
-    assert (house.memory["daily"].kept["times"], house.memory["brain"].kept["times"]) == (2, 1)
+    assert (
+        manager_rig.memory["daily"].kept["times"],
+        manager_rig.memory["brain"].kept["times"],
+    ) == (2, 1)
 
 
-async def test_who_uses_an_interface_finds_it_when_it_is_enabled(house):
-    house.add("zz-brain", WHO, BRAIN)
-    house.add(
+async def test_who_uses_an_interface_finds_it_when_it_is_enabled(manager_rig):
+    manager_rig.add("zz-brain", WHO, BRAIN)
+    manager_rig.add(
         "aa-daily",
         """
         async def on_enable(self):
@@ -227,21 +236,21 @@ async def test_who_uses_an_interface_finds_it_when_it_is_enabled(house):
         "optional_requires: [BrainInterface]\n",
     )
 
-    async with house.open():
-        assert house.memory["aa-daily"].kept["found"] == "zz-brain"
+    async with manager_rig.open():
+        assert manager_rig.memory["aa-daily"].kept["found"] == "zz-brain"
 
 
-async def test_an_interface_that_nobody_was_shown_stands_in_for_none_that_was(house):
-    house.add("aa-thief", f"provides = ('BrainInterface',)\n{WHO}")
-    house.add("zz-brain", WHO, BRAIN)
+async def test_an_interface_that_nobody_was_shown_stands_in_for_none_that_was(manager_rig):
+    manager_rig.add("aa-thief", f"provides = ('BrainInterface',)\n{WHO}")
+    manager_rig.add("zz-brain", WHO, BRAIN)
 
-    async with house.open():
-        assert await house.find("BrainInterface").who() == "zz-brain"
+    async with manager_rig.open():
+        assert await manager_rig.find("BrainInterface").who() == "zz-brain"
 
 
-async def test_a_module_that_goes_leaves_the_others_with_an_error_and_comes_back(house):
-    house.add("brain", WHO, BRAIN)
-    house.add(
+async def test_a_module_that_goes_leaves_the_others_with_an_error_and_comes_back(manager_rig):
+    manager_rig.add("brain", WHO, BRAIN)
+    manager_rig.add(
         "daily",
         """
         async def on_enable(self):
@@ -254,26 +263,26 @@ async def test_a_module_that_goes_leaves_the_others_with_an_error_and_comes_back
         "optional_requires: [BrainInterface]\n",
     )
 
-    async with house.open() as modules:
-        assert await house.get("/api/daily/who") == "brain"
-        house.trust.disable("brain")
+    async with manager_rig.open() as modules:
+        assert await manager_rig.get("/api/daily/who") == "brain"
+        manager_rig.trust.disable("brain")
         await modules.sync()
-        assert await house.get("/api/daily/who") == "nobody"
-        assert house.find("BrainInterface") is None
+        assert await manager_rig.get("/api/daily/who") == "nobody"
+        assert manager_rig.find("BrainInterface") is None
 
-        house.trust.enable("brain")
+        manager_rig.trust.enable("brain")
         await modules.sync()
-        assert await house.get("/api/daily/who") == "brain"
+        assert await manager_rig.get("/api/daily/who") == "brain"
 
 
 async def test_of_two_providers_the_status_tells_which_serves(make):
-    house = make(BrainInterface="b-brain")
+    manager_rig = make(BrainInterface="b-brain")
     for name in ("a-brain", "b-brain"):
-        house.add(name, WHO, BRAIN)
+        manager_rig.add(name, WHO, BRAIN)
 
-    async with house.open():
-        assert await house.find("BrainInterface").who() == "b-brain"
-        [choice] = house.status("a-brain").interfaces
+    async with manager_rig.open():
+        assert await manager_rig.find("BrainInterface").who() == "b-brain"
+        [choice] = manager_rig.status("a-brain").interfaces
         assert (choice.provider, choice.others, choice.reason) == (
             "b-brain",
             ("a-brain",),
@@ -281,39 +290,42 @@ async def test_of_two_providers_the_status_tells_which_serves(make):
         )
 
 
-async def test_an_event_reaches_the_modules_that_hear_it(house):
-    house.add(
+async def test_an_event_reaches_the_modules_that_hear_it(manager_rig):
+    manager_rig.add(
         "daily",
         '@event("file.modified")\nasync def changed(self, path: str):\n    await '
         "self.state.put(path, 1)",
         "permissions: {read: ['Daily/**']}\n",
     )
 
-    async with house.open():
+    async with manager_rig.open():
         for path in ("Private/a.md", "Daily/a.md"):
-            house.bus.publish(
+            manager_rig.bus.publish(
                 "file.modified", path=path, by="person", run=None, causes=["c1"], digest="d"
             )
-        await until(lambda: house.memory["daily"].kept)
+        await until(lambda: manager_rig.memory["daily"].kept)
 
-    assert house.memory["daily"].kept == {"Daily/a.md": 1}
+    assert manager_rig.memory["daily"].kept == {"Daily/a.md": 1}
 
 
-async def test_what_was_told_before_the_manager_runs_is_not_lost(house):
-    house.add(
+async def test_what_was_told_before_the_manager_runs_is_not_lost(manager_rig):
+    manager_rig.add(
         "daily",
         '@event("module.enabled")\nasync def came(self, name: str):\n    await '
         "self.state.put(name, 1)",
     )
-    house.add("brain", "pass", "")
+    manager_rig.add("brain", "pass", "")
 
-    async with house.open():
+    async with manager_rig.open():
         await until(
-            lambda: "brain" in house.memory["daily"].kept or "daily" in house.memory["daily"].kept
+            lambda: (
+                "brain" in manager_rig.memory["daily"].kept
+                or "daily" in manager_rig.memory["daily"].kept
+            )
         )
 
 
-async def test_handlers_that_are_not_async_are_called_one_after_the_other(house):
+async def test_handlers_that_are_not_async_are_called_one_after_the_other(manager_rig):
     body = """
     @event("file.modified", is_async=False)
     async def changed(self, path: str):
@@ -321,50 +333,52 @@ async def test_handlers_that_are_not_async_are_called_one_after_the_other(house)
         await asyncio.sleep(0.01)
         await self.state.put("log", [*log, path])
     """
-    house.add("daily", body, "permissions: {read: ['**']}\n")
+    manager_rig.add("daily", body, "permissions: {read: ['**']}\n")
 
-    async with house.open():
+    async with manager_rig.open():
         for number in range(5):
-            house.bus.publish(
+            manager_rig.bus.publish(
                 "file.modified", path=f"{number}.md", by="person", run=None, causes=[], digest="d"
             )
-        await until(lambda: len(house.memory["daily"].kept.get("log", ())) == 5)
+        await until(lambda: len(manager_rig.memory["daily"].kept.get("log", ())) == 5)
 
-    assert house.memory["daily"].kept["log"] == [f"{number}.md" for number in range(5)]
+    assert manager_rig.memory["daily"].kept["log"] == [f"{number}.md" for number in range(5)]
 
 
-async def test_a_handler_that_hangs_or_fails_does_not_keep_events_from_others(house):
-    house.add(
+async def test_a_handler_that_hangs_or_fails_does_not_keep_events_from_others(manager_rig):
+    manager_rig.add(
         "hangs",
         '@event("file.deleted", is_async=False)\nasync def gone(self):\n    await '
         "asyncio.sleep(600)",
     )
-    house.add("fails", '@event("file.deleted")\nasync def gone(self):\n    raise ValueError("no")')
-    house.add(
+    manager_rig.add(
+        "fails", '@event("file.deleted")\nasync def gone(self):\n    raise ValueError("no")'
+    )
+    manager_rig.add(
         "fine",
         '@event("file.deleted")\nasync def gone(self, path: str):\n    await self.state.put(path, '
         "1)",
     )
     for name in ("hangs", "fails", "fine"):
-        house.write(
+        manager_rig.write(
             name,
-            (house.vault / "Modules" / name / "module.py").read_text().split("'One.'\n")[1],
+            (manager_rig.vault / "Modules" / name / "module.py").read_text().split("'One.'\n")[1],
             "permissions: {read: ['**']}\n",
         )
-        house.approve(name)
+        manager_rig.approve(name)
 
-    async with house.open():
-        house.bus.publish(
+    async with manager_rig.open():
+        manager_rig.bus.publish(
             "file.deleted", path="a.md", by="person", run=None, causes=[], digest=None
         )
-        house.bus.publish(
+        manager_rig.bus.publish(
             "file.deleted", path="b.md", by="person", run=None, causes=[], digest=None
         )
-        await until(lambda: len(house.memory["fine"].kept) == 2)
-        await until(lambda: house.status("fails").problem)
+        await until(lambda: len(manager_rig.memory["fine"].kept) == 2)
+        await until(lambda: manager_rig.status("fails").problem)
 
 
-async def test_two_modules_that_answer_each_other_come_to_an_end(house):
+async def test_two_modules_that_answer_each_other_come_to_an_end(manager_rig):
     for name, other in (("ping", "pong"), ("pong", "ping")):
         body = f"""
         @event("{other}.said")
@@ -372,25 +386,27 @@ async def test_two_modules_that_answer_each_other_come_to_an_end(house):
             await self.state.put("heard", await self.state.get("heard", 0) + 1)
             self.publish("{name}.said")
         """
-        house.add(name, body, f"publishes:\n  {name}.said: {{}}\n")
+        manager_rig.add(name, body, f"publishes:\n  {name}.said: {{}}\n")
 
-    async with house.open() as modules:
+    async with manager_rig.open() as modules:
         modules.publish("ping", "ping.said", {}, Authority())
-        await until(lambda: any(house.status(name).problem for name in ("ping", "pong")))
-        heard = sum(house.memory[name].kept["heard"] for name in ("ping", "pong"))
+        await until(lambda: any(manager_rig.status(name).problem for name in ("ping", "pong")))
+        heard = sum(manager_rig.memory[name].kept["heard"] for name in ("ping", "pong"))
         await asyncio.sleep(0.05)
 
-        assert heard == sum(house.memory[name].kept["heard"] for name in ("ping", "pong")) < 20
+        assert (
+            heard == sum(manager_rig.memory[name].kept["heard"] for name in ("ping", "pong")) < 20
+        )
 
 
-async def test_tools_are_called_by_the_name_of_their_module(house):
-    house.add(
+async def test_tools_are_called_by_the_name_of_their_module(manager_rig):
+    manager_rig.add(
         "daily",
         '@mcp_tool("daily-search")\nasync def search(self, query: str):\n    "Search."\n    '
         "return [query]",
     )
 
-    async with house.open() as modules:
+    async with manager_rig.open() as modules:
         [(module, tool)] = modules.tools()
         assert (module, tool.name, tool.description) == ("daily", "daily-search", "Search.")
         assert await modules.call_tool(
@@ -401,135 +417,137 @@ async def test_tools_are_called_by_the_name_of_their_module(house):
                 await modules.call_tool(*wrong, {}, Authority())
 
 
-async def test_a_schedule_that_is_due_runs(house):
-    house.add(
+async def test_a_schedule_that_is_due_runs(manager_rig):
+    manager_rig.add(
         "daily",
         '@schedule(every="1s")\nasync def tick(self):\n    await self.state.put("ticked", True)',
     )
 
-    async with house.open():
-        await until(lambda: house.memory["daily"].kept)
+    async with manager_rig.open():
+        await until(lambda: manager_rig.memory["daily"].kept)
 
 
-async def test_a_module_that_blocks_the_loop_is_named(house):
-    house.add(
+async def test_a_module_that_blocks_the_loop_is_named(manager_rig):
+    manager_rig.add(
         "daily", '@route("GET", "/")\nasync def block(self):\n    import time\n    time.sleep(2.5)'
     )
 
-    async with house.open():
-        await house.get("/api/daily")
-        await until(lambda: house.status("daily").problem)
+    async with manager_rig.open():
+        await manager_rig.get("/api/daily")
+        await until(lambda: manager_rig.status("daily").problem)
 
-        assert "stood still" in house.status("daily").problem
+        assert "stood still" in manager_rig.status("daily").problem
 
 
-async def test_when_the_manager_stops_nothing_of_any_module_goes_on(house):
-    house.add(
+async def test_when_the_manager_stops_nothing_of_any_module_goes_on(manager_rig):
+    manager_rig.add(
         "daily",
         "async def on_enable(self):\n    self.kept = asyncio.ensure_future(asyncio.sleep(600))\n  "
         '  self.kept.set_name("leak")',
     )
 
-    async with house.open():
+    async with manager_rig.open():
         assert [task for task in asyncio.all_tasks() if task.get_name() == "leak"]
 
     assert [task for task in asyncio.all_tasks() if task.get_name() == "leak"] == []
-    assert house.modules.find("GET", "/api/daily/hello") is None
+    assert manager_rig.modules.find("GET", "/api/daily/hello") is None
 
 
-async def test_modules_yaml_that_cannot_be_trusted_lets_nothing_run_and_says_so(house):
-    house.add("daily", HELLO)
-    (house.home / "modules.yaml").write_text("modules: [")
+async def test_modules_yaml_that_cannot_be_trusted_lets_nothing_run_and_says_so(manager_rig):
+    manager_rig.add("daily", HELLO)
+    (manager_rig.home / "modules.yaml").write_text("modules: [")
 
-    async with house.open() as modules:
+    async with manager_rig.open() as modules:
         assert modules.find("GET", "/api/daily/hello") is None
-        assert house.problems["modules"]
+        assert manager_rig.problems["modules"]
 
 
-async def test_eight_modules_begin_at_a_time(house):
-    house.config["meeting"] = asyncio.Barrier(8)
+async def test_eight_modules_begin_at_a_time(manager_rig):
+    manager_rig.config["meeting"] = asyncio.Barrier(8)
     for number in range(16):
-        house.add(
+        manager_rig.add(
             f"m{number}", "async def on_enable(self):\n    await self.config['meeting'].wait()"
         )
 
-    async with house.open():
-        assert {status.state for status in house.modules.status()} == {"running"}
+    async with manager_rig.open():
+        assert {status.state for status in manager_rig.modules.status()} == {"running"}
 
 
 @pytest.mark.parametrize("what", ["look", "ready"])
-async def test_a_disk_that_refuses_leaves_what_runs_running_and_all_is_compared_after(house, what):
-    house.add("daily", HELLO)
+async def test_a_disk_that_refuses_leaves_what_runs_running_and_all_is_compared_after(
+    manager_rig, what
+):
+    manager_rig.add("daily", HELLO)
 
-    async with house.open():
-        house.trust.fails = frozenset({what})
-        house.add("brain", HELLO)
-        await until(lambda: "could not be read" in (house.problems.get("modules") or ""))
-        assert await house.get("/api/daily/hello") == "hello"
-        house.trust.fails = frozenset()
-        await until(lambda: house.modules.find("GET", "/api/brain/hello"))
-        await until(lambda: house.problems["modules"] is None)
+    async with manager_rig.open():
+        manager_rig.trust.fails = frozenset({what})
+        manager_rig.add("brain", HELLO)
+        await until(lambda: "could not be read" in (manager_rig.problems.get("modules") or ""))
+        assert await manager_rig.get("/api/daily/hello") == "hello"
+        manager_rig.trust.fails = frozenset()
+        await until(lambda: manager_rig.modules.find("GET", "/api/brain/hello"))
+        await until(lambda: manager_rig.problems["modules"] is None)
 
 
-async def test_a_disk_that_refuses_at_the_start_does_not_keep_the_daemon_from_starting(house):
-    house.add("daily", HELLO)
-    house.trust.fails = frozenset({"ready"})
+async def test_a_disk_that_refuses_at_the_start_does_not_keep_the_daemon_from_starting(manager_rig):
+    manager_rig.add("daily", HELLO)
+    manager_rig.trust.fails = frozenset({"ready"})
 
-    async with house.open() as modules:
-        assert "could not be read" in house.problems["modules"]
-        house.trust.fails = frozenset()
+    async with manager_rig.open() as modules:
+        assert "could not be read" in manager_rig.problems["modules"]
+        manager_rig.trust.fails = frozenset()
         await until(lambda: modules.find("GET", "/api/daily/hello"))
 
 
-async def test_a_module_that_is_too_slow_for_its_events_is_told_of(house):
+async def test_a_module_that_is_too_slow_for_its_events_is_told_of(manager_rig):
     body = (
         '@event("file.deleted", is_async=False)\nasync def gone(self):\n    await '
         "asyncio.sleep(600)"
     )
-    house.add("daily", body, "permissions: {read: ['**']}\n")
+    manager_rig.add("daily", body, "permissions: {read: ['**']}\n")
 
-    async with house.open():
+    async with manager_rig.open():
         for number in range(1200):
-            house.bus.publish(
+            manager_rig.bus.publish(
                 "file.deleted", path=f"{number}.md", by="person", run=None, causes=[], digest=None
             )
-        await until(lambda: "some were dropped" in (house.problems.get("module:daily") or ""))
-        assert house.status("daily").is_serving
+        await until(lambda: "some were dropped" in (manager_rig.problems.get("module:daily") or ""))
+        assert manager_rig.status("daily").is_serving
 
 
-async def test_what_was_approved_of_a_module_and_its_agents_are_known_while_it_may_run(house):
-    house.add("daily", 'agents = {"helper": {"capabilities": ["read"]}}')
+async def test_what_was_approved_of_a_module_and_its_agents_are_known_while_it_may_run(manager_rig):
+    manager_rig.add("daily", 'agents = {"helper": {"capabilities": ["read"]}}')
 
-    async with house.open() as modules:
+    async with manager_rig.open() as modules:
         assert modules.approved("daily").name == "daily"
         assert modules.agents_of("daily")["helper"].capabilities == ("read",)
         assert (modules.approved("nobody"), modules.agents_of("nobody")) == (None, {})
 
 
-async def test_what_is_wrong_with_a_module_is_no_problem_any_more_once_it_is_removed(house):
-    house.add("daily", "x = 1 / 0")
+async def test_what_is_wrong_with_a_module_is_no_problem_any_more_once_it_is_removed(manager_rig):
+    manager_rig.add("daily", "x = 1 / 0")
 
-    async with house.open():
-        assert "ZeroDivisionError" in str(house.problems["module:daily"])
-        house.trust.remove("daily")
-        shutil.rmtree(house.vault / "Modules/daily")
-        await house.modules.sync()
-        await until(lambda: house.problems["module:daily"] is None)
+    async with manager_rig.open():
+        assert "ZeroDivisionError" in str(manager_rig.problems["module:daily"])
+        manager_rig.trust.remove("daily")
+        shutil.rmtree(manager_rig.vault / "Modules/daily")
+        await manager_rig.modules.sync()
+        await until(lambda: manager_rig.problems["module:daily"] is None)
 
 
-async def test_schedules_of_the_modules_that_run_are_told_with_when_they_fall_due(house):
+async def test_schedules_of_the_modules_that_run_are_told_with_when_they_fall_due(manager_rig):
     body = """
     @schedule(every="15m")
     async def tick(self): ...
     @schedule(at="03:00")
     async def nightly(self): ...
     """
-    house.add("daily", body)
+    manager_rig.add("daily", body)
 
-    async with house.open():
-        told = {one.spec.handler: one for one in house.modules.schedules()}
+    async with manager_rig.open():
+        told = {one.spec.handler: one for one in manager_rig.modules.schedules()}
         assert (told["tick"].spec.every_s, told["nightly"].spec.at) == (900, "03:00")
         assert told["tick"].next - told["tick"].last == timedelta(minutes=15)
-        house.trust.disable("daily")
-        await house.modules.sync()
-        assert house.modules.schedules() == []
+        manager_rig.trust.disable("daily")
+        await manager_rig.modules.sync()
+        assert manager_rig.modules.schedules() == []

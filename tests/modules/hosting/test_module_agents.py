@@ -27,7 +27,7 @@ from parachuted.modules import AgentConfig
 from parachuted.modules.registry.declaration import ToolSpec
 from parachuted.testing import ScriptedBackend, ScriptedMessages, say, use
 from parachuted.vault import VaultRoot
-from tests.modules.yard import Yard
+from tests.modules.module_rig import ModuleRig
 
 BOT = """
 permissions:
@@ -51,22 +51,22 @@ PROMPTS = {"prompts__responder": "You answer for client X."}
 
 
 @pytest.fixture
-def yard(tmp_path) -> Iterator[Yard]:
-    yard = Yard(tmp_path)
-    yard.save(
+def module_rig(tmp_path) -> Iterator[ModuleRig]:
+    module_rig = ModuleRig(tmp_path)
+    module_rig.save(
         "Brain/projects/client-x.md", "# Client X\n\nThey pay on Fridays.\n\n## Facts\n\n- blue\n"
     )
-    yard.save("Brain/other.md", "# Other\n")
-    yard.save("Private/secret.md", "heliotrope\n")
-    yield yard
-    yard.close()
+    module_rig.save("Brain/other.md", "# Other\n")
+    module_rig.save("Private/secret.md", "heliotrope\n")
+    yield module_rig
+    module_rig.close()
 
 
-def documents(yard: Yard) -> list[dict[str, object]]:
-    return yard.history.runs()
+def documents(module_rig: ModuleRig) -> list[dict[str, object]]:
+    return module_rig.history.runs()
 
 
-async def test_an_agent_answers_from_what_it_was_given_and_reaches_nothing_else(yard):
+async def test_an_agent_answers_from_what_it_was_given_and_reaches_nothing_else(module_rig):
     backend = ScriptedBackend(
         [
             use("read_note", path="Brain/projects/client-x.md"),
@@ -76,8 +76,9 @@ async def test_an_agent_answers_from_what_it_was_given_and_reaches_nothing_else(
             say("On Fridays."),
         ]
     )
-    given = yard.given(
-        yard.approve(BOT, **PROMPTS), yard.agents(backend, said={"telegram-bot": "Be brief."}.get)
+    given = module_rig.given(
+        module_rig.approve(BOT, **PROMPTS),
+        module_rig.agents(backend, said={"telegram-bot": "Be brief."}.get),
     )
 
     assert await given.run_agent("responder", "When do they pay?", {}) == "On Fridays."
@@ -88,7 +89,7 @@ async def test_an_agent_answers_from_what_it_was_given_and_reaches_nothing_else(
     assert [tool.name for tool in job.tools] == ["list_notes", "read_note", "search_notes"]
     steps = [
         (step["arguments"]["path"], step["error"])
-        for step in documents(yard)[0]["steps"]
+        for step in documents(module_rig)[0]["steps"]
         if "called" in step
     ]
     assert steps == [
@@ -97,10 +98,10 @@ async def test_an_agent_answers_from_what_it_was_given_and_reaches_nothing_else(
         ("Private/secret.md", True),
         ("Brain/n.md", True),
     ]
-    assert not (yard.vault / "Brain/n.md").exists()
+    assert not (module_rig.vault / "Brain/n.md").exists()
 
 
-async def test_a_run_is_recorded_told_of_and_undone_like_any_other(yard):
+async def test_a_run_is_recorded_told_of_and_undone_like_any_other(module_rig):
     backend = ScriptedBackend(
         [
             use("edit_section", path="Brain/projects/client-x.md", section="Facts", text="- green"),
@@ -108,12 +109,12 @@ async def test_a_run_is_recorded_told_of_and_undone_like_any_other(yard):
         ],
         cost_usd=0.1,
     )
-    given = yard.given(yard.approve(BOT), yard.agents(backend))
-    before = yard.text("Brain/projects/client-x.md")
+    given = module_rig.given(module_rig.approve(BOT), module_rig.agents(backend))
+    before = module_rig.text("Brain/projects/client-x.md")
     with acting(Authority(causes=("c-1",), runs=("r-before",))):
         await given.run_agent("admin", "Make it green.", {})
 
-    (document,) = documents(yard)
+    (document,) = documents(module_rig)
     told = {
         key: document[key]
         for key in ("watcher", "agent", "backend", "outcome", "cost_usd", "parents", "undone")
@@ -128,54 +129,56 @@ async def test_a_run_is_recorded_told_of_and_undone_like_any_other(yard):
         "undone": None,
     }
     assert [cause["id"] for cause in document["causes"]] == ["c-1"]
-    (write,) = yard.history.writes_by(str(document["id"]))
+    (write,) = module_rig.history.writes_by(str(document["id"]))
     assert (write.author.by, write.author.causes, write.path) == (
         "module:telegram-bot/admin",
         ("c-1",),
         "Brain/projects/client-x.md",
     )
     assert [
-        (one.event, one.data["outcome"]) for one in yard.events if one.event == "run.finished"
+        (one.event, one.data["outcome"]) for one in module_rig.events if one.event == "run.finished"
     ] == [("run.finished", "changed")]
 
     undo = Undo(
-        store=yard.store,
-        objects=yard.objects,
-        history=yard.history,
-        bus=yard.bus,
-        clock=yard.clock,
-        notice=yard.notice,
+        store=module_rig.store,
+        objects=module_rig.objects,
+        history=module_rig.history,
+        bus=module_rig.bus,
+        clock=module_rig.clock,
+        notice=module_rig.notice,
     )
     undone = await undo.undo(str(document["id"]))
     assert undone.paths == ("Brain/projects/client-x.md",)
-    assert yard.text("Brain/projects/client-x.md") == before
+    assert module_rig.text("Brain/projects/client-x.md") == before
 
 
-async def test_the_words_of_a_run_are_not_for_who_sees_but_a_part(yard):
-    given = yard.given(yard.approve(BOT), yard.agents(ScriptedBackend([say("They pay.")])))
+async def test_the_words_of_a_run_are_not_for_who_sees_but_a_part(module_rig):
+    given = module_rig.given(
+        module_rig.approve(BOT), module_rig.agents(ScriptedBackend([say("They pay.")]))
+    )
     await given.run_agent("admin", "x", {})
 
-    (document,) = documents(yard)
+    (document,) = documents(module_rig)
     assert document["steps"] == [{"said": "They pay."}]
     assert document["quotes"] is None  # its prompt came from elsewhere: it may quote anything
     everything, part = (
         AccessGrant(alternatives=None),
         AccessGrant(alternatives=(((PathGlob("Brain/**"),),),)),
     )
-    shown = RunAccess(AccessFilter(VaultRoot(yard.vault), everything), part).shown(document)
-    assert "They pay" not in f"{shown} {document['reason']} {yard.events}"
+    shown = RunAccess(AccessFilter(VaultRoot(module_rig.vault), everything), part).shown(document)
+    assert "They pay" not in f"{shown} {document['reason']} {module_rig.events}"
 
 
-async def test_the_audit_is_told_of_the_run_and_of_each_call(yard):
+async def test_the_audit_is_told_of_the_run_and_of_each_call(module_rig):
     backend = ScriptedBackend(
         [use("read_note", path="Brain/other.md"), use("format_disk", path="x"), say("Done.")]
     )
-    given = yard.given(yard.approve(BOT), yard.agents(backend))
+    given = module_rig.given(module_rig.approve(BOT), module_rig.agents(backend))
     await given.run_agent("admin", "x", {})
 
     assert [
         (one.event_type, one.source_id, one.target_endpoint, one.success)
-        for one in yard.audit.events
+        for one in module_rig.audit.events
     ] == [
         ("agent_start", "telegram-bot/admin", "agents.scripted", True),
         ("mcp_call", "telegram-bot/admin", "telegram-bot.read_note", True),
@@ -207,7 +210,7 @@ class Objecting:
         raise AssertionError(hook_event)
 
 
-async def test_hooks_see_the_prompt_and_each_call_and_may_object(yard):
+async def test_hooks_see_the_prompt_and_each_call_and_may_object(module_rig):
     asker = Objecting("write_note")
     backend = ScriptedBackend(
         [
@@ -216,7 +219,7 @@ async def test_hooks_see_the_prompt_and_each_call_and_may_object(yard):
             say("Done."),
         ]
     )
-    given = yard.given(yard.approve(BOT), yard.agents(backend, asker=asker))
+    given = module_rig.given(module_rig.approve(BOT), module_rig.agents(backend, asker=asker))
     await given.run_agent("admin", "Write.", {})
 
     assert backend.jobs[0].prompt == "Write.\n\nIt is Friday."
@@ -224,38 +227,40 @@ async def test_hooks_see_the_prompt_and_each_call_and_may_object(yard):
         ("prompt.before", "telegram-bot"),
         *[("tool.before", "telegram-bot")] * 2,
     ]
-    assert not (yard.vault / "Brain/n.md").exists()
-    assert "hands off" in str(documents(yard)[0]["steps"])
-    refusing = yard.given(
-        yard.approve(BOT), yard.agents(ScriptedBackend(), asker=Objecting("prompt"))
+    assert not (module_rig.vault / "Brain/n.md").exists()
+    assert "hands off" in str(documents(module_rig)[0]["steps"])
+    refusing = module_rig.given(
+        module_rig.approve(BOT), module_rig.agents(ScriptedBackend(), asker=Objecting("prompt"))
     )
     with pytest.raises(ActRefusedError, match="not today"):
         await refusing.run_agent("admin", "Write.", {})
-    assert len(documents(yard)) == 1
+    assert len(documents(module_rig)) == 1
 
 
-async def test_what_an_agent_cannot_have_here_is_said_before_anything_begins(yard):
-    approved = yard.approve(BOT, **PROMPTS)
+async def test_what_an_agent_cannot_have_here_is_said_before_anything_begins(module_rig):
+    approved = module_rig.approve(BOT, **PROMPTS)
     with pytest.raises(
         ActRefusedError, match="asks for a shell, which needs a container, and there is none here"
     ):
-        await yard.given(approved).run_agent("shell", "x", {})
+        await module_rig.given(approved).run_agent("shell", "x", {})
     with pytest.raises(NotFoundError, match="has no agent 'root'; it has responder, admin, shell"):
-        await yard.given(approved).run_agent("root", "x", {})
+        await module_rig.given(approved).run_agent("root", "x", {})
     with pytest.raises(AgentUnavailableError, match="needs a model, and there is none"):
-        await yard.given(approved, yard.agents(OfflineBackend())).run_agent("responder", "x", {})
+        await module_rig.given(approved, module_rig.agents(OfflineBackend())).run_agent(
+            "responder", "x", {}
+        )
     with pytest.raises(AgentUnavailableError, match="runs are paused"):
-        await yard.given(approved, yard.agents(is_paused=lambda: True)).run_agent(
+        await module_rig.given(approved, module_rig.agents(is_paused=lambda: True)).run_agent(
             "responder", "x", {}
         )
     with pytest.raises(ActRefusedError, match="longer than"):
-        await yard.given(approved).run_agent("responder", "x" * (2 << 20), {})
-    assert documents(yard) == []
+        await module_rig.given(approved).run_agent("responder", "x" * (2 << 20), {})
+    assert documents(module_rig) == []
 
 
-async def test_budgets_hold_for_agents_of_modules_too_also_when_all_come_at_once(yard):
-    given = yard.given(
-        yard.approve(BOT, **PROMPTS), yard.agents(ScriptedBackend([say("ok")]), runs=3)
+async def test_budgets_hold_for_agents_of_modules_too_also_when_all_come_at_once(module_rig):
+    given = module_rig.given(
+        module_rig.approve(BOT, **PROMPTS), module_rig.agents(ScriptedBackend([say("ok")]), runs=3)
     )
     results = await asyncio.gather(
         *(given.run_agent("responder", "x", {}) for _ in range(8)), return_exceptions=True
@@ -267,12 +272,13 @@ async def test_budgets_hold_for_agents_of_modules_too_also_when_all_come_at_once
         for one in results
         if isinstance(one, Exception)
     )
-    assert len(documents(yard)) == 3
+    assert len(documents(module_rig)) == 3
 
 
-async def test_a_cause_has_its_own_budget_so_that_modules_that_wake_each_other_halt(yard):
-    given = yard.given(
-        yard.approve(BOT, **PROMPTS), yard.agents(ScriptedBackend([say("ok")]), runs_per_cause=2)
+async def test_a_cause_has_its_own_budget_so_that_modules_that_wake_each_other_halt(module_rig):
+    given = module_rig.given(
+        module_rig.approve(BOT, **PROMPTS),
+        module_rig.agents(ScriptedBackend([say("ok")]), runs_per_cause=2),
     )
     with acting(Authority(causes=("c-1",))):
         for _ in range(2):
@@ -282,7 +288,7 @@ async def test_a_cause_has_its_own_budget_so_that_modules_that_wake_each_other_h
     await given.run_agent("responder", "x", {})
 
 
-async def test_agents_that_call_agents_come_to_an_end(yard):
+async def test_agents_that_call_agents_come_to_an_end(module_rig):
     async def call(_module, _tool, _arguments, authority):
         with acting(authority):
             return await given.run_agent("admin", "again", {})
@@ -291,14 +297,14 @@ async def test_agents_that_call_agents_come_to_an_end(yard):
         name="brain_search", description="Asks.", handler="ask", schema={"type": "object"}
     )
     backend = ScriptedBackend([use("brain_search"), say("ok")])
-    agents = yard.agents(
+    agents = module_rig.agents(
         backend, tools=lambda: [("brain", tool)], call_tool=call, room=asyncio.Semaphore(1)
     )
-    given = yard.given(yard.approve(BOT), agents)
+    given = module_rig.given(module_rig.approve(BOT), agents)
 
     assert await asyncio.wait_for(given.run_agent("admin", "x", {}), 10) == "ok"
     assert len(backend.jobs) == 3
-    runs = documents(yard)
+    runs = documents(module_rig)
     after = {tuple(run["parents"]): run["id"] for run in runs}
     first = after[()]
     second = after[first,]
@@ -306,7 +312,7 @@ async def test_agents_that_call_agents_come_to_an_end(yard):
     assert len({cause["id"] for run in runs for cause in run["causes"]}) == 1
 
 
-async def test_only_the_tools_that_the_permissions_name_are_offered(yard):
+async def test_only_the_tools_that_the_permissions_name_are_offered(module_rig):
     async def call(_module, _tool, _arguments, _authority):
         return "found"
 
@@ -316,28 +322,29 @@ async def test_only_the_tools_that_the_permissions_name_are_offered(yard):
         for name in names
     ]
     backend = ScriptedBackend([use("brain_search"), use("brain_drop"), say("ok")])
-    given = yard.given(
-        yard.approve(BOT, **PROMPTS), yard.agents(backend, tools=lambda: tools, call_tool=call)
+    given = module_rig.given(
+        module_rig.approve(BOT, **PROMPTS),
+        module_rig.agents(backend, tools=lambda: tools, call_tool=call),
     )
     await given.run_agent("responder", "x", {})
 
     assert [tool.name for tool in backend.jobs[0].tools][3:] == ["brain_search"]
-    assert [step["error"] for step in documents(yard)[0]["steps"] if "called" in step] == [
+    assert [step["error"] for step in documents(module_rig)[0]["steps"] if "called" in step] == [
         False,
         True,
     ]
 
 
-async def test_skills_are_offered_as_the_agent_may_have_them(yard):
+async def test_skills_are_offered_as_the_agent_may_have_them(module_rig):
     for folder, name in (
-        (yard.vault, "weekly"),
-        (yard.vault / "Work/client-x", "invoices"),
-        (yard.folder / "person", "own"),
+        (module_rig.vault, "weekly"),
+        (module_rig.vault / "Work/client-x", "invoices"),
+        (module_rig.folder / "person", "own"),
     ):
         (folder / ".claude/skills").mkdir(parents=True)
         (folder / f".claude/skills/{name}.md").write_text(f"# About {name}\n")
     backend = ScriptedBackend([use("use_skill", name="weekly"), say("ok")])
-    given = yard.given(yard.approve(BOT, **PROMPTS), yard.agents(backend))
+    given = module_rig.given(module_rig.approve(BOT, **PROMPTS), module_rig.agents(backend))
     await given.run_agent("responder", "x", {"working_directory": "Work/client-x"})
     await given.run_agent("responder", "x", {"working_directory": "Private"})
     await given.run_agent("admin", "x", {})
@@ -354,19 +361,25 @@ async def test_skills_are_offered_as_the_agent_may_have_them(yard):
     ]
 
 
-async def test_agents_that_the_class_declares_work_too_and_the_manifest_has_the_first_word(yard):
+async def test_agents_that_the_class_declares_work_too_and_the_manifest_has_the_first_word(
+    module_rig,
+):
     declared = {
         "guest": AgentConfig(paths=["Private/**", "Work/**"]),
         "admin": AgentConfig(paths=["**"]),
     }
     backend = ScriptedBackend([use("read_note", path="Private/secret.md"), say("ok")])
-    given = yard.given(yard.approve(BOT), yard.agents(backend, declared=lambda _module: declared))
+    given = module_rig.given(
+        module_rig.approve(BOT), module_rig.agents(backend, declared=lambda _module: declared)
+    )
     await given.run_agent("guest", "x", {})
 
-    assert [step["error"] for step in documents(yard)[0]["steps"] if "called" in step] == [True]
+    assert [step["error"] for step in documents(module_rig)[0]["steps"] if "called" in step] == [
+        True
+    ]
 
 
-async def test_a_call_for_a_key_with_paths_bounds_the_agent_too(yard):
+async def test_a_call_for_a_key_with_paths_bounds_the_agent_too(module_rig):
     backend = ScriptedBackend(
         [
             use("read_note", path="Brain/other.md"),
@@ -374,51 +387,53 @@ async def test_a_call_for_a_key_with_paths_bounds_the_agent_too(yard):
             say("ok"),
         ]
     )
-    given = yard.given(yard.approve(BOT), yard.agents(backend))
+    given = module_rig.given(module_rig.approve(BOT), module_rig.agents(backend))
     with acting(limited(AccessGrant(alternatives=(((PathGlob("Brain/other.md"),),),)))):
         await given.run_agent("admin", "x", {})
 
-    assert [step["error"] for step in documents(yard)[0]["steps"] if "called" in step] == [
+    assert [step["error"] for step in documents(module_rig)[0]["steps"] if "called" in step] == [
         False,
         True,
     ]
 
 
-async def test_a_run_that_fails_is_recorded_as_failed_and_the_caller_is_told(yard):
+async def test_a_run_that_fails_is_recorded_as_failed_and_the_caller_is_told(module_rig):
     async def broken(_job):
         raise RuntimeError("the backend fell over")
 
-    costly = yard.given(yard.approve(BOT), yard.agents(ScriptedBackend([say("x")], cost_usd=9.0)))
+    costly = module_rig.given(
+        module_rig.approve(BOT), module_rig.agents(ScriptedBackend([say("x")], cost_usd=9.0))
+    )
     with pytest.raises(AgentFailedError, match="used up"):
         await costly.run_agent("admin", "x", {})
     with pytest.raises(AgentFailedError, match="broke: RuntimeError"):
-        await yard.given(yard.approve(BOT), yard.agents(ScriptedBackend(broken))).run_agent(
-            "admin", "x", {}
-        )
-    assert [run["outcome"] for run in documents(yard)] == ["failed", "failed"]
+        await module_rig.given(
+            module_rig.approve(BOT), module_rig.agents(ScriptedBackend(broken))
+        ).run_agent("admin", "x", {})
+    assert [run["outcome"] for run in documents(module_rig)] == ["failed", "failed"]
 
 
-async def test_a_caller_that_goes_away_ends_the_run_and_the_end_is_recorded(yard):
+async def test_a_caller_that_goes_away_ends_the_run_and_the_end_is_recorded(module_rig):
     begun = asyncio.Event()
 
     async def endless(_job):
         begun.set()
         await asyncio.Event().wait()
 
-    given = yard.given(yard.approve(BOT), yard.agents(ScriptedBackend(endless)))
+    given = module_rig.given(module_rig.approve(BOT), module_rig.agents(ScriptedBackend(endless)))
     async with asyncio.TaskGroup() as group:
         task = group.create_task(given.run_agent("admin", "x", {}))
         await begun.wait()
         task.cancel()
 
     assert task.cancelled()
-    assert [(run["outcome"], run["reason"]) for run in documents(yard)] == [
+    assert [(run["outcome"], run["reason"]) for run in documents(module_rig)] == [
         ("failed", "it was ended, because its caller no longer waits")
     ]
-    assert yard.history.unended() == []
+    assert module_rig.history.unended() == []
 
 
-async def test_the_real_agent_runs_with_these_tools_alone(yard, tmp_path):
+async def test_the_real_agent_runs_with_these_tools_alone(module_rig, tmp_path):
     async with ScriptedMessages() as api:
         settings = ClaudeSettings(
             model="claude-haiku-4-5-20251001",
@@ -445,7 +460,7 @@ async def test_the_real_agent_runs_with_these_tools_alone(yard, tmp_path):
             ],
             [say("It is green now.")],
         )
-        given = yard.given(yard.approve(BOT), yard.agents(backend))
+        given = module_rig.given(module_rig.approve(BOT), module_rig.agents(backend))
         try:
             answer = await given.run_agent("admin", "/compact @/etc/passwd", {"max_turns": 5})
         finally:
@@ -462,9 +477,9 @@ async def test_the_real_agent_runs_with_these_tools_alone(yard, tmp_path):
             "write_note",
         ]
         assert "heliotrope" not in str([request.body for request in api.asked])
-    assert "- green" in yard.text("Brain/projects/client-x.md")
-    assert documents(yard)[0]["outcome"] == "changed"
-    assert documents(yard)[0]["cost_usd"] > 0
+    assert "- green" in module_rig.text("Brain/projects/client-x.md")
+    assert documents(module_rig)[0]["outcome"] == "changed"
+    assert documents(module_rig)[0]["cost_usd"] > 0
 
 
 def limited(paths: AccessGrant) -> Authority:

@@ -13,7 +13,7 @@ from parachuted.access.authority import Authority, acting
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.suggestions import SuggestionParts, Suggestions
-from tests.modules.yard import Yard
+from tests.modules.module_rig import ModuleRig
 
 MANIFEST = """
 permissions:
@@ -23,36 +23,38 @@ permissions:
 
 
 @pytest.fixture
-def yard(tmp_path) -> Iterator[Yard]:
-    yard = Yard(tmp_path)
-    yard.save("Work/a.md", "# A\n")
-    yard.save("Private/diary.md", "# Diary\n")
-    yield yard
-    yard.close()
+def module_rig(tmp_path) -> Iterator[ModuleRig]:
+    module_rig = ModuleRig(tmp_path)
+    module_rig.save("Work/a.md", "# A\n")
+    module_rig.save("Private/diary.md", "# Diary\n")
+    yield module_rig
+    module_rig.close()
 
 
 @pytest.fixture
-def suggestions(yard, tmp_path) -> Suggestions:
+def suggestions(module_rig, tmp_path) -> Suggestions:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     return Suggestions(
         SuggestionParts(
-            root=yard.root,
-            store=yard.store,
-            objects=yard.objects,
-            history=yard.history,
-            state=yard.state,
+            root=module_rig.root,
+            store=module_rig.store,
+            objects=module_rig.objects,
+            history=module_rig.history,
+            state=module_rig.state,
             home=home,
-            bus=yard.bus,
-            clock=yard.clock,
-            notice=yard.notice,
-            audit=yard.audit,
+            bus=module_rig.bus,
+            clock=module_rig.clock,
+            notice=module_rig.notice,
+            audit=module_rig.audit,
         )
     )
 
 
-async def test_it_is_filed_under_the_modules_name_with_what_led_to_it(yard, suggestions):
-    given = yard.given(yard.approve(MANIFEST), yard.agents(suggestions=suggestions))
+async def test_it_is_filed_under_the_modules_name_with_what_led_to_it(module_rig, suggestions):
+    given = module_rig.given(
+        module_rig.approve(MANIFEST), module_rig.agents(suggestions=suggestions)
+    )
     with acting(Authority(causes=("c-1",), runs=("r-1",))):
         name = await given.suggest(
             "update", "Work/a.md", {"key": "seen", "value": True}, "it was seen"
@@ -64,21 +66,23 @@ async def test_it_is_filed_under_the_modules_name_with_what_led_to_it(yard, sugg
         "r-1",
         "agent",
     )
-    assert yard.text("Work/a.md") == "# A\n"
+    assert module_rig.text("Work/a.md") == "# A\n"
     await suggestions.approve(name)
-    assert yard.text("Work/a.md") == "---\nseen: true\n---\n# A\n"
+    assert module_rig.text("Work/a.md") == "---\nseen: true\n---\n# A\n"
 
 
-async def test_a_module_that_nobody_trusts_suggests_a_strangers_text(yard, suggestions):
-    approved = replace(yard.approve(MANIFEST), trust="untrusted")
-    name = await yard.given(approved, yard.agents(suggestions=suggestions)).suggest(
+async def test_a_module_that_nobody_trusts_suggests_a_strangers_text(module_rig, suggestions):
+    approved = replace(module_rig.approve(MANIFEST), trust="untrusted")
+    name = await module_rig.given(approved, module_rig.agents(suggestions=suggestions)).suggest(
         "update", "Work/a.md", {"text": "x\n"}, "x"
     )
     assert suggestions.get(name).origin == "bot"
 
 
-async def test_for_what_it_may_not_read_there_is_nothing_to_suggest(yard, suggestions):
-    given = yard.given(yard.approve(MANIFEST), yard.agents(suggestions=suggestions))
+async def test_for_what_it_may_not_read_there_is_nothing_to_suggest(module_rig, suggestions):
+    given = module_rig.given(
+        module_rig.approve(MANIFEST), module_rig.agents(suggestions=suggestions)
+    )
     for path in ("Private/diary.md", "Private/none.md"):
         with pytest.raises(
             NotFoundError, match="is not among the files that the module telegram-bot may read"
@@ -98,12 +102,14 @@ async def test_for_what_it_may_not_read_there_is_nothing_to_suggest(yard, sugges
 
 
 async def test_no_module_writes_where_suggestions_are_ticked_whatever_its_permissions_say(
-    yard, suggestions
+    module_rig, suggestions
 ):
-    given = yard.given(yard.approve(MANIFEST), yard.agents(suggestions=suggestions))
+    given = module_rig.given(
+        module_rig.approve(MANIFEST), module_rig.agents(suggestions=suggestions)
+    )
     name = await given.suggest("update", "Work/a.md", {"text": "x\n"}, "x")
     path = suggestions.record(name).paper
-    ticked = yard.text(path).replace("- [ ] approve", "- [x] approve")
+    ticked = module_rig.text(path).replace("- [ ] approve", "- [x] approve")
     for act in (
         given.vault.write(path, ticked),
         given.vault.create("Suggestions/new.md", "x"),
@@ -113,9 +119,11 @@ async def test_no_module_writes_where_suggestions_are_ticked_whatever_its_permis
             await act
 
 
-async def test_where_nobody_takes_suggestions_it_is_told_so(yard):
+async def test_where_nobody_takes_suggestions_it_is_told_so(module_rig):
     with pytest.raises(ActRefusedError, match="nobody takes suggestions"):
-        await yard.given(yard.approve(MANIFEST)).suggest("update", "Work/a.md", {"text": "x"}, "x")
+        await module_rig.given(module_rig.approve(MANIFEST)).suggest(
+            "update", "Work/a.md", {"text": "x"}, "x"
+        )
 
 
 def limited(paths: AccessGrant) -> Authority:

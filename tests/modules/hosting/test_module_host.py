@@ -20,7 +20,7 @@ from parachuted.errors import ActRefusedError, ModuleFailedError, NotFoundError
 from parachuted.modules.hosting.module_host import ModuleHost, RestartDelays
 from parachuted.modules.registry.arguments import WrongArgumentsError
 from parachuted.modules.results import Response
-from tests.modules.players import Given, approve, until, write_module
+from tests.modules.small_modules import Given, approve, until, write_module
 
 QUICK = RestartDelays(first_wait_s=0.05)
 

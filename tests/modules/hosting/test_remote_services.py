@@ -21,8 +21,8 @@ from parachuted.modules.hosting.remote_services import (
 )
 from parachuted.modules.hosting.request_server import RequestServer
 from parachuted.modules.services import StateAccess, VaultAccess
-from tests.modules.players import Given
-from tests.modules.yard import Yard
+from tests.modules.module_rig import ModuleRig
+from tests.modules.small_modules import Given
 
 
 class Through:
@@ -53,18 +53,19 @@ class Brain:
 
 
 @pytest.fixture
-def yard(tmp_path):
-    yard = Yard(tmp_path)
-    yard.save("Daily/a.md", "# A\n\nthe apple\n")
-    yard.save("Private/diary.md", "secret\n")
-    yield yard
-    yard.close()
+def module_rig(tmp_path):
+    module_rig = ModuleRig(tmp_path)
+    module_rig.save("Daily/a.md", "# A\n\nthe apple\n")
+    module_rig.save("Private/diary.md", "secret\n")
+    yield module_rig
+    module_rig.close()
 
 
 @pytest.fixture
-def given(yard):
+def given(module_rig):
     return Given(
-        vault=yard.bounded(read=["Daily/**"], write=["Daily/**"]), lent={"BrainInterface": Brain()}
+        vault=module_rig.bounded(read=["Daily/**"], write=["Daily/**"]),
+        lent={"BrainInterface": Brain()},
     )
 
 
@@ -75,14 +76,14 @@ def remote(given):
     )
 
 
-async def test_the_vault_is_the_same_on_both_sides(remote, yard):
+async def test_the_vault_is_the_same_on_both_sides(remote, module_rig):
     vault = remote.vault
 
     assert await vault.read("Daily/a.md") == "# A\n\nthe apple\n"
     assert await vault.read_bytes("Daily/a.md") == b"# A\n\nthe apple\n"
     assert await vault.exists("Daily/a.md") is True
     assert await vault.list() == ["Daily/a.md"]
-    yard.library.settled()
+    module_rig.library.settled()
     (hit,) = await vault.search("apple")
     assert isinstance(hit, Hit)
     assert hit.path == "Daily/a.md"
@@ -97,7 +98,7 @@ async def test_the_vault_is_the_same_on_both_sides(remote, yard):
     )
     await vault.append("Daily/b.md", "Log", "done")
     await vault.set_key("Daily/b.md", "mood", "fine")
-    assert "done" in yard.text("Daily/b.md")
+    assert "done" in module_rig.text("Daily/b.md")
     await vault.delete("Daily/b.md")
     assert await vault.exists("Daily/b.md") is False
 

@@ -17,17 +17,17 @@ from parachuted.errors import (
 )
 from parachuted.modules.hosting.framing import AskFrame
 from parachuted.modules.hosting.request_server import RequestServer
-from tests.modules.players import Given
-from tests.modules.yard import Yard
+from tests.modules.module_rig import ModuleRig
+from tests.modules.small_modules import Given
 
 
 @pytest.fixture
-def yard(tmp_path):
-    yard = Yard(tmp_path)
-    yard.save("Daily/a.md", "---\nmood: good\n---\n# A\n\nthe apple\n")
-    yard.save("Private/diary.md", "the secret apple\n")
-    yield yard
-    yard.close()
+def module_rig(tmp_path):
+    module_rig = ModuleRig(tmp_path)
+    module_rig.save("Daily/a.md", "---\nmood: good\n---\n# A\n\nthe apple\n")
+    module_rig.save("Private/diary.md", "the secret apple\n")
+    yield module_rig
+    module_rig.close()
 
 
 class Brain:
@@ -47,9 +47,10 @@ class Brain:
 
 
 @pytest.fixture
-def given(yard):
+def given(module_rig):
     return Given(
-        vault=yard.bounded(read=["Daily/**"], write=["Daily/**"]), lent={"BrainInterface": Brain()}
+        vault=module_rig.bounded(read=["Daily/**"], write=["Daily/**"]),
+        lent={"BrainInterface": Brain()},
     )
 
 
@@ -59,19 +60,21 @@ def ask(given):
     return lambda verb, **body: serving.serve(AskFrame(id=1, verb=verb, body=body))
 
 
-async def test_a_file_too_large_for_the_pipe_is_refused_before_it_is_made_ready_for_it(ask, yard):
-    yard.save("Daily/long.md", b"x" * 6_000_001)
+async def test_a_file_too_large_for_the_pipe_is_refused_before_it_is_made_ready_for_it(
+    ask, module_rig
+):
+    module_rig.save("Daily/long.md", b"x" * 6_000_001)
     for verb in ("vault.read", "vault.read_bytes"):
         with pytest.raises(EditRefusedError, match="larger than 6 MB"):
             await ask(verb, path="Daily/long.md")
     assert await ask("vault.digest", path="Daily/long.md")
 
 
-async def test_it_reads_and_writes_within_its_permissions(ask, yard):
+async def test_it_reads_and_writes_within_its_permissions(ask, module_rig):
     assert "the apple" in await ask("vault.read", path="Daily/a.md")
     assert (
         base64.b64decode(await ask("vault.read_bytes", path="Daily/a.md"))
-        == yard.text("Daily/a.md").encode()
+        == module_rig.text("Daily/a.md").encode()
     )
     assert await ask("vault.exists", path="Daily/b.md") is False
     digest = await ask("vault.create", path="Daily/b.md", text="# B\n")
@@ -82,8 +85,8 @@ async def test_it_reads_and_writes_within_its_permissions(ask, yard):
     assert await ask("vault.list", pattern="**") == ["Daily/a.md", "Daily/b.md"]
     await ask("vault.delete", path="Daily/a.md")
 
-    assert "done" in yard.text("Daily/b.md")
-    assert not (yard.vault / "Daily/a.md").exists()
+    assert "done" in module_rig.text("Daily/b.md")
+    assert not (module_rig.vault / "Daily/a.md").exists()
 
 
 @pytest.mark.parametrize(
@@ -103,16 +106,16 @@ async def test_it_reads_and_writes_within_its_permissions(ask, yard):
         ("delete", {"path": "Private/diary.md"}),
     ],
 )
-async def test_beyond_its_permissions_it_is_refused(ask, yard, verb, body):
+async def test_beyond_its_permissions_it_is_refused(ask, module_rig, verb, body):
     with pytest.raises(ParachuteError) as refused:
         await ask(f"vault.{verb}", **body)
 
     assert type(refused.value) is not ModuleFailedError  # the vault said no, not the form
-    assert yard.text("Private/diary.md") == "the secret apple\n"
+    assert module_rig.text("Private/diary.md") == "the secret apple\n"
 
 
-async def test_what_it_may_not_read_it_does_not_see(ask, yard):
-    yard.library.settled()
+async def test_what_it_may_not_read_it_does_not_see(ask, module_rig):
+    module_rig.library.settled()
     assert await ask("vault.exists", path="Private/diary.md") is False
     assert [hit["path"] for hit in await ask("vault.search", query="apple", limit=5)] == [
         "Daily/a.md"

@@ -18,8 +18,8 @@ from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import WrongArgumentsError
 from parachuted.modules.results import Response
 from parachuted.modules.services import Services
-from tests.modules.players import Given, approve, until, write_module
-from tests.modules.yard import Yard
+from tests.modules.module_rig import ModuleRig
+from tests.modules.small_modules import Given, approve, until, write_module
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 Begin = Callable[..., "asyncio.Future[RunningModule]"]
@@ -59,9 +59,9 @@ async def begin(
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+def module_rig(tmp_path: Path) -> AsyncIterator[ModuleRig]:
     (tmp_path / "yard").mkdir()
-    found = Yard(tmp_path / "yard")
+    found = ModuleRig(tmp_path / "yard")
     yield found
     found.close()
 
@@ -303,8 +303,8 @@ async def test_a_background_task_that_fails_is_a_problem_of_the_module(begin):
     assert "in the back" in running.problem
 
 
-async def test_the_journal_of_the_prd_works(begin, yard):
-    vault = yard.bounded(read=["Daily/**", "parachute/memory.md"], write=["Daily/**"])
+async def test_the_journal_of_the_prd_works(begin, module_rig):
+    vault = module_rig.bounded(read=["Daily/**", "parachute/memory.md"], write=["Daily/**"])
     services = Given(vault=vault)
     daily = await begin(approve(EXAMPLES / "daily"), services)
 
@@ -313,7 +313,7 @@ async def test_the_journal_of_the_prd_works(begin, yard):
     )
 
     assert (made.status, made.body["path"]) == (201, "Daily/entries/2026-01-05-morning.md")
-    assert "Called [[Kevin]]." in yard.text("Daily/entries/2026-01-05-morning.md")
+    assert "Called [[Kevin]]." in module_rig.text("Daily/entries/2026-01-05-morning.md")
     assert [event for event, _ in services.published] == ["daily.entry.created"]
     assert (await daily.call("list_entries", {}, query={"date": "2026-01-05", "limit": "1"}))[
         "count"
@@ -335,20 +335,22 @@ async def test_the_journal_of_the_prd_works(begin, yard):
     assert daily.problem is None
 
 
-async def test_the_journal_links_what_the_brain_knows(begin, yard):
-    yard.save("Brain/entities/Kevin.md", "A friend.\n")
-    yard.save("Daily/entries/e1.md", "---\nentry_id: e1\n---\nCalled [[Kevin]].\n")
-    brain_services = Given(name="brain", vault=yard.bounded(read=["Brain/**"], write=["Brain/**"]))
+async def test_the_journal_links_what_the_brain_knows(begin, module_rig):
+    module_rig.save("Brain/entities/Kevin.md", "A friend.\n")
+    module_rig.save("Daily/entries/e1.md", "---\nentry_id: e1\n---\nCalled [[Kevin]].\n")
+    brain_services = Given(
+        name="brain", vault=module_rig.bounded(read=["Brain/**"], write=["Brain/**"])
+    )
     brain = await begin(approve(EXAMPLES / "brain"), brain_services)
     services = Given(
-        vault=yard.bounded(read=["Daily/**"], write=["Daily/**"]),
+        vault=module_rig.bounded(read=["Daily/**"], write=["Daily/**"]),
         lent={"BrainInterface": brain.interface("BrainInterface")},
     )
     daily = await begin(approve(EXAMPLES / "daily"), services)
 
     await daily.tell("on_entry_created", {"entry_id": "e1", "content": "Called [[Kevin]]."})
 
-    assert "para:brain:" in yard.text("Daily/entries/e1.md")
+    assert "para:brain:" in module_rig.text("Daily/entries/e1.md")
     assert [event for event, _ in brain_services.published] == ["brain.mention.detected"]
     assert (await brain.call("tools:brain_resolve", {"text": "[[Kevin]]"}))["name"] == "Kevin"
 
@@ -369,9 +371,9 @@ async def test_the_bot_of_the_prd_asks_its_agents(begin):
     )
 
 
-async def test_a_module_reaches_no_further_than_its_permissions(begin, yard):
-    yard.save("Private/diary.md", "secret\n")
-    services = Given(vault=yard.bounded(read=["Daily/**"], write=["Daily/**"]))
+async def test_a_module_reaches_no_further_than_its_permissions(begin, module_rig):
+    module_rig.save("Private/diary.md", "secret\n")
+    services = Given(vault=module_rig.bounded(read=["Daily/**"], write=["Daily/**"]))
     body = """
     @route("GET", "/")
     async def peek(self):

@@ -11,7 +11,7 @@ import pytest
 
 from parachuted.modules.hosting import seccomp
 from parachuted.modules.hosting.seccomp import can_filter, make_filter
-from tests.modules.pens import run
+from tests.modules.escape_attempts import run
 
 here = pytest.mark.skipif(
     not can_filter(), reason="the system calls of this processor are not known"

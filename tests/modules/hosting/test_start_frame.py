@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from parachuted.modules.hosting.isolation_rules import IsolationRules
 from parachuted.modules.hosting.start_frame import StartFrame
-from tests.modules.players import approve, write_module
+from tests.modules.small_modules import approve, write_module
 
 WALLS = IsolationRules(
     landlock=True, seccomp=True, readable=(Path("/usr"),), memory=1, most_open=2, parent=3

@@ -9,7 +9,7 @@ import pytest
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.task_owner import OverdueError, TaskOwner, claim_tasks, traceback_of
-from tests.modules.players import until
+from tests.modules.small_modules import until
 
 
 @pytest.fixture

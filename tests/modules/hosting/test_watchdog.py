@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from parachuted.modules.hosting.watchdog import Watchdog
-from tests.modules.players import until
+from tests.modules.small_modules import until
 
 
 def function_in(folder: Path, code: str) -> Callable[[], None]:

@@ -13,33 +13,33 @@ from parachuted.modules.registry.module_registry import ModuleRegistryError
 from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.registry.prompts import ModulePrompts
 from parachuted.modules.registry.signatures import new_key, sign
-from tests.modules.stranger import CODE, MANIFEST, SAID, Yard, loaded
+from tests.modules.stranger import CODE, MANIFEST, SAID, UntrustedRig, loaded
 
 
 @pytest.fixture
-def yard(tmp_path, home, vault) -> Yard:
-    return Yard(base=tmp_path, home=home, vault=vault)
+def module_rig(tmp_path, home, vault) -> UntrustedRig:
+    return UntrustedRig(base=tmp_path, home=home, vault=vault)
 
 
 def states(trust: ModuleApprovals) -> dict[str, str]:
     return {entry.name: entry.state for entry in trust.entries()}
 
 
-def test_a_folder_that_appears_is_shown_and_does_not_run(yard):
-    assert yard.trust.entries() == []
-    yard.write()
+def test_a_folder_that_appears_is_shown_and_does_not_run(module_rig):
+    assert module_rig.trust.entries() == []
+    module_rig.write()
 
-    assert states(yard.trust) == {"stranger": "new"}
-    assert yard.run() == []
+    assert states(module_rig.trust) == {"stranger": "new"}
+    assert module_rig.run() == []
     with pytest.raises(ApprovalRefusedError, match="never approved"):
-        yard.trust.enable("stranger")
-    assert yard.run() == []
+        module_rig.trust.enable("stranger")
+    assert module_rig.run() == []
 
 
-def test_what_was_shown_is_approved_and_runs_and_is_remembered(yard):
-    yard.write()
-    consent = yard.trust.consent("stranger")
-    entry = yard.trust.approve("stranger", consent.digest)
+def test_what_was_shown_is_approved_and_runs_and_is_remembered(module_rig):
+    module_rig.write()
+    consent = module_rig.trust.consent("stranger")
+    entry = module_rig.trust.approve("stranger", consent.digest)
 
     assert (entry.state, entry.enabled, entry.trust, entry.version, entry.problem) == (
         "approved",
@@ -52,185 +52,189 @@ def test_what_was_shown_is_approved_and_runs_and_is_remembered(yard):
         entry.approved_digest
         == entry.found_digest
         == consent.digest
-        == read_tree(yard.folder).digest
+        == read_tree(module_rig.folder).digest
     )
-    assert yard.run() == [SAID]
-    one = yard.ready()
-    assert one.copy.is_relative_to(yard.home)
+    assert module_rig.run() == [SAID]
+    one = module_rig.ready()
+    assert one.copy.is_relative_to(module_rig.home)
     assert one.manifest.permissions.read == ("Notes/**",)
 
 
-def test_what_changed_since_it_was_shown_is_not_approved(yard):
-    yard.write()
-    digest = yard.trust.consent("stranger").digest
-    (yard.folder / "words.py").write_text(yard.payload)
+def test_what_changed_since_it_was_shown_is_not_approved(module_rig):
+    module_rig.write()
+    digest = module_rig.trust.consent("stranger").digest
+    (module_rig.folder / "words.py").write_text(module_rig.payload)
     with pytest.raises(ApprovalRefusedError, match="changed since it was shown"):
-        yard.trust.approve("stranger", digest)
+        module_rig.trust.approve("stranger", digest)
 
-    assert yard.run() == []
-    assert yard.trust.entry("stranger").approved_digest is None
-    assert not (yard.home / "modules.yaml").exists()
+    assert module_rig.run() == []
+    assert module_rig.trust.entry("stranger").approved_digest is None
+    assert not (module_rig.home / "modules.yaml").exists()
 
 
-def test_a_changed_module_runs_as_approved_until_the_change_is_approved(yard):
-    yard.write()
-    yard.approve()
-    (yard.folder / "words.py").write_text("SAID = 'newly '\n")
-    assert states(yard.trust) == {"stranger": "changed"}
-    assert yard.run() == [SAID]
-    consent, diff = yard.trust.review("stranger")
-    assert diff == yard.trust.diff("stranger")
+def test_a_changed_module_runs_as_approved_until_the_change_is_approved(module_rig):
+    module_rig.write()
+    module_rig.approve()
+    (module_rig.folder / "words.py").write_text("SAID = 'newly '\n")
+    assert states(module_rig.trust) == {"stranger": "changed"}
+    assert module_rig.run() == [SAID]
+    consent, diff = module_rig.trust.review("stranger")
+    assert diff == module_rig.trust.diff("stranger")
     assert "-SAID = 'as '\n+SAID = 'newly '\n" in diff
     assert consent.added == ()
 
-    yard.trust.approve("stranger", consent.digest)
-    assert yard.run() == ["newly approved"]
-    assert yard.trust.diff("stranger") == ""
+    module_rig.trust.approve("stranger", consent.digest)
+    assert module_rig.run() == ["newly approved"]
+    assert module_rig.trust.diff("stranger") == ""
 
 
-def test_what_a_change_asks_for_more_is_told_apart(yard):
-    yard.write()
-    yard.approve()
-    (yard.folder / "manifest.yaml").write_text(
+def test_what_a_change_asks_for_more_is_told_apart(module_rig):
+    module_rig.write()
+    module_rig.approve()
+    (module_rig.folder / "manifest.yaml").write_text(
         MANIFEST.replace("[Notes/**]", "[Notes/**, Diary/**]")
     )
 
-    assert yard.trust.consent("stranger").added == ("reads     | Diary/**",)
-    assert yard.ready().manifest.permissions.read == ("Notes/**",)
+    assert module_rig.trust.consent("stranger").added == ("reads     | Diary/**",)
+    assert module_rig.ready().manifest.permissions.read == ("Notes/**",)
 
 
-def test_disabled_does_not_run_and_enabled_runs_again(yard):
-    yard.write()
-    yard.approve()
-    assert not yard.trust.disable("stranger").enabled
-    assert yard.run() == []
-    yard.trust.approve("stranger", yard.trust.consent("stranger").digest)
-    assert yard.run() == []  # to approve is not to enable, but for the first time
-    assert yard.trust.enable("stranger").enabled
-    assert yard.run() == [SAID]
+def test_disabled_does_not_run_and_enabled_runs_again(module_rig):
+    module_rig.write()
+    module_rig.approve()
+    assert not module_rig.trust.disable("stranger").enabled
+    assert module_rig.run() == []
+    module_rig.trust.approve("stranger", module_rig.trust.consent("stranger").digest)
+    assert module_rig.run() == []  # to approve is not to enable, but for the first time
+    assert module_rig.trust.enable("stranger").enabled
+    assert module_rig.run() == [SAID]
 
 
-def test_a_folder_that_is_gone_is_missing_and_the_approved_copy_runs(yard):
-    yard.write()
-    yard.approve()
-    yard.folder.rename(yard.base / "gone")
+def test_a_folder_that_is_gone_is_missing_and_the_approved_copy_runs(module_rig):
+    module_rig.write()
+    module_rig.approve()
+    module_rig.folder.rename(module_rig.base / "gone")
 
-    assert states(yard.trust) == {"stranger": "missing"}
-    assert yard.run() == [SAID]
-    assert "-SAID = 'as '" in yard.trust.diff("stranger")
-
-
-def test_removing_forgets_and_leaves_what_a_person_made(yard):
-    yard.write()
-    yard.approve()
-    assert yard.trust.remove("stranger") is False
-
-    assert yard.folder.exists()
-    assert states(yard.trust) == {"stranger": "new"}
-    assert not (yard.home / "modules" / "stranger").exists()
-    assert yard.run() == []
+    assert states(module_rig.trust) == {"stranger": "missing"}
+    assert module_rig.run() == [SAID]
+    assert "-SAID = 'as '" in module_rig.trust.diff("stranger")
 
 
-def test_removing_takes_what_install_put_there_unless_it_was_changed(yard):
-    source = yard.write(yard.base / "source" / "stranger")
-    yard.trust.install(str(source))
-    assert yard.trust.remove("stranger") is True
-    assert not yard.folder.exists()
-    yard.trust.install(str(source))
-    (yard.folder / "notes.txt").write_text("mine")
-    assert yard.trust.remove("stranger") is False
-    assert (yard.folder / "notes.txt").exists()
+def test_removing_forgets_and_leaves_what_a_person_made(module_rig):
+    module_rig.write()
+    module_rig.approve()
+    assert module_rig.trust.remove("stranger") is False
+
+    assert module_rig.folder.exists()
+    assert states(module_rig.trust) == {"stranger": "new"}
+    assert not (module_rig.home / "modules" / "stranger").exists()
+    assert module_rig.run() == []
 
 
-def test_installing_shows_and_approves_nothing(yard):
-    source = yard.write(yard.base / "source" / "stranger")
-    entry, consent = yard.trust.install(str(source))
+def test_removing_takes_what_install_put_there_unless_it_was_changed(module_rig):
+    source = module_rig.write(module_rig.base / "source" / "stranger")
+    module_rig.trust.install(str(source))
+    assert module_rig.trust.remove("stranger") is True
+    assert not module_rig.folder.exists()
+    module_rig.trust.install(str(source))
+    (module_rig.folder / "notes.txt").write_text("mine")
+    assert module_rig.trust.remove("stranger") is False
+    assert (module_rig.folder / "notes.txt").exists()
+
+
+def test_installing_shows_and_approves_nothing(module_rig):
+    source = module_rig.write(module_rig.base / "source" / "stranger")
+    entry, consent = module_rig.trust.install(str(source))
     assert (entry.state, entry.enabled, entry.approved_digest) == ("new", False, None)
     assert consent.digest == entry.found_digest
-    assert yard.run() == []
-    yard.trust.approve("stranger", consent.digest)
-    assert yard.run() == [SAID]
+    assert module_rig.run() == []
+    module_rig.trust.approve("stranger", consent.digest)
+    assert module_rig.run() == [SAID]
 
     (source / "words.py").write_text("SAID = 'later '\n")
-    entry, _consent = yard.trust.install(str(source))
+    entry, _consent = module_rig.trust.install(str(source))
     assert (entry.state, entry.enabled) == ("changed", True)
-    assert yard.run() == [SAID]
+    assert module_rig.run() == [SAID]
     with pytest.raises(ParachuteError, match="already"):
-        yard.trust.install(str(yard.write(yard.base / "another" / "stranger")))
+        module_rig.trust.install(str(module_rig.write(module_rig.base / "another" / "stranger")))
 
 
-def test_installing_again_does_not_take_what_a_person_wrote_there(yard):
-    source = yard.write(yard.base / "source" / "stranger")
-    yard.trust.install(str(source))
-    (yard.folder / "words.py").write_text("SAID = 'my own work'\n")
+def test_installing_again_does_not_take_what_a_person_wrote_there(module_rig):
+    source = module_rig.write(module_rig.base / "source" / "stranger")
+    module_rig.trust.install(str(source))
+    (module_rig.folder / "words.py").write_text("SAID = 'my own work'\n")
     with pytest.raises(ApprovalRefusedError, match="would be lost"):
-        yard.trust.install(str(source))
-    assert (yard.folder / "words.py").read_text() == "SAID = 'my own work'\n"
+        module_rig.trust.install(str(source))
+    assert (module_rig.folder / "words.py").read_text() == "SAID = 'my own work'\n"
 
-    yard.folder.rename(yard.base / "away")
-    yard.trust.install(str(source))
-    assert states(yard.trust) == {"stranger": "new"}
-
-
-def test_what_a_person_has_the_agents_told_outlives_an_approval(yard):
-    yard.write()
-    yard.approve()
-    ModulePrompts(yard.home).put("stranger", "Be brief.")
-    (yard.folder / "words.py").write_text("SAID = 'newly '\n")
-    yard.approve()
-
-    assert ModulePrompts(yard.home).get("stranger") == "Be brief."
+    module_rig.folder.rename(module_rig.base / "away")
+    module_rig.trust.install(str(source))
+    assert states(module_rig.trust) == {"stranger": "new"}
 
 
-def test_only_a_signature_makes_it_verified_and_only_for_its_bytes(yard):
+def test_what_a_person_has_the_agents_told_outlives_an_approval(module_rig):
+    module_rig.write()
+    module_rig.approve()
+    ModulePrompts(module_rig.home).put("stranger", "Be brief.")
+    (module_rig.folder / "words.py").write_text("SAID = 'newly '\n")
+    module_rig.approve()
+
+    assert ModulePrompts(module_rig.home).get("stranger") == "Be brief."
+
+
+def test_only_a_signature_makes_it_verified_and_only_for_its_bytes(module_rig):
     private, public = new_key()
-    yard.keys = (public,)
-    yard.trust = yard.again()
-    yard.write()
+    module_rig.keys = (public,)
+    module_rig.trust = module_rig.again()
+    module_rig.write()
     with pytest.raises(ApprovalRefusedError, match="not signed"):
-        yard.trust.approve("stranger", yard.trust.consent("stranger").digest, trust="verified")
-    (yard.folder / "SIGNATURE").write_text(sign(read_tree(yard.folder).digest, private) + "\n")
-    assert yard.trust.consent("stranger").trust == "verified"
-    assert yard.approve().trust == "verified"
+        module_rig.trust.approve(
+            "stranger", module_rig.trust.consent("stranger").digest, trust="verified"
+        )
+    (module_rig.folder / "SIGNATURE").write_text(
+        sign(read_tree(module_rig.folder).digest, private) + "\n"
+    )
+    assert module_rig.trust.consent("stranger").trust == "verified"
+    assert module_rig.approve().trust == "verified"
 
-    (yard.folder / "words.py").write_text("SAID = 'no longer '\n")
-    assert yard.trust.consent("stranger").trust == "untrusted"
-    assert yard.ready().trust == "verified"
-    assert yard.approve().trust == "untrusted"
+    (module_rig.folder / "words.py").write_text("SAID = 'no longer '\n")
+    assert module_rig.trust.consent("stranger").trust == "untrusted"
+    assert module_rig.ready().trust == "verified"
+    assert module_rig.approve().trust == "untrusted"
     with pytest.raises(ApprovalRefusedError):
-        yard.trust.set_trust("stranger", "verified")
+        module_rig.trust.set_trust("stranger", "verified")
 
 
-def test_verified_without_the_key_does_not_run(yard):
+def test_verified_without_the_key_does_not_run(module_rig):
     private, public = new_key()
-    yard.keys = (public,)
-    yard.trust = yard.again()
-    yard.write()
-    (yard.folder / "SIGNATURE").write_text(sign(read_tree(yard.folder).digest, private))
-    yard.approve()
-    yard.keys = ()
-    assert yard.run() == []
-    yard.keys = (public,)
-    text = (yard.home / "modules.yaml").read_text()
-    (yard.home / "modules.yaml").write_text(
+    module_rig.keys = (public,)
+    module_rig.trust = module_rig.again()
+    module_rig.write()
+    (module_rig.folder / "SIGNATURE").write_text(sign(read_tree(module_rig.folder).digest, private))
+    module_rig.approve()
+    module_rig.keys = ()
+    assert module_rig.run() == []
+    module_rig.keys = (public,)
+    text = (module_rig.home / "modules.yaml").read_text()
+    (module_rig.home / "modules.yaml").write_text(
         "".join(line for line in text.splitlines(keepends=True) if "signature:" not in line)
     )
-    assert yard.run() == []
+    assert module_rig.run() == []
 
 
-def test_trust_is_what_a_person_says(yard):
-    yard.write()
-    yard.approve()
-    assert yard.trust.set_trust("stranger", "trusted").trust == "trusted"
-    assert yard.ready().trust == "trusted"
-    (yard.folder / "words.py").write_text("SAID = 'still '\n")
-    assert yard.approve().trust == "trusted"
+def test_trust_is_what_a_person_says(module_rig):
+    module_rig.write()
+    module_rig.approve()
+    assert module_rig.trust.set_trust("stranger", "trusted").trust == "trusted"
+    assert module_rig.ready().trust == "trusted"
+    (module_rig.folder / "words.py").write_text("SAID = 'still '\n")
+    assert module_rig.approve().trust == "trusted"
 
 
-def test_a_ledger_that_cannot_be_trusted_lets_nothing_run_and_says_so(yard):
-    yard.write()
-    yard.approve()
-    registry = yard.home / "modules.yaml"
+def test_a_ledger_that_cannot_be_trusted_lets_nothing_run_and_says_so(module_rig):
+    module_rig.write()
+    module_rig.approve()
+    registry = module_rig.home / "modules.yaml"
     text = registry.read_text()
     for spoil in (
         lambda: registry.chmod(0o666),
@@ -238,35 +242,35 @@ def test_a_ledger_that_cannot_be_trusted_lets_nothing_run_and_says_so(yard):
         lambda: registry.write_text("modules: ["),
     ):
         spoil()
-        trust = yard.again()
-        assert yard.run() == []
+        trust = module_rig.again()
+        assert module_rig.run() == []
         assert "no module runs" in (trust.problem or "")
         assert [(entry.state, entry.enabled) for entry in trust.entries()] == [("broken", False)]
         with pytest.raises(ModuleRegistryError):
             trust.approve("stranger", "sha256:")
         registry.chmod(0o600)
         registry.write_text(text)
-    assert yard.run() == [SAID]
-    assert yard.trust.problem is None
+    assert module_rig.run() == [SAID]
+    assert module_rig.trust.problem is None
 
 
-def test_one_entry_that_is_wrong_stops_that_module_alone(yard):
-    yard.write()
-    yard.approve()
-    with (yard.home / "modules.yaml").open("r+") as file:
+def test_one_entry_that_is_wrong_stops_that_module_alone(module_rig):
+    module_rig.write()
+    module_rig.approve()
+    with (module_rig.home / "modules.yaml").open("r+") as file:
         text = file.read()
         file.seek(0)
         file.write(text.replace("...\n", "  other:\n    enabled: maybe\n...\n"))
 
-    assert yard.run() == [SAID]
-    assert states(yard.trust) == {"stranger": "approved", "other": "broken"}
-    assert "true or false" in (yard.trust.entry("other").problem or "")
+    assert module_rig.run() == [SAID]
+    assert states(module_rig.trust) == {"stranger": "approved", "other": "broken"}
+    assert "true or false" in (module_rig.trust.entry("other").problem or "")
 
 
-def test_what_a_person_writes_into_an_entry_reaches_who_runs_it(yard):
-    yard.write()
-    yard.approve()
-    with (yard.home / "modules.yaml").open("r+") as file:
+def test_what_a_person_writes_into_an_entry_reaches_who_runs_it(module_rig):
+    module_rig.write()
+    module_rig.approve()
+    with (module_rig.home / "modules.yaml").open("r+") as file:
         text = file.read()
         file.seek(0)
         file.write(
@@ -275,124 +279,132 @@ def test_what_a_person_writes_into_an_entry_reaches_who_runs_it(yard):
                 "    config:\n      colour: red\n    agents:\n      a:\n        paths: [X/]\n...\n",
             )
         )
-    one = yard.ready()
+    one = module_rig.ready()
     assert (one.config, one.overrides) == ({"colour": "red"}, {"a": {"paths": ["X/"]}})
-    (yard.folder / "words.py").write_text("SAID = 'x '\n")
-    assert yard.approve().config == {"colour": "red"}
+    (module_rig.folder / "words.py").write_text("SAID = 'x '\n")
+    assert module_rig.approve().config == {"colour": "red"}
 
 
-def test_two_copies_are_kept_and_older_ones_go(yard):
+def test_two_copies_are_kept_and_older_ones_go(module_rig):
     for number in range(4):
-        yard.write(**{"words.py": f"SAID = '{number} '\n"})
-        one = yard.approve()
+        module_rig.write(**{"words.py": f"SAID = '{number} '\n"})
+        one = module_rig.approve()
 
-    kept = [folder.name for folder in (yard.home / "modules" / "stranger").iterdir()]
+    kept = [folder.name for folder in (module_rig.home / "modules" / "stranger").iterdir()]
     assert len(kept) == 2
     assert one.copy.name in kept
 
 
-def test_a_look_sees_what_changed_since_the_last(yard):
-    yard.write()
-    assert yard.trust.look() == frozenset()
-    assert yard.trust.look() == frozenset()
-    (yard.folder / "deep" / "inner.py").write_text("SAID = 'x'\n")
-    assert yard.trust.look() == {"stranger"}
-    assert yard.trust.look() == frozenset()
-    yard.approve()
-    assert yard.trust.look() == {"stranger"}
-    yard.write(yard.folder.with_name("other"))
-    assert yard.trust.look() == {"other"}
+def test_a_look_sees_what_changed_since_the_last(module_rig):
+    module_rig.write()
+    assert module_rig.trust.look() == frozenset()
+    assert module_rig.trust.look() == frozenset()
+    (module_rig.folder / "deep" / "inner.py").write_text("SAID = 'x'\n")
+    assert module_rig.trust.look() == {"stranger"}
+    assert module_rig.trust.look() == frozenset()
+    module_rig.approve()
+    assert module_rig.trust.look() == {"stranger"}
+    module_rig.write(module_rig.folder.with_name("other"))
+    assert module_rig.trust.look() == {"other"}
 
 
-def test_nobody_is_told_of_modules_that_are_not(yard):
+def test_nobody_is_told_of_modules_that_are_not(module_rig):
     for act in (
-        yard.trust.consent,
-        yard.trust.diff,
-        yard.trust.entry,
-        yard.trust.remove,
-        yard.trust.disable,
+        module_rig.trust.consent,
+        module_rig.trust.diff,
+        module_rig.trust.entry,
+        module_rig.trust.remove,
+        module_rig.trust.disable,
     ):
         for name in ("nothing", "../../etc", ""):
             with pytest.raises(NotFoundError):
                 act(name)
 
 
-def test_a_reserved_name_and_a_wrong_name_are_refused(yard):
-    yard.trust = ModuleApprovals(yard.home, yard.vault, env=os.environ, reserved=("stranger",))
-    yard.write()
+def test_a_reserved_name_and_a_wrong_name_are_refused(module_rig):
+    module_rig.trust = ModuleApprovals(
+        module_rig.home, module_rig.vault, env=os.environ, reserved=("stranger",)
+    )
+    module_rig.write()
     with pytest.raises(ParachuteError):
-        yard.trust.consent("stranger")
-    yard.trust = yard.again()
-    yard.write(yard.folder.with_name("other"))
+        module_rig.trust.consent("stranger")
+    module_rig.trust = module_rig.again()
+    module_rig.write(module_rig.folder.with_name("other"))
     with pytest.raises(ApprovalRefusedError, match="the two must agree"):
-        yard.trust.consent("other")
+        module_rig.trust.consent("other")
 
 
 class TestUnderDevelopment:
     @pytest.fixture
-    def source(self, yard):
-        return yard.write(yard.base / "work" / "stranger")
+    def source(self, module_rig):
+        return module_rig.write(module_rig.base / "work" / "stranger")
 
-    def test_an_edit_runs_at_once(self, yard, source):
-        entry, consent = yard.trust.install(str(source), dev=True)
+    def test_an_edit_runs_at_once(self, module_rig, source):
+        entry, consent = module_rig.trust.install(str(source), dev=True)
         assert (entry.is_dev, entry.folder, entry.trust, entry.state) == (
             True,
             source,
             "trusted",
             "new",
         )
-        assert not (yard.vault / "Modules").exists()
-        assert yard.run() == []
-        yard.trust.approve("stranger", consent.digest)
-        assert yard.run() == [SAID]
+        assert not (module_rig.vault / "Modules").exists()
+        assert module_rig.run() == []
+        module_rig.trust.approve("stranger", consent.digest)
+        assert module_rig.run() == [SAID]
         (source / "words.py").write_text("SAID = 'edited and '\n")
         (source / "__pycache__").mkdir()
-        assert yard.trust.look() == frozenset()
-        assert yard.run() == ["edited and approved"]
-        assert states(yard.trust) == {"stranger": "approved"}
+        assert module_rig.trust.look() == frozenset()
+        assert module_rig.run() == ["edited and approved"]
+        assert states(module_rig.trust) == {"stranger": "approved"}
 
-    def test_an_edit_that_asks_for_more_waits(self, yard, source):
-        yard.trust.approve("stranger", yard.trust.install(str(source), dev=True)[1].digest)
+    def test_an_edit_that_asks_for_more_waits(self, module_rig, source):
+        module_rig.trust.approve(
+            "stranger", module_rig.trust.install(str(source), dev=True)[1].digest
+        )
         (source / "words.py").write_text("SAID = 'edited and '\n")
         (source / "manifest.yaml").write_text(MANIFEST.replace("[Notes/**]", "['**']"))
-        one = yard.ready()
+        one = module_rig.ready()
 
         with loaded(one) as cls:
             assert cls.said == SAID
-        assert "other permissions" in (yard.trust.entry("stranger").problem or "")
+        assert "other permissions" in (module_rig.trust.entry("stranger").problem or "")
 
-    def test_an_edit_that_is_wrong_leaves_the_last_one_running(self, yard, source):
-        yard.trust.approve("stranger", yard.trust.install(str(source), dev=True)[1].digest)
+    def test_an_edit_that_is_wrong_leaves_the_last_one_running(self, module_rig, source):
+        module_rig.trust.approve(
+            "stranger", module_rig.trust.install(str(source), dev=True)[1].digest
+        )
         (source / "manifest.yaml").write_text("name: [")
-        assert yard.run() == [SAID]
+        assert module_rig.run() == [SAID]
 
-    def test_it_cannot_be_in_the_vault_or_become_a_link_into_it(self, yard, source):
-        yard.write()
+    def test_it_cannot_be_in_the_vault_or_become_a_link_into_it(self, module_rig, source):
+        module_rig.write()
         with pytest.raises(ApprovalRefusedError, match="cannot be in the vault"):
-            yard.trust.install(str(yard.folder), dev=True)
+            module_rig.trust.install(str(module_rig.folder), dev=True)
         with pytest.raises(ApprovalRefusedError, match="cannot be in the vault"):
-            yard.trust.install(str(yard.write(yard.home / "stranger")), dev=True)
-        yard.trust.approve("stranger", yard.trust.install(str(source), dev=True)[1].digest)
-        (yard.folder / "words.py").write_text(yard.payload)
-        source.rename(yard.base / "kept")
-        source.symlink_to(yard.folder)
-        assert yard.run() == [SAID]
-        source.parent.rename(yard.base / "parent")
-        source.parent.symlink_to(yard.folder.parent)
+            module_rig.trust.install(str(module_rig.write(module_rig.home / "stranger")), dev=True)
+        module_rig.trust.approve(
+            "stranger", module_rig.trust.install(str(source), dev=True)[1].digest
+        )
+        (module_rig.folder / "words.py").write_text(module_rig.payload)
+        source.rename(module_rig.base / "kept")
+        source.symlink_to(module_rig.folder)
+        assert module_rig.run() == [SAID]
+        source.parent.rename(module_rig.base / "parent")
+        source.parent.symlink_to(module_rig.folder.parent)
 
-        assert yard.run() == [SAID]
-        assert not yard.mark.exists()
+        assert module_rig.run() == [SAID]
+        assert not module_rig.mark.exists()
 
-    def test_others_may_not_write_there(self, yard, source):
+    def test_others_may_not_write_there(self, module_rig, source):
         source.chmod(0o777)
         with pytest.raises(ApprovalRefusedError, match="others may write"):
-            yard.trust.install(str(source), dev=True)
+            module_rig.trust.install(str(source), dev=True)
 
-    def test_removing_leaves_the_folder(self, yard, source):
-        yard.trust.install(str(source), dev=True)
-        assert yard.trust.remove("stranger") is False
+    def test_removing_leaves_the_folder(self, module_rig, source):
+        module_rig.trust.install(str(source), dev=True)
+        assert module_rig.trust.remove("stranger") is False
         assert (source / "module.py").read_text() == CODE
-        assert yard.trust.entries() == []
+        assert module_rig.trust.entries() == []
 
 
 CONFIG = """\
@@ -420,42 +432,42 @@ KEPT = {
 }
 
 
-def write_config(yard: Yard) -> Path:
-    registry = yard.home / "modules.yaml"
+def write_config(module_rig: UntrustedRig) -> Path:
+    registry = module_rig.home / "modules.yaml"
     registry.write_text(CONFIG)
     registry.chmod(0o600)
     return registry
 
 
-def test_values_of_config_keep_their_kinds_through_approval_and_removal(yard):
-    registry = write_config(yard)
-    assert states(yard.trust) == {}
-    source = yard.write(yard.base / "source" / "stranger")
+def test_values_of_config_keep_their_kinds_through_approval_and_removal(module_rig):
+    registry = write_config(module_rig)
+    assert states(module_rig.trust) == {}
+    source = module_rig.write(module_rig.base / "source" / "stranger")
     for _ in range(2):
-        _, consent = yard.trust.install(str(source))
-        yard.trust.approve("stranger", consent.digest)
-        (approved,) = yard.trust.ready()
+        _, consent = module_rig.trust.install(str(source))
+        module_rig.trust.approve("stranger", consent.digest)
+        (approved,) = module_rig.trust.ready()
         assert approved.config == KEPT
-        assert yard.trust.remove("stranger") is True
-        assert states(yard.trust) == {}
+        assert module_rig.trust.remove("stranger") is True
+        assert states(module_rig.trust) == {}
         assert registry.read_text() == CONFIG
     with pytest.raises(NotFoundError):
-        yard.trust.remove("stranger")
+        module_rig.trust.remove("stranger")
     assert registry.read_text() == CONFIG
 
 
 @pytest.mark.parametrize("left", ["what Python leaves", "its own files"])
-def test_what_was_removed_can_be_installed_again_also_where_its_folder_stayed(yard, left):
-    source = yard.write(yard.base / "source" / "stranger")
+def test_what_was_removed_can_be_installed_again_also_where_its_folder_stayed(module_rig, left):
+    source = module_rig.write(module_rig.base / "source" / "stranger")
     if left == "its own files":
-        yard.write()
-        yard.approve()
+        module_rig.write()
+        module_rig.approve()
     else:
-        yard.trust.install(str(source))
-        (yard.folder / "__pycache__").mkdir()
-        (yard.folder / "__pycache__/module.cpython-311.pyc").write_bytes(b"x")
-    assert yard.trust.remove("stranger") is (left == "what Python leaves")
+        module_rig.trust.install(str(source))
+        (module_rig.folder / "__pycache__").mkdir()
+        (module_rig.folder / "__pycache__/module.cpython-311.pyc").write_bytes(b"x")
+    assert module_rig.trust.remove("stranger") is (left == "what Python leaves")
 
-    yard.trust.install(str(source))
+    module_rig.trust.install(str(source))
 
-    assert states(yard.trust) == {"stranger": "new"}
+    assert states(module_rig.trust) == {"stranger": "new"}

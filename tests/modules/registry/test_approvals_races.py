@@ -15,7 +15,7 @@ import pytest
 
 from parachuted.errors import ParachuteError
 from parachuted.modules.hosting.loading import load_class, unload
-from tests.modules.stranger import SAID, Yard, loaded
+from tests.modules.stranger import SAID, UntrustedRig, loaded
 
 ATTACKER = """
 import os, shutil, sys
@@ -67,11 +67,12 @@ while os.getppid() == parent:
 
 
 @contextmanager
-def attacked(yard: Yard) -> Iterator[None]:
-    away = yard.base / "away"
+def attacked(module_rig: UntrustedRig) -> Iterator[None]:
+    away = module_rig.base / "away"
     away.mkdir()
     with subprocess.Popen(
-        [sys.executable, "-c", ATTACKER, yard.folder, away, yard.payload], stdout=subprocess.PIPE
+        [sys.executable, "-c", ATTACKER, module_rig.folder, away, module_rig.payload],
+        stdout=subprocess.PIPE,
     ) as attacker:
         try:
             assert attacker.stdout is not None
@@ -83,58 +84,62 @@ def attacked(yard: Yard) -> Iterator[None]:
 
 
 @pytest.fixture
-def yard(tmp_path, home, vault) -> Yard:
-    made = Yard(base=tmp_path, home=home, vault=vault)
+def module_rig(tmp_path, home, vault) -> UntrustedRig:
+    made = UntrustedRig(base=tmp_path, home=home, vault=vault)
     made.write()
     return made
 
 
 @pytest.mark.timeout(300)
-def test_only_the_bytes_that_were_shown_are_approved_whatever_is_exchanged_meanwhile(yard, torture):
-    digest = yard.trust.consent("stranger").digest
+def test_only_the_bytes_that_were_shown_are_approved_whatever_is_exchanged_meanwhile(
+    module_rig, torture
+):
+    digest = module_rig.trust.consent("stranger").digest
     approved = refused = 0
     wanted = 10_000 if torture else 100
-    with attacked(yard):
+    with attacked(module_rig):
         for number in itertools.count():
             if number >= wanted and approved and refused:
                 break
             try:
-                yard.trust.approve("stranger", digest)
+                module_rig.trust.approve("stranger", digest)
                 approved += 1
             except ParachuteError:
                 refused += 1
-            for one in yard.trust.ready() if number % 5 == 0 else ():
+            for one in module_rig.trust.ready() if number % 5 == 0 else ():
                 assert one.tree == digest
                 with loaded(one) as cls:
                     assert cls.said == SAID
 
-    assert not yard.mark.exists()
-    assert [folder.name for folder in (yard.home / "modules/stranger").iterdir()] == [
+    assert not module_rig.mark.exists()
+    assert [folder.name for folder in (module_rig.home / "modules/stranger").iterdir()] == [
         digest.removeprefix("sha256:")[:12]
     ]
 
 
-def test_what_is_shown_is_what_its_digest_names_whatever_is_exchanged_meanwhile(yard, torture):
-    good = yard.trust.consent("stranger").digest
+def test_what_is_shown_is_what_its_digest_names_whatever_is_exchanged_meanwhile(
+    module_rig, torture
+):
+    good = module_rig.trust.consent("stranger").digest
     shown = {True: 0, False: 0}
-    with attacked(yard):
+    with attacked(module_rig):
         for _ in range(10_000 if torture else 100):
             with contextlib.suppress(ParachuteError):
-                consent, diff = yard.trust.review("stranger")
+                consent, diff = module_rig.trust.review("stranger")
                 assert (consent.digest == good) <= ("evil" not in diff)
                 shown[consent.digest == good] += 1
 
     assert shown[True]
 
 
-def test_a_copy_that_is_exchanged_between_two_loads_does_not_run(yard):
-    one = yard.approve()
-    yard.write(one.copy.parent / "evil", words__py="")
-    (one.copy.parent / "evil" / "words.py").write_text(yard.payload)
+def test_a_copy_that_is_exchanged_between_two_loads_does_not_run(module_rig):
+    one = module_rig.approve()
+    module_rig.write(one.copy.parent / "evil", words__py="")
+    (one.copy.parent / "evil" / "words.py").write_text(module_rig.payload)
     one.copy.rename(one.copy.with_name("kept"))
     (one.copy.parent / "evil").rename(one.copy)
 
     with pytest.raises(ParachuteError, match="approve it again"):
         load_class(one.copy, one.name, one.manifest, one.import_paths, tree=one.tree)
     unload(one.name, one.tree)
-    assert not yard.mark.exists()
+    assert not module_rig.mark.exists()

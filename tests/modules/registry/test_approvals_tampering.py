@@ -13,21 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.modules.stranger import CODE, MANIFEST, SAID, Yard, nothing_of_modules_is_left
+from tests.modules.stranger import CODE, MANIFEST, SAID, UntrustedRig, nothing_of_modules_is_left
 
 
 @pytest.fixture
-def yard(tmp_path, home, vault) -> Yard:
-    made = Yard(base=tmp_path, home=home, vault=vault)
+def module_rig(tmp_path, home, vault) -> UntrustedRig:
+    made = UntrustedRig(base=tmp_path, home=home, vault=vault)
     made.write()
     made.approve()
     return made
 
 
-def plant_bytecode(yard: Yard, source: str, *, cached: bool) -> None:
-    evil = yard.base / "evil.py"
-    evil.write_text(yard.payload)
-    file = yard.folder / source
+def plant_bytecode(module_rig: UntrustedRig, source: str, *, cached: bool) -> None:
+    evil = module_rig.base / "evil.py"
+    evil.write_text(module_rig.payload)
+    file = module_rig.folder / source
     target = (
         Path(importlib.util.cache_from_source(str(file))) if cached else file.with_suffix(".pyc")
     )
@@ -41,79 +41,79 @@ def plant_bytecode(yard: Yard, source: str, *, cached: bool) -> None:
         file.unlink()
 
 
-def keep_times(yard: Yard) -> None:
-    file = yard.folder / "words.py"
+def keep_times(module_rig: UntrustedRig) -> None:
+    file = module_rig.folder / "words.py"
     at = file.stat()
-    file.write_text(yard.payload)
+    file.write_text(module_rig.payload)
     os.utime(file, ns=(at.st_atime_ns, at.st_mtime_ns))
 
 
-def to_link(yard: Yard, path: str) -> None:
-    away = yard.base / "away"
-    target = yard.folder / path
+def to_link(module_rig: UntrustedRig, path: str) -> None:
+    away = module_rig.base / "away"
+    target = module_rig.folder / path
     if target.is_dir():
         shutil.move(target, away)
-        (away / "inner.py").write_text(yard.payload)
+        (away / "inner.py").write_text(module_rig.payload)
     else:
-        away.write_text(yard.payload)
+        away.write_text(module_rig.payload)
         target.unlink()
     target.symlink_to(away)
 
 
-def folder_to_link(yard: Yard) -> None:
-    away = yard.base / "away"
-    shutil.move(yard.folder, away)
-    (away / "words.py").write_text(yard.payload)
-    yard.folder.symlink_to(away)
+def folder_to_link(module_rig: UntrustedRig) -> None:
+    away = module_rig.base / "away"
+    shutil.move(module_rig.folder, away)
+    (away / "words.py").write_text(module_rig.payload)
+    module_rig.folder.symlink_to(away)
 
 
-def modules_to_link(yard: Yard) -> None:
-    away = yard.base / "away"
-    shutil.move(yard.vault / "Modules", away)
-    (away / "stranger" / "words.py").write_text(yard.payload)
-    (yard.vault / "Modules").symlink_to(away)
+def modules_to_link(module_rig: UntrustedRig) -> None:
+    away = module_rig.base / "away"
+    shutil.move(module_rig.vault / "Modules", away)
+    (away / "stranger" / "words.py").write_text(module_rig.payload)
+    (module_rig.vault / "Modules").symlink_to(away)
 
 
-def hard_link(yard: Yard) -> None:
-    evil = yard.base / "evil.py"
-    evil.write_text(yard.payload)
-    (yard.folder / "words.py").unlink()
-    (yard.folder / "words.py").hardlink_to(evil)
+def hard_link(module_rig: UntrustedRig) -> None:
+    evil = module_rig.base / "evil.py"
+    evil.write_text(module_rig.payload)
+    (module_rig.folder / "words.py").unlink()
+    (module_rig.folder / "words.py").hardlink_to(evil)
 
 
-def rename(yard: Yard) -> None:
-    (yard.folder / "data.py").write_text(yard.payload)
-    (yard.folder / "words.py").rename(yard.folder / "old.py")
-    (yard.folder / "data.py").rename(yard.folder / "words.py")
+def rename(module_rig: UntrustedRig) -> None:
+    (module_rig.folder / "data.py").write_text(module_rig.payload)
+    (module_rig.folder / "words.py").rename(module_rig.folder / "old.py")
+    (module_rig.folder / "data.py").rename(module_rig.folder / "words.py")
 
 
-def another_name(yard: Yard) -> None:
-    yard.folder.rename(yard.folder.with_name("other"))
+def another_name(module_rig: UntrustedRig) -> None:
+    module_rig.folder.rename(module_rig.folder.with_name("other"))
 
 
-def claims_a_name(yard: Yard) -> None:
-    shutil.copytree(yard.folder, yard.folder.with_name("twin"))
-    (yard.folder / "manifest.yaml").write_text(MANIFEST.replace("stranger", "twin", 1))
+def claims_a_name(module_rig: UntrustedRig) -> None:
+    shutil.copytree(module_rig.folder, module_rig.folder.with_name("twin"))
+    (module_rig.folder / "manifest.yaml").write_text(MANIFEST.replace("stranger", "twin", 1))
 
 
-def write(path: str, text: str | None = None) -> Callable[[Yard], None]:
-    def tamper(yard: Yard) -> None:
-        file = yard.folder / path
+def write(path: str, text: str | None = None) -> Callable[[UntrustedRig], None]:
+    def tamper(module_rig: UntrustedRig) -> None:
+        file = module_rig.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(yard.payload if text is None else text)
+        file.write_text(module_rig.payload if text is None else text)
 
     return tamper
 
 
-def bytes_of(path: bytes, content: bytes = b"x") -> Callable[[Yard], None]:
-    def tamper(yard: Yard) -> None:
-        with open(os.fsencode(yard.folder) + b"/" + path, "wb") as file:  # noqa: PTH123  a Path cannot spell this name
+def bytes_of(path: bytes, content: bytes = b"x") -> Callable[[UntrustedRig], None]:
+    def tamper(module_rig: UntrustedRig) -> None:
+        with open(os.fsencode(module_rig.folder) + b"/" + path, "wb") as file:  # noqa: PTH123  a Path cannot spell this name
             file.write(content)
 
     return tamper
 
 
-TAMPERING: dict[str, Callable[[Yard], object]] = {
+TAMPERING: dict[str, Callable[[UntrustedRig], object]] = {
     "the code": write("module.py"),
     "one character of the code": write("module.py", CODE.replace("words.SAID", "words.Said")),
     "a sibling": write("words.py"),
@@ -130,51 +130,60 @@ TAMPERING: dict[str, Callable[[Yard], object]] = {
     ),
     "the manifest's dependencies": write("manifest.yaml", MANIFEST + "dependencies: [evil]\n"),
     "the manifest, unreadable": write("manifest.yaml", "name: ["),
-    "a planted .pyc in __pycache__": lambda yard: plant_bytecode(yard, "words.py", cached=True),
-    "a planted .pyc in place of the source": lambda yard: plant_bytecode(
-        yard, "words.py", cached=False
+    "a planted .pyc in __pycache__": lambda module_rig: plant_bytecode(
+        module_rig, "words.py", cached=True
+    ),
+    "a planted .pyc in place of the source": lambda module_rig: plant_bytecode(
+        module_rig, "words.py", cached=False
     ),
     "a planted .so": bytes_of(b"words.abi3.so", b"\x7fELF"),
     "a new file": write("extra.py"),
-    "a file less": lambda yard: (yard.folder / "words.py").unlink(),
+    "a file less": lambda module_rig: (module_rig.folder / "words.py").unlink(),
     "a file renamed": rename,
     "sitecustomize": write("sitecustomize.py"),
     "a .pth": write("evil.pth", "import words\n"),
     "a name of the standard library": write("pathlib.py"),
     "a stand-in for parachuted": write("parachuted/modules/__init__.py"),
-    "a mode": lambda yard: (yard.folder / "data.json").chmod(0o755),
-    "a link in place of a file": lambda yard: to_link(yard, "words.py"),
-    "a link in place of a folder inside": lambda yard: to_link(yard, "deep"),
+    "a mode": lambda module_rig: (module_rig.folder / "data.json").chmod(0o755),
+    "a link in place of a file": lambda module_rig: to_link(module_rig, "words.py"),
+    "a link in place of a folder inside": lambda module_rig: to_link(module_rig, "deep"),
     "a link in place of the folder": folder_to_link,
     "a link in place of Modules": modules_to_link,
     "a hard link": hard_link,
-    "a pipe": lambda yard: os.mkfifo(yard.folder / "pipe"),
+    "a pipe": lambda module_rig: os.mkfifo(module_rig.folder / "pipe"),
     "case twins": write("WORDS.py"),
-    "twins in another normal form": lambda yard: [write("é.py")(yard), write("e\u0301.py")(yard)],
+    "twins in another normal form": lambda module_rig: [
+        write("é.py")(module_rig),
+        write("e\u0301.py")(module_rig),
+    ],
     "a name that is not UTF-8": bytes_of(b"\xff.py"),
     "a name that nobody sees": write("words\u200b.py"),
     "a folder's name": another_name,
     "another module's name": claims_a_name,
-    "a signature that is none": lambda yard: [
-        write("module.py")(yard),
-        write("SIGNATURE", "A" * 88)(yard),
+    "a signature that is none": lambda module_rig: [
+        write("module.py")(module_rig),
+        write("SIGNATURE", "A" * 88)(module_rig),
     ],
-    "an approval of its own in the vault": lambda yard: [
-        write("module.py")(yard),
-        (yard.vault / "modules.yaml").write_text((yard.home / "modules.yaml").read_text()),
-        shutil.copytree(yard.home, yard.vault / ".parachute"),
+    "an approval of its own in the vault": lambda module_rig: [
+        write("module.py")(module_rig),
+        (module_rig.vault / "modules.yaml").write_text(
+            (module_rig.home / "modules.yaml").read_text()
+        ),
+        shutil.copytree(module_rig.home, module_rig.vault / ".parachute"),
     ],
 }
 
 
 @pytest.mark.parametrize("kind", TAMPERING)
-def test_a_module_that_was_tampered_with_runs_as_it_was_approved_and_in_no_other_way(yard, kind):
-    TAMPERING[kind](yard)
+def test_a_module_that_was_tampered_with_runs_as_it_was_approved_and_in_no_other_way(
+    module_rig, kind
+):
+    TAMPERING[kind](module_rig)
 
-    assert yard.run() == [SAID]
-    assert not yard.mark.exists()
+    assert module_rig.run() == [SAID]
+    assert not module_rig.mark.exists()
     assert nothing_of_modules_is_left()
-    entry = yard.trust.entry("stranger")
+    entry = module_rig.trust.entry("stranger")
     assert entry.state in {"changed", "missing", "broken"}, kind
     assert entry.found_digest != entry.approved_digest
 
@@ -185,45 +194,45 @@ def test_there_are_thirty_kinds():
 
 @pytest.mark.parametrize("kind", TAMPERING)
 def test_a_module_that_nobody_approved_never_runs_however_it_came(tmp_path, home, vault, kind):
-    yard = Yard(base=tmp_path, home=home, vault=vault)
-    yard.write()
+    module_rig = UntrustedRig(base=tmp_path, home=home, vault=vault)
+    module_rig.write()
     if kind != "an approval of its own in the vault":
-        TAMPERING[kind](yard)
+        TAMPERING[kind](module_rig)
 
-    assert yard.run() == []
-    assert not yard.mark.exists()
+    assert module_rig.run() == []
+    assert not module_rig.mark.exists()
 
 
 @pytest.mark.parametrize("path", ["words.py", "prompts/ask.md", "deep/inner.py", "data.json"])
-def test_a_damaged_copy_does_not_run_though_only_the_home_can_damage_it(yard, path):
-    one = yard.ready()
+def test_a_damaged_copy_does_not_run_though_only_the_home_can_damage_it(module_rig, path):
+    one = module_rig.ready()
     file = one.copy / path
     file.chmod(0o644)
-    file.write_text(yard.payload)
+    file.write_text(module_rig.payload)
 
-    assert yard.run() == []
-    assert not yard.mark.exists()
-    trust = yard.again()
+    assert module_rig.run() == []
+    assert not module_rig.mark.exists()
+    trust = module_rig.again()
     assert trust.ready() == []
     assert "approve" in (trust.entry("stranger").problem or "")
 
 
-def test_a_file_that_is_added_to_the_copy_stops_it(yard):
-    one = yard.ready()
+def test_a_file_that_is_added_to_the_copy_stops_it(module_rig):
+    one = module_rig.ready()
     one.copy.chmod(0o755)
     (one.copy / "extra.py").write_text("")
 
-    assert yard.run() == []
+    assert module_rig.run() == []
 
 
-def test_what_modules_yaml_says_must_hold_of_what_is_there(yard):
-    text = (yard.home / "modules.yaml").read_text()
+def test_what_modules_yaml_says_must_hold_of_what_is_there(module_rig):
+    text = (module_rig.home / "modules.yaml").read_text()
     for old, new in (("hash", "sha256:" + "0" * 64), ("tree", "sha256:" + "1" * 64)):
         lines = [
             f"    {old}: {new}\n" if line.strip().startswith(f"{old}:") else line
             for line in text.splitlines(keepends=True)
         ]
-        (yard.home / "modules.yaml").write_text("".join(lines))
-        assert yard.run() == []
-    (yard.home / "modules.yaml").write_text(text)
-    assert yard.run() == [SAID]
+        (module_rig.home / "modules.yaml").write_text("".join(lines))
+        assert module_rig.run() == []
+    (module_rig.home / "modules.yaml").write_text(text)
+    assert module_rig.run() == [SAID]

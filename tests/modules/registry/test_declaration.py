@@ -27,7 +27,7 @@ from parachuted.modules.registry.declaration import (
     resolve_handler,
 )
 from parachuted.modules.registry.manifest import Manifest, read_manifest
-from tests.modules.paper import EXAMPLES, Paper, loaded
+from tests.modules.fake_services import EXAMPLES, FakeServices, loaded
 
 SMALL = "name: greeter\nversion: 1.0.0\nmodule: module.py\n"
 
@@ -116,7 +116,7 @@ def test_what_a_class_declares_is_all_there():
 
 
 def test_an_instance_is_described_as_its_class():
-    assert describe(Greeter(Paper()), manifest()) == describe(Greeter, manifest())
+    assert describe(Greeter(FakeServices()), manifest()) == describe(Greeter, manifest())
 
 
 def test_it_crosses_a_pipe_and_is_the_same():
@@ -200,7 +200,7 @@ def test_the_manifests_form_is_found_in_the_files_that_it_names():
 
 async def test_a_handler_in_another_file_is_given_the_module():
     with loaded(EXAMPLES / "brain") as (cls, _):
-        paper = Paper("brain")
+        paper = FakeServices("brain")
         paper.vault.notes["Brain/entities/Kevin.md"] = "A friend.\n"
         module = cls(paper)
 
@@ -212,7 +212,7 @@ async def test_a_handler_in_another_file_is_given_the_module():
 
 
 def test_a_method_is_bound():
-    module = Greeter(Paper())
+    module = Greeter(FakeServices())
 
     assert resolve_handler(module, "greet").__self__ is module
 

@@ -14,7 +14,7 @@ import pytest
 from parachuted.modules.hosting.loading import load_class, unload
 from parachuted.modules.registry.approvals import ApprovalRefusedError, ModuleApprovals
 from parachuted.modules.registry.environment import build, lock_of, site_packages
-from tests.modules.stranger import MANIFEST, Yard
+from tests.modules.stranger import MANIFEST, UntrustedRig
 
 
 def make_wheel(
@@ -84,30 +84,30 @@ def test_a_package_that_would_have_to_be_built_does_not_run_and_leaves_the_modul
     )
     with zipfile.ZipFile(tmp_path / "wheels" / "evil_m2-1.0.zip", "w") as made:
         made.write(tmp_path / "setup.py", "evil_m2-1.0/setup.py")
-    yard = Yard(base=tmp_path, home=home, vault=vault)
-    yard.trust = ModuleApprovals(home, vault, env=env)
-    yard.write(**{"manifest.yaml": MANIFEST + "dependencies: [evil-m2]\n"})
+    module_rig = UntrustedRig(base=tmp_path, home=home, vault=vault)
+    module_rig.trust = ModuleApprovals(home, vault, env=env)
+    module_rig.write(**{"manifest.yaml": MANIFEST + "dependencies: [evil-m2]\n"})
     with pytest.raises(ApprovalRefusedError, match="evil-m2"):
-        yard.approve()
+        module_rig.approve()
 
     assert not (tmp_path / "it ran").exists()
-    entry = yard.trust.entry("stranger")
+    entry = module_rig.trust.entry("stranger")
     assert (entry.enabled, entry.approved_digest, entry.state) == (False, None, "new")
     assert "evil-m2" in (entry.problem or "")
-    assert yard.trust.ready() == []
+    assert module_rig.trust.ready() == []
     assert list((home / "modules" / "stranger").iterdir()) == []
 
 
 def test_an_approved_module_finds_its_packages_until_they_change(tmp_path, home, vault, env):
     make_wheel(tmp_path / "wheels")
-    yard = Yard(base=tmp_path, home=home, vault=vault)
-    yard.trust = ModuleApprovals(home, vault, env=env)
+    module_rig = UntrustedRig(base=tmp_path, home=home, vault=vault)
+    module_rig.trust = ModuleApprovals(home, vault, env=env)
     code = (
         "import tiny_m2\nfrom parachuted.modules import Module\nclass Stranger(Module):\n    "
         "said = tiny_m2.SAID\n"
     )
-    yard.write(**{"manifest.yaml": MANIFEST + "dependencies: [tiny-m2]\n", "module.py": code})
-    first = yard.approve()
+    module_rig.write(**{"manifest.yaml": MANIFEST + "dependencies: [tiny-m2]\n", "module.py": code})
+    first = module_rig.approve()
     assert (
         load_class(first.copy, first.name, first.manifest, first.import_paths, tree=first.tree).said
         == "tiny"
@@ -115,20 +115,20 @@ def test_an_approved_module_finds_its_packages_until_they_change(tmp_path, home,
     unload(first.name, first.tree)
     sys.modules.pop("tiny_m2")
 
-    yard.write(
+    module_rig.write(
         **{"manifest.yaml": MANIFEST + "dependencies: [tiny-m2]\n", "module.py": code + "# more\n"}
     )
-    second = yard.approve()
+    second = module_rig.approve()
     assert (
         second.import_paths == first.import_paths
     )  # the same packages: nothing is installed again
-    yard.write(
+    module_rig.write(
         **{"manifest.yaml": MANIFEST + "dependencies: [no-such-thing-m2]\n", "module.py": code}
     )
     with pytest.raises(ApprovalRefusedError, match="no-such-thing-m2"):
-        yard.approve()
-    assert yard.ready() == second  # the approved version goes on
+        module_rig.approve()
+    assert module_rig.ready() == second  # the approved version goes on
 
     (second.import_paths[0] / "tiny_m2.py").write_text("SAID = 'evil'\n")
-    assert yard.trust.ready() == []
-    assert "packages" in (yard.trust.entry("stranger").problem or "")
+    assert module_rig.trust.ready() == []
+    assert "packages" in (module_rig.trust.entry("stranger").problem or "")

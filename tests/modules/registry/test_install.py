@@ -19,12 +19,12 @@ from parachuted.modules.registry.install import (
     unplace,
 )
 from parachuted.modules.registry.module_tree import TreeRefusedError, read_tree
-from tests.modules.stranger import Yard
+from tests.modules.stranger import UntrustedRig
 
 
 @pytest.fixture
-def yard(tmp_path, home, vault) -> Yard:
-    return Yard(base=tmp_path, home=home, vault=vault)
+def module_rig(tmp_path, home, vault) -> UntrustedRig:
+    return UntrustedRig(base=tmp_path, home=home, vault=vault)
 
 
 def git(folder: Path, *words: str) -> str:
@@ -42,10 +42,10 @@ def git(folder: Path, *words: str) -> str:
 
 
 @pytest.fixture
-def published(yard) -> Path:
+def published(module_rig) -> Path:
     """A repository with all that could run on a clone: hooks, a template, filters, a submodule."""
-    work = yard.write(yard.base / "work" / "stranger")
-    inner = yard.base / "inner"
+    work = module_rig.write(module_rig.base / "work" / "stranger")
+    inner = module_rig.base / "inner"
     inner.mkdir()
     (inner / "x").write_text("x")
     for folder in (inner, work):
@@ -56,33 +56,38 @@ def published(yard) -> Path:
     (work / ".gitattributes").write_text("*.py filter=evil\n")
     git(work, "add", ".")
     git(work, "commit", "-qm", "second")
-    bare = yard.base / "stranger.git"
-    git(yard.base, "clone", "-q", "--bare", str(work), str(bare))
+    bare = module_rig.base / "stranger.git"
+    git(module_rig.base, "clone", "-q", "--bare", str(work), str(bare))
     return bare
 
 
-def install(yard: Yard, source: str, path: str | None = None, **env: str) -> tuple[str, str | None]:
+def install(
+    module_rig: UntrustedRig, source: str, path: str | None = None, **env: str
+) -> tuple[str, str | None]:
     with fetched(source, {**os.environ, **env}, path=path) as found:
         manifest = manifest_of(found, ())
-        place(found, yard.vault, manifest.name, may_replace=False)
+        place(found, module_rig.vault, manifest.name, may_replace=False)
         return found.source, found.commit
 
 
 @pytest.mark.parametrize("form", ["path", "file://"])
-def test_a_repository_is_cloned_at_a_recorded_commit(yard, published, form):
-    source, commit = install(yard, str(published) if form == "path" else published.as_uri())
+def test_a_repository_is_cloned_at_a_recorded_commit(module_rig, published, form):
+    source, commit = install(module_rig, str(published) if form == "path" else published.as_uri())
 
-    assert commit == git(yard.base / "work/stranger", "rev-parse", "HEAD")
-    assert (yard.folder / "words.py").read_text() == "SAID = 'as '\n"
-    assert (yard.folder / "run.sh").stat().st_mode & 0o111
-    assert not (yard.folder / ".git").exists()
-    assert list((yard.folder / "sub").iterdir() if (yard.folder / "sub").exists() else []) == []
+    assert commit == git(module_rig.base / "work/stranger", "rev-parse", "HEAD")
+    assert (module_rig.folder / "words.py").read_text() == "SAID = 'as '\n"
+    assert (module_rig.folder / "run.sh").stat().st_mode & 0o111
+    assert not (module_rig.folder / ".git").exists()
+    assert (
+        list((module_rig.folder / "sub").iterdir() if (module_rig.folder / "sub").exists() else [])
+        == []
+    )
     assert "stranger.git" in source
 
 
-def test_neither_the_repositorys_nor_the_persons_own_settings_run_anything(yard, published):
-    mark = yard.base / "it ran"
-    person = yard.base / "person"
+def test_neither_the_repositorys_nor_the_persons_own_settings_run_anything(module_rig, published):
+    mark = module_rig.base / "it ran"
+    person = module_rig.base / "person"
     (person / "template" / "hooks").mkdir(parents=True)
     (person / "hooks").mkdir()
     for hook in (
@@ -106,7 +111,7 @@ def test_neither_the_repositorys_nor_the_persons_own_settings_run_anything(yard,
 """
     (person / ".gitconfig").write_text(lines)
     install(
-        yard,
+        module_rig,
         str(published),
         HOME=str(person),
         GIT_TEMPLATE_DIR=str(person / "template"),
@@ -114,36 +119,38 @@ def test_neither_the_repositorys_nor_the_persons_own_settings_run_anything(yard,
     )
 
     assert not mark.exists()
-    assert (yard.folder / "words.py").exists()
+    assert (module_rig.folder / "words.py").exists()
 
 
-def test_a_folder_of_a_repository_can_be_named(yard):
-    yard.write(yard.base / "many" / "parts" / "stranger")
-    git(yard.base / "many", "init", "-q")
-    git(yard.base / "many", "add", ".")
-    git(yard.base / "many", "commit", "-qm", "x")
-    source, _commit = install(yard, (yard.base / "many").as_uri(), path="parts/stranger")
+def test_a_folder_of_a_repository_can_be_named(module_rig):
+    module_rig.write(module_rig.base / "many" / "parts" / "stranger")
+    git(module_rig.base / "many", "init", "-q")
+    git(module_rig.base / "many", "add", ".")
+    git(module_rig.base / "many", "commit", "-qm", "x")
+    source, _commit = install(
+        module_rig, (module_rig.base / "many").as_uri(), path="parts/stranger"
+    )
 
     assert source.endswith("many parts/stranger")
-    assert (yard.folder / "module.py").exists()
+    assert (module_rig.folder / "module.py").exists()
 
 
 @pytest.mark.parametrize("path", ["../x", "a/../../x", "a//b", ".git"])
-def test_a_folder_outside_of_the_source_cannot(yard, published, path):
+def test_a_folder_outside_of_the_source_cannot(module_rig, published, path):
     with pytest.raises(InstallRefusedError, match="no folder inside"):
-        install(yard, str(published), path=path)
+        install(module_rig, str(published), path=path)
 
 
-def test_a_link_in_a_repository_is_not_followed(yard):
-    work = yard.base / "links"
+def test_a_link_in_a_repository_is_not_followed(module_rig):
+    work = module_rig.base / "links"
     work.mkdir()
-    yard.write(yard.base / "real")
-    (work / "stranger").symlink_to(yard.base / "real")
+    module_rig.write(module_rig.base / "real")
+    (work / "stranger").symlink_to(module_rig.base / "real")
     git(work, "init", "-q")
     git(work, "add", ".")
     git(work, "commit", "-qm", "x")
     with pytest.raises(TreeRefusedError, match="is a link"):
-        install(yard, work.as_uri(), path="stranger")
+        install(module_rig, work.as_uri(), path="stranger")
 
 
 @pytest.mark.parametrize(
@@ -167,69 +174,71 @@ def test_a_link_in_a_repository_is_not_followed(yard):
         ),
     ],
 )
-def test_what_is_no_source_is_refused_and_nothing_is_written(yard, source):
+def test_what_is_no_source_is_refused_and_nothing_is_written(module_rig, source):
     with pytest.raises(ParachuteError) as refused:
-        install(yard, source)
+        install(module_rig, source)
 
     assert "secret" not in str(refused.value)
-    assert list(yard.vault.rglob("*")) == []
+    assert list(module_rig.vault.rglob("*")) == []
 
 
-def test_a_clone_that_fails_says_so_in_gits_words(yard):
+def test_a_clone_that_fails_says_so_in_gits_words(module_rig):
     with pytest.raises(InstallRefusedError, match="git could not get it"):
-        install(yard, (yard.base / "nothing.git").as_uri())
+        install(module_rig, (module_rig.base / "nothing.git").as_uri())
 
 
-def test_a_folder_is_copied_without_its_litter_and_with_its_signature(yard):
-    folder = yard.write(yard.base / "mine")
+def test_a_folder_is_copied_without_its_litter_and_with_its_signature(module_rig):
+    folder = module_rig.write(module_rig.base / "mine")
     (folder / ".git").mkdir()
     (folder / "__pycache__").mkdir()
     (folder / "__pycache__" / "words.pyc").write_text("")
     (folder / "SIGNATURE").write_text("s")
-    source, commit = install(yard, str(folder))
+    source, commit = install(module_rig, str(folder))
 
     assert (source, commit) == (f"file://{folder}", None)
-    assert not {".git", "__pycache__"} & {path.name for path in yard.folder.iterdir()}
-    assert (yard.folder / "SIGNATURE").read_text() == "s"
-    assert [path.name for path in (yard.vault / "Modules").iterdir()] == ["stranger"]
+    assert not {".git", "__pycache__"} & {path.name for path in module_rig.folder.iterdir()}
+    assert (module_rig.folder / "SIGNATURE").read_text() == "s"
+    assert [path.name for path in (module_rig.vault / "Modules").iterdir()] == ["stranger"]
 
 
-def test_another_module_of_that_name_is_not_written_over(yard):
-    yard.write()
-    before = read_tree(yard.folder).digest
-    other = yard.write(yard.base / "mine", words__py="", **{"words.py": "SAID = 'other'\n"})
+def test_another_module_of_that_name_is_not_written_over(module_rig):
+    module_rig.write()
+    before = read_tree(module_rig.folder).digest
+    other = module_rig.write(
+        module_rig.base / "mine", words__py="", **{"words.py": "SAID = 'other'\n"}
+    )
     with pytest.raises(InstallRefusedError, match="another Modules/stranger already"):
-        install(yard, str(other))
+        install(module_rig, str(other))
 
-    assert read_tree(yard.folder).digest == before
-    assert [path.name for path in (yard.vault / "Modules").iterdir()] == ["stranger"]
+    assert read_tree(module_rig.folder).digest == before
+    assert [path.name for path in (module_rig.vault / "Modules").iterdir()] == ["stranger"]
     with fetched(str(other), os.environ) as found:
-        place(found, yard.vault, "stranger", may_replace=True)
-    assert "other" in (yard.folder / "words.py").read_text()
-    assert [path.name for path in (yard.vault / "Modules").iterdir()] == ["stranger"]
+        place(found, module_rig.vault, "stranger", may_replace=True)
+    assert "other" in (module_rig.folder / "words.py").read_text()
+    assert [path.name for path in (module_rig.vault / "Modules").iterdir()] == ["stranger"]
 
 
-def test_nothing_is_written_through_a_link_that_stands_for_the_folder_of_modules(yard):
-    away = yard.base / "away"
+def test_nothing_is_written_through_a_link_that_stands_for_the_folder_of_modules(module_rig):
+    away = module_rig.base / "away"
     away.mkdir()
-    (yard.vault / "Modules").symlink_to(away)
+    (module_rig.vault / "Modules").symlink_to(away)
     with pytest.raises(InstallRefusedError, match="could not be written"):
-        install(yard, str(yard.write(yard.base / "mine")))
+        install(module_rig, str(module_rig.write(module_rig.base / "mine")))
 
     assert list(away.iterdir()) == []
 
 
-def test_a_folder_without_a_manifest_is_no_module(yard):
-    (yard.base / "empty").mkdir()
+def test_a_folder_without_a_manifest_is_no_module(module_rig):
+    (module_rig.base / "empty").mkdir()
     with pytest.raises(InstallRefusedError, match=r"has no manifest.yaml"):
-        install(yard, str(yard.base / "empty"))
+        install(module_rig, str(module_rig.base / "empty"))
 
 
-def test_what_was_placed_can_be_taken_away(yard):
-    yard.write()
-    unplace(yard.vault, "stranger")
-    assert list((yard.vault / "Modules").iterdir()) == []
-    unplace(yard.vault, "stranger")
+def test_what_was_placed_can_be_taken_away(module_rig):
+    module_rig.write()
+    unplace(module_rig.vault, "stranger")
+    assert list((module_rig.vault / "Modules").iterdir()) == []
+    unplace(module_rig.vault, "stranger")
 
 
 def test_what_git_says_of_a_folder_that_is_no_repository_does_not_name_it(tmp_path):
@@ -243,16 +252,16 @@ def test_what_git_says_of_a_folder_that_is_no_repository_does_not_name_it(tmp_pa
 
 
 def test_a_clone_reads_no_settings_of_the_repository_in_which_the_person_stands(
-    yard, published, monkeypatch
+    module_rig, published, monkeypatch
 ):
-    here = yard.base / "here"
+    here = module_rig.base / "here"
     here.mkdir()
     git(here, "init", "-q")
-    ran = yard.base / "ran"
-    trap = yard.base / "trap"
+    ran = module_rig.base / "ran"
+    trap = module_rig.base / "trap"
     trap.write_text(f"#!/bin/sh\ntouch {ran}\n")
     trap.chmod(0o700)
-    git(here, "config", f"url.{yard.base.as_uri()}/elsewhere.insteadOf", published.as_uri())
+    git(here, "config", f"url.{module_rig.base.as_uri()}/elsewhere.insteadOf", published.as_uri())
     for setting in (
         "core.fsmonitor",
         "core.sshCommand",
@@ -263,15 +272,15 @@ def test_a_clone_reads_no_settings_of_the_repository_in_which_the_person_stands(
     ):
         git(here, "config", setting, str(trap))
     monkeypatch.chdir(here)
-    install(yard, published.as_uri())
+    install(module_rig, published.as_uri())
 
-    assert (yard.folder / "module.py").is_file()
+    assert (module_rig.folder / "module.py").is_file()
     assert not ran.exists()
 
 
 @pytest.mark.parametrize("form", ["tag", "branch", "commit"])
-def test_a_tag_a_branch_and_a_commit_of_a_repository_can_be_named(yard, published, form):
-    work = yard.base / "work/stranger"
+def test_a_tag_a_branch_and_a_commit_of_a_repository_can_be_named(module_rig, published, form):
+    work = module_rig.base / "work/stranger"
     first = git(work, "rev-parse", "HEAD")
     git(published, "tag", "v1.0.0", first)
     git(published, "branch", "old", first)
@@ -280,35 +289,35 @@ def test_a_tag_a_branch_and_a_commit_of_a_repository_can_be_named(yard, publishe
     git(work, "push", "-q", str(published), "HEAD")
     ref = {"tag": "v1.0.0", "branch": "old", "commit": first}[form]
 
-    source, commit = install(yard, f"{published.as_uri()}#{ref}")
+    source, commit = install(module_rig, f"{published.as_uri()}#{ref}")
 
     assert (commit, source) == (first, f"{published.as_uri()}#{ref}")
-    assert (yard.folder / "words.py").read_text() == "SAID = 'as '\n"
+    assert (module_rig.folder / "words.py").read_text() == "SAID = 'as '\n"
 
 
 @pytest.mark.parametrize(
     ("ref", "says"),
     [("nothing", "git could not get it"), ("-x", "is not a tag"), ("a..b", "is not a tag")],
 )
-def test_what_is_no_tag_of_it_installs_nothing(yard, published, ref, says):
+def test_what_is_no_tag_of_it_installs_nothing(module_rig, published, ref, says):
     with pytest.raises(InstallRefusedError, match=says):
-        install(yard, f"{published.as_uri()}#{ref}")
+        install(module_rig, f"{published.as_uri()}#{ref}")
 
-    assert not yard.folder.exists()
+    assert not module_rig.folder.exists()
 
 
-def test_another_tag_of_the_same_repository_takes_the_place_of_the_first(yard, published):
-    work = yard.base / "work/stranger"
+def test_another_tag_of_the_same_repository_takes_the_place_of_the_first(module_rig, published):
+    work = module_rig.base / "work/stranger"
     git(published, "tag", "v1", git(work, "rev-parse", "HEAD"))
-    yard.trust.install(f"{published.as_uri()}#v1")
+    module_rig.trust.install(f"{published.as_uri()}#v1")
     (work / "words.py").write_text("SAID = 'new '\n")
     git(work, "commit", "-qam", "third")
     git(work, "push", "-q", str(published), "HEAD", "HEAD:refs/tags/v2")
 
-    entry, consent = yard.trust.install(f"{published.as_uri()}#v2")
+    entry, consent = module_rig.trust.install(f"{published.as_uri()}#v2")
 
     assert (entry.source, consent.commit) == (
         f"{published.as_uri()}#v2",
         git(work, "rev-parse", "HEAD"),
     )
-    assert (yard.folder / "words.py").read_text() == "SAID = 'new '\n"
+    assert (module_rig.folder / "words.py").read_text() == "SAID = 'new '\n"

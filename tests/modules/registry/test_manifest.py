@@ -19,7 +19,7 @@ from parachuted.modules.registry.manifest import (
     manifest_document,
     read_manifest,
 )
-from tests.modules.paper import EXAMPLES
+from tests.modules.fake_services import EXAMPLES
 
 COMPLETE = """\
 # Required fields

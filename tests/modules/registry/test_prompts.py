@@ -8,7 +8,7 @@ import pytest
 
 from parachuted.errors import StorageFailedError
 from parachuted.modules.registry.prompts import ModulePrompts, default_prompt
-from tests.modules.players import approve, write_module
+from tests.modules.small_modules import approve, write_module
 
 
 def test_words_are_kept_replaced_and_forgotten(tmp_path: Path):

@@ -14,7 +14,7 @@ from parachuted.errors import ModuleFailedError
 from parachuted.modules.registry.declaration import describe
 from parachuted.modules.registry.manifest import read_manifest
 from parachuted.modules.registry.skeleton import new_module
-from tests.modules.paper import Paper, loaded
+from tests.modules.fake_services import FakeServices, loaded
 
 NAMES = ["shopping-list", "a", "module", "modules", "x2-", "class", "my--list"]
 
@@ -38,7 +38,7 @@ async def test_whatever_its_name_it_goes_together_and_works(tmp_path: Path, name
     new_module(tmp_path / name, name)
     with loaded(tmp_path / name) as (cls, manifest):
         declared = describe(cls, manifest)
-        paper = Paper(name)
+        paper = FakeServices(name)
         module = cls(paper)
         await module.add_item(text="Buy seeds")
         await module.add_item(text="Call Kim")
@@ -59,7 +59,7 @@ async def test_whatever_its_name_it_goes_together_and_works(tmp_path: Path, name
 async def test_an_empty_list_is_no_error(tmp_path: Path):
     new_module(tmp_path / "a", "a")
     with loaded(tmp_path / "a") as (cls, _):
-        assert await cls(Paper("a")).list_items() == {"items": []}
+        assert await cls(FakeServices("a")).list_items() == {"items": []}
 
 
 @pytest.mark.parametrize("name", ["", "A", "../x", "a/b", "a b", "1a", "a" * 65])

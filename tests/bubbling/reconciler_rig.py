@@ -28,7 +28,7 @@ NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 
 @dataclass
-class Desk:
+class ReconcilerRig:
     """`look` takes in what people and runs did to the files of `vault`."""
 
     folder: Path

@@ -52,7 +52,7 @@ GARDENER = Grant(
 
 
 @dataclass
-class Desk:
+class CheckoutRig:
     """`save` is a person's act, and `work` the folder in which the agent's programs do as they
     like.
     """
@@ -158,15 +158,15 @@ class Desk:
 
 
 @contextmanager
-def at_desk(folder: Path) -> Iterator[Desk]:
+def at_desk(folder: Path) -> Iterator[CheckoutRig]:
     """A desk with some notes."""
-    desk = Desk(folder=folder)
-    desk.save("Projects/roof.md", "# Roof\n\none\n\ntwo\n\nthree\n\nfour\n")
-    desk.save("Projects/garden.md", "# Garden\n")
-    desk.save("Daily/monday.md", "# Monday\n")
-    desk.save("Library/book.md", "# Book\n")
+    checkout_rig = CheckoutRig(folder=folder)
+    checkout_rig.save("Projects/roof.md", "# Roof\n\none\n\ntwo\n\nthree\n\nfour\n")
+    checkout_rig.save("Projects/garden.md", "# Garden\n")
+    checkout_rig.save("Daily/monday.md", "# Monday\n")
+    checkout_rig.save("Library/book.md", "# Book\n")
     try:
-        yield desk
+        yield checkout_rig
     finally:
-        desk.close()
-        shutil.rmtree(desk.work, ignore_errors=True)
+        checkout_rig.close()
+        shutil.rmtree(checkout_rig.work, ignore_errors=True)

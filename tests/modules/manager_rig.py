@@ -21,8 +21,8 @@ from parachuted.modules.hosting.status import ModuleStatus
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.services import Services
-from tests.modules.players import Given, Memory, write_module
-from tests.modules.yard import Told
+from tests.modules.module_rig import Told
+from tests.modules.small_modules import Given, Memory, write_module
 
 
 class Asked:
@@ -58,7 +58,7 @@ class Shelf(ModuleApprovals):
         return super().ready(names)
 
 
-class House:
+class ManagerRig:
     """`add` writes and approves a module; `memory` is what modules kept, by their names; `config`
     is what each of them is told.
     """
@@ -91,7 +91,7 @@ class House:
     def find(self, name: str) -> ProvidedInterface | None:
         """What anybody calls that interface by."""
         return self.modules.interface(
-            name, CallingModule(own=Authority, lent=lambda authority: authority)
+            name, CallingModule(own=Authority, delegated=lambda authority: authority)
         )
 
     def clock(self) -> datetime:

@@ -33,7 +33,7 @@ class Heard:
 
 
 @dataclass
-class Office:
+class SuggestionRig:
     folder: Path
     rate: float = 0.0
     ask: object = None

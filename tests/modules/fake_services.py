@@ -20,7 +20,7 @@ from parachuted.modules.registry.module_tree import read_tree
 EXAMPLES = Path(__file__).resolve().parent / "examples"
 
 
-class PaperVault:
+class FakeVault:
     """Notes by path."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class PaperVault:
         return "digest"
 
 
-class PaperState:
+class FakeState:
     """JSON by key."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class PaperState:
         self.kept[key] = value
 
 
-class Paper:
+class FakeServices:
     """Services on paper.
 
     `published` and `asked` are what the module said and whom it asked; `others` are interfaces that
@@ -77,7 +77,7 @@ class Paper:
     def __init__(self, name: str = "daily", config: Mapping[str, object] | None = None) -> None:
         self.name, self.config = name, config or {}
         self.log = logging.getLogger(f"parachuted.modules.{name}")
-        self.vault, self.state = PaperVault(), PaperState()
+        self.vault, self.state = FakeVault(), FakeState()
         self.published: list[tuple[str, Mapping[str, object]]] = []
         self.asked: list[tuple[str, str, Mapping[str, object]]] = []
         self.others: dict[str, object] = {}

@@ -81,7 +81,7 @@ HOME_FILES = [
 
 
 @dataclass
-class Garden:
+class PlantedVault:
     """What was planted: the place by canary.
 
     `may_show` are canaries that live in the place that is searched.

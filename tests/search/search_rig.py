@@ -10,7 +10,7 @@ from parachuted.search import NoteQuery, Search, SearchResults, parse_query
 from parachuted.vault import IndexEntry, VaultIndex, VaultRoot, digest_of
 
 
-class Library:
+class SearchRig:
     """A folder of notes, what the daemon would know of it, and the index."""
 
     def __init__(self, vault: Path, database: Path) -> None:

@@ -25,7 +25,7 @@ from parachuted.state import open_state
 from parachuted.tasks import Budget, Causes, RunCountLimits
 from parachuted.testing import ScriptedBackend
 from parachuted.vault import Author, History, IndexEntry, ObjectStore, Store, VaultRoot, digest_of
-from tests.search.library import Library
+from tests.search.search_rig import SearchRig
 
 LIMITS = RunLimits(timeout_s=30, max_turns=10, max_cost_usd=0.5)
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -51,7 +51,7 @@ class Told:
         self.events.append(event)
 
 
-class Yard:
+class ModuleRig:
     """`save` is a person's; `bounded` is what a module gets."""
 
     def __init__(self, folder: Path) -> None:
@@ -65,7 +65,7 @@ class Yard:
         self.objects = ObjectStore(folder / "objects")
         self.history = History(folder / "history.db")
         self.store = Store(self.root, self.objects, self.history, self.clock)
-        self.library = Library(self.vault, folder / "search.db")
+        self.library = SearchRig(self.vault, folder / "search.db")
         self.library.start()
         self.parts = VaultParts(
             root=self.root,

@@ -35,7 +35,7 @@ def event(endpoint: str = "GET /api/health", at: datetime = NOON, **more: object
 
 
 @dataclass
-class Book:
+class AuditRig:
     """One vault's audit, and the logs that were opened on it."""
 
     vault: Path

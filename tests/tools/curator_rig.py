@@ -12,13 +12,13 @@ from parachuted.runs.agent_hooks import HookAsker
 from parachuted.tasks import RunOutcome
 from parachuted.testing import ScriptedBackend
 from parachuted.vault import History, Store, VaultPath, VaultRoot
-from tests.bubbling.desk import Desk
+from tests.bubbling.reconciler_rig import ReconcilerRig
 
 LIMITS = RunLimits(timeout_s=5, max_turns=12, max_cost_usd=0.25)
 
 
 @dataclass
-class Study(Desk):
+class CuratorRig(ReconcilerRig):
     """`run` lets a curator do a watcher's task."""
 
     backend: Backend = field(default_factory=ScriptedBackend)
