@@ -354,9 +354,9 @@ KILLED = """
 import sys, time
 from datetime import UTC, datetime
 from pathlib import Path
-from tests.audit.audit_rig import AuditBatching, Book, event
-book = Book(vault=Path(sys.argv[1]), home=Path(sys.argv[2]))
-log = book.open(pace=AuditBatching(gather_s=0, batch=16))
+from tests.audit.audit_rig import AuditBatching, AuditRig, event
+audit_rig = AuditRig(vault=Path(sys.argv[1]), home=Path(sys.argv[2]))
+log = audit_rig.open(pace=AuditBatching(gather_s=0, batch=16))
 print("ready", flush=True)
 for number in range(10_000_000):
     log.record(event(f"GET /{number}", paths=["x" * 300] * 8))

@@ -97,4 +97,4 @@ def test_where_there_is_no_vault_it_says_so(typed: Typed):
     typed.does("vault", "set", str(typed.vault))
     typed.vault.rmdir()
 
-    assert "there is no vault at" in typed.fails(1, "audit")
+    assert "no vault at" in typed.fails(1, "audit")

@@ -293,7 +293,7 @@ async def unheard(*_told: object) -> None:
     [
         ({"sandboxes": None}, "parachute sandbox doctor"),
         ({"gateway": None}, "parachute auth status"),
-        ({"platform": "darwin"}, "on Linux alone"),
+        ({"platform": "darwin"}, "only on Linux"),
     ],
 )
 async def test_where_it_cannot_run_it_does_not_and_says_what_to_do(

@@ -76,7 +76,7 @@ async def test_what_was_approved_goes_on_until_the_change_is_approved_too(
         code = vault / "Modules/daily/module.py"
         code.write_text(
             code.read_text().replace(
-                '"count": len(found)}', '"count": len(found), "changed": True}'
+                '"count": len(found),', '"count": len(found), "changed": True,'
             )
         )
         await life.until(lambda: life.told("module.changed"))
@@ -84,7 +84,7 @@ async def test_what_was_approved_goes_on_until_the_change_is_approved_too(
         assert (await get(life, "/api/modules/daily"))["state"] == "changed"
         assert "changed" not in await get(life, "/api/daily/entries")
         shown = await get(life, "/api/modules/daily/diff")
-        assert '+        return {"entries"' in shown["diff"]
+        assert '+            "count": len(found), "changed": True,' in shown["diff"]
         await post(life, "/api/modules/daily/approve", {"hash": shown["hash"]})
         assert (await get(life, "/api/daily/entries"))["changed"] is True
 
