@@ -52,7 +52,7 @@ class AgentRun:
     account: RunAccount
     audit: RunAudit
     job: Job
-    cancelled = "it was ended: whoever asked waits no longer"
+    cancelled = "it was ended, because its caller no longer waits"
 
     def __init__(
         self,

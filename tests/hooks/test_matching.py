@@ -81,7 +81,7 @@ def test_any_other_matcher_is_a_regular_expression_found_anywhere_with_its_case(
 
 
 def test_an_invalid_expression_is_told_of_and_never_matches():
-    with pytest.raises(ValueError, match=r"no regular expression.*never matches"):
+    with pytest.raises(ValueError, match=r"not a JavaScript regular expression.*never matches"):
         is_meant("tool.before", "Edit(", tool("Edit("))
 
 

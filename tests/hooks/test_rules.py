@@ -215,7 +215,7 @@ def test_a_rule_about_notes_holds_for_the_tools_that_touch_them():
     "rule", ["Bash(git *", "(x)", "", "a b", "1x", "Edit(../**)", "Note(../**)"]
 )
 def test_what_is_no_rule_is_told_of(rule: str):
-    with pytest.raises(ValueError, match=r"no rule|no pattern"):
+    with pytest.raises(ValueError, match=r"not a rule|not a pattern|no pattern"):
         compile_rule(rule, "tool.before")
 
 

@@ -116,7 +116,7 @@ def test_a_capability_that_no_key_has_is_refused():
 
 @pytest.mark.parametrize("name", ["", "a b", "1a", "a.b", "a" * 65, "ä"])
 def test_tools_have_names_that_every_agent_can_say(name):
-    with pytest.raises(ValueError, match="no name of a tool"):
+    with pytest.raises(ValueError, match="not the name of a tool"):
         mcp_tool(name)
 
 
@@ -124,7 +124,7 @@ def test_tools_have_names_that_every_agent_can_say(name):
     "name", ["", "daily", "Daily.created", "daily.", ".a", "a..b", "a.b c", "file.*", "PreToolUse"]
 )
 def test_events_have_dotted_names(name):
-    with pytest.raises(ValueError, match="no name of an event"):
+    with pytest.raises(ValueError, match="not the name of an event"):
         event(name)
 
 
@@ -140,7 +140,7 @@ def test_events_have_dotted_names(name):
     ],
 )
 def test_a_schedule_is_one_span_or_one_time(said):
-    with pytest.raises(ValueError, match=r"@schedule|no span"):
+    with pytest.raises(ValueError, match=r"@schedule|not a duration"):
         schedule(**said)
 
 

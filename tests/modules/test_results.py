@@ -116,7 +116,7 @@ def test_an_answer_may_have_another_status():
 
 @pytest.mark.parametrize("status", [0, 101, 600])
 def test_a_status_that_ends_no_call_is_refused(status):
-    with pytest.raises(ValueError, match="no status of an answer"):
+    with pytest.raises(ValueError, match="not an HTTP status"):
         Response(status=status)
 
 

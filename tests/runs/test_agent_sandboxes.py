@@ -93,11 +93,11 @@ class Bench:
             grant=grant,
             author=Author(by="agent:a", run="r-1", causes=("c-1",)),
             taint=self.taint,
-            audit=RunAudit(self.yard.audit, self.yard.clock, task, agent="a", backend="scripted"),
+            audit=RunAudit(self.module_rig.audit, self.module_rig.clock, task, agent="a", backend="scripted"),
             hooks=AgentHooks(
                 asker=NoHooks(),
-                clock=self.yard.clock,
-                vault=self.yard.vault,
+                clock=self.module_rig.clock,
+                vault=self.module_rig.vault,
                 session_id="r-1",
                 agent="a",
             ),
@@ -137,7 +137,7 @@ async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_
         (work / "Work/a.md").write_text("# A\n\nnew\n")
         assert await opened.native.before("Bash", {"command": "curl x"}) is not None
         assert await opened.native.before("Bash", {"command": "git status"}) is None
-    assert tools_rig.yard.text("Work/a.md") == "# A\n\nnew\n"
+    assert tools_rig.module_rig.text("Work/a.md") == "# A\n\nnew\n"
     assert [written.path for written in tools_rig.written] == ["Work/a.md"]
     assert list(work.iterdir()) == []
 
@@ -153,7 +153,7 @@ async def test_a_run_that_fails_leaves_nothing_but_what_was_checked_in_before(to
 
     with pytest.raises(AgentFailedError):
         await fail()
-    assert tools_rig.yard.text("Work/a.md") == "# One\n"
+    assert tools_rig.module_rig.text("Work/a.md") == "# One\n"
 
 
 async def connected(sockets: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -263,4 +263,4 @@ async def test_what_is_half_written_in_the_background_when_the_run_ends_is_not_t
         note.write_text("# Whole\n")
         await opened.native.after("Bash", {"command": "git x"}, ToolResult(text=""))
         note.write_text("# Hal")
-    assert tools_rig.yard.text("Work/a.md") == "# Whole\n"
+    assert tools_rig.module_rig.text("Work/a.md") == "# Whole\n"

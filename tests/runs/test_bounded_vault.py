@@ -405,7 +405,7 @@ async def test_a_file_that_is_no_text_is_bytes_and_one_that_is_too_large_is_refu
         file.truncate(1 << 40)
 
     assert await daily.read_bytes("Daily/photo.md") == b"\xff\xfe\x00"
-    with pytest.raises(EditRefusedError, match="no text in UTF-8"):
+    with pytest.raises(EditRefusedError, match="not UTF-8 text"):
         await daily.read("Daily/photo.md")
     for act in (
         daily.read("Daily/huge.md"),

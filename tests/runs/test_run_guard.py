@@ -120,7 +120,7 @@ async def test_what_it_may_not_write_is_put_forward_with_why_and_remembered(watc
     )
     assert proposal.payload == {"text": "# né\n"}
     assert told == ["s-1"]
-    with pytest.raises(EditRefusedError, match="no text"):
+    with pytest.raises(EditRefusedError, match="would not be text"):
         await asked.instead(
             ProposedChange(path="a.bin", action="create", base=None, data=b"\xff"), "x"
         )

@@ -516,7 +516,7 @@ async def test_what_cannot_be_recorded_is_noticed_once_it_can(live: Live, vault:
     save(vault / "note.md", "# one\n")
     async with live() as life:
         hasten(life)
-        keeper = life.daemon.noticer._keeper
+        keeper = life.daemon.noticer._committer
         listeners = keeper._listeners
         refused: list[object] = []
 

@@ -58,7 +58,7 @@ _BOOT = (
     "import sys; sys.path += [one for one in sys.argv[1:] if one not in sys.path]; from "
     "parachuted.modules.hosting.host_main import main; main()"
 )
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(__file__).resolve().parents[2]
 _SYSTEM = (
     "/usr/lib",
     "/usr/lib64",

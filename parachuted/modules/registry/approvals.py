@@ -102,7 +102,7 @@ class ModuleApprovals:
         self._registry, self._copies = ModuleRegistry(home), ApprovedCopies(home)
         self._seen: dict[Path, tuple[int, ModuleTree | None, TreeRefusedError | None]] = {}
         self._unready: dict[str, str] = {}
-        self._marks: dict[str, tuple[int, str]] | None = None
+        self._marks: dict[str, tuple[object, int]] | None = None
         self._cached: tuple[tuple[int, ...] | None, Held] | None = None
 
     @property
@@ -326,12 +326,14 @@ class ModuleApprovals:
         return tree_difference(old, new, before.kept, after.kept)
 
     def look(self) -> frozenset[str]:
-        """The names of modules whose folder or entry changed since the last call; the first returns
-        none. One stat a file.
+        """The names of modules whose folder changed since the last call, and all names when
+        modules.yaml was written; the first call returns none. One stat a file.
+
+        An entry that was changed and changed back counts: who compared in between saw the other.
         """
-        entries = self._cached_entries()
+        mark, entries = self._cached_entries()
         marks = {
-            name: (self._mark(name, entries.get(name)), repr(entries.get(name)))
+            name: (mark, self._mark(name, entries.get(name)))
             for name in {*entries, *self._folders()}
         }
         before, self._marks = self._marks, marks
@@ -341,15 +343,17 @@ class ModuleApprovals:
             name for name in marks.keys() | before.keys() if marks.get(name) != before.get(name)
         )
 
-    def _cached_entries(self) -> Held:
-        """The entries, read again when a stat shows a change: for looking, not for deciding."""
+    def _cached_entries(self) -> tuple[object, Held]:
+        """The file's mark and its entries, read again when a stat shows a change: for looking, not
+        for deciding.
+        """
         mark = self._registry.mark()
         if self._cached is None or self._cached[0] != mark:
             entries: Held = {}
             with contextlib.suppress(ModuleRegistryError):
                 entries = self._registry.load()
             self._cached = mark, entries
-        return self._cached[1]
+        return self._cached
 
     # What is in the folders.
 

@@ -53,7 +53,7 @@ async def test_a_method_kept_in_hand_says_so_when_the_provider_is_gone():
 
     assert not brain
     assert interfaces.get(BRAIN, ANYBODY) is None
-    with pytest.raises(ModuleFailedError, match="nobody provides BrainInterface any more"):
+    with pytest.raises(ModuleFailedError, match="no module provides BrainInterface any more"):
         await who()
 
 

@@ -108,7 +108,7 @@ async def test_no_module_writes_where_suggestions_are_ticked_whatever_its_permis
         module_rig.approve(MANIFEST), module_rig.agents(suggestions=suggestions)
     )
     name = await given.suggest("update", "Work/a.md", {"text": "x\n"}, "x")
-    path = suggestions.record(name).paper
+    path = suggestions.record(name).file
     ticked = module_rig.text(path).replace("- [ ] approve", "- [x] approve")
     for act in (
         given.vault.write(path, ticked),
@@ -120,7 +120,7 @@ async def test_no_module_writes_where_suggestions_are_ticked_whatever_its_permis
 
 
 async def test_where_nobody_takes_suggestions_it_is_told_so(module_rig):
-    with pytest.raises(ActRefusedError, match="nobody takes suggestions"):
+    with pytest.raises(ActRefusedError, match="suggestions are not accepted here"):
         await module_rig.given(module_rig.approve(MANIFEST)).suggest(
             "update", "Work/a.md", {"text": "x"}, "x"
         )

@@ -137,7 +137,7 @@ def test_a_folder_of_a_repository_can_be_named(module_rig):
 
 @pytest.mark.parametrize("path", ["../x", "a/../../x", "a//b", ".git"])
 def test_a_folder_outside_of_the_source_cannot(module_rig, published, path):
-    with pytest.raises(InstallRefusedError, match="no folder inside"):
+    with pytest.raises(InstallRefusedError, match="not a folder inside"):
         install(module_rig, str(published), path=path)
 
 

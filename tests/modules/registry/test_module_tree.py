@@ -118,8 +118,8 @@ REFUSED = {
         lambda folder: [(folder / name).write_text("") for name in ("ß", "ss")],
         "one file to some systems",
     ),
-    "line break": (lambda folder: (folder / "a\nb").write_text(""), "nobody can see"),
-    "bidi": (lambda folder: (folder / "a\u202eyp.b").write_text(""), "nobody can see"),
+    "line break": (lambda folder: (folder / "a\nb").write_text(""), "invisible characters"),
+    "bidi": (lambda folder: (folder / "a\u202eyp.b").write_text(""), "invisible characters"),
     "not UTF-8": (lambda folder: (folder / os.fsdecode(b"\xff")).write_text(""), "not UTF-8"),
     "deep": (lambda folder: (folder / "/".join("d" * 30)).mkdir(parents=True), "folders deep"),
     "long": (

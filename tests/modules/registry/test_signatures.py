@@ -59,7 +59,7 @@ def test_a_release_makes_a_key_and_signs_a_folder(tmp_path, capsys):
     assert is_signed(read_tree(folder).digest, (folder / "SIGNATURE").read_text(), [public])
     assert main(["new-key", str(tmp_path / "key")]) == 1
     assert main(["sign", str(folder), "--key", str(folder / "manifest.yaml")]) == 1
-    assert "no private key" in capsys.readouterr().err
+    assert "not a private key" in capsys.readouterr().err
 
 
 def test_the_command_is_there():
@@ -73,5 +73,5 @@ def test_the_command_is_there():
 
 
 def test_what_is_no_ed25519_key_is_refused():
-    with pytest.raises(ParachuteError, match="no private key"):
+    with pytest.raises(ParachuteError, match="not a private key"):
         sign(DIGEST, b"x")

@@ -64,7 +64,7 @@ async def test_an_empty_list_is_no_error(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["", "A", "../x", "a/b", "a b", "1a", "a" * 65])
 def test_a_name_that_is_none_makes_nothing(tmp_path: Path, name: str):
-    with pytest.raises(ModuleFailedError, match="no name for a module"):
+    with pytest.raises(ModuleFailedError, match="not a name for a module"):
         new_module(tmp_path / "new", name)
 
     assert list(tmp_path.iterdir()) == []
