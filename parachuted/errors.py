@@ -11,7 +11,7 @@ class ParachuteError(Exception):
     """Something went wrong."""
 
     def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or (type(self).__doc__ or "").strip())
+        super().__init__(message or " ".join((type(self).__doc__ or "").split()))
 
     @property
     def message(self) -> str:

@@ -20,7 +20,7 @@ KINDS = [
     "kind", [kind for kind in KINDS if kind not in {ConfigError, ConflictError}]
 )
 def test_a_message_defaults_to_the_docstring(kind: type[ParachuteError]):
-    assert kind().message == inspect.getdoc(kind)
+    assert kind().message == " ".join(inspect.getdoc(kind).split())
     assert kind("in other words").message == "in other words"
 
 

@@ -148,4 +148,4 @@ async def test_nothing_of_hooks_and_modules_outlives_the_daemon(
         for child in psutil.Process().children(recursive=True)
         if child.status() != psutil.STATUS_ZOMBIE
     ]
-    assert [words for words in left if "sleep" in words or "worker_main" in " ".join(words)] == []
+    assert [words for words in left if "sleep" in words or "host_main" in " ".join(words)] == []

@@ -93,7 +93,9 @@ class Bench:
             grant=grant,
             author=Author(by="agent:a", run="r-1", causes=("c-1",)),
             taint=self.taint,
-            audit=RunAudit(self.module_rig.audit, self.module_rig.clock, task, agent="a", backend="scripted"),
+            audit=RunAudit(
+                self.module_rig.audit, self.module_rig.clock, task, agent="a", backend="scripted"
+            ),
             hooks=AgentHooks(
                 asker=NoHooks(),
                 clock=self.module_rig.clock,

@@ -345,7 +345,7 @@ async def test_when_the_state_is_lost_what_was_resolved_stays_so_and_what_was_fo
     assert suggestion_rig.suggestions.get(made.id).status == "approved"
     assert [one.id for one in suggestion_rig.suggestions.all()] == [made.id]
     assert not (suggestion_rig.vault / "b.md").exists()
-    assert "no suggestion that is known here" in file.read_text("utf-8")
+    assert "not known here" in file.read_text("utf-8")
 
 
 async def test_with_another_key_nothing_that_was_sealed_before_is_believed(suggestion_rig):

@@ -196,6 +196,7 @@ class _Served:
         self._pipe = pipe
         self._streams: dict[int, AsyncIterator[object]] = {}
         self._problem: str | None = None
+        running.on_problem = self._report_problem
         self._verbs: Mapping[str, Callable[[Mapping[str, Any]], Awaitable[object]]] = {
             "start": self._start,
             "stop": self._stop,
@@ -213,11 +214,13 @@ class _Served:
         try:
             return await self._verbs[ask.verb](ask.body)
         finally:
-            if self._running.problem != self._problem:
-                self._problem = self._running.problem
-                self._pipe.say(
-                    0, self._problem or ""
-                )  # level 0: not for the log, but what is wrong with the module
+            self._report_problem()
+
+    def _report_problem(self) -> None:
+        """At level 0: not for the log, but what is wrong with the module."""
+        if self._running.problem != self._problem:
+            self._problem = self._running.problem
+            self._pipe.say(0, self._problem or "")
 
     async def _start(self, _body: Mapping[str, Any]) -> object:
         await self._running.start()

@@ -64,6 +64,7 @@ class InProcessHost:
         self._name = approved.name
         self._owner = TaskOwner(approved.name, self._failed_unseen, most_tasks=most_tasks)
         self._problems: dict[str, str] = {}
+        self.on_problem: Callable[[], None] = lambda: None
         self._handlers: dict[str, _Handler] = {}
         self._module: Module | None = None
         self._declared: ModuleDeclaration | None = None
@@ -93,6 +94,7 @@ class InProcessHost:
         """Record a problem of the module that was noticed from outside, until it is restarted."""
         self._problems.pop(subject, None)
         self._problems[subject] = problem
+        self.on_problem()
 
     async def start(self) -> None:
         """Load, describe, construct, enable."""

@@ -124,7 +124,7 @@ def processes():
     return [
         child
         for child in psutil.Process().children(recursive=True)
-        if "worker_main" in " ".join(child.cmdline())
+        if "host_main" in " ".join(child.cmdline())
     ]
 
 

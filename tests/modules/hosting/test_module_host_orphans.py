@@ -57,7 +57,7 @@ async def test_a_module_that_would_stay_is_gone_soon_after_its_daemon_was_killed
         workers = [
             child
             for child in psutil.Process(life.pid).children(recursive=True)
-            if "worker_main" in " ".join(child.cmdline())
+            if "host_main" in " ".join(child.cmdline())
         ]
         assert len(workers) == 1
         began = time.monotonic()
