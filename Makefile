@@ -1,12 +1,14 @@
 # parachuted: `make run` starts it, `make test` tests it; both need python3 >= 3.11 and nothing else.
 #   make run [VAULT=~/Notes] [PORT=3333]     make bench      figures, as a table and JSON
 #   make test [ARGS="tests/vault -x"]        make torture    the crash and property tests at full size
-#   make lint                                make wheel      dist/parachuted-*.whl
-#   make docs       the site, in build/docs  make clean
+#   make lint                                make coverage   branches that the tests of the inner rooms take
+#   make wheel      dist/parachuted-*.whl     make mutations  breaks what matters; the tests must notice
+#   make docs       the site, in build/docs  make agentic    a model walks through the API; needs a login
+#   make clean
 # Written for GNU make 3.81, which macOS has.
 
 BIN := .venv/bin
-.PHONY: run test lint docs bench torture wheel clean FORCE
+.PHONY: run test coverage lint docs bench agentic mutations torture wheel clean FORCE
 .DEFAULT_GOAL := run
 
 # The environment is made again where pyproject.toml changed, the folder was moved, or its Python is gone.
@@ -21,7 +23,20 @@ run: .venv/installed
 	 exec $(BIN)/parachute "$$@"
 
 test: .venv/installed-test
-	@$(BIN)/python -m pytest $(or $(ARGS),--numprocesses=2 --dist=loadgroup)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(or $(ARGS),--numprocesses=auto --dist=loadfile --no-loadscope-reorder)
+
+# The rooms that work in one process, whose own tests are to reach every branch; torture tests add time and no branches.
+# A measured process is slow, so a test with a deadline may fail: `make test` judges the tests, this the figure alone.
+MEASURED := access audit bubbling config context events history home_files hooks keys runs search state suggestions sync tasks tools vault
+comma := ,
+space := $() $()
+
+coverage: .venv/installed-test
+	@$(BIN)/python -m coverage erase
+	-@$(BIN)/python -m coverage run --source=$(subst $(space),$(comma),$(MEASURED:%=parachuted/%)) \
+	   -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder -m "not torture" $(MEASURED:%=tests/%)
+	@$(BIN)/python -m coverage combine -q
+	@$(BIN)/python -m coverage report
 
 lint: .venv/installed-test
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
@@ -31,6 +46,12 @@ docs: .venv/installed-test
 
 bench: .venv/installed-test
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+agentic: .venv/installed-test
+	@$(BIN)/python -m tests.agentic
+
+mutations: .venv/installed-test
+	@$(BIN)/python -m tests.mutations $(ARGS)
 
 torture: .venv/installed-test
 	@$(BIN)/python -m pytest --torture -m torture $(ARGS)

@@ -1,5 +1,5 @@
 """Gateway: what it costs to go by it, against going straight to the same scripted model, in rounds
-in turn; fifty streams; a warm judge.
+in turn; fifty streams.
 
 The model answers at once, so that what is measured is ours. Agents, gateway and model have a
 process each.
@@ -23,12 +23,10 @@ import aiohttp
 
 from benchmarks.report import Figure
 from benchmarks.serving import percentile
-from parachuted.agents.gateway import Endpoint, Gateway, Judge, MoneyLimits, RunToken, UsageStore
+from parachuted.agents.gateway import Endpoint, Gateway, MoneyLimits, RunToken, UsageStore
 
 _ASKED, _WARMING = 600, 50
 _STREAMS, _STREAM_MB = 50, 4
-_JUDGED = 200
-_HELD_MS = 20.0
 _MODEL = "claude-haiku-4-5"
 _BODY = {
     "model": _MODEL,
@@ -36,18 +34,17 @@ _BODY = {
     "stream": True,
     "messages": [{"role": "user", "content": "x" * 30_000}],
 }
-_SCHEMA = {"type": "object", "properties": {"keep": {"type": "boolean"}}, "required": ["keep"]}
 _READY_S = 20.0
 
 
 def gateway(folder: Path) -> Iterator[Figure]:
-    """All three."""
+    """Both."""
     folder.mkdir(parents=True, exist_ok=True)
     yield from asyncio.run(_measure(folder))
 
 
 async def _measure(folder: Path) -> list[Figure]:
-    async with _model() as url, _gateway(folder, url) as (gate, way):
+    async with _model() as url, _gateway(folder, url) as way:
         spans = await _agents("first_bytes", url, way)
         straight, by_it = spans["straight"], spans["by_it"]
         added = percentile(by_it, 0.95) - percentile(straight, 0.95)
@@ -74,8 +71,7 @@ async def _measure(folder: Path) -> list[Figure]:
                 note=note,
             ),
         ]
-        figures += await _streams(url, way)
-        return [*figures, await _judged(gate)]
+        return [*figures, *await _streams(url, way)]
 
 
 async def _streams(url: str, way: Endpoint) -> list[Figure]:
@@ -148,24 +144,8 @@ async def _ask_streams(_url: str, way: str, token: str) -> dict[str, list[float]
     return {"wanted": [wanted], "sizes": list(sizes), "seconds": [time.perf_counter() - begun]}
 
 
-async def _judged(gate: Gateway) -> Figure:
-    """A warm judge; the model holds its answer for a time that is taken off."""
-    judge, spans = Judge(gate, _MODEL), []
-    for number in range(_JUDGED):
-        begun = time.perf_counter()
-        await judge.ask("You judge.", "Is it worth keeping?", _SCHEMA)
-        if number > 10:  # noqa: PLR2004  the first ones load what checks the answer
-            spans.append((time.perf_counter() - begun) * 1e3 - _HELD_MS)
-    return Figure(
-        name="gateway: warm judge, model time excluded, p95",
-        value=percentile(spans, 0.95),
-        unit="ms",
-        bound=60,
-    )
-
-
 @asynccontextmanager
-async def _gateway(folder: Path, url: str) -> AsyncIterator[tuple[Gateway, Endpoint]]:
+async def _gateway(folder: Path, url: str) -> AsyncIterator[Endpoint]:
     limits = MoneyLimits(usd_per_cause=1e6, usd_per_hour=1e6, usd_per_day=1e6)
     gate = Gateway(
         env={"ANTHROPIC_API_KEY": "sk-ant-bench-0123456789"},
@@ -187,7 +167,7 @@ async def _gateway(folder: Path, url: str) -> AsyncIterator[tuple[Gateway, Endpo
                 models=(_MODEL,),
             )
         ) as way:
-            yield gate, way
+            yield way
     finally:
         await gate.close()
 
@@ -259,20 +239,9 @@ async def _serve() -> None:
     from aiohttp import web  # noqa: PLC0415  only this process serves
 
     events = _events()
-    tool = {"type": "tool_use", "id": "t", "name": "answer", "input": {"keep": True}}
-    message = {
-        "type": "message",
-        "role": "assistant",
-        "model": "claude-haiku-4-5",
-        "content": [tool],
-        "usage": {"input_tokens": 9},
-    }
 
     async def answer(request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        if not body.get("stream"):
-            await asyncio.sleep(_HELD_MS / 1e3)
-            return web.json_response(message)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         await response.write(events.start)

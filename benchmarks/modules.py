@@ -216,7 +216,7 @@ class _Services:
         self.name = approved.name
         self.config: Mapping[str, object] = {}
         self.log = self.counting
-        self.vault = self.state = None
+        self.vault = self.folders = self.state = None
 
     def publish(self, event: str, data: Mapping[str, object]) -> None: ...
 

@@ -30,9 +30,9 @@ from parachuted.agents import (
     make_backend,
 )
 from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
-from parachuted.agents.heavy import load_heavy
-from parachuted.agents.sandbox.program import find_cli
+from parachuted.agents.sandbox.options import find_cli
 from parachuted.agents.sandbox.sandboxes import Sandboxes
+from parachuted.heavy import load_heavy
 from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say
 from tests.engine import an_engine
 

@@ -19,11 +19,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from parachuted.access.fields import HOLDS
 from parachuted.cli.parser import make_parser
 from parachuted.config import describe_settings
 from parachuted.events import CATALOG
+from parachuted.modules.registry.manifest import read_manifest
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
+MODULES = Path(__file__).resolve().parent.parent / "modules"
 _GENERATED = "<!-- Made by docs/generate.py; do not edit. -->"
 _MODULES = {
     "vault": "Notes and files",
@@ -87,7 +90,7 @@ def _events() -> str:
     def rows(*, blocks: bool) -> Iterator[list[str]]:
         for kind in CATALOG.values():
             if kind.blocks == blocks:
-                names = ", ".join(f"`{name}`" for name in kind.fields)
+                names = ", ".join(f"`{name}: {field}`" for name, field in kind.fields.items())
                 yield [
                     f"`{kind.name}`",
                     _text(kind.tells),
@@ -102,12 +105,26 @@ def _events() -> str:
         '"data"}`; `module` is the module that\n'
         "published it, or `core`. `GET /api/events` streams the events of the first table, and "
         "[hooks](../hooks.md) are run on both.\n"
-        "A key hears an event if it may read in the scope named in the last column. Modules "
-        "publish events of their own besides.\n\n"
+        "A key hears an event if it may read in the scope named in the last column. `data` names "
+        "each field with its kind; any of\nthem may be null. GET /api/openapi.json has the JSON "
+        "schema of each event, those of the modules that run too, as `x-events`.\n\n"
         f"## What has happened\n\n{_table(heads, rows(blocks=False))}\n\n"
         "## What is about to happen\n\nOnly hooks receive these, and can stop them.\n\n"
         + _table(heads[:4], (row[:4] for row in rows(blocks=True)))
+        + "\n\n## Of the official modules\n\nBeside those above, while such a module runs. What "
+        "a module of your own\npublishes stands in [its manifest](../../modules/README.md).\n\n"
+        + _table(["event", "`data`", "key's scope"], _modules_events())
+        + "\n\n## Kinds of fields\n\n"
+        + "\n".join(f"- `{kind}`: {_text(says)}" for kind, says in HOLDS.items())
     )
+
+
+def _modules_events() -> Iterator[list[str]]:
+    for file in sorted(MODULES.glob("*/manifest.yaml")):
+        manifest = read_manifest(file.read_bytes())
+        for event, fields in manifest.publishes.items():
+            named = ", ".join(f"`{name}: {kind}`" for name, kind in fields.items())
+            yield [f"`{event}`", named, f"`{manifest.name}`"]
 
 
 def _commands() -> str:

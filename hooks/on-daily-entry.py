@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Find what a new journal entry mentions, note it in the entry, and have the day reflected on where
-an agent does that.
+"""Find what a new journal entry mentions, and note it in the entry; where the module Daily runs, it
+does that itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ except ModuleNotFoundError:  # this is another Python than the daemon's, which h
         raise
     os.execv(daemon_python, [daemon_python, *sys.argv])  # noqa: S606  the daemon's own
 
-REFLECTION = "reflection"  # the journal's agent that is asked; without one, nobody is
 WORD = re.compile(r"[\w-]+")
 LINK = re.compile(r"\[\[([^\]|#]+)")
 SHORTEST = 3  # letters; a shorter name would be found in every text
@@ -32,25 +31,23 @@ WAIT_S = 5
 
 
 def main() -> None:
-    """Each step is left out where what it needs is not there; the entry itself is saved already."""
+    """What it needs may not be there; the entry itself is saved already."""
     event = json.load(sys.stdin)
     data, vault = event.get("data") or {}, Path(event["vault_path"]).resolve()
     text = data.get("content") or entry_text(vault, data.get("entry_path"))
-    found = sorted(mentions(text, vault))
-    done = []
-    if found and (path := vault_path(vault, data.get("entry_path"))):
-        answer = ask(
-            "PATCH", f"/api/notes/{urllib.parse.quote(path)}", {"key": "mentions", "value": found}
-        )
-        done += [f"{path} mentions {', '.join(found)}"] if answer is not None else []
-    day = str(data.get("entry_id") or "")[:10]
-    if (
-        ask("POST", f"/api/modules/daily/agents/{REFLECTION}/run", {"date": day} if day else {})
-        is not None
-    ):
-        done.append("a reflection was asked for")
-    if done:
-        json.dump({"systemMessage": "; ".join(done)}, sys.stdout)
+    found = [] if has_daily() else sorted(mentions(text, vault))
+    path = vault_path(vault, data.get("entry_path"))
+    if not found or path is None:
+        return
+    change = {"key": "mentions", "value": found}
+    if ask("PATCH", f"/api/notes/{urllib.parse.quote(path)}", change) is not None:
+        json.dump({"systemMessage": f"{path} mentions {', '.join(found)}"}, sys.stdout)
+
+
+def has_daily() -> bool:
+    """Whether the module Daily runs: it notes itself what an entry mentions."""
+    daily = ask("GET", "/api/modules/daily")
+    return isinstance(daily, dict) and daily.get("status") == "running"
 
 
 def mentions(text: str, vault: Path) -> set[str]:
@@ -119,7 +116,7 @@ def read(file: Path) -> str:
         return ""
 
 
-def ask(method: str, path: str, body: object) -> object:
+def ask(method: str, path: str, body: object = None) -> object:
     """The daemon's answer; None: it did not do it, or there is none.
 
     The record in the home says where it listens.
@@ -129,7 +126,8 @@ def ask(method: str, path: str, body: object) -> object:
         daemon = json.loads((home / "run" / "daemon.json").read_text())
         url = f"http://{daemon['host']}:{daemon['port']}{path}"
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {daemon['token']}"}
-        request = urllib.request.Request(url, json.dumps(body).encode(), headers, method=method)
+        content = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(url, content, headers, method=method)
         with urllib.request.urlopen(request, timeout=WAIT_S) as answer:  # noqa: S310
             return json.loads(answer.read() or b"{}")
     except (OSError, ValueError, KeyError) as error:

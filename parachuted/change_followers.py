@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from parachuted.access.origins import Origins
 from parachuted.audit.writes import WriteAudit
 from parachuted.bubbling import Reconciler
 from parachuted.events import Bus, Change, ChangeListeners
 from parachuted.hooks import HookEventListener
-from parachuted.search import Search
+from parachuted.search import IndexUpdate, Search
 from parachuted.vault import printable
 
 
 class ChangeFollowers:
-    """Until `end_first_contact`, changes are the vault's baseline: nothing new, so nobody hears."""
+    """Until `end_first_contact`, changes are the vault's baseline and are not published."""
 
     def __init__(
         self,
@@ -49,25 +49,31 @@ class ChangeFollowers:
         self._first += changes
         return lambda: None
 
-    def _after_index(self, change: Change) -> None:
+    def _after_index(self, changes: Sequence[Change]) -> None:
         """The bus comes last: a listener that asks the audit or search finds the change there."""
         if self._first is not None:
             return
-        self._writes.noticed(change)
+        self._writes.noticed(changes)
+        self._search.follow_all(_files(changes))
+        with self._hooks.about(changes):
+            self._bus.publish_all((f"file.{change.kind}", _facts(change)) for change in changes)
+
+
+def _files(changes: Sequence[Change]) -> Iterator[tuple[str, IndexUpdate]]:
+    for change in changes:
         if change.source is not None:
-            self._search.follow(change.source, None)
-        self._search.follow(change.path, change.new, change.data)
-        with self._hooks.about(change):
-            self._bus.publish(f"file.{change.kind}", **_facts(change))
+            yield change.source, IndexUpdate(None)
+        yield change.path, IndexUpdate(change.new, change.data)
 
 
 def _facts(change: Change) -> dict[str, object]:
-    source = {} if change.source is None else {"from": printable(change.source)}
-    return {
+    facts: dict[str, object] = {
         "path": printable(change.path),
         "by": change.author.by,
         "run": change.author.run,
         "causes": list(change.author.causes),
         "digest": change.new.digest if change.new is not None else None,
-        **source,
     }
+    if change.source is not None:
+        facts["from"] = printable(change.source)
+    return facts

@@ -32,7 +32,7 @@ class PathRefusedError(ParachuteError):
 
 
 class NotFoundError(ParachuteError):
-    """There is no such thing."""
+    """What was asked for does not exist."""
 
 
 class EditRefusedError(ParachuteError):
@@ -41,6 +41,14 @@ class EditRefusedError(ParachuteError):
 
 class ActRefusedError(ParachuteError):
     """A hook objected, so nothing was done."""
+
+
+class RequestBodyError(ParachuteError):
+    """The body of the request did not come whole, or is not what was announced."""
+
+
+class BodyTooLargeError(RequestBodyError):
+    """The body of the request is larger than may be sent."""
 
 
 class HookRefusedError(ActRefusedError):

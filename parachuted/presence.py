@@ -70,7 +70,8 @@ class Presence:
     def _hold(self, path: str, flags: int, taken: str, kind: int = fcntl.LOCK_EX) -> None:
         """Take one lock.
 
-        Whoever asks whether a daemon runs holds it for a moment too, so one refusal is none.
+        A process that checks whether a daemon runs holds it for a moment too, so one refusal is
+        none.
         """
         deadline = time.monotonic() + _PROBED_S
         while (descriptor := _locked(path, flags, kind)) is None:
@@ -92,7 +93,7 @@ def _private(path: str, flags: int) -> int:
 def running_daemon(home: str) -> dict[str, object] | None:
     """The record of the daemon that runs for this home, or None.
 
-    A record whose lock nobody holds is a dead daemon's.
+    A record whose lock is free is a dead daemon's.
     """
     run = os.path.join(home, "run")
     try:

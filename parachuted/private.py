@@ -48,7 +48,6 @@ def mark_of(at: os.stat_result) -> tuple[int, ...]:
 
 
 def mark_at(path: Path) -> tuple[int, ...] | None:
-    """The same of what is at that path now; None: there is nothing."""
     try:
         return mark_of(os.stat(path))  # noqa: PTH116  half the time, and this is looked at twice a second
     except OSError:
@@ -108,7 +107,7 @@ def replace_private(path: Path, data: bytes) -> None:
 
 def _check(name: str, at: os.stat_result, *, is_secret: bool) -> None:
     if not stat.S_ISREG(at.st_mode) or at.st_uid not in {os.geteuid(), 0}:
-        raise UntrustedFileError(f"{name} is no file of yours")
+        raise UntrustedFileError(f"{name} is not a file of yours")
     if at.st_mode & (_OTHERS_MAY_ANYTHING if is_secret else _OTHERS_MAY_WRITE):
         raise UntrustedFileError(
             f"others may {'read or ' if is_secret else ''}change {name}; `chmod 600` on it mends "

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from parachuted.access.look_back import is_looked_back, look_back, set_looked_back
-from parachuted.access.origins import Origins
+from parachuted.access.origins import Origins, is_looked_back, look_back, set_looked_back
 from parachuted.api import KeyAuthenticator
 from parachuted.audit.log import AuditLog
 from parachuted.bubbling import PendingChanges
@@ -33,7 +32,7 @@ _DISK_EVERY_S = 1.0
 _HOME_AFTER_S = 0.5  # where the system does not watch; a request checks the keys itself
 _HOME_AT_LEAST_EVERY_S = 5.0  # a file behind a symbolic link changes unseen
 _FLUSH_KEYS_EVERY_S = 600.0
-_PATHS_AT_ONCE = 2000
+_FOLDERS_AT_ONCE = 100
 _STATE_IS_GONE = (
     "the state folder was deleted while the daemon was running; `parachute restart` creates a new "
     "one"
@@ -138,11 +137,9 @@ class KeptTexts:
         Reviews come last: a text that changes meanwhile is among theirs by then.
         """
         needed: set[str] = set()
-        for number, path in enumerate(list(self.index.paths())):
-            entry = self.index.get(path)
-            if entry is not None and entry.digest is not None:
-                needed.add(entry.digest)
-            if number % _PATHS_AT_ONCE == 0:
+        for number, folder in enumerate(self.index.all_folders()):
+            needed |= self._digests(folder)
+            if number % _FOLDERS_AT_ONCE == 0:
                 await asyncio.sleep(0)
         needed |= self.suggestions.bases()
         return needed | self.reviews.digests()
@@ -151,12 +148,13 @@ class KeptTexts:
         """Drop the texts that no review compares with. Blocks; call it before changes are
         followed.
         """
-        present = {
-            entry.digest
-            for path in self.index.paths()
-            if (entry := self.index.get(path)) is not None and entry.digest is not None
-        }
+        present = set[str]().union(*map(self._digests, self.index.all_folders()))
         self.objects.forget_seen(present | self.reviews.digests())
+
+    def _digests(self, folder: str) -> set[str]:
+        """Of the notes directly in that folder."""
+        entries = self.index.entries(folder).values()
+        return {entry.digest for entry in entries if entry.digest is not None}
 
 
 async def record_declared_origins(

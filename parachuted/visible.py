@@ -80,7 +80,6 @@ def fact(label: str, words: str) -> str:
 
 
 def quoted(label: str, text: str, most: int = MOST_CHARACTERS) -> str:
-    """A line with a stranger's text."""
     return f"{label:<{_LABEL}}{_MARK}{one_line(text, most)}"
 
 

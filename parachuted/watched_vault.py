@@ -10,7 +10,6 @@ nothing is lost meanwhile.
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import secrets
 import socket
@@ -148,12 +147,13 @@ class WatchedVault:
             task.get("state") == "running" for _id, task in self.state.table(_TASKS).items()
         ):
             await self.load()
-        await self._scan()
+        await self.detector.first_scan()
+        self.is_scanned = True
         if not self.is_first_contact:  # else its baseline comes first
             self.announce()
 
     async def load(self) -> None:
-        """Load what is told of changes, unless that has been done."""
+        """Load what follows changes, unless that has been done."""
         loader, self._loader = self._loader, None
         if loader is not None:
             await loader()
@@ -165,19 +165,6 @@ class WatchedVault:
         )
         for number, said in enumerate(recovery.run()):
             self.problems.set(f"recovered:{number}", said)
-
-    async def _scan(self) -> None:
-        """The first scan; every folder is watched from then on."""
-        was_enabled = gc.isenabled()
-        # a first scan makes an object a file and drops none: looking for garbage among them is a
-        # third of the time
-        gc.disable()
-        try:
-            await self.detector.first_scan()
-        finally:
-            if was_enabled:
-                gc.enable()
-        self.is_scanned = True
 
     def announce(self) -> None:
         """Say whom to ask."""
@@ -210,6 +197,6 @@ class WatchedVault:
             raise RuntimeError("a change was found, and what is loaded does not hear of it")
         return await self._listeners.record(changes)
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, changes: Sequence[Change]) -> None:
         if self._listeners is not None:
-            self._listeners.tell(change)
+            self._listeners.tell(changes)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from parachuted.agent_choice import BackendChoice
 from parachuted.agents import Backend, OfflineBackend
@@ -18,10 +22,31 @@ from parachuted.agents.sandbox import Sandboxes
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.watched_vault import utc_now
+from tests.cli import forked
 from tests.engine import WITHOUT, an_engine
 from tests.stories.life import Life, Live
 
 HOURS = 3 * 60 * 60
+ENGINE = re.compile(r"def \w+\([^)]*\b(engine|sandboxes)\b")
+LONGEST_FIRST = (
+    "tests/cli/test_daemon.py",
+    "tests/stories/test_faults.py",
+    "tests/agents/claude/test_backend.py",
+    "tests/vault/test_store_crashes.py",
+    "tests/stories/test_narrow_keys.py",
+    "tests/stories/test_canaries.py",
+    "tests/cli/test_foreground.py",
+    "tests/stories/test_restarting.py",
+    "tests/api/http/test_openapi_calls.py",
+    "tests/cli/test_backup.py",
+    "tests/stories/test_halting.py",
+    "tests/modules/hosting/test_module_host.py",
+    "tests/test_packaging.py",
+    "tests/modules/hosting/test_running_module_contract.py",
+    "tests/state/test_journal.py",
+    "tests/access/test_events.py",
+    "tests/stories/test_saving.py",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,20 +55,52 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Two for each processor: most of a test's time is waiting for the disk and for processes."""
+    return 2 * (os.cpu_count() or 1)
+
+
+class FileScheduling(LoadScopeScheduling):
+    """A file's tests run in one process, and those of all files that need the Docker engine too."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "engine" if _needs_engine(self.config.rootpath / file) else file
+
+
+@cache
+def _needs_engine(file: Path) -> bool:
+    return ENGINE.search(file.read_text(encoding="utf-8")) is not None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileScheduling:
+    """Ours, since the groups of xdist 3.8 (`loadgroup`) are lost with pytest 9.2, silently."""
+    return FileScheduling(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        # Where several processes share the tests, a file stays in one of them, and all that needs
-        # the Docker engine in one.
-        item.add_marker(
-            pytest.mark.xdist_group(
-                "engine" if "engine" in fixtures else item.nodeid.partition("::")[0]
-            )
+    # Files go to the processes in this order, so that no long one is begun last.
+    longest = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(
+        key=lambda item: (
+            -1
+            if "engine" in getattr(item, "fixturenames", ())
+            else longest.get(item.nodeid.partition("::")[0], len(longest))
         )
-        if "torture" in fixtures:
+    )
+    for item in items:
+        if "torture" in getattr(item, "fixturenames", ()):
             item.add_marker("torture")
             if config.getoption("--torture"):
                 item.add_marker(pytest.mark.timeout(HOURS), append=False)
+
+
+def pytest_collection_finish() -> None:
+    """A daemon collects garbage when it starts, and need not look at 11,000 tests each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(
@@ -60,6 +117,11 @@ def pytest_terminal_summary(
         terminalreporter.write_line(f"{len(skipped)} tests that need a Docker engine were skipped")
 
 
+def pytest_sessionfinish() -> None:
+    """End what this process of tests keeps for typing commands."""
+    forked.end()
+
+
 @pytest.fixture(scope="session")
 def torture(request: pytest.FixtureRequest) -> bool:
     """Whether to run at full size: `make torture` says yes, `make test` no."""
@@ -73,7 +135,7 @@ def _nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ:
-            if name.startswith(("PARACHUTE_", "ANTHROPIC_", "CLAUDE_")):
+            if name.startswith(("PARACHUTE_", "ANTHROPIC_", "CLAUDE_", "COVERAGE_")):
                 patch.delenv(name)
         patch.setenv("HOME", str(tmp_path_factory.mktemp("nobody")))
         yield

@@ -31,7 +31,7 @@ def follow(calls):
         return lambda: calls.append("what follows")
 
     @contextlib.contextmanager
-    def about(_change):
+    def about(_changes):
         calls.append("hooks know the change")
         yield
         calls.append("hooks forget it")
@@ -42,12 +42,14 @@ def follow(calls):
             reconciler=SimpleNamespace(
                 record=record, baseline=lambda first: calls.append(("baseline", len(first)))
             ),
-            writes=SimpleNamespace(noticed=lambda _change: calls.append("audit")),
+            writes=SimpleNamespace(noticed=lambda _changes: calls.append("audit")),
             search=SimpleNamespace(
-                follow=lambda path, entry, _data=None: calls.append((path, entry is not None))
+                follow_all=lambda files: calls.extend(
+                    (path, update.entry is not None) for path, update in files
+                )
             ),
             hooks=SimpleNamespace(about=about),
-            bus=SimpleNamespace(publish=lambda event, **facts: calls.append((event, facts))),
+            bus=SimpleNamespace(publish_all=calls.extend),
             is_first_contact=is_first_contact,
         )
 
@@ -61,7 +63,7 @@ async def test_where_a_text_came_from_is_known_before_a_task_is_queued_for_it(fo
 
 
 def test_who_hears_of_a_change_finds_it_in_the_audit_and_the_search_already(follow, calls):
-    follow(is_first_contact=False).listeners().tell(MOVED)
+    follow(is_first_contact=False).listeners().tell([MOVED])
 
     facts = {
         "path": "new.md",
@@ -85,7 +87,7 @@ async def test_first_contact_is_one_baseline_that_nobody_hears_of(follow, calls)
     followers = follow(is_first_contact=True)
     for _ in range(2):
         (await followers.listeners().record([MOVED]))()
-        followers.listeners().tell(MOVED)
+        followers.listeners().tell([MOVED])
     followers.end_first_contact()
     followers.end_first_contact()
     assert calls == [("origins", 1), ("origins", 1), ("baseline", 2)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from parachuted.agents import Job, OfflineBackend, Step
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.errors import DaemonError
+from parachuted.vault import ObjectStore
 from parachuted.vault_state import state_folder
 from tests.stories.life import Life, Live, note, save
 
@@ -65,6 +67,24 @@ async def changed(life: Life, focus: str) -> None:
     save(life.vault / GARDEN, note("Garden", focus=focus))
     await life.until(lambda: len(life.told("run.finished")) > count)
     await life.settled()
+
+
+async def test_a_save_is_noticed_while_a_start_still_reads_the_texts_of_watched_files(
+    live: Live, pair, monkeypatch
+):
+    may_go_on, see = threading.Event(), ObjectStore.see
+
+    def wait_and_see(objects, texts):
+        may_go_on.wait(30)
+        see(objects, texts)
+
+    monkeypatch.setattr(ObjectStore, "see", wait_and_see)
+    async with live() as life:
+        try:
+            save(pair / "Unwatched.md", "# Noticed\n")
+            await life.until(lambda: life.told("file.created"))
+        finally:
+            may_go_on.set()
 
 
 async def test_first_contact_is_a_baseline_and_no_storm(live: Live, pair):

@@ -25,7 +25,7 @@ from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.index import VaultIndex
 from parachuted.vault.root import VaultRoot
 from parachuted.vault.scan_findings import ScanFindings
-from parachuted.vault.walk import VaultWalk
+from parachuted.vault.scanner import VaultWalk
 
 HOOKS = "hooks: {Stop: [{type: command, command: x}]}\n"
 

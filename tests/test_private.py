@@ -86,7 +86,7 @@ def test_what_is_no_file_or_too_much_or_no_text_is_not_believed(tmp_path: Path):
     replace_private(tmp_path / "bytes", b"\xff")
 
     for name, why in (
-        ("pipe", "is no file of yours"),
+        ("pipe", "is not a file of yours"),
         ("long", "is larger than 2 KB"),
         ("bytes", "is not UTF-8 text"),
     ):

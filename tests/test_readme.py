@@ -157,8 +157,17 @@ def test_what_is_shown_without_being_run_are_commands_with_their_options():
     assert len(lines) > 20
 
 
+def commands_of_modules() -> set[str]:
+    """The commands of parachuted's own modules, as `daily add`."""
+    return {
+        f"{file.parent.name} {name}"
+        for file in bundled_folder("modules").glob("*/module.py")
+        for name in re.findall(r'@command\("([a-z-]+)"', file.read_text("utf-8"))
+    }
+
+
 def test_commands_named_in_the_text_are_commands():
-    known = commands_of(make_parser())
+    known = {*commands_of(make_parser()), *commands_of_modules()}
     named = {
         " ".join(re.findall(r"(?<!\S)[a-z][a-z-]+\b", code)[1:])
         for code in codes(EVERY)

@@ -11,12 +11,15 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
+
+from parachuted.heavy import HEAVY
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "parachuted"
-TESTS = ROOT / "tests"
-LATE = PACKAGE / "agents/heavy.py"
+OF_MODULES = sorted((ROOT / "modules").rglob("*.py"))
+LATE = PACKAGE / "heavy.py"
 FILES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = sorted(
     folder for folder in PACKAGE.iterdir() if folder.is_dir() and any(folder.glob("*.py"))
@@ -29,31 +32,33 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def is_window(file: Path) -> bool:
-    """Whether it is a room's front, which only passes on names, or the door to the command."""
-    return file.name in {"__init__.py", "__main__.py"}
-
-
 def imported(file: Path) -> set[str]:
     """The first names of what it imports, at any depth of nesting."""
     nodes = list(ast.walk(ast.parse(file.read_bytes())))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    names += [
+        node.module
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level
+    ]
     return {name.partition(".")[0] for name in names}
+
+
+def loaded_by_name(file: Path) -> set[str]:
+    """The first names of what it finds or imports while it runs, where they are written out."""
+    return {
+        str(call.args[0].value).partition(".")[0]
+        for call in ast.walk(ast.parse(file.read_bytes()))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in {"find_spec", "import_module"}
+        and isinstance(call.args[0], ast.Constant)
+    }
 
 
 def imported_late() -> set[str]:
     """The same for the one table that names what is loaded at its first use."""
-    strings = [
-        node.value
-        for node in ast.walk(ast.parse(LATE.read_bytes()))
-        if isinstance(node, ast.Constant)
-    ]
-    return {
-        str(value).partition(".")[0]
-        for value in strings
-        if re.fullmatch(r"\w+(\.\w+)+", str(value))
-    }
+    return {module.partition(".")[0] for module in HEAVY.values()}
 
 
 def foreign(file: Path) -> set[str]:
@@ -68,38 +73,6 @@ def lies_in(file: str, home: str) -> bool:
 
 def distribution(requirement: str) -> str:
     return re.split(r"[^A-Za-z0-9._-]", requirement)[0].lower().replace("_", "-")
-
-
-def has_test(file: Path) -> bool:
-    mirror = TESTS / file.relative_to(PACKAGE).with_name(f"test_{file.name}")
-    if mirror.is_file() or file.parent != PACKAGE / "cli":
-        return mirror.is_file()
-    return any(
-        re.search(rf"\b{file.stem}\b", test.read_text())
-        for test in (TESTS / "cli").glob("test_*.py")
-    )  # tested as it is typed
-
-
-def is_about(test: Path, room: Path) -> bool:
-    """Whether a file of the room has that name, or a beginning of it: test_store_crashes.py is
-    about store.py.
-    """
-    subject = (
-        test.relative_to(TESTS / room.name).with_name(test.stem.removeprefix("test_")).as_posix()
-    )
-    stems = {file.relative_to(room).with_suffix("").as_posix() for file in room.rglob("*.py")}
-    return any(subject == stem or subject.startswith(f"{stem}_") for stem in stems)
-
-
-def test_every_file_of_the_package_has_its_test_file():
-    assert [name_of(file) for file in FILES if not is_window(file) and not has_test(file)] == []
-
-
-def test_every_test_file_of_a_room_is_about_a_file_of_that_room():
-    rooms = [room for room in ROOMS if room.name != "cli"]
-    tests = [(test, room) for room in rooms for test in (TESTS / room.name).rglob("test_*.py")]
-
-    assert [name_of(test) for test, room in tests if not is_about(test, room)] == []
 
 
 def test_every_room_has_a_front_that_only_passes_on_names():
@@ -162,21 +135,28 @@ def test_every_library_is_imported_in_its_home_alone_and_every_home_imports_it()
 
 
 def test_every_declared_library_is_used_and_every_used_one_declared():
+    extras = PROJECT["optional-dependencies"]
+    of_users = [extras[name] for name in sorted(extras.keys() - {"docs", "test"})]
     declared = {
-        distribution(requirement)
-        for requirement in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["claude"]]
+        distribution(requirement) for requirement in chain(PROJECT["dependencies"], *of_users)
     }
     homes = {
         name: {distribution(found) for found in found}
         for name, found in packages_distributions().items()
     }
     used = (
-        imported_late().union(*map(imported, [*FILES, *(ROOT / "hooks").glob("*.py")]))
+        imported_late().union(
+            *map(
+                imported,
+                [*FILES, *(ROOT / "hooks").glob("*.py"), *OF_MODULES],
+            ),
+            *map(loaded_by_name, OF_MODULES),
+        )
         - set(sys.stdlib_module_names)
         - {"parachuted"}
     )
 
-    assert {name for name in used if not homes.get(name, {name}) & declared} == set()
+    assert {name for name in used if not homes.get(name, {distribution(name)}) & declared} == set()
     assert (
         declared
         - {distribution(name) for name in used}

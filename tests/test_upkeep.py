@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from types import SimpleNamespace
 
-from parachuted.access.look_back import is_looked_back
+from parachuted.access.origins import is_looked_back
 from parachuted.errors import StorageFailedError
 from parachuted.upkeep import HomeUpkeep, KeptTexts, record_declared_origins
+from parachuted.vault import IndexEntry, VaultIndex
 from tests.api.calls import get
 from tests.stories.life import Live, save
 
@@ -41,10 +42,11 @@ def test_uses_of_keys_that_cannot_be_saved_do_not_end_the_daemon(home, caplog):
 
 
 async def test_the_texts_of_the_vault_its_reviews_and_its_suggestions_are_needed_and_no_others():
-    entries = {"a.md": SimpleNamespace(digest="a"), "b.bin": SimpleNamespace(digest=None)}
-    kept = []
+    index, kept = VaultIndex(), []
+    for path, digest in (("Folder/a.md", "a"), ("b.bin", None)):
+        index.set(path, IndexEntry(mtime_ns=1, ctime_ns=1, size=1, inode=1, digest=digest))
     texts = KeptTexts(
-        index=SimpleNamespace(paths=lambda: entries, get=entries.get),
+        index=index,
         reviews=SimpleNamespace(digests=lambda: {"reviewed"}),
         suggestions=SimpleNamespace(bases=lambda: {"suggested"}),
         objects=SimpleNamespace(forget_seen=kept.append),
@@ -59,7 +61,7 @@ async def test_declared_origins_are_looked_for_once(live: Live, vault):
     save(vault / "note.md", "# Note\n")
     async with live() as life:
         await life.settled()
-        state = life.daemon._state
+        state = life.daemon.state
         assert is_looked_back(state)
 
         await record_declared_origins(state, None, None, None, life.daemon.clock)  # reads nothing

@@ -61,7 +61,7 @@ def _paths(value: object) -> object:
 def _path(text: str) -> str:
     if is_outside(text):
         if "\0" in text or ".." in text.split("/") or len(text) > 1_000:  # noqa: PLR2004  as a pattern's
-            raise ValueError(f"{text[:80]!r} is no path")
+            raise ValueError(f"{text[:80]!r} is not a path")
         return text
     if text == _CWD or text.startswith(f"{_CWD}/"):
         rest = text[len(_CWD) + 1 :]
@@ -80,7 +80,7 @@ def _capabilities(value: object) -> object:
         if word not in _TOOLS:
             instead = f"; {_INSTEAD[word]} is what there is" if word in _INSTEAD else ""
             raise ValueError(
-                f"{str(one)[:80]!r} is none of read, write (or Read, Glob, Grep, Write, Edit), "
+                f"{str(one)[:80]!r} is not one of read, write (or Read, Glob, Grep, Write, Edit), "
                 f"Bash, WebFetch{instead}"
             )
         found.update(_TOOLS[word])
@@ -106,7 +106,7 @@ def _hosts(value: object) -> object:
     found = _yes_or_list(value)
     for one in found if isinstance(found, tuple) else ():
         if not _HOST.fullmatch(one):
-            raise ValueError(f"{one[:80]!r} is no name of a host, such as api.telegram.org")
+            raise ValueError(f"{one[:80]!r} is not the name of a host, such as api.telegram.org")
     return found
 
 
@@ -143,8 +143,6 @@ PathList: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_paths), Field(
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class SandboxConfig:
-    """The sandbox of an agent."""
-
     workspace_access: Literal["none", "ro", "rw"] = "none"
     allowed_paths: PathList = ()
     network: Annotated[
@@ -177,10 +175,10 @@ class AgentConfig:
     fetches pages of the hosts that the network allows. `lane`: files that it may write even after
     it has read strangers' text. `allowed_interfaces`: of the interfaces that its module may use,
     these; None: all. `requires_explicit_invocation`: only a person begins it;
-    `requires_explicit_approval`: a person allows it anew for each session. `load_cwd_claude_md`: it
-    is told what the context file of the folder it works in says. `orchestrates`: the agents whose
-    suggestions it decides on before a person does, as far as it could write the same itself; `*`:
-    all.
+    `requires_explicit_approval`: a person must allow it again for each session.
+    `load_cwd_claude_md`: it reads the context file of the folder that it works in. `orchestrates`:
+    the agents whose suggestions it decides on before a person does, as far as it could write the
+    same itself; `*`: all.
     """
 
     description: Annotated[str, Field(max_length=1_000)] = ""
@@ -265,8 +263,8 @@ class AgentConfig:
 
     @property
     def fetches(self) -> bool:
-        """Whether it may fetch pages, where it has a network: what it is told to, or all that it
-        could where nothing was told.
+        """Whether it may fetch pages, where it has a network: what was declared, or all that it
+        could where nothing was.
         """
         return self.capabilities is None or "webfetch" in self.capabilities
 
@@ -283,8 +281,8 @@ class AgentConfig:
 
     def _reaches(self, path: str) -> bool:
         lists = [self.paths, self.sandbox.allowed_paths if self.sandbox else ()]
-        told = [one for one in lists if one]
-        return bool(told) and all(_means(patterns, path) for patterns in told)
+        given = [paths for paths in lists if paths]
+        return bool(given) and all(_means(patterns, path) for patterns in given)
 
 
 def _placed(patterns: tuple[str, ...], folder: str | None) -> tuple[str, ...]:

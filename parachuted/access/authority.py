@@ -24,7 +24,7 @@ Entry: TypeAlias = Literal[
 ]
 """By which way a run was asked for.
 
-It decides who is told and asked, and never what the agent may do.
+It decides who is informed and asked, and never what the agent may do.
 """
 
 AskedBy: TypeAlias = Literal["person", "clock", "event", "module"]
@@ -48,13 +48,13 @@ class RunRestrictions(Protocol):
 class Authority:
     """One piece of work, and all that it leads to.
 
-    `reads` and `writes` are the paths that whoever asked may reach: a key's, an untrusted module's
+    `reads` and `writes` are the paths that the caller may reach: a key's, an untrusted module's
     that called another one's interface, the lane of a run. `holds` says whether who asked still may
     ask. `causes` and `runs` are what led here; without causes, each act begins one. `taint` is what
     it has read of strangers' texts, shared by all that goes on with the same value. `within` is the
     run of an agent that this is part of, if any, and `depth` how many runs deep that is. `events`
-    is how many events in a row led here, each told because of the one before. `request_id` is the
-    audit's.
+    is how many events in a row led here, each published because of the one before. `request_id` is
+    the audit's.
     """
 
     reads: AccessGrant = EVERYWHERE
@@ -81,8 +81,8 @@ class Authority:
         """
         if not self.holds():
             raise ActRefusedError(
-                "whoever asked for this may ask no longer (its key was revoked, or its run "
-                "ended); ask again"
+                "the caller's rights have ended (its key was revoked, or its run is over); "
+                "ask again"
             )
 
     def check_circle(self, act: str) -> None:
@@ -112,7 +112,6 @@ class Authority:
         return max(found, said, key=_TRUST.index)
 
     def narrowed(self, reads: AccessGrant, writes: AccessGrant) -> Authority:
-        """The same, limited to these paths."""
         return replace(self, reads=self.reads.both(reads), writes=self.writes.both(writes))
 
     def forked(self) -> Authority:
@@ -148,7 +147,11 @@ def acting(authority: Authority) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+def act_for(authority: Authority) -> None:
+    """Module code of this context acts on that one's behalf from now on."""
+    _CURRENT.set(authority)
+
+
 def pass_on(source: Taint, target: Taint) -> None:
-    """What one has read, the other may hold."""
     for name, origin in source.sources.items():
         target.read(name, origin)

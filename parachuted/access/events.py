@@ -43,9 +43,7 @@ class EventShape(Protocol):
     def fields(self) -> Mapping[str, FieldKind]: ...
 
     @property
-    def path_fields(self) -> Mapping[str, FieldKind]:
-        """The fields that name paths."""
-        ...
+    def path_fields(self) -> Mapping[str, FieldKind]: ...
 
 
 class EventValues:
@@ -85,7 +83,6 @@ class EventPaths(NamedTuple):
 
     @classmethod
     def of(cls, kind: EventShape, data: Data) -> Self:
-        """Look at them."""
         named = paths_named(kind, data)
         return cls(named, any(map(is_hidden, named or ())), any(map(is_code, named or ())))
 
@@ -140,7 +137,6 @@ class EventFilter:
         )
 
     def _granted(self, scope: str) -> AccessGrant | None:
-        """Computed once per publishing module."""
         try:
             return self._grants[scope]
         except KeyError:
@@ -177,8 +173,8 @@ class EventFilter:
             FieldKind.FREE: reads_all,
             FieldKind.MESSAGE: sees_all,
         }
-        told = _told(kind, shown, may)
-        return (name, told) if told is shown or named or any(told.values()) else None
+        visible = _visible_fields(kind, shown, may)
+        return (name, visible) if visible is shown or named or any(visible.values()) else None
 
     def _exists(self, path: str) -> bool:
         return not is_hidden(path) and not (self.module is not None and is_code(path))
@@ -202,20 +198,20 @@ def paths_named(kind: EventShape, data: Data) -> list[str] | None:
         return None
 
 
-def _told(kind: EventShape, data: Data, may: Mapping[FieldKind, bool]) -> Data:
+def _visible_fields(kind: EventShape, data: Data, may: Mapping[FieldKind, bool]) -> Data:
     """The declared fields with valid values, without quotes that the listener may not read."""
-    told: dict[str, object] = {}
+    visible: dict[str, object] = {}
     for name, value in data.items():
         field = kind.fields.get(name)
         if field is None or not fits(field, value):
             continue
         if may.get(field, True):
-            told[name] = value
+            visible[name] = value
         elif field is FieldKind.TEXTS and isinstance(value, Mapping):
-            told[name] = {path: [] for path in value}
+            visible[name] = {path: [] for path in value}
         else:
-            told[name] = without_words(value)
-    return data if told == data else told
+            visible[name] = without_words(value)
+    return data if visible == data else visible
 
 
 def _moved(data: Data, seen: str) -> tuple[str, Data]:

@@ -49,8 +49,6 @@ class FieldKind(StrEnum):
 
 
 PATH_KINDS = frozenset({FieldKind.PATH, FieldKind.PATHS, FieldKind.TEXTS})
-PLAIN_KINDS = frozenset({FieldKind.ID, FieldKind.IDS, FieldKind.NUMBER, FieldKind.FLAG})
-"""Those that quote nothing."""
 
 
 HOLDS: Mapping[FieldKind, str] = MappingProxyType(
@@ -67,6 +65,37 @@ HOLDS: Mapping[FieldKind, str] = MappingProxyType(
         FieldKind.FLAG: "true or false",
     }
 )
+
+
+_TEXT: Mapping[str, object] = MappingProxyType({"type": "string"})
+_TYPES: Mapping[FieldKind, Mapping[str, object]] = MappingProxyType(
+    {
+        FieldKind.PATH: _TEXT,
+        FieldKind.PATHS: {"type": "array", "items": _TEXT},
+        FieldKind.TEXT: {},
+        FieldKind.TEXTS: {
+            "type": "object",
+            "additionalProperties": {"type": "array", "items": _TEXT},
+        },
+        FieldKind.FREE: {},
+        FieldKind.MESSAGE: {},
+        FieldKind.ID: {**_TEXT, "maxLength": _LONGEST_ID},
+        FieldKind.IDS: {"type": "array", "items": _TEXT, "maxItems": _MOST_IDS},
+        FieldKind.NUMBER: {"type": "number"},
+        FieldKind.FLAG: {"type": "boolean"},
+    }
+)
+
+
+def schema_of(kind: FieldKind) -> dict[str, object]:
+    """The JSON schema of such a value, which may always be null."""
+    found = _TYPES[kind]
+    type_ = {"type": [found["type"], "null"]} if found else {}
+    return {"description": f"{kind}: {HOLDS[kind]}", **_thawed(found), **type_}
+
+
+def _thawed(value: Mapping[str, object]) -> dict[str, object]:
+    return {name: _thawed(one) if isinstance(one, Mapping) else one for name, one in value.items()}
 
 
 def fits(kind: FieldKind, value: object) -> bool:

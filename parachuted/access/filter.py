@@ -17,8 +17,6 @@ from parachuted.vault import VaultPath, VaultRoot, printable
 
 @dataclass(frozen=True, slots=True)
 class AccessFilter:
-    """What one caller may see and name."""
-
     root: VaultRoot
     grant: AccessGrant
 
@@ -45,5 +43,4 @@ class AccessFilter:
 
 
 def unknown(path: str) -> NotFoundError:
-    """What is said of a file that does not exist for the caller."""
     return NotFoundError(f"{printable(path)} is not in the vault")

@@ -30,8 +30,8 @@ ENTRIES: tuple[Entry, ...] = (
 PRESENT: frozenset[Entry] = frozenset({"chat", "bot", "maintenance", "cli", "http"})
 """The ways by which a person asks and waits for the answer."""
 EXPLICIT: frozenset[Entry] = frozenset({"chat", "maintenance", "cli", "http"})
-"""The ways by which the vault's own person names the agent that is to work; whoever writes to a bot
-may be anybody.
+"""The ways by which the vault's own person names the agent that is to work; a sender of messages to
+a bot may be anybody.
 """
 CURATOR = "curator"
 
@@ -50,7 +50,7 @@ MAINTENANCE = AgentConfig(
 """The agent that looks after the installation.
 
 Of these it may write Chat, Daily and Brain; `.parachute/` and `Modules/` it only sees as copies,
-which whoever begins it puts beside its checkout.
+which the starter of the run puts beside its checkout.
 """
 
 _READS, _WRITES = ("Read", "Glob", "Grep"), ("Write", "Edit")
@@ -75,7 +75,7 @@ def build_grant(
 ) -> Grant:
     """What an agent may do in one run.
 
-    `bounds_read` and `bounds_write` are what its module (or whoever owns it) may touch, `tools`
+    `bounds_read` and `bounds_write` are what its module (or its owner) may touch, `tools`
     those of modules that it may call, `folder` what `${CWD}` means. Each of `narrowing` says all
     that it leaves as it is: `narrowing_of` makes one from what a person wrote. Raises ValueError
     for patterns that the folder makes senseless.
@@ -87,8 +87,8 @@ def build_grant(
     writes = reduce(
         lambda grant, one: within(grant, one) if one.may_write else NOTHING, every, bounds_write
     )
-    bash = reduce(_narrower, (one.bash or False for one in every))
-    network = reduce(_narrower, map(_network, every))
+    bash = reduce(narrower, (one.bash or False for one in every))
+    network = reduce(narrower, map(_network, every))
     outside = tuple(
         path
         for path in config.outside_paths
@@ -139,24 +139,22 @@ def may_begin(config: AgentConfig, entry: Entry) -> str | None:
     return None
 
 
-def narrowing_of(override: AgentConfig, told: Mapping[str, object]) -> AgentConfig:
-    """What a person's words in modules.yaml come to as bounds: `told` is what was written, and what
-    it does not speak of stays as it is.
-    """
-    box = told.get("sandbox")
+def narrowing_of(override: AgentConfig, entry: Mapping[str, object]) -> AgentConfig:
+    """The bounds that an entry of modules.yaml sets: keys that are not in `entry` set none."""
+    box = entry.get("sandbox")
     said = (
         {name: getattr(override.sandbox, name) for name in box}
         if override.sandbox is not None and isinstance(box, Mapping)
         else {}
     )
-    speaks = "capabilities" in told
-    paths = override.paths if "paths" in told else ("**",)  # a list of none is none
+    speaks = "capabilities" in entry
+    paths = override.paths if "paths" in entry else ("**",)  # a list of none is none
     return AgentConfig(
         paths=paths,
         lane=override.lane,
         capabilities=override.capabilities if speaks else ("read", "write", "webfetch"),
-        bash=override.bash if "bash" in told or speaks else True,
-        network=override.network if "network" in told else said.get("network") not in {"none", ()},
+        bash=override.bash if "bash" in entry or speaks else True,
+        network=override.network if "network" in entry else said.get("network") not in {"none", ()},
         sandbox=SandboxConfig(
             **{
                 **_WIDEST,
@@ -185,10 +183,10 @@ def _network(config: AgentConfig) -> bool | tuple[str, ...]:
     if boxed in {"none", ()}:
         return config.network or False
     in_box = True if boxed == "bridge" else tuple(boxed)
-    return in_box if config.network is False else _narrower(config.network, in_box)
+    return in_box if config.network is False else narrower(config.network, in_box)
 
 
-def _narrower(one: bool | tuple[str, ...], other: bool | tuple[str, ...]) -> bool | tuple[str, ...]:  # noqa: FBT001  yes, no or a list
+def narrower(one: bool | tuple[str, ...], other: bool | tuple[str, ...]) -> bool | tuple[str, ...]:  # noqa: FBT001  yes, no or a list
     """The intersection of what both allow of a shell's programs, or of hosts."""
     if one is True or other is True:
         return other if one is True else one
@@ -237,7 +235,4 @@ def _sandbox(every: Sequence[AgentConfig], network: Network) -> SandboxConfig:
 
 
 def _leaves(config: AgentConfig, path: str) -> bool:
-    """Whether a narrowing allows a folder outside the vault: one without paths does, others only by
-    name.
-    """
     return config.may_read and (config.paths == ("**",) or path in config.outside_paths)

@@ -1,4 +1,4 @@
-"""Hit: a note that a search found, as whoever asked may see it."""
+"""Hit: a note that a search found. Apart, so that a module's process loads no vault for it."""
 
 from __future__ import annotations
 

@@ -1,14 +1,16 @@
 """Origin: where a text came from, and how reading it restricts a run.
 
 The method is information-flow control with one label, as in Denning's lattice (1976): what a run
-has read marks all that it does after.
+has read marks all that it does after. A run that resumes a session has read all of that session.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from datetime import date, datetime, timedelta
+from typing import Literal, TypeAlias, cast
 
+from parachuted.state import StateStore
 from parachuted.vault import printable
 
 Origin: TypeAlias = Literal["you", "agent", "bot", "imported", "web"]
@@ -18,6 +20,8 @@ _MOST_TOLD = 20
 
 class Taint:
     """The untrusted texts that one run has read. It only grows, and ends with the run."""
+
+    __slots__ = ("_at_first", "_sources")
 
     def __init__(self) -> None:
         self._sources: dict[str, Origin] = {}
@@ -46,7 +50,6 @@ class Taint:
 
     @property
     def sources(self) -> dict[str, Origin]:
-        """What it read, in order."""
         return dict(self._sources)
 
     @property
@@ -58,8 +61,63 @@ class Taint:
 
     def why(self) -> str:
         """What it has read, in words for the agent and the person."""
-        told = [
+        named = [
             f"{printable(source)} ({origin})"
             for source, origin in list(self._sources.items())[:_MOST_TOLD]
         ]
-        return f"this run has read text of strangers: {', '.join(told)}"
+        return f"this run has read text of strangers: {', '.join(named)}"
+
+
+_TABLE = "session_taint"
+_MOST = 50
+_USED = "used"
+_FEW = 1_000
+_KEPT = timedelta(days=90)  # the CLI clears away a session that was not continued for 30
+
+
+class SessionTaints:
+    """Stored in the state by the session's id, until long after it can be resumed.
+
+    Without the state no session can be resumed.
+    """
+
+    def __init__(self, state: StateStore, clock: Callable[[], datetime]) -> None:
+        self._state, self._table, self._clock = state, state.table(_TABLE), clock
+
+    def recall(self, session: str, taint: Taint) -> None:
+        row = self._table.take(session)
+        for source, origin in (
+            cast("dict[str, Origin]", row["sources"]).items() if row is not None else ()
+        ):
+            taint.read(source, origin)
+
+    def owner(self, session: str) -> str | None:
+        """The agent that the session belongs to; None: unknown.
+
+        Another agent would learn from it what it may not read itself.
+        """
+        row = self._table.take(session)
+        return str(row["agent"]) if row is not None else None
+
+    def keep(self, session: str, taint: Taint, *, agent: str) -> None:
+        """The run of that agent has ended, and its session can be resumed.
+
+        Raises StorageFailedError.
+        """
+        today = self._clock().date()
+        sources = dict(list(taint.sources.items())[:_MOST])
+        row = {"agent": self.owner(session) or agent, "sources": sources, _USED: today.isoformat()}
+        if self._table.take(session) == row:
+            return
+        with self._state.batch():
+            self._table.put(session, row)
+            self._drop_old(today)
+
+    def _drop_old(self, today: date) -> None:
+        """Drop those that were unused for longest, where there are many."""
+        rows = self._table.items()
+        for session, row in rows if len(rows) > _FEW else ():
+            if _USED not in row:  # kept by an earlier version
+                self._table.put(session, {**row, _USED: today.isoformat()})
+            elif today - date.fromisoformat(str(row[_USED])) > _KEPT:
+                self._table.drop(session)

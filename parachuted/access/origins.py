@@ -15,12 +15,25 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
 from typing import Protocol, cast
 
 from parachuted.access.origin import UNTRUSTED, Origin
+from parachuted.errors import ParachuteError
 from parachuted.keys import PathGlob
 from parachuted.state import StateStore
-from parachuted.vault import IndexEntry, VaultIndex, declared_origin, digest_of, fold_name
+from parachuted.vault import (
+    NOTE_SUFFIXES,
+    IndexEntry,
+    VaultIndex,
+    VaultPath,
+    VaultRoot,
+    declared_origin,
+    digest_of,
+    fold_name,
+)
 
 DEFAULT_UNTRUSTED = ("Inbox/**", "Clippings/**", "Imports/**")
 _MOST_DIGESTS = 50
@@ -36,19 +49,13 @@ class ScannedChange(Protocol):
     """What a scan found of one file; implemented by events/changes.py."""
 
     @property
-    def path(self) -> str:
-        """Where it is, or was."""
-        ...
+    def path(self) -> str: ...
 
     @property
-    def source(self) -> str | None:
-        """Where it was before it moved."""
-        ...
+    def source(self) -> str | None: ...
 
     @property
-    def old(self) -> IndexEntry | None:
-        """What it was before."""
-        ...
+    def old(self) -> IndexEntry | None: ...
 
     @property
     def new(self) -> IndexEntry | None:
@@ -110,7 +117,6 @@ class Origins:
         return self._of_digest(digest) or ("imported" if self._is_place(path) else "you")
 
     def of_text(self, path: str, data: bytes, digest: str | None = None) -> Origin:
-        """The same for a text itself."""
         return self.of(path, digest or digest_of(data), declared_origin(data))
 
     def first_stranger(self, paths: Iterable[str]) -> tuple[str, Origin] | None:
@@ -129,7 +135,6 @@ class Origins:
         return None
 
     def is_trusted(self, path: str, digest: str) -> bool:
-        """Whether a person trusts the text of that digest there."""
         row = self._table.take(path)
         return row is not None and row.get(_TRUSTED) == digest
 
@@ -154,13 +159,13 @@ class Origins:
             self._here |= here
             for digest in here - self._trusted:
                 self._by_digest.setdefault(digest, "imported")
-        found = ((seen.path, self._row_of(seen)) for seen in sightings)
-        rows = {
-            path: row for path, row in found if row is not None and row != self._table.take(path)
-        }
-        if not rows:
-            return
         with self._state.batch():
+            found = ((seen.path, self._row_of(seen)) for seen in sightings)
+            rows = {
+                path: row
+                for path, row in found
+                if row is not None and row != self._table.take(path)
+            }
             for path, row in rows.items():
                 self._put(path, row)
             while len(self._left) > _MOST_LEFT:
@@ -176,7 +181,7 @@ class Origins:
 
     @contextmanager
     def writing(self, path: str, origin: Origin) -> Iterator[Callable[[str | None], None]]:
-        """Around a write: what was written is told to what this answers, None where nothing was.
+        """Around a write: what was written is passed to what this returns, None where nothing was.
 
         The record is there before it, so that no kill in between leaves a stranger's text for a
         trusted one; a write that raises or writes nothing leaves what was recorded before.
@@ -237,7 +242,6 @@ class Origins:
         return before
 
     def recorded(self) -> dict[str, Origin]:
-        """The paths that are recorded as untrusted, with their origins."""
         return {
             key: cast("Origin", row["origin"])
             for key, row in self._table.items()
@@ -248,7 +252,7 @@ class Origins:
         with self._lock:
             return (
                 self._by_digest.get(digest) if digest is not None and digest != _EMPTY else None
-            )  # nothing is nobody's text
+            )  # an empty text has no author
 
     def _is_place(self, path: str) -> bool:
         """Whether it lies in an untrusted folder, under every way in which file systems compare
@@ -349,7 +353,6 @@ class Origins:
             self._by_digest = dict.fromkeys(self._here - trusted, here) | found
 
     def _digests_here(self, index: VaultIndex) -> Iterator[str]:
-        """Of the notes in untrusted folders."""
         for folder in index.below(""):
             if not self._entering(folder, _folded(folder)):
                 continue
@@ -362,7 +365,6 @@ class Origins:
 def _with(
     row: Mapping[str, object] | None, origin: Origin, digest: str | None
 ) -> dict[str, object]:
-    """The record of a path, with one more text."""
     before = [] if row is None else [one for one in _digests(row) if one != digest]
     added = [digest] if digest is not None and digest != _EMPTY else []
     return {"origin": _first(row, origin), "digests": [*before, *added][-_MOST_DIGESTS:]}
@@ -394,7 +396,6 @@ def _says_enough(data: bytes | None) -> bool:
 
 
 def _digest(entry: IndexEntry | None) -> str | None:
-    """What identifies its text, if it has any."""
     return entry.digest if entry is not None and entry.digest != _EMPTY else None
 
 
@@ -409,3 +410,58 @@ def _declared(value: object) -> Origin | None:
     words = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else ()
     said = {word.strip().casefold() for word in words if isinstance(word, str)}
     return next((origin for origin in sorted(UNTRUSTED) if origin in said), None)
+
+
+_HEAD = 256 << 10
+_AT_ONCE = 500
+_TABLE, _KEY = "control", "origins"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """A `Sighting` of an unchanged note."""
+
+    path: str
+    new: IndexEntry
+    origin: object
+    old: IndexEntry | None = None
+    source: str | None = None
+    data: bytes | None = None
+
+
+def is_looked_back(state: StateStore) -> bool:
+    return state.table(_TABLE).take(_KEY) is not None
+
+
+def set_looked_back(state: StateStore, at: datetime) -> None:
+    """Record that it was searched, or that there was nothing to search. Raises
+    StorageFailedError.
+    """
+    state.table(_TABLE).put(_KEY, {"at": at.isoformat()})
+
+
+def look_back(
+    origins: Origins, root: VaultRoot, index: VaultIndex, paths: Iterable[VaultPath]
+) -> None:
+    """Read the beginnings of those notes.
+
+    Blocks on the disk, 50 µs per note. Raises StorageFailedError.
+    """
+    notes = (path for path in paths if path.endswith(NOTE_SUFFIXES))
+    while piece := list(islice(notes, _AT_ONCE)):
+        origins.notice(
+            [found for path in piece if (found := _declaring(root, index, path)) is not None]
+        )
+
+
+def _declaring(root: VaultRoot, index: VaultIndex, path: VaultPath) -> _Known | None:
+    entry = index.get(path)
+    if entry is None:
+        return None
+    try:
+        with root.straight():
+            data, _size = root.read_head(path, _HEAD)
+    except ParachuteError:  # it is gone, or a link by now, which the next scan sees
+        return None
+    origin = declared_origin(data)
+    return None if not origin else _Known(path=path, new=entry, origin=origin)

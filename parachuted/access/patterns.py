@@ -38,11 +38,9 @@ class ExactPaths(PathGlob):
         return path in self.paths
 
     def enters(self, folder: str) -> bool:
-        """Whether one of them is below that folder."""
         return folder in self.folders
 
     def covers(self, other: PathGlob) -> bool:
-        """Whether the other matches none but these."""
         return isinstance(other, ExactPaths) and other.paths <= self.paths
 
     def _names(self) -> list[str]:
@@ -69,12 +67,10 @@ def exactly(paths: Iterable[str]) -> AccessGrant:
 
 
 def all_of(one: AccessGrant, other: AccessGrant) -> AccessGrant:
-    """The intersection."""
     return one.both(other)
 
 
 def any_of(one: AccessGrant, other: AccessGrant) -> AccessGrant:
-    """The union."""
     if one.alternatives is None or other.alternatives is None:
         return one if one.alternatives is None else other
     return AccessGrant(alternatives=(*one.alternatives, *other.alternatives))
@@ -85,11 +81,11 @@ def within(grant: AccessGrant, config: AgentConfig) -> AccessGrant:
     grants nothing.
     """
     lists = [config.paths, config.sandbox.allowed_paths if config.sandbox else ()]
-    told = [one for one in lists if one]
-    if not told:
+    given = [paths for paths in lists if paths]
+    if not given:
         return NOTHING
     more = tuple(
         tuple(PathGlob(path) for path in paths if not is_outside(path) and "${" not in path)
-        for paths in told
+        for paths in given
     )
     return all_of(grant, AccessGrant(alternatives=(more,)))

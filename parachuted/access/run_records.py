@@ -9,12 +9,58 @@ says it quotes. A record that does not say may quote anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from parachuted.access.filter import AccessFilter
-from parachuted.access.quoted import QuotedPaths
 from parachuted.keys import AccessGrant
+
+_MOST = 1000
+
+
+class QuotedPaths:
+    """Paths, as they are printed, whose text or name a run's agent was shown. It only grows.
+
+    What cannot be listed (a prompt from elsewhere, more than 1000 paths) makes it `anything`.
+    """
+
+    def __init__(self, paths: Iterable[str] | None = ()) -> None:
+        """`None`: anything."""
+        self._paths: set[str] | None = None if paths is None else set()
+        self.add(*(paths or ()))
+
+    @classmethod
+    def from_document(cls, value: object) -> QuotedPaths:
+        """Loads what `document` made; anything else counts as anything."""
+        return cls(
+            value
+            if isinstance(value, list) and all(isinstance(one, str) for one in value)
+            else None
+        )
+
+    def add(self, *paths: str) -> None:
+        if self._paths is not None:
+            self._paths.update(paths)
+            if len(self._paths) > _MOST:
+                self._paths = None
+
+    def add_all(self, other: QuotedPaths) -> None:
+        if other.is_anything:
+            self.add_anything()
+        else:
+            self.add(*(other.document() or ()))
+
+    def add_anything(self) -> None:
+        self._paths = None
+
+    @property
+    def is_anything(self) -> bool:
+        return self._paths is None
+
+    def document(self) -> list[str] | None:
+        """The sorted list for the record; None: anything."""
+        return None if self._paths is None else sorted(self._paths)
+
 
 _NO_WORDS: dict[str, object] = {"reason": "", "steps": [], "prompt_digest": ""}
 _NO_SIZES: dict[str, object] = {"cost_usd": 0.0, "input_tokens": 0, "output_tokens": 0}
@@ -33,17 +79,14 @@ class RunAccess:
 
     @property
     def is_everything(self) -> bool:
-        """Whether the caller may know everything."""
         return self.access.grant.alternatives is None and self.reading.alternatives is None
 
     def exists(self, run: Mapping[str, object]) -> bool:
-        """Whether its watcher and everything that it wrote exist for the caller."""
         return self.access.sees(str(run["watcher"])) and all(
             map(self.access.sees, paths_of(run, "wrote"))
         )
 
     def may_read_words(self, run: Mapping[str, object]) -> bool:
-        """Whether the caller may read every note whose text or name the run's record may quote."""
         quotes = _quotes(run)
         may_read = (
             self.reading.alternatives is None
@@ -53,7 +96,6 @@ class RunAccess:
         return may_read and self.sees_quoted(run)
 
     def sees_quoted(self, run: Mapping[str, object]) -> bool:
-        """Whether every note that the run's record may quote exists for the caller."""
         quotes = _quotes(run)
         return (
             self.access.grant.alternatives is None
@@ -145,7 +187,6 @@ class RunAccess:
 
 
 def paths_of(run: Mapping[str, object], name: str) -> list[str]:
-    """The paths that a part of its document names."""
     return [str(item["path"]) for item in _items(run, name)]
 
 

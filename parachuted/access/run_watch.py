@@ -31,9 +31,7 @@ class RunWatch(Protocol):
     """
 
     @property
-    def is_tainted(self) -> bool:
-        """Whether it has read untrusted text."""
-        ...
+    def is_tainted(self) -> bool: ...
 
     def is_stranger(self, path: str, digest: str | None, data: bytes | None) -> bool:
         """Whether that text is untrusted; without `digest` and `data`, as far as the path and its

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _LONGEST = 100_000
 _DEEPEST = 20
@@ -21,12 +22,14 @@ _REDIRECTIONS = ("&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">&", "
 _IO_NUMBER = re.compile(r"\d+(?=[<>])")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|\[)")
+_ELEMENT = re.compile(r"[^\s=;|&<>()]*\]\+?=")
 _PARAMETER = re.compile(
     r"[A-Za-z_][A-Za-z0-9_]*|[0-9?$#!@*-]|\{(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*])\}"
 )
 _WORD = re.compile(r"[A-Za-z_!{}\[\]]+(?=[ \t\n;|&<>()]|\Z)")
 _LETTERS = re.compile(r"[A-Za-z0-9_./,:=+@%^-]+")
 _IN_DOUBLE = re.compile(r'[^"`$\\]+')
+_ESCAPED_IN_DOUBLE = frozenset('$`"\\\n')
 _EXPANDS = re.compile(r"`|\$[\[(]|\$\{(?!(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*])\})")
 _RESERVED = frozenset(
     {"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "for", "{", "}", "!"}
@@ -38,7 +41,7 @@ class ShellRefusedError(Exception):
     """The line cannot be parsed safely; the text says why, for the agent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Word:
     """A word as it was written.
 
@@ -54,16 +57,13 @@ class Word:
     assigns: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Heredoc:
+class _Heredoc(NamedTuple):
     end: str
     is_quoted: bool
     is_indented: bool
 
 
 class _Reading:
-    """The word that is being read."""
-
     def __init__(self) -> None:
         self.text: str | None = ""
         self.begins = ""
@@ -82,11 +82,9 @@ class _Reading:
 
 
 class Shell:
-    """Parses one line.
-
-    `command` is called for each simple command with its words, `variable` for each name that is
-    set, with whether a command follows, `target` for each file that is opened; each raises
-    ShellRefusedError for what is not allowed.
+    """Parses one line. `command` is called with the words of each simple command, `variable` with
+    each name that is set and whether a command follows, `target` with each file that is opened;
+    they raise ShellRefusedError for what is not allowed.
     """
 
     def __init__(
@@ -115,7 +113,7 @@ class Shell:
             )
 
     def _list(self, *ends: str) -> str:
-        """Commands until one of these words, `)`, or the end of the text (empty); returns which."""
+        """Commands until one of these words, `)`, or the end (empty); returns which."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise ShellRefusedError("it is nested too deeply")
@@ -146,10 +144,8 @@ class Shell:
                 raise ShellRefusedError(";; belongs to case, which is not followed here")
             if self._here(";") or self._here("&"):
                 self._at += 1
-            elif not (self._is_over() or self._here("\n") or self._here(")")):
-                raise ShellRefusedError(
-                    f"{self._text[self._at : self._at + 20]!r} is not understood there"
-                )
+            elif not (self._is_over() or self._text[self._at] in "\n)"):
+                raise self._not_understood()
 
     def _and_or(self) -> None:
         self._pipeline()
@@ -204,14 +200,10 @@ class Shell:
 
     def _if(self) -> None:
         self._list("then")
-        while True:
-            ended = self._list("elif", "else", "fi")
-            if ended == "fi":
-                return
-            if ended == "else":
-                self._list("fi")
-                return
+        while (ended := self._list("elif", "else", "fi")) == "elif":
             self._list("then")
+        if ended == "else":
+            self._list("fi")
 
     def _for(self) -> None:
         self._space()
@@ -254,11 +246,7 @@ class Shell:
             if word.assigns is not None and not words:
                 names.append(word.assigns)
                 continue
-            if (
-                word.begins.startswith("{")
-                and self._at < len(self._text)
-                and self._text[self._at] in "<>"
-            ):
+            if word.begins.startswith("{") and (self._here("<") or self._here(">")):
                 raise ShellRefusedError("{name}> sets a variable, and is not followed here")
             words.append(word)
         for name in names:
@@ -267,10 +255,9 @@ class Shell:
             self._command_is(words)
 
     def _redirections(self) -> None:
-        while True:
+        self._space()
+        while self._redirection():
             self._space()
-            if not self._redirection():
-                return
 
     def _redirection(self) -> bool:
         number = _IO_NUMBER.match(self._text, self._at)
@@ -308,7 +295,7 @@ class Shell:
 
     def _heredoc(self, heredoc: _Heredoc) -> None:
         while True:
-            if self._at >= len(self._text):
+            if self._is_over():
                 raise ShellRefusedError(f"the text that ends with {heredoc.end} does not end")
             stop = self._text.find("\n", self._at)
             stop = len(self._text) if stop < 0 else stop
@@ -342,31 +329,19 @@ class Shell:
         if assignment is not None and (
             assignment[2] == "[" or self._text.startswith("(", assignment.end())
         ):
-            if assignment[2] == "[" and not re.match(
-                r"[^\s=;|&<>()]*\]\+?=", self._text[assignment.end() :]
-            ):
-                assignment = None  # a pattern, such as a[bc].md
-            else:
+            if assignment[2] != "[" or _ELEMENT.match(self._text, assignment.end()):
                 raise ShellRefusedError("lists of variables are not followed here")
+            assignment = None  # a pattern, such as a[bc].md
         while self._at < len(self._text) and self._piece(found):
             pass
         if self._at == start:
-            raise ShellRefusedError(
-                f"{self._text[self._at : self._at + 20]!r} is not understood there"
-            )
+            raise self._not_understood()
         if self._here("("):
             raise ShellRefusedError("functions and patterns with ( ) are not followed here")
         assigns = assignment[1] if assignment is not None else None
-        return Word(
-            text=found.text,
-            begins=found.begins,
-            is_one=found.is_one,
-            is_plain=found.is_plain,
-            assigns=assigns,
-        )
+        return Word(found.text, found.begins, found.is_one, found.is_plain, assigns)
 
     def _piece(self, found: _Reading) -> bool:
-        """The next piece of a word; False at its end."""
         one = self._text[self._at]
         if one in "<>" and self._text.startswith("(", self._at + 1):
             self._at += 2
@@ -394,10 +369,9 @@ class Shell:
             self._at = run.end()
             found.add(run[0])
             return
-        if not one.isascii() and unicodedata.category(one)[0] in "ZC":
-            raise ShellRefusedError(f"it holds an invisible character, {one!a}, outside of quotes")
-        if one.isascii() and not one.isprintable():
-            raise ShellRefusedError(f"it holds a control character, {one!a}, outside of quotes")
+        if unicodedata.category(one)[0] in "ZC":  # blanks were passed before
+            kind = "a control" if one.isascii() else "an invisible"
+            raise ShellRefusedError(f"it holds {kind} character, {one!a}, outside of quotes")
         self._at += 1
         found.add(one)
         if (
@@ -411,7 +385,6 @@ class Shell:
         return found.begins == "[" and (self._is_over() or self._text[self._at] in " \t\n;|&")
 
     def _begins_path(self) -> bool:
-        """Whether what was just passed is where a home folder could be meant."""
         return self._at == 1 or self._text[self._at - 2] in " \t\n=:;|&(<>"
 
     def _single(self, found: _Reading) -> None:
@@ -435,13 +408,7 @@ class Shell:
                 raise ShellRefusedError("backticks are not followed here; write $( )")
             if one == "$":
                 self._dollar(found, is_quoted=True)
-            elif one == "\\" and self._text[self._at + 1 : self._at + 2] in {
-                "$",
-                "`",
-                '"',
-                "\\",
-                "\n",
-            }:
+            elif one == "\\" and self._text[self._at + 1 : self._at + 2] in _ESCAPED_IN_DOUBLE:
                 self._quoted(self._text[self._at + 1].replace("\n", ""), found)
                 self._at += 2
             else:
@@ -519,9 +486,12 @@ class Shell:
         return self._at == 0 or self._text[self._at - 1] in " \t\n;|&()"
 
     def _reserved(self) -> str:
-        """The plain word at this place, which may mean something to the shell."""
         found = _WORD.match(self._text, self._at)
         return found[0] if found is not None and found[0] in _RESERVED | _NOT_HERE else "\0"
+
+    def _not_understood(self) -> ShellRefusedError:
+        text = self._text[self._at : self._at + 20]
+        return ShellRefusedError(f"{text!r} is not understood there")
 
     def _here(self, text: str) -> bool:
         return self._text.startswith(text, self._at)

@@ -64,8 +64,8 @@ class ActiveRuns:
 
     @property
     def moment(self) -> int:
-        """For `hold`: what is ended from now on does not begin either, however long it is still put
-        together.
+        """For `perform`: a run that was asked for before this and ended since does not begin,
+        however long it is still put together.
         """
         return self._moment
 
@@ -73,7 +73,7 @@ class ActiveRuns:
         """Those that go on, in the order in which they began."""
         return [tracked.working for tracked in self._tracked.values()]
 
-    async def hold(
+    async def perform(
         self, working: ActiveRun, work: Coroutine[Any, Any, _Result], *, since: int | None = None
     ) -> _Result:
         """Do the work of that run, and answer what it comes to.

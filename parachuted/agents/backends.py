@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from parachuted.agents.credentials import Credential
-from parachuted.agents.heavy import WITHOUT_AGENT_SDK, has_agent_sdk, load_heavy
 from parachuted.agents.job import Backend, Job, Step
 from parachuted.agents.offline import OfflineBackend
+from parachuted.heavy import WITHOUT_AGENT_SDK, has_agent_sdk, load_heavy
 
 if TYPE_CHECKING:  # a command that only asks which backend it would be does without them
     from parachuted.agents.gateway import Gateway

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parachuted.agents.heavy import load_heavy
 from parachuted.agents.job import Tool, ToolResult
 from parachuted.errors import ParachuteError
+from parachuted.heavy import load_heavy
 
 ARGUMENT_CHARS = 500_000
 ARGUMENT_DEPTH = 20

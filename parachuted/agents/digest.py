@@ -15,8 +15,7 @@ from hashlib import blake2b
 from itertools import groupby
 from posixpath import dirname
 
-from parachuted.agents.extract import Extract
-from parachuted.agents.inline import LinkStyle, link, name_of, plain
+from parachuted.agents.extract import Extract, LinkStyle, link, name_of, plain
 from parachuted.agents.job import ChangedNote
 from parachuted.agents.part_changes import PartChanges
 from parachuted.vault import CONTEXT_NAMES, Note

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.access.grant import Network
-from parachuted.agents.inline import LinkStyle
+from parachuted.agents.extract import LinkStyle
 from parachuted.agents.part_changes import PartChanges
 from parachuted.errors import HookRefusedError, ParachuteError
 

@@ -19,8 +19,7 @@ from parachuted.agents.digest import (
     write_digest,
     write_history,
 )
-from parachuted.agents.extract import Extract, extract_note
-from parachuted.agents.inline import LinkStyle, link_style, name_of, plain
+from parachuted.agents.extract import Extract, LinkStyle, extract_note, link_style, name_of, plain
 from parachuted.agents.job import Job, RunResult, Step, TextStep, ToolCallStep
 from parachuted.errors import AgentFailedError
 from parachuted.vault import parse_note

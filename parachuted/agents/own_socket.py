@@ -11,7 +11,7 @@ def listen_in(folder: Path, name: str) -> socket.socket:
     """Bind the socket for a server to listen on, replacing an old one.
 
     Raises OSError. The folder's permissions decide who can connect: a container's user has another
-    uid, so the socket itself refuses nobody. A socket path is limited to about a hundred bytes, so
+    uid, so the socket itself refuses no one. A socket path is limited to about a hundred bytes, so
     it goes through the folder's descriptor where the system allows.
     """
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

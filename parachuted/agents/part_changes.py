@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from parachuted.agents.extract import visible_lines
-from parachuted.agents.inline import bare, escape, plain
+from parachuted.agents.extract import bare, escape, plain, visible_lines
 from parachuted.vault.meaning import FRONTMATTER, OPENING, WHOLE, unit_texts
 from parachuted.vault.note import parse_note
 
@@ -70,13 +69,13 @@ def find_news(
     old, new = unit_texts(parse_note(before)), unit_texts(parse_note(after))
     if old is None or new is None or WHOLE in units:
         return ()
-    told = [unit for unit in units if unit[1:].casefold() not in _STAMPS] or list(units)
+    shown = [unit for unit in units if unit[1:].casefold() not in _STAMPS] or list(units)
     found = [
         news
-        for unit in told[:_MOST_UNITS]
+        for unit in shown[:_MOST_UNITS]
         if (news := _news(unit, old.get(unit), new.get(unit), title)) is not None
     ]
-    more = len(told) - _MOST_UNITS
+    more = len(shown) - _MOST_UNITS
     return (
         *found,
         *([PartChanges(label="", items=(f"and {more} more parts",))] if more > 0 else []),

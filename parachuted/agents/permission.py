@@ -22,7 +22,6 @@ from parachuted.vault import printable
 
 WishKind: TypeAlias = Literal["read", "write", "bash", "network", "trusted"]
 Answer: TypeAlias = Literal["once", "session", "never"]
-ANSWERS: tuple[Answer, ...] = ("once", "session", "never")
 
 _LONGEST_WHAT = 1_000
 _LONGEST_WHY = 500
@@ -238,13 +237,13 @@ class PermissionRequests:
                 return await asyncio.shield(one.answer)
         except TimeoutError:
             self._asked[one.question.run] = (
-                _MOST_OF_A_RUN  # nobody is there, and the run's time is for its work
+                _MOST_OF_A_RUN  # no person is there, and the run's time is for its work
             )
             self._close(one, "unanswered")
             return False
         finally:
             one.waiting -= 1
-            if not one.waiting:  # whoever asked was ended
+            if not one.waiting:  # the run that asked was ended
                 self._close(one, "ended")
 
     def _close(self, one: _OpenRequest, answer: str) -> None:

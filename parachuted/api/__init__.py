@@ -1,20 +1,77 @@
 """API: the daemon over HTTP."""
 
-from parachuted.api.app import make_app, make_supervisor_app
+from aiohttp.web import Application
+
+from parachuted.api.app import file_routes, make_app, make_supervisor_app
 from parachuted.api.http.authenticator import KeyAuthenticator, Mode
+from parachuted.api.http.file_answers import FileAnswers
 from parachuted.api.http.host_guard import HostGuard
-from parachuted.api.http.module_dispatcher import RESERVED
-from parachuted.api.http.parts import ApiParts
+from parachuted.api.http.middleware import ApiMiddleware
+from parachuted.api.http.module_dispatcher import RESERVED, ModuleDispatcher
 from parachuted.api.http.server import HttpServer, ServerLimits
+from parachuted.api.http.stream import EventStreams
+from parachuted.api.routes.agent_runs import AgentRunRoutes
+from parachuted.api.routes.agents import AgentRoutes
+from parachuted.api.routes.audit import AuditRoutes
+from parachuted.api.routes.context_migration import ContextMigrationRoutes
+from parachuted.api.routes.contexts import ContextRoutes
+from parachuted.api.routes.doctor import DoctorRoutes
+from parachuted.api.routes.health import HealthRoutes, LoopHealth, VaultHealth
+from parachuted.api.routes.history import HistoryRoutes
+from parachuted.api.routes.hooks import HookRoutes
+from parachuted.api.routes.keys import ApiKeyRoutes
+from parachuted.api.routes.loop import LoopRoutes, WorkerRoutes
+from parachuted.api.routes.models import ModelRoutes
+from parachuted.api.routes.modules import ModuleRoutes
+from parachuted.api.routes.para import ParaRoutes
+from parachuted.api.routes.permissions import PermissionRoutes
+from parachuted.api.routes.polled import PolledRoutes, SessionMigrationRoutes
+from parachuted.api.routes.power import SupervisorRoutes
+from parachuted.api.routes.prompt import PromptRoutes
+from parachuted.api.routes.runs import RunRoutes
+from parachuted.api.routes.sandbox import SandboxRoutes
+from parachuted.api.routes.suggestions import SuggestionRoutes
+from parachuted.api.routes.write_batcher import WriteBatcher
 
 __all__ = [
     "RESERVED",
-    "ApiParts",
+    "AgentRoutes",
+    "AgentRunRoutes",
+    "ApiKeyRoutes",
+    "ApiMiddleware",
+    "Application",
+    "AuditRoutes",
+    "ContextMigrationRoutes",
+    "ContextRoutes",
+    "DoctorRoutes",
+    "EventStreams",
+    "FileAnswers",
+    "HealthRoutes",
+    "HistoryRoutes",
+    "HookRoutes",
     "HostGuard",
     "HttpServer",
     "KeyAuthenticator",
+    "LoopHealth",
+    "LoopRoutes",
     "Mode",
+    "ModelRoutes",
+    "ModuleDispatcher",
+    "ModuleRoutes",
+    "ParaRoutes",
+    "PermissionRoutes",
+    "PolledRoutes",
+    "PromptRoutes",
+    "RunRoutes",
+    "SandboxRoutes",
     "ServerLimits",
+    "SessionMigrationRoutes",
+    "SuggestionRoutes",
+    "SupervisorRoutes",
+    "VaultHealth",
+    "WorkerRoutes",
+    "WriteBatcher",
+    "file_routes",
     "make_app",
     "make_supervisor_app",
 ]

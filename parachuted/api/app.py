@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 
 from aiohttp import web
 
@@ -11,80 +12,60 @@ from parachuted.api.http.docs import DocsRoutes
 from parachuted.api.http.middleware import FRONT, ApiMiddleware
 from parachuted.api.http.module_dispatcher import ModuleDispatcher
 from parachuted.api.http.module_resource import ModuleResource
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.route import Route
 from parachuted.api.http.stream import EventStreams
-from parachuted.api.routes.agent_runs import AgentRunRoutes
-from parachuted.api.routes.agents import AgentRoutes
-from parachuted.api.routes.audit import AuditRoutes
-from parachuted.api.routes.context_migration import ContextMigrationRoutes
-from parachuted.api.routes.contexts import ContextRoutes
 from parachuted.api.routes.file_streams import FileStreamRoutes
 from parachuted.api.routes.files import FileRoutes
-from parachuted.api.routes.health import HealthRoutes
-from parachuted.api.routes.history import HistoryRoutes
-from parachuted.api.routes.hooks import HookRoutes
-from parachuted.api.routes.keys import ApiKeyRoutes
-from parachuted.api.routes.loop import LoopRoutes
-from parachuted.api.routes.models import ModelRoutes
-from parachuted.api.routes.modules import ModuleRoutes
 from parachuted.api.routes.note_changes import NoteChangeRoutes
 from parachuted.api.routes.note_listing import NoteListingRoutes
 from parachuted.api.routes.note_moves import NoteMoveRoutes
 from parachuted.api.routes.note_reading import NoteReading
 from parachuted.api.routes.notes import NoteRoutes
-from parachuted.api.routes.permissions import PermissionRoutes
-from parachuted.api.routes.polled import PolledRoutes
-from parachuted.api.routes.power import PowerRoutes
-from parachuted.api.routes.prompt import PromptRoutes
-from parachuted.api.routes.sandbox import SandboxRoutes
 from parachuted.api.routes.search import SearchRoutes
-from parachuted.api.routes.suggestions import SuggestionRoutes
 from parachuted.api.routes.sync import SyncRoutes
 from parachuted.api.routes.write_batcher import WriteBatcher
+from parachuted.search import Search
 from parachuted.sync import FileDigests
+from parachuted.vault import Store, VaultIndex
 
 
-def make_app(parts: ApiParts) -> web.Application:
-    """The application that answers for these parts."""
-    streams = EventStreams(parts.bus, parts.vault, parts.started, parts.door.holds)
-    dispatcher = ModuleDispatcher(parts.modules, parts.door.holds, parts.clock)
-    writer = WriteBatcher(parts.store, parts.notice, parts.clock)
-    digests = FileDigests(parts.root)
-    reading = NoteReading(parts.root, parts.index, parts.store.bases)
-    parts.door.listen(streams.recheck)
-    parts.door.listen(dispatcher.recheck)
-    routes = routes_of(
-        HealthRoutes(parts),
-        LoopRoutes(parts),
-        ContextRoutes(parts),
-        PromptRoutes(parts),
-        streams,
-        NoteListingRoutes(parts),
-        NoteRoutes(parts, reading),
-        NoteChangeRoutes(parts, reading, writer),
-        NoteMoveRoutes(parts, writer),
-        SearchRoutes(parts),
-        FileRoutes(parts, writer),
-        FileStreamRoutes(parts, writer, digests),
-        SyncRoutes(parts, writer, digests),
-        ApiKeyRoutes(parts),
-        SandboxRoutes(parts),
-        AuditRoutes(parts),
-        HistoryRoutes(parts),
-        SuggestionRoutes(parts),
-        AgentRunRoutes(parts),
-        PermissionRoutes(parts),
-        AgentRoutes(parts),
-        PolledRoutes(parts),
-        ModelRoutes(parts),
-        ContextMigrationRoutes(parts),
-        PowerRoutes(parts),
-        HookRoutes(parts),
-        ModuleRoutes(parts),
+def file_routes(
+    store: Store,
+    index: VaultIndex,
+    search: Search,
+    writer: WriteBatcher,
+    elapsed: Callable[[], datetime],
+) -> tuple[object, ...]:
+    """The groups of routes that read and change notes and other files.
+
+    `elapsed` is a time that no jump of the wall clock moves.
+    """
+    digests = FileDigests(store.root)
+    reading = NoteReading(store.root, index, store.bases)
+    return (
+        NoteListingRoutes(store.root, search),
+        NoteRoutes(store, reading),
+        NoteChangeRoutes(store, reading, writer),
+        NoteMoveRoutes(store, index, search, writer),
+        SearchRoutes(search),
+        FileRoutes(store, writer),
+        FileStreamRoutes(store, writer, digests),
+        SyncRoutes(store, index, writer, digests, elapsed),
     )
-    routes += routes_of(DocsRoutes(routes, parts.modules.declared))
-    app = _make(parts, routes)
+
+
+def make_app(
+    front: ApiMiddleware,
+    groups: Iterable[object],
+    *,
+    streams: EventStreams,
+    writer: WriteBatcher,
+    dispatcher: ModuleDispatcher,
+) -> web.Application:
+    """The application that answers with the routes of these groups, and those of modules."""
+    routes = routes_of(*groups, streams)
+    routes += routes_of(DocsRoutes(routes, dispatcher.declared, streams.kinds))
+    app = _make(front, routes)
     app.on_shutdown.append(lambda _app: streams.close())
     app.on_shutdown.append(lambda _app: dispatcher.close())
     app.on_cleanup.append(lambda _app: writer.close())
@@ -92,21 +73,20 @@ def make_app(parts: ApiParts) -> web.Application:
     return app
 
 
-def make_supervisor_app(parts: ApiParts) -> web.Application:
-    """The application on the port of a supervisor, for the same keys: only the routes that an app
-    asks of one.
+def make_supervisor_app(front: ApiMiddleware, groups: Iterable[object]) -> web.Application:
+    """The application on the port of a supervisor, for the same keys: of the routes of these
+    groups only those that an app asks of one.
     """
-    routes = routes_of(PolledRoutes(parts), ModelRoutes(parts), PowerRoutes(parts))
-    return _make(parts, [route for route in routes if route.path.startswith("/supervisor/")])
+    routes = routes_of(*groups)
+    return _make(front, [route for route in routes if route.path.startswith("/supervisor/")])
 
 
-def _make(parts: ApiParts, routes: Sequence[Route]) -> web.Application:
-    front = ApiMiddleware(parts.guard, parts.door, parts.root, parts.audit, parts.clock)
+def _make(front: ApiMiddleware, routes: Sequence[Route]) -> web.Application:
     app = web.Application(
         middlewares=[front.answer], client_max_size=max(route.largest_body for route in routes)
     )
     app[FRONT] = front
-    app.on_response_prepare.append(parts.guard.seal)
+    app.on_response_prepare.append(front.guard.seal)
     serve(app, routes)
     return app
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
+
+from parachuted.vault import SourceType
 
 EventType: TypeAlias = Literal[
     "api_call",
@@ -18,9 +19,6 @@ EventType: TypeAlias = Literal[
     "audit",
 ]
 EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
-SourceType: TypeAlias = Literal[
-    "flutter_app", "api_key", "agent", "module", "hook", "local", "person", "daemon"
-]
 
 
 class AuditEvent(NamedTuple):
@@ -68,14 +66,3 @@ class NullAuditRecorder:
 
     def record(self, event: AuditEvent) -> None:
         """Let it go."""
-
-
-class AuditCaller(NamedTuple):
-    """On whose behalf a task or thread works: the source of its writes in the audit."""
-
-    source_type: SourceType
-    source_id: str
-    request_id: str
-
-
-CALLER: ContextVar[AuditCaller | None] = ContextVar("caller", default=None)

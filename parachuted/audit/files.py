@@ -1,7 +1,7 @@
 """Audit files: the audit's folder in the vault, with one file per day and machine, and where its
 chain ends.
 
-Whoever may write in the vault may have made a link of anything in it, so all is opened by
+A program that may write in the vault may have made a link of anything in it, so all is opened by
 descriptor and no link is followed.
 """
 

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 DROPPED = "audit.dropped"
-_BROKEN = "it is not as it was written, `parachute audit verify` says where: "
+_BROKEN = "it was changed after it was written; `parachute audit verify` says where: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,7 @@ class AuditLog:
             lost = (
                 f"{self._dropped} events were dropped"
                 if self._dropped
-                else "what is to be told waits"
+                else "new lines wait until it can"
             )
             if self.trouble is None:
                 log.warning("the audit cannot be written", extra={"reason": reason})
@@ -325,14 +325,14 @@ class AuditLog:
 def _lines_of(
     events: Sequence[AuditEvent], link: ChainPosition
 ) -> tuple[list[bytes], ChainPosition]:
-    """What cannot be told is an error of ours, and must not keep the others from being written."""
+    """What cannot be encoded is our own error, and must not keep the others from being written."""
     lines = []
     for event in events:
         try:
             line, link = line_of(event, link)
         except (ValueError, TypeError, AttributeError):
             log.exception(
-                "an event could not be told in the audit",
+                "an event could not be recorded in the audit",
                 extra={"endpoint": event.target_endpoint[:80]},
             )
         else:

@@ -242,14 +242,14 @@ def moment_of(text: str, now: datetime) -> datetime:
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ValueError(
-            f"{text[:80]!r} is no moment; say 24h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z"
+            f"{text[:80]!r} is not a time; write 24h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z"
         ) from error
 
 
 def _backward(descriptor: int) -> Iterator[bytes]:
     """The complete lines, last first, without their ends.
 
-    A line longer than any of ours comes in pieces, which are not lines of the audit.
+    A longer line than the daemon writes comes in pieces, which are not lines of the audit.
     """
     at, chunk, rest = end_of_lines(descriptor, os.fstat(descriptor).st_size), _FIRST_CHUNK, b""
     while at:

@@ -96,9 +96,9 @@ def _read_day(folder: AuditFolder, day: str, look: _Look) -> bool:
             look.lines += 1
             if line is None or not line.is_sound:
                 says = (
-                    "is no line of the audit"
+                    "is not a line of the audit"
                     if line is None
-                    else f"(seq {line.link.seq}) is not as it was written"
+                    else f"(seq {line.link.seq}) was changed after it was written"
                 )
                 look.findings.append(f"{name}:{number} {says}")
             if line is None:
@@ -226,7 +226,9 @@ def _lines(first: int, last: int) -> str:
 
 
 def _forward(descriptor: int) -> Iterator[tuple[int, bytes, bool]]:
-    """Number, bytes and completeness of each line; a line longer than any of ours is truncated."""
+    """Number, bytes and completeness of each line; a longer line than the daemon writes is
+    truncated.
+    """
     number, rest = 1, b""
     while part := os.read(descriptor, _CHUNK):
         *lines, rest = (rest + part).split(b"\n")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from parachuted.audit.events import CALLER, AuditCaller, AuditEvent, AuditRecorder
+from parachuted.audit.events import AuditEvent, AuditRecorder
 from parachuted.events.changes import PERSON, Change
-from parachuted.vault import BRINGS_BACK, History, Write, printable
+from parachuted.vault import BRINGS_BACK, Author, Caller, History, Write, printable
 
 _REMEMBERED = 8192
 _SOON_S = 10.0
@@ -21,7 +21,7 @@ _MODULE = "vault"
 class WriteAudit:
     """Records writes.
 
-    A write of ours is recorded when it is made, so it is skipped when it is detected.
+    The daemon's own write is recorded when it is made, so it is skipped when it is detected.
     """
 
     def __init__(self, recorder: AuditRecorder, clock: Callable[[], datetime]) -> None:
@@ -30,14 +30,14 @@ class WriteAudit:
         self._lock = threading.Lock()
 
     def wrote(self, write: Write) -> None:
-        """Record a write of ours, in the thread that made it."""
+        """Record one of our writes, in the thread that made it."""
         with self._lock:
             self._ours[write.path, write.after or _GONE] = self._ours[write.path, None] = (
                 time.monotonic()
             )
             while len(self._ours) > _REMEMBERED:
                 self._ours.popitem(last=False)
-        self._tell(write, CALLER.get(), is_late=False)
+        self._tell(write, is_late=False)
 
     def catch_up(self, history: History, after: int) -> int:
         """Record the writes after that number, which a killed daemon could not. Blocks;
@@ -45,42 +45,37 @@ class WriteAudit:
         """
         owed = history.done_after(after)
         for write in owed:
-            self._tell(write, None, is_late=True)
+            self._tell(write, is_late=True)
         return len(owed)
 
-    def noticed(self, change: Change) -> None:
-        """Record a change on the disk: unless we made it, a person or a program of theirs did."""
-        if change.author.by != PERSON.by or change.author.run is not None or self._is_ours(change):
-            return
-        paths = [change.path] if change.source is None else [change.path, change.source]
-        self._recorder.record(
-            AuditEvent(
-                timestamp=self._clock(),
-                event_type="write",
-                source_type="person",
-                source_id="on disk",
-                target_module=_MODULE,
-                target_endpoint=f"vault.{change.kind}",
-                paths=[printable(path) for path in paths],
-                causes=change.author.causes,
-                before=change.old.digest if change.old is not None else None,
-                after=change.new.digest if change.new is not None else None,
-            )
-        )
+    def noticed(self, changes: Iterable[Change]) -> None:
+        """Record changes on the disk: those that we did not make, a person or a program of theirs
+        did.
+        """
+        now = self._clock()
+        with self._lock:
+            theirs = [
+                change
+                for change in changes
+                if change.author.by == PERSON.by
+                and change.author.run is None
+                and not self._is_ours(change)
+            ]
+        for change in theirs:
+            self._recorder.record(_on_disk(change, now))
 
     def _is_ours(self, change: Change) -> bool:
-        """Files that are not notes are detected without a digest: then a very recent write of ours
-        explains the change.
+        """Files that are not notes are detected without a digest: then a very recent write of the
+        daemon's explains the change. Under the lock.
         """
         digest = change.new.digest if change.new is not None else None
-        with self._lock:
-            if change.new is not None and digest is None:
-                at = self._ours.get((change.path, None), -_SOON_S)
-                return time.monotonic() - at < _SOON_S
-            return (change.path, digest or _GONE) in self._ours
+        if change.new is not None and digest is None:
+            at = self._ours.get((change.path, None), -_SOON_S)
+            return time.monotonic() - at < _SOON_S
+        return (change.path, digest or _GONE) in self._ours
 
-    def _tell(self, write: Write, caller: AuditCaller | None, *, is_late: bool) -> None:
-        who = _source(write, caller)
+    def _tell(self, write: Write, *, is_late: bool) -> None:
+        who = _source(write.author)
         self._recorder.record(
             AuditEvent(
                 timestamp=write.at,
@@ -101,9 +96,25 @@ class WriteAudit:
         )
 
 
-def _source(write: Write, caller: AuditCaller | None) -> AuditCaller:
-    if write.author.run is not None and write.author.by not in BRINGS_BACK:
-        return AuditCaller("agent", write.author.by, "")
-    if caller is not None:
-        return caller
-    return AuditCaller("person" if write.author.by == PERSON.by else "daemon", write.author.by, "")
+def _on_disk(change: Change, at: datetime) -> AuditEvent:
+    paths = [change.path] if change.source is None else [change.path, change.source]
+    return AuditEvent(
+        timestamp=at,
+        event_type="write",
+        source_type="person",
+        source_id="on disk",
+        target_module=_MODULE,
+        target_endpoint=f"vault.{change.kind}",
+        paths=[printable(path) for path in paths],
+        causes=change.author.causes,
+        before=change.old.digest if change.old is not None else None,
+        after=change.new.digest if change.new is not None else None,
+    )
+
+
+def _source(author: Author) -> Caller:
+    if author.run is not None and author.by not in BRINGS_BACK:
+        return Caller("agent", author.by)
+    if author.caller is not None:
+        return author.caller
+    return Caller("person" if author.by == PERSON.by else "daemon", author.by)

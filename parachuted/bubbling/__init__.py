@@ -1,5 +1,6 @@
 """Bubbling: watch declarations, what a change means, and which notes it wakes."""
 
+from parachuted.bubbling.baseline_texts import BaselineTexts
 from parachuted.bubbling.meaning import Meaning, changed_units, meaning
 from parachuted.bubbling.patterns import WatchDeclaration, WatchPattern, parse_declaration
 from parachuted.bubbling.pending_changes import PendingChange, PendingChanges
@@ -9,6 +10,7 @@ from parachuted.bubbling.reconciler import Reconciler
 from parachuted.bubbling.watches import WatchRegistry
 
 __all__ = [
+    "BaselineTexts",
     "ChangePlan",
     "Meaning",
     "PendingChange",

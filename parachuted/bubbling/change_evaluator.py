@@ -7,19 +7,18 @@ It reads texts, so it belongs into a thread; what it decides on is given to it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from parachuted.bubbling.baseline_texts import store_texts
 from parachuted.bubbling.meaning import Meaning, changed_units, matters, meaning
 from parachuted.bubbling.pending_changes import PendingChange, PendingChanges, seen_by
 from parachuted.bubbling.trie import WatchMatch
-from parachuted.errors import ParachuteError
 from parachuted.events import Change
-from parachuted.vault import ObjectStore, VaultPath, VaultRoot, digest_of
+from parachuted.vault import ObjectStore, VaultPath, VaultRoot
 from parachuted.vault.conflicts import conflict_line
 
 UNKNOWN = "(the earlier text is not known)"
-_LARGEST = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,15 +95,12 @@ class ChangeEvaluator:
             for one in touched
         ]
 
-    def keep(self, texts: Iterable[tuple[VaultPath, str | None, bytes | None]]) -> None:
-        """Keep texts, by path, digest and (if available) content, so that their next change can be
-        shown as a difference. Blocks on the disk.
-        """
-        self._objects.see(self._still_wanted(texts))
-
     def _evaluate(self, touched: WatchedChange, fresh: PendingChange) -> Evaluation:
         if touched.after is not None and touched.after not in self._kept:
-            self.keep([(touched.path, touched.after, touched.change.data)])
+            self._kept.add(touched.after)
+            store_texts(
+                self._root, self._objects, [(touched.path, touched.after, touched.change.data)]
+            )
         known = self._reviews.get(fresh.watcher, touched.path)
         review = replace(known or self._opened(touched, fresh), target=touched.target)
         units = self._mattering(touched, seen_by(review))
@@ -186,23 +182,3 @@ class ChangeEvaluator:
         if found is None:
             raise LookupError(digest)
         return found
-
-    def _still_wanted(
-        self, texts: Iterable[tuple[VaultPath, str | None, bytes | None]]
-    ) -> Iterator[tuple[str, bytes]]:
-        for path, digest, data in texts:
-            if digest is None or digest in self._kept:
-                continue
-            self._kept.add(digest)
-            text = None if digest in self._objects else self._text_of(path, data)
-            if text is not None and len(text) <= _LARGEST and digest_of(text) == digest:
-                yield digest, text
-
-    def _text_of(self, path: VaultPath, data: bytes | None) -> bytes | None:
-        if data is not None:
-            return data
-        try:
-            return self._root.read(path).data
-        # gone or unreadable again: the scanner comes by, and the text counts as unknown until then
-        except ParachuteError:
-            return None

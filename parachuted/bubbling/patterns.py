@@ -145,7 +145,7 @@ def _parse_query(text: str, rest: str, watcher: str, *, excludes: bool) -> Watch
     mark, name = behind[:1], behind[1:]
     if behind and not (mark in _BEHIND_NOTE and _BEHIND_NOTE[mark].fullmatch(name)):
         raise ValueError(
-            f"{_shown(behind)} is no condition like `tag:book` or `status:open`; a value with "
+            f"{_shown(behind)} is not a condition like `tag:book` or `status:open`; a value with "
             "blanks stands in double quotes."
         )
     narrowing = PatternPart(mark="#" if mark == "#" else "@", name=name) if behind else None

@@ -15,6 +15,7 @@ from datetime import datetime
 from itertools import islice
 
 from parachuted.access.paths import is_control
+from parachuted.bubbling.baseline_texts import BaselineTexts
 from parachuted.bubbling.change_evaluator import ChangeEvaluator, Evaluation, WatchedChange
 from parachuted.bubbling.pending_changes import PendingChange, PendingChanges
 from parachuted.bubbling.queries import WatchQuery
@@ -32,7 +33,6 @@ from parachuted.vault.conflicts import conflict_line
 log = logging.getLogger(__name__)
 
 _PIECE = 100
-_AT_ONCE = 1_000
 _AGAIN_S = 5.0
 _MOST_PATHS_TOLD = 100
 
@@ -66,6 +66,7 @@ class Reconciler:
     objects: ObjectStore
     index: VaultIndex
     state: StateStore
+    baselines: BaselineTexts
     watches: WatchRegistry
     reviews: PendingChanges
     causes: Causes
@@ -75,11 +76,8 @@ class Reconciler:
     looks_at_once: bool = False
     listing: Callable[[NoteQuery], Awaitable[Iterable[str]]] = _no_notes
     stood_at: dict[str, datetime] = field(default_factory=dict, init=False)
-    _without_baseline: set[str] = field(default_factory=set, init=False)
     _looking: set[str] = field(default_factory=set, init=False)
-    _later: list[VaultPath] = field(default_factory=list, init=False)
     _has_more: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    _first_texts: dict[str, bytes] = field(default_factory=dict, init=False)
 
     async def record(self, changes: Sequence[Change]) -> Callable[[], None]:
         """Record changes, before the index does; call the result to publish what follows from them.
@@ -89,8 +87,11 @@ class Reconciler:
         """
         outcome = _Outcome(declared=[])
         self._declare(changes, outcome, looks_at_once=self.looks_at_once)
+        await self.baselines.keep_declared()
+        if self.baselines.has_waiting:
+            self._has_more.set()
+        await self.baselines.keep_before(changes)
         evaluator = ChangeEvaluator(self.root, self.objects, self.reviews)
-        await self._keep_baselines(evaluator)
         new, left = await self._follow(changes)
         files = Counter(cause for change in changes for cause in change.author.causes)
         touched = (one for change in changes for one in self._touched(change, new))
@@ -106,7 +107,7 @@ class Reconciler:
         return functools.partial(self._tell, outcome)
 
     async def follow_up(self) -> None:
-        """Until cancelled: store the texts that `record` left for later, and have the search index
+        """Until cancelled: store the texts that `record` left waiting, and have the search index
         answer queries that notes watch by.
         """
         self._has_more.set()
@@ -114,11 +115,7 @@ class Reconciler:
             await self._has_more.wait()
             self._has_more.clear()
             try:
-                while self._later:
-                    await self._keep_all(
-                        self._later[:_PIECE], ChangeEvaluator(self.root, self.objects, self.reviews)
-                    )
-                    del self._later[:_PIECE]
+                await self.baselines.keep_waiting()
                 for query in [
                     one for one in self.watches.queries() if not self.watches.matches.is_known(one)
                 ]:
@@ -132,7 +129,7 @@ class Reconciler:
 
     async def _answer(self, query: WatchQuery, listed: Iterable[str]) -> None:
         paths = [VaultPath(path) for path in listed]
-        await self._keep_all(paths, ChangeEvaluator(self.root, self.objects, self.reviews))
+        await self.baselines.keep(paths)
         outcome = _Outcome(declared=[])
         with self.state.batch():
             self.watches.matches.answer(query, paths)
@@ -187,59 +184,14 @@ class Reconciler:
     def baseline(self, changes: Sequence[Change]) -> None:
         """First contact: record declarations; the present texts count as seen.
 
-        The texts wait for `keep_watched`.
+        The texts wait for `BaselineTexts.keep_watched`.
         """
         self._declare(
             [change for change in changes if change.watch or change.problems],
             _Outcome(declared=[]),
             looks_at_once=False,
         )
-        self._without_baseline.clear()
-        self._first_texts.update(
-            {change.path: change.data for change in changes if change.data is not None}
-        )
-
-    async def keep_watched(self, paths: Iterable[VaultPath]) -> None:
-        """Store the present texts of watched files, so that their next change can be shown as a
-        difference.
-        """
-        waiting, evaluator = list(paths), ChangeEvaluator(self.root, self.objects, self.reviews)
-        for start in range(0, len(waiting), _PIECE):
-            await self._keep(
-                [
-                    path
-                    for path in waiting[start : start + _PIECE]
-                    if self.watches.watchers_of(path)
-                ],
-                evaluator,
-            )
-        self._first_texts = {}
-
-    async def _keep_baselines(self, evaluator: ChangeEvaluator) -> None:
-        """Store the present texts of what new declarations watch; of very many, most later, so that
-        no other change waits for it.
-
-        A daemon that ends meanwhile does it at its next start.
-        """
-        for watcher in tuple(self._without_baseline):
-            watched = await asyncio.to_thread(self.watches.watched_by, watcher)
-            await self._keep_all(watched[:_AT_ONCE], evaluator)
-            self._later += watched[_AT_ONCE:]
-            self._without_baseline.discard(watcher)
-        if self._later:
-            self._has_more.set()
-
-    async def _keep_all(self, paths: Sequence[VaultPath], evaluator: ChangeEvaluator) -> None:
-        for start in range(0, len(paths), _PIECE):
-            await self._keep(paths[start : start + _PIECE], evaluator)
-
-    async def _keep(self, paths: Iterable[VaultPath], evaluator: ChangeEvaluator) -> None:
-        texts = [
-            (path, entry.digest, self._first_texts.get(path))
-            for path in paths
-            if (entry := self.index.get(path))
-        ]
-        await asyncio.to_thread(evaluator.keep, texts)
+        self.baselines.remember(changes)
 
     def ask(self, path: VaultPath) -> tuple[Cause, list[Task]]:
         """A person requests a review by the watchers of `path`, changed or not; if it watches, it
@@ -311,7 +263,7 @@ class Reconciler:
                         self._look_at_all(declared.watcher, change, outcome)
                 if changed:
                     self._has_more.set()
-                self._without_baseline.update(declared.watcher for declared in changed)
+                self.baselines.declared.update(declared.watcher for declared in changed)
                 outcome.declared += changed
 
     def _look_at_all(self, watcher: str, change: Change, outcome: _Outcome) -> None:

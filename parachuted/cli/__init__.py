@@ -44,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # else Python complains of what is left to write when it ends
         return FAILED
+    except PermissionError as error:
+        code = _complain(f"{error.filename or 'a file'}: {error.strerror}", FAILED)
     except OSError as error:
         if error.errno not in _FULL:
             raise

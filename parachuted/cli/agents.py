@@ -1,96 +1,70 @@
-"""Agents commands: list, audit, trust, and sandbox explain. The running daemon answers them."""
+"""Agents: which there are and what they may do, what they ask for while they work, and how one is
+run or all are stopped. The running daemon answers these commands.
+"""
 
 from __future__ import annotations
 
-import json
+import contextlib
+import sys
+import threading
 from argparse import Namespace
-from typing import Any
-from urllib.parse import quote, urlencode
+from collections.abc import Iterator
 
-from parachuted.cli.agent_runs import agents_run
-from parachuted.cli.client import ask
-from parachuted.cli.commands import Commands, add_command, add_json
-from parachuted.cli.show import count, say, say_json, say_table
+from parachuted.cli.client import ask, quoted
+from parachuted.cli.commands import JSON, Json, argument, command, flag, group
+from parachuted.cli.show import count, escape, say, say_json, say_lines, say_table, when
+from parachuted.errors import ParachuteError
+from parachuted.visible import one_line, quoted_lines
 
-_NONE = "No agents."
+_LONGEST_S = 6 * 60 * 60.0  # the daemon ends a run by its own limits, long before
+_MOST = 2_000  # characters of a stranger's on one line
+_LOOK_S = 3.0  # each look is a line of the audit
+_WANTS = {"bash": "run", "network": "reach", "trusted": "begin as"}
+_SESSION = argument("--session", metavar="ID", help="continue an earlier conversation")
 
-
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    about = "All agents, what each may do, and which of them a stranger's text could misuse."
-    parts = add_command(
-        commands, "agents", None, "all agents, and what they may do", about
-    ).add_subparsers(metavar="COMMAND")
-    add_json(
-        add_command(
-            parts,
-            "list",
-            agents_list,
-            "all agents",
-            "List the agents, and whether each can run here.",
-        )
-    )
-    says = "Say of each agent whether it has private data, strangers' text and a way out at once."
-    add_json(add_command(parts, "audit", agents_audit, "which are exposed", says))
-    trust = add_command(
-        parts,
-        "trust",
-        agents_trust,
-        "trust a note",
-        "Trust a note's text as it is now, until it changes.",
-    )
-    trust.add_argument("file", metavar="FILE", help="a note, by its path in the vault")
-    add_json(trust)
-    run = add_command(
-        parts,
-        "run",
-        agents_run,
-        "ask one",
-        "Let an agent answer, and show what it did; `undo` takes it back.",
-    )
-    run.add_argument("agent", metavar="AGENT", help="as `parachute agents list` names it")
-    run.add_argument("prompt", nargs="+", metavar="PROMPT", help="the question; - is stdin")
-    run.add_argument("--folder", metavar="FOLDER", help="the folder of the vault to work in")
-    run.add_argument("--session", metavar="ID", help="continue an earlier conversation")
-    add_json(run)
+AGENTS = group(
+    "agents",
+    "all agents, and what they may do",
+    "All agents, what each may do, and which of them a stranger's text could misuse.",
+)
 
 
+@command("agents list", "all agents", JSON)
 def agents_list(options: Namespace) -> int:
-    """`parachute agents list`."""
+    """List the agents, and whether each can run here."""
     answer = ask("GET", "/api/agents")
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     rows = [
         (
-            one["name"],
-            _shell(one),
-            _network(one),
-            "yes" if one["runs_here"] else "no",
-            one["description"],
+            *(agent["name"], shell_of(agent), network_of(agent)),
+            *("yes" if agent["runs_here"] else "no", agent["description"]),
         )
-        for one in answer["agents"]
+        for agent in answer["agents"]
     ]
-    say_table(rows, ("AGENT", "SHELL", "NETWORK", "RUNS HERE", "WHAT IT IS"), nothing=_NONE)
+    say_table(rows, ("AGENT", "SHELL", "NETWORK", "RUNS HERE", "WHAT IT IS"), nothing="No agents.")
     for one in answer["agents"]:
         if one["problem"]:
             say(f"{'note' if one['runs_here'] else 'problem':8} {one['name']}: {one['problem']}")
     return 0
 
 
+@command("agents audit", "which are exposed", JSON)
 def agents_audit(options: Namespace) -> int:
-    """`parachute agents audit`; 1 when an agent is exposed."""
+    """Say of each agent whether it has private data, strangers' text and a way out at once.
+    Exits with 1 when one has.
+    """
     answer = ask("GET", "/api/agents/audit")
     if options.json:
         say_json(answer)
         return int(answer["exposed"] > 0)
     for one in answer["agents"]:
         say(f"{'EXPOSED' if one['exposed'] else 'ok':8} {one['agent']}")
-        for name, words in (("private", "sees"), ("untrusted", "is told"), ("outward", "reaches")):
+        for name, words in (("private", "sees"), ("untrusted", "reads"), ("outward", "reaches")):
             say(f"         {words:8} {one[name] or 'nothing'}")
     if answer["exposed"]:
         say(
-            f"{count(answer['exposed'], 'agent')} could be told by a stranger to send away what "
+            f"{count(answer['exposed'], 'agent')} could be made by a stranger to send away what "
             "is yours."
         )
         say(f"What holds it: {answer['held_by']}.")
@@ -100,12 +74,14 @@ def agents_audit(options: Namespace) -> int:
     return int(answer["exposed"] > 0)
 
 
+@command(
+    "agents trust", "trust a note", argument("file", help="a note, by its path in the vault"), JSON
+)
 def agents_trust(options: Namespace) -> int:
-    """`parachute agents trust FILE`."""
+    """Trust a note's text as it is now, until it changes."""
     answer = ask("POST", "/api/agents/trust", {"path": options.file})
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     was = (
         "was trusted already"
         if answer["before"] == "you"
@@ -115,76 +91,154 @@ def agents_trust(options: Namespace) -> int:
     return 0
 
 
-def sandbox_explain(options: Namespace) -> int:
-    """`parachute sandbox explain AGENT`; 1 when it would not run here."""
-    query = {
-        "agent": options.agent,
-        **({"working_directory": options.folder} if options.folder else {}),
-    }
-    answer = ask("GET", f"/api/sandbox/explain?{urlencode(query, quote_via=quote)}")
+@command(
+    "agents run",
+    "ask one",
+    argument("agent", help="as `parachute agents list` names it"),
+    argument("prompt", nargs="+", help="the question; - is stdin"),
+    argument("--folder", help="the folder of the vault to work in"),
+    _SESSION,
+    JSON,
+)
+def agents_run(options: Namespace) -> int:
+    """Let an agent answer, and show what it did; `undo` takes it back."""
+    body: dict[str, object] = {"prompt": _prompt(options), "entry": "cli"}
+    if options.folder is not None:
+        body["working_directory"] = options.folder
+    if options.session is not None:
+        body["session"] = options.session
+    with _questions_shown():
+        ran = ask(
+            "POST", f"/api/agents/{quoted(options.agent, b'/')}/run", body, timeout_s=_LONGEST_S
+        )
+    return _tell(ran, options)
+
+
+@command(
+    "stop-agents",
+    "stop all agents at once",
+    flag("--go-on", help="stop them, but let new runs start"),
+    JSON,
+)
+def stop_agents(options: Namespace) -> int:
+    """Stop every running agent, and start none until `resume`. What a curator was doing is
+    undone, and done again then.
+    """
+    answer = ask("POST", "/api/agents/stop", {"pause": not options.go_on})
     if options.json:
-        say_json(answer)
-        return int(not answer["runs_here"])
-    agent, files = answer["agent"], answer["files"]
-    say(f"{agent['name']}: {agent['description']}")
-    say(
-        "runs here  "
-        f"{'yes' if answer['runs_here'] else 'no'}{': ' + answer['problem'] if answer['problem'] else ''}"  # noqa: E501
-    )
-    say(f"begins     {answer['begins']}")
-    _tell_files("reads", files["reads"], files["first"])
-    _tell_files("writes", files["writes"], files["first_writes"])
-    say(
-        f"strangers  {count(files['strangers'], 'file')} of those that it reads; after one of "
-        f"them: {answer['after_strangers_text']}"
-    )
-    say(f"left out   {count(files['left_out'], 'file')} of the vault")
-    for path in agent["permissions"]["outside"]:
-        say(f"           a copy of {path}, to read")
-    say(f"tools      {', '.join(agent['tools'])}")
-    say(f"shell      {_shell(agent)}")
-    say(f"network    {_network(agent)}")
-    say(f"limits     {_limits(agent['constraints'])}")
-    say(f"never      {'; '.join(answer['always_refused'])}")
-    if answer["container"] is None:
-        say("container  none: its tools run in the daemon, which checks each call")
-    else:
-        say("container  " + json.dumps(answer["container"], indent=1, sort_keys=True))
-    return int(not answer["runs_here"])
+        return say_json(answer)
+    names = ": " + ", ".join(answer["stopped"]) if answer["stopped"] else ""
+    say(f"Ended: {count(len(answer['stopped']), 'run')}{names}.")
+    if answer["paused"]:
+        say("No run begins until `parachute resume`; what was being done is done again then.")
+    return 0
 
 
-def _tell_files(what: str, number: int, first: list[str]) -> None:
-    say(f"{what:10} {count(number, 'file')}{':' if first else ''}")
-    for path in first:
-        say(f"           {path}")
-    if number > len(first):
-        say(f"           and {number - len(first)} more")
+@command(
+    "maintenance",
+    "ask the maintenance agent",
+    argument(
+        "prompt", nargs="+", help="what to look after, such as 'why is search slow?'; - is stdin"
+    ),
+    _SESSION,
+    JSON,
+)
+def maintenance(options: Namespace) -> int:
+    """Ask an agent what is wrong with the installation, and let it repair notes in Chat/,
+    Daily/ and Brain/. It has no network.
+    """
+    body: dict[str, object] = {"prompt": _prompt(options)}
+    if options.session is not None:
+        body["session"] = options.session
+    if not options.json:
+        say("Starting the maintenance agent: this machine only, no network.")
+    with _questions_shown():
+        ran = ask("POST", "/api/maintenance", body, timeout_s=_LONGEST_S)
+    return _tell(ran, options)
 
 
-def _shell(agent: Any) -> str:  # noqa: ANN401  JSON
+def _prompt(options: Namespace) -> str:
+    words = sys.stdin.read() if options.prompt == ["-"] else " ".join(options.prompt)
+    if not words.strip():
+        raise ParachuteError(
+            "there is nothing to ask: give the prompt as words, or - to read it from the standard "
+            "input"
+        )
+    return words
+
+
+@contextlib.contextmanager
+def _questions_shown() -> Iterator[None]:
+    """Meanwhile, say on stderr what agents ask a person for: who waits for the answer would else
+    see a minute of nothing, and a refusal.
+    """
+    over = threading.Event()
+    watching = threading.Thread(target=_show_questions, args=(over,), daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join()
+
+
+def _show_questions(over: threading.Event) -> None:
+    shown: set[str] = set()
+    while not over.wait(_LOOK_S):
+        try:
+            waiting = ask("GET", "/api/permissions", timeout_s=_LOOK_S)["permissions"]
+        except ParachuteError:  # the run's own call tells what is wrong
+            continue
+        for one in waiting:
+            if one["id"] not in shown:
+                shown.add(one["id"])
+                wants = f"wants to {_WANTS.get(one['kind'], one['kind'])} {one['what']}"
+                how = f"`parachute permissions allow {one['id']}`, or `deny`, in another terminal"
+                line = f"{one['agent']} {wants}, and waits until {when(one['until'])} UTC: {how}"
+                sys.stderr.write(f"asks     {escape(line)}\n")
+                sys.stderr.flush()
+
+
+def _tell(ran: Json, options: Namespace) -> int:
+    if options.json:
+        return say_json(ran)
+    if options.session is not None and ran["session"] not in {None, options.session}:
+        say(
+            f"note     the session {options.session} is not known here any more; a new one was "
+            "started"
+        )
+    if ran["warning"]:
+        say(f"note     {one_line(ran['warning'], _MOST)}")
+    for step in ran["steps"]:
+        if step["called"]:
+            said = (
+                f"{': refused' if step['error'] else ''}{', ' + step['why'] if step['why'] else ''}"
+            )
+            say(f"did      {one_line(step['called'] + said, _MOST)}")
+    say_lines(quoted_lines(ran["words"], sys.maxsize))
+    for path in ran["wrote"]:
+        say(f"wrote    {one_line(path, _MOST)}")
+    for one in ran["suggested"]:
+        say(f"suggests {one}; `parachute suggestions show {one}` shows it")
+    say(f"run      {ran['run']}: {ran['outcome']}, ${ran['cost_usd']:.4f}")
+    if ran["wrote"]:
+        say(f"take it back with: parachute undo {ran['run']}")
+    if ran["session"]:
+        say(f"go on with: --session {ran['session']}")
+    return 0
+
+
+def shell_of(agent: Json) -> str:
+    """Which commands it may run."""
     bash = agent["permissions"]["bash"]
     return "any command" if bash is True else ", ".join(bash) if bash else "no"
 
 
-def _network(agent: Any) -> str:  # noqa: ANN401  JSON
+def network_of(agent: Json) -> str:
+    """Which hosts it may reach."""
     network = agent["permissions"]["network"]
     return (
         {"none": "no", "bridge": "any public host"}[network]
         if isinstance(network, str)
         else ", ".join(network)
     )
-
-
-def _limits(constraints: Any) -> str:  # noqa: ANN401  JSON
-    box = (
-        f"{constraints['memory']} of memory, {constraints['cpus']:g} processors, "
-        f"{constraints['pids_limit']} processes"
-    )
-    told = [box] if constraints["needs_container"] else []
-    if constraints["timeout_s"] is not None:
-        told.insert(
-            0,
-            f"{constraints['timeout_s']:g} s, {constraints['max_turns']} turns, "
-            f"${constraints['max_cost_usd']:g}",
-        )
-    return "; ".join(told) or "those of every run"

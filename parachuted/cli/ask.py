@@ -2,137 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from argparse import Namespace
-from typing import Any
 
-from parachuted.cli.client import ask, daemon_record
-from parachuted.cli.commands import Commands, add_command, add_json
+from parachuted.cli.client import ask, current_settings, daemon_record, in_vault, quoted
+from parachuted.cli.commands import JSON, Json, argument, command, flag, group, limit
 from parachuted.cli.show import count, say, say_diff, say_json, say_table, say_text, when
 from parachuted.cli.status import tell_status
-from parachuted.errors import ParachuteError
 
 _SUBJECTS = ("path", "file_path", "command", "url", "pattern", "query", "folder")
 _STEP = 100
 _WHO = {"person": "you", "earlier": "(older than the history)"}
+_FILE = argument("file", help="a note, by its path in the vault or on the disk")
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    status_parser = add_command(
-        commands,
-        "status",
-        status,
-        "the state of the daemon",
-        "Show what the daemon watches, what waits, what it may spend, and what is wrong.",
-    )
-    add_json(status_parser)
-    add_json(
-        add_command(
-            commands,
-            "watches",
-            watches,
-            "who watches what",
-            "List the notes that watch others, and what they have not seen yet.",
-        )
-    )
-    add_json(
-        add_command(
-            commands,
-            "tasks",
-            tasks,
-            "what waits for an agent",
-            "List the tasks that wait or are being worked on, and why they wait.",
-        )
-    )
-    runs_parser = add_command(
-        commands,
-        "runs",
-        runs,
-        "what agents did",
-        "List the latest runs, or show one with what it read, wrote and cost.",
-    )
-    runs_parser.add_argument("run_name", nargs="?", metavar="RUN", help="show this run whole")
-    runs_parser.add_argument(
-        "-n", "--limit", type=int, default=20, metavar="N", help="how many (default: 20)"
-    )
-    add_json(runs_parser)
-    bubble = add_command(
-        commands,
-        "bubble",
-        None,
-        "what a change sets off",
-        "See what a change of a file would set off, or set it off.",
-    )
-    parts = bubble.add_subparsers(metavar="COMMAND")
-    for name, run, says in (
-        ("plan", bubble_plan, "print who would wake, in order, and the most it can cost"),
-        (
-            "run",
-            bubble_run,
-            "let those who watch FILE look at it now, and FILE at what it watches",
-        ),
-    ):
-        part = add_command(parts, name, run, says, f"{says[0].upper()}{says[1:]}.")
-        part.add_argument(
-            "file", metavar="FILE", help="a note, by its path in the vault or on the disk"
-        )
-        add_json(part)
-    add_command(
-        commands,
-        "pause",
-        pause,
-        "start no more runs",
-        "Start no more runs until `resume`. Changes are still noticed, and wait.",
-    )
-    add_command(commands, "resume", resume, "start runs again", "Start runs again.")
-    why_parser = add_command(
-        commands,
-        "why",
-        why,
-        "who wrote a line, and why",
-        "Say who wrote each line of a file and what led to it.",
-    )
-    why_parser.add_argument(
-        "file", metavar="FILE[:LINE]", help="a note, by its path in the vault or on the disk"
-    )
-    add_json(why_parser)
-    undo_parser = add_command(
-        commands,
-        "undo",
-        undo,
-        "take a run back",
-        "Take back a run and every run that followed from it. What people wrote since is kept.",
-    )
-    undo_parser.add_argument("run_name", metavar="RUN", help="as `parachute runs` lists it")
-    add_json(undo_parser)
-    doctor_parser = add_command(
-        commands,
-        "doctor",
-        doctor,
-        "what is wrong, and what to do",
-        "Check the daemon, the vault and every note.",
-    )
-    doctor_parser.add_argument(
-        "--accept-missing",
-        action="store_true",
-        help="files are missing because you deleted them",
-    )
-    add_json(doctor_parser)
-
-
+@command("status", "the state of the daemon", JSON)
 def status(options: Namespace) -> int:
-    """`parachute status`."""
+    """Show what the daemon watches, what waits, what it may spend, and what is wrong."""
     tell_status(as_json=options.json)
     return 0
 
 
+@command("watches", "who watches what", JSON)
 def watches(options: Namespace) -> int:
-    """`parachute watches`."""
+    """List the notes that watch others, and what they have not seen yet."""
     answer = ask("GET", "/api/watches")
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     rows = [
         (
             one["watcher"],
@@ -153,12 +48,12 @@ def watches(options: Namespace) -> int:
     return 0
 
 
+@command("tasks", "what waits for an agent", JSON)
 def tasks(options: Namespace) -> int:
-    """`parachute tasks`."""
+    """List the tasks that wait or are being worked on, and why they wait."""
     answer = ask("GET", "/api/tasks")
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     rows = [
         (
             one["id"],
@@ -177,14 +72,20 @@ def tasks(options: Namespace) -> int:
     return 0
 
 
+@command(
+    "runs",
+    "what agents did",
+    argument("run_name", nargs="?", metavar="RUN", help="show this run whole"),
+    limit(20),
+    JSON,
+)
 def runs(options: Namespace) -> int:
-    """`parachute runs [RUN]`."""
+    """List the latest runs, or show one with what it read, wrote and cost."""
     if options.run_name:
         return _one_run(options)
     answer = ask("GET", f"/api/runs?limit={max(1, min(options.limit, 500))}")
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     rows = [
         (
             run["id"],
@@ -205,8 +106,7 @@ def runs(options: Namespace) -> int:
 def _one_run(options: Namespace) -> int:
     run = ask("GET", f"/api/runs/{quoted(options.run_name)}")
     if options.json:
-        say_json(run)
-        return 0
+        return say_json(run)
     model = f" with {run['model']}" if run["model"] else ""
     say(f"{run['id']}: {run['outcome']} - {run['reason']}")
     say(
@@ -234,7 +134,7 @@ def _one_run(options: Namespace) -> int:
     return 0
 
 
-def _step(step: Any) -> str:  # noqa: ANN401  JSON
+def _step(step: Json) -> str:
     """A tool call with what names its subject, so that a run shows what it read; its texts are left
     to --json.
     """
@@ -244,8 +144,14 @@ def _step(step: Any) -> str:  # noqa: ANN401  JSON
     return f"{step['called']}({words[:_STEP]}{'...' if len(words) > _STEP else ''}){', which failed' if step['error'] else ''}"  # noqa: E501
 
 
+BUBBLE = group(
+    "bubble", "what a change sets off", "See what a change of a file would set off, or set it off."
+)
+
+
+@command("bubble plan", "print who would wake, in order, and the most it can cost", _FILE, JSON)
 def bubble_plan(options: Namespace) -> int:
-    """`parachute bubble plan FILE`."""
+    """Print who would wake, in order, and the most it can cost."""
     plan = ask("POST", "/api/bubble/plan", {"path": in_vault(options.file)})
     if options.json:
         say_json(plan)
@@ -254,12 +160,17 @@ def bubble_plan(options: Namespace) -> int:
     return 0
 
 
+@command(
+    "bubble run",
+    "let those who watch FILE look at it now, and FILE at what it watches",
+    _FILE,
+    JSON,
+)
 def bubble_run(options: Namespace) -> int:
-    """`parachute bubble run FILE`."""
+    """Let those who watch FILE look at it now, and FILE at what it watches."""
     answer = ask("POST", "/api/bubble/run", {"path": in_vault(options.file)})
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     _say_plan(answer, "A look at")
     say(
         f"Asked: {count(len(answer['tasks']), 'task')} queued as {answer['cause']}. `parachute "
@@ -268,29 +179,36 @@ def bubble_run(options: Namespace) -> int:
     return 0
 
 
+@command("pause", "start no more runs")
 def pause(_options: Namespace) -> int:
-    """`parachute pause`."""
+    """Start no more runs until `resume`. Changes are still noticed, and wait."""
     ask("POST", "/api/pause", {})
     say("Paused. Changes are still noticed; no run begins until `parachute resume`.")
     return 0
 
 
+@command("resume", "start runs again")
 def resume(_options: Namespace) -> int:
-    """`parachute resume`."""
+    """Start runs again."""
     ask("POST", "/api/resume", {})
     say("Runs begin again.")
     return 0
 
 
+@command(
+    "why",
+    "who wrote a line, and why",
+    argument("file", metavar="FILE[:LINE]", help="a note, by its path in the vault or on the disk"),
+    JSON,
+)
 def why(options: Namespace) -> int:
-    """`parachute why FILE[:LINE]`."""
+    """Say who wrote each line of a file and what led to it."""
     file, line = _file_and_line(options.file)
     answer = ask(
         "GET", f"/api/why?path={quoted(in_vault(file))}" + ("" if line is None else f"&line={line}")
     )
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     for origin in answer["lines"]:
         who = _WHO.get(origin["by"], origin["by"]) + (
             f" {when(origin['at'])}" if origin["at"] is not None else ""
@@ -302,12 +220,17 @@ def why(options: Namespace) -> int:
     return 0
 
 
+@command(
+    "undo",
+    "take a run back",
+    argument("run_name", metavar="RUN", help="as `parachute runs` lists it"),
+    JSON,
+)
 def undo(options: Namespace) -> int:
-    """`parachute undo RUN`."""
+    """Take back a run and every run that followed from it. What people wrote since is kept."""
     answer = ask("POST", f"/api/runs/{quoted(options.run_name)}/undo", {})
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     say(
         f"Taken back: {count(len(answer['runs']), 'run')}; changed "
         f"{', '.join(answer['paths']) or 'nothing'}."
@@ -321,9 +244,18 @@ def undo(options: Namespace) -> int:
     return 0
 
 
+@command(
+    "doctor",
+    "what is wrong, and what to do",
+    flag("--accept-missing", help="files are missing because you deleted them"),
+    JSON,
+)
 def doctor(options: Namespace) -> int:
-    """`parachute doctor`."""
-    differences = _differences()
+    """Check the daemon, the vault and every note."""
+    from parachuted.cli.setup import find_differences
+
+    # wrong settings would come to light at the next start, so they are refused now
+    differences = find_differences(daemon_record(), current_settings())
     if options.accept_missing:
         ask("POST", "/api/scan", {"accept_missing": True})
     answer = ask("GET", "/api/doctor")
@@ -337,6 +269,7 @@ def doctor(options: Namespace) -> int:
         say(f"note     {difference}")
     for note in answer["notes"]:
         say(f"note     {note['path']}: {note['message']}")
+    _say_findings(answer["modules"])
     if answer["history"] is not None:
         size = answer["history"]
         taken = (size["text_bytes"] + size["seen_bytes"] + size["record_bytes"]) / 1e6
@@ -349,47 +282,26 @@ def doctor(options: Namespace) -> int:
         say(f"sqlite   {answer['databases']['sqlite']}")
         for file in answer["databases"]["files"]:
             say(f"database {file['file']}: {_database_state(file)}")
-    if not answer["problems"] and not answer["notes"]:
+    if not any(answer[part] for part in ("problems", "notes", "modules")):
         say("All is well: the daemon answers, the vault is watched, every note can be read.")
     return code
 
 
-def _database_state(file: Any) -> str:  # noqa: ANN401  JSON
+def _say_findings(found: list[Json]) -> None:
+    for one in found:
+        place = f"{one['path']}: " if one["path"] else ""
+        advice = f"; {one['advice']}" if one["advice"] else ""
+        say(f"module   {one['module']}: {place}{one['problem']}{advice}")
+
+
+def _database_state(file: Json) -> str:
     if file["version"] is None:
         return "not open"
     state = f"version {file['version']}, {file['size'] / 1e6:.1f} MB"
     return f"{state}; {file['problem']}" if file["problem"] else f"{state}, open"
 
 
-def _differences() -> list[str]:
-    """Raises ConfigError: what is wrong with the settings comes to light at the next start, so say
-    it now.
-    """
-    from parachuted.cli.running import find_differences
-    from parachuted.cli.setup import load
-
-    settings = load({})
-    return find_differences(daemon_record(), settings)
-
-
-def in_vault(file: str) -> str:
-    """The vault path that the words mean: what is there on the disk, seen from here, if it is in
-    the vault; else a path in the vault.
-    """
-    vault = os.path.realpath(str(daemon_record()["vault"]))
-    real = os.path.realpath(os.path.expanduser(file))
-    if real.startswith(vault + os.sep) and (os.path.exists(real) or _is_of_the_disk(file)):
-        return os.path.relpath(real, vault)
-    if _is_of_the_disk(file):
-        raise ParachuteError(f"{file} is not in the vault {vault}")
-    return file
-
-
-def _is_of_the_disk(file: str) -> bool:
-    return file.startswith(("/", "~/", "./", "../"))
-
-
-def _say_plan(plan: Any, what: str = "A change of") -> None:  # noqa: ANN401  JSON
+def _say_plan(plan: Json, what: str = "A change of") -> None:
     most = (
         f"leads to at most {count(plan['most_runs'], 'run')} and costs at most "
         f"${plan['most_cost_usd']:.2f}"
@@ -405,7 +317,7 @@ def _say_plan(plan: Any, what: str = "A change of") -> None:  # noqa: ANN401  JS
         say(f"loop     {' -> '.join([*ring, ring[0]])}: each wakes once, then it halts")
 
 
-def _say_reason(run: Any, chain: Any) -> None:  # noqa: ANN401  JSON
+def _say_reason(run: Json, chain: Json) -> None:
     by = f"{run['agent']} ({run['backend']}{' with ' + run['model'] if run['model'] else ''})"
     say(f"\n{run['id']}: {by}, {run['reason']}, ${run['cost_usd']:.4f}")
     for note in run["reviewed"]:
@@ -441,7 +353,7 @@ def _say_reason(run: Any, chain: Any) -> None:  # noqa: ANN401  JSON
         say(f"  take it back with: parachute undo {run['id']}")
 
 
-def _cause(cause: Any) -> str:  # noqa: ANN401  JSON
+def _cause(cause: Json) -> str:
     if "path" not in cause:
         return str(cause["id"])
     did = "your request to look at" if cause["kind"] == "request" else "your change of"
@@ -451,9 +363,3 @@ def _cause(cause: Any) -> str:  # noqa: ANN401  JSON
 def _file_and_line(text: str) -> tuple[str, int | None]:
     file, _, line = text.rpartition(":")
     return (file, int(line)) if file and line.isascii() and line.isdigit() else (text, None)
-
-
-def quoted(text: str) -> str:
-    """The text as it may stand in an address, whatever its bytes."""
-    safe = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~")
-    return "".join(chr(byte) if byte in safe else f"%{byte:02X}" for byte in os.fsencode(text))

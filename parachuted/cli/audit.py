@@ -19,10 +19,10 @@ from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, machi
 from parachuted.audit.graph import document_of, draw, graph_of, source_name
 from parachuted.audit.reader import AuditFilter, AuditFollower, AuditReader, moment_of, told
 from parachuted.audit.verify import verify
-from parachuted.cli.client import daemon_record, home_of
-from parachuted.cli.commands import CommandParser, Commands, add_command, add_json
+from parachuted.cli.client import current_vault, home_of
+from parachuted.cli.commands import JSON, Argument, argument, command, flag, limit
 from parachuted.cli.show import count, say, say_json, say_table, when
-from parachuted.errors import NoDaemonError, ParachuteError
+from parachuted.errors import ParachuteError
 from parachuted.vault import VaultRoot
 from parachuted.vault_state import known_state_folder
 
@@ -33,59 +33,30 @@ _DAY = "24h"
 _HEADS = ("TIME (UTC)", "WHO", "WHAT", "TOOK", "CAME OF IT")
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    audit_parser = add_command(
-        commands,
-        "audit",
-        audit,
-        "what was done, by whom",
-        "Show every call of the API, call of a tool, run of an agent and write, the latest last.",
+def _filters(since: str | None) -> tuple[Argument, ...]:
+    when = "such as 24h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z"
+    of_source = "a kind of source, such as agent or api_key, or the name of one"
+    return (
+        argument("--since", default=since, metavar="WHEN", help=when),
+        argument("--until", metavar="WHEN", help="the same"),
+        argument("--type", choices=EVENT_TYPES, metavar="TYPE", help=", ".join(EVENT_TYPES)),
+        argument("--source", metavar="WHO", help=of_source),
+        argument("--module", help="which was called, such as vault"),
+        argument("--path", help="a file of the vault, or a folder and all below it"),
+        flag("--failed", help="only what failed"),
+        JSON,
     )
-    audit_parser.add_argument("-f", "--follow", action="store_true", help="keep showing new lines")
-    audit_parser.add_argument(
-        "-n", "--limit", type=int, default=50, metavar="N", help="how many (default: 50)"
-    )
-    _add_filters(audit_parser, since=None)
-    parts = audit_parser.add_subparsers(metavar="COMMAND")
-    says = (
-        "Find every line that was changed, removed, added or moved. Exits with 1 when there is one."
-    )
-    add_json(add_command(parts, "verify", audit_verify, "check that the audit is unchanged", says))
-    graph = add_command(
-        parts,
-        "graph",
-        audit_graph,
-        "who called whom",
-        "Draw who called whom in the last day, how often and how slowly.",
-    )
-    _add_filters(graph, since="24h")
 
 
-def _add_filters(parser: CommandParser, *, since: str | None) -> None:
-    parser.add_argument(
-        "--since",
-        default=since,
-        metavar="WHEN",
-        help="such as 24h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z",
-    )
-    parser.add_argument("--until", metavar="WHEN", help="the same")
-    parser.add_argument("--type", choices=EVENT_TYPES, metavar="TYPE", help=", ".join(EVENT_TYPES))
-    parser.add_argument(
-        "--source",
-        metavar="WHO",
-        help="a kind of source, such as agent or api_key, or the name of one",
-    )
-    parser.add_argument("--module", metavar="MODULE", help="which was called, such as vault")
-    parser.add_argument(
-        "--path", metavar="PATH", help="a file of the vault, or a folder and all below it"
-    )
-    parser.add_argument("--failed", action="store_true", help="only what failed")
-    add_json(parser)
-
-
+@command(
+    "audit",
+    "what was done, by whom",
+    flag("-f", "--follow", help="keep showing new lines"),
+    limit(50),
+    *_filters(None),
+)
 def audit(options: Namespace) -> int:
-    """`parachute audit`."""
+    """Show every call of the API, call of a tool, run of an agent and write, the latest last."""
     wanted, folder = _wanted(options), _folder()
     follower = AuditFollower(folder) if options.follow else None
     try:
@@ -104,8 +75,11 @@ def audit(options: Namespace) -> int:
     return 0
 
 
+@command("audit verify", "check that the audit is unchanged", JSON)
 def audit_verify(options: Namespace) -> int:
-    """`parachute audit verify`: 1 when the audit is not as it was written."""
+    """Find every line that was changed, removed, added or moved. Exits with 1 when there is
+    one.
+    """
     home, vault = _places()
     state = known_state_folder(home, vault)
     try:
@@ -116,15 +90,8 @@ def audit_verify(options: Namespace) -> int:
     except OSError as error:
         raise _unreadable(error) from error
     if options.json:
-        say_json(
-            {
-                "holds": verdict.holds,
-                "lines": verdict.lines,
-                "days": verdict.days,
-                "findings": verdict.findings,
-                "notes": verdict.notes,
-            }
-        )
+        names = ("holds", "lines", "days", "findings", "notes")
+        say_json({name: getattr(verdict, name) for name in names})
         return int(not verdict.holds)
     for note in verdict.notes:
         say(f"known    {note}")
@@ -141,8 +108,9 @@ def audit_verify(options: Namespace) -> int:
     return int(not verdict.holds)
 
 
+@command("audit graph", "who called whom", *_filters(_DAY))
 def audit_graph(options: Namespace) -> int:
-    """`parachute audit graph`."""
+    """Draw who called whom in the last day, how often and how slowly."""
     wanted, reader = _wanted(options), AuditReader(_folder())
     lines = (
         event
@@ -154,8 +122,7 @@ def audit_graph(options: Namespace) -> int:
     except OSError as error:
         raise _unreadable(error) from error
     if options.json:
-        say_json(document_of(graph))
-        return 0
+        return say_json(document_of(graph))
     for line in draw(graph, "the last day" if options.since == _DAY else f"since {options.since}"):
         say(line)
     return 0
@@ -198,14 +165,8 @@ def _wanted(options: Namespace) -> AuditFilter:
 
 
 def _places() -> tuple[Path, Path]:
-    """The home, and the vault of the running daemon, or that of the settings."""
-    home = Path(home_of(os.environ))
-    try:
-        return home, Path(str(daemon_record()["vault"]))
-    except NoDaemonError:
-        from parachuted.cli.setup import load
-
-        return home, load({}).vault
+    """The home, and the vault."""
+    return Path(home_of(os.environ)), Path(current_vault())
 
 
 def _folder() -> AuditFolder:

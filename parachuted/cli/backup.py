@@ -31,9 +31,8 @@ from typing import IO, Any, TypeAlias
 from urllib.parse import quote
 
 from parachuted import __version__
-from parachuted.cli.client import home_of
-from parachuted.cli.commands import Commands, add_command, add_json
-from parachuted.cli.setup import load
+from parachuted.cli.client import current_settings, current_vault, home_of
+from parachuted.cli.commands import JSON, argument, command
 from parachuted.cli.show import count, say, say_json
 from parachuted.config import set_setting
 from parachuted.errors import ParachuteError
@@ -47,6 +46,8 @@ _NOT_KEPT = frozenset(
 _DATABASE = b"SQLite format 3\0"
 _BESIDE_DATABASE = ("-wal", "-shm", "-journal")
 _REBUILT = frozenset({"search.db"})
+_KINDS = frozenset({"vault", "home"})
+_LISTED = {"vault": str, "home": str, "made": str, "members": list}
 _PASSES = 2
 _IN_MEMORY = 16 << 20
 # a file that changed less than this ago may change once more within the same tick of its time stamp
@@ -55,30 +56,18 @@ _Signature: TypeAlias = tuple[int, tuple[tuple[int, int, int], ...]]
 _Member: TypeAlias = tuple[tarfile.TarInfo, IO[bytes] | None]
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    backup_parser = add_command(
-        commands,
-        "backup",
-        backup,
-        "the vault and the home in one file",
-        "Write the vault, the settings, the keys and the history into one archive, while the "
-        "daemon works; `restore` brings it back.",
-    )
-    backup_parser.add_argument(
-        "file",
-        nargs="?",
-        metavar="FILE",
-        help="where (default: parachute-DATE-TIME.tar.gz in this folder)",
-    )
-    add_json(backup_parser)
-
-
+@command(
+    "backup",
+    "the vault and the home in one file",
+    argument("file", nargs="?", help="where (default: parachute-DATE-TIME.tar.gz in this folder)"),
+    JSON,
+)
 def backup(options: Namespace) -> int:
-    """`parachute backup [FILE]`."""
+    """Write the vault, the settings, the keys and the history into one archive, while the
+    daemon works; `restore` brings it back.
+    """
     home = Path(home_of(os.environ))
-    record = running_daemon(os.fspath(home))
-    vault = Path(str(record["vault"])) if record is not None else load({}).vault
+    record, vault = running_daemon(os.fspath(home)), Path(current_vault())
     if not vault.is_dir():
         raise ParachuteError(f"no vault at {vault}")
     target = (
@@ -93,9 +82,9 @@ def backup(options: Namespace) -> int:
             )
     if target.exists():
         raise ParachuteError(f"{target} is there already, and stays as it is")
-    partial = target.with_name(f"{target.name}.partial")
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
-        with open(partial, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        with open(partial, "xb", opener=_private) as file:
             made = _Archive(file, vault, home).make(record)
             os.fsync(file.fileno())
         partial.rename(target)
@@ -106,20 +95,23 @@ def backup(options: Namespace) -> int:
     finally:
         partial.unlink(missing_ok=True)
     if options.json:
-        say_json(
+        return say_json(
             {
                 "file": os.fspath(target),
                 "bytes": target.stat().st_size,
                 **{name: made[name] for name in ("vault", "home")},
             }
         )
-        return 0
     say(
         f"Wrote {target}: {count(len(made['members']), 'file')} and folders of {vault} and "
         f"{home}, {_size(target.stat().st_size)}."
     )
     say("It holds your keys and logins: keep it as you keep those.")
     return 0
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 class _Archive:
@@ -198,7 +190,7 @@ def _files(folder: Path, kind: str) -> Iterator[Path]:
     need not keep.
     """
     is_home = kind == "home"
-    for at, folders, files in os.walk(folder):
+    for at, folders, files in os.walk(folder, onerror=_refuse_unreadable):
         if is_home and at == os.fspath(folder):
             folders[:] = [name for name in folders if name not in _NOT_KEPT]
         for name in (*folders, *files):
@@ -210,6 +202,11 @@ def _files(folder: Path, kind: str) -> Iterator[Path]:
                 yield path
 
 
+def _refuse_unreadable(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # removed meanwhile
+        raise error
+
+
 def _is_database(path: Path) -> bool:
     if path.suffix != ".db" or path.is_symlink() or not path.is_file():
         return False
@@ -218,10 +215,9 @@ def _is_database(path: Path) -> bool:
 
 
 def _signature(path: Path) -> _Signature:
-    found = [
-        path.lstat(),
-        *(beside.stat() for suffix in ("-wal",) if (beside := Path(f"{path}{suffix}")).is_file()),
-    ]
+    found = [path.lstat()]
+    if path.suffix == ".db" and (beside := Path(f"{path}-wal")).is_file():
+        found.append(beside.stat())
     counted = () if stat.S_ISDIR(found[0].st_mode) else found
     return found[0].st_mode, tuple((one.st_mtime_ns, one.st_size, one.st_ino) for one in counted)
 
@@ -280,7 +276,7 @@ def restore_backup(options: Namespace) -> int:
     home = Path(home_of(os.environ))
     if is_locked(os.fspath(home)):
         raise ParachuteError(f"a daemon is at work in {home}; `parachute stop`, then try again")
-    listed = _read_list(Path(options.file))
+    listed, last = _read_list(Path(options.file))
     vault = Path(options.vault).expanduser().absolute() if options.vault else Path(listed["vault"])
     refuse_second(os.fspath(home), os.fspath(vault))
     archive = Path(options.file).resolve()
@@ -289,24 +285,19 @@ def restore_backup(options: Namespace) -> int:
             f"{archive} is in a folder that it would replace; move it elsewhere first"
         )
     targets = {"vault": vault, "home": home}
-    for folder, ignored in ((vault, frozenset[str]()), (home, _NOT_KEPT)):
-        if folder.exists() and any(path.name not in ignored for path in folder.iterdir()):
-            if not options.replace:
-                raise ParachuteError(
-                    f"{folder} is not empty, and stays as it is; --replace moves it aside first"
-                )
-            aside = folder.with_name(
-                f"{folder.name}.before-restore-{time.strftime('%Y%m%d-%H%M%S')}"
-            )
-            folder.rename(aside)
-            if not options.json:
-                say(f"Moved {folder} to {aside}.")
-    _extract(archive, listed, targets)
-    if load({}).vault != vault:
+    occupied = [kind for kind, folder in targets.items() if any(_contents(kind, folder))]
+    if occupied and not options.replace:
+        raise ParachuteError(
+            f"{targets[occupied[0]]} is not empty, and stays as it is; --replace moves it aside "
+            "first"
+        )
+    _replace(archive, last, targets, occupied, is_silent=options.json)
+    if current_settings().vault != vault:
         set_setting(home, "vault", os.fspath(vault))
     if options.json:
-        say_json({"vault": os.fspath(vault), "home": os.fspath(home), "made": listed["made"]})
-        return 0
+        return say_json(
+            {"vault": os.fspath(vault), "home": os.fspath(home), "made": listed["made"]}
+        )
     say(
         f"Restored {vault} and {home}, as they were at {listed['made']}. `parachute start` goes "
         "on from there."
@@ -318,64 +309,140 @@ def _size(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1_000_000 else f"{max(size // 1000, 1)} kB"  # noqa: PLR2004
 
 
-def _read_list(archive: Path) -> dict[str, Any]:
-    """The archive's list, having read it to its end.
+def _replace(
+    archive: Path,
+    last: dict[str, int],
+    targets: dict[str, Path],
+    occupied: list[str],
+    *,
+    is_silent: bool,
+) -> None:
+    """Move aside what is there, and extract. Where that fails, all is as it was before.
 
-    Raises ParachuteError for an incomplete backup.
+    Raises ParachuteError.
     """
-    listed: object = None
+    emptied: dict[str, Path | None] = {}
+    try:
+        for kind, folder in targets.items():
+            emptied[kind] = aside = _move_aside(folder) if kind in occupied else None
+            if aside is not None and not is_silent:
+                say(f"Moved {folder} to {aside}.")
+        _extract(archive, last, targets)
+    except BaseException as error:
+        for kind, aside in emptied.items():
+            _put_back(kind, targets[kind], aside)
+        if not isinstance(error, OSError):
+            raise
+        raise ParachuteError(
+            f"{error.filename or f'restoring {archive}'}: {error.strerror}; nothing was "
+            "restored, and what was there is in its place"
+        ) from error
+
+
+def _contents(kind: str, folder: Path) -> Iterator[Path]:
+    """What is in a folder, but for what a home need not keep."""
+    ignored = _NOT_KEPT if kind == "home" else frozenset[str]()
+    if folder.exists():
+        yield from (path for path in folder.iterdir() if path.name not in ignored)
+
+
+def _move_aside(folder: Path) -> Path:
+    aside = folder.with_name(f"{folder.name}.before-restore-{time.strftime('%Y%m%d-%H%M%S')}")
+    return folder.rename(aside)
+
+
+def _put_back(kind: str, folder: Path, aside: Path | None) -> None:
+    """Remove what was restored so far, and move back what was moved aside."""
+    for path in list(_contents(kind, folder)):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    with contextlib.suppress(OSError):  # one that is mounted stays
+        folder.rmdir()
+    if aside is not None:
+        aside.rename(folder)
+
+
+def _read_list(archive: Path) -> tuple[dict[str, Any], dict[str, int]]:
+    """The archive's list, and the number of the entry that counts for each member, having read all.
+
+    Raises ParachuteError for an incomplete backup, and for one that leads out of its folders.
+    """
+    listed: Any = None
+    last: dict[str, tuple[int, tarfile.TarInfo]] = {}
     try:
         with tarfile.open(archive, "r|gz") as tar:
-            for entry in tar:
+            for number, entry in enumerate(tar):
+                last[entry.name] = number, entry
                 content = tar.extractfile(entry) if entry.name == _LIST else None
                 listed = json.loads(content.read()) if content is not None else None
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
+        listed = _check_list(listed)
+        entries = {name: last[name] for name in listed["members"]}
+        for name in entries:
+            _check_member(name, entries)
+    except (
+        tarfile.TarError,
+        EOFError,
+        zlib.error,
+        gzip.BadGzipFile,
+        ValueError,
+        LookupError,
+        TypeError,
+    ) as error:
         raise ParachuteError(f"{archive} is not a complete backup: {error}") from error
+    return listed, {name: number for name, (number, _entry) in entries.items()}
+
+
+def _check_list(listed: object) -> dict[str, Any]:
     if not isinstance(listed, dict) or listed.get("format") != 1:
-        raise ParachuteError(f"{archive} is not a complete backup of `parachute backup`")
+        raise ValueError("it is not of `parachute backup`")
+    if not all(isinstance(listed.get(name), kind) for name, kind in _LISTED.items()):
+        raise ValueError("its list is damaged")
     return listed
 
 
-def _extract(archive: Path, listed: dict[str, Any], targets: dict[str, Path]) -> None:
-    """Files first, links last, so that nothing is written through a link; then the folders' modes
-    and what is no longer there.
+def _check_member(name: str, entries: dict[str, tuple[int, tarfile.TarInfo]]) -> None:
+    """Raise ValueError unless it is a file, folder or link of the vault or the home, reached
+    through no link.
     """
-    members, folders, links = (
-        frozenset(listed["members"]),
-        dict[Path, tarfile.TarInfo](),
-        dict[Path, str](),
-    )
+    kind, *parts = name.split("/")
+    above = [f"{kind}/{'/'.join(parts[:depth])}" for depth in range(1, len(parts))]
+    entry = entries[name][1]
+    if (
+        kind not in _KINDS
+        or not parts
+        or not {"", ".", ".."}.isdisjoint(parts)
+        or not (entry.isdir() or entry.isreg() or entry.issym())
+        or not all(entries[one][1].isdir() for one in above if one in entries)
+    ):
+        raise ValueError(f"{name} cannot be restored safely")
+
+
+def _extract(archive: Path, last: dict[str, int], targets: dict[str, Path]) -> None:
+    """Files first, then links, so that nothing is written through one; then the folders' modes."""
+    folders, links = dict[Path, int](), dict[Path, str]()
     targets["vault"].mkdir(parents=True, exist_ok=True)
     targets["home"].mkdir(parents=True, exist_ok=True, mode=0o700)
     with tarfile.open(archive, "r|gz") as tar:
-        for entry in tar:
-            kind, _, name = entry.name.partition("/")
-            if (
-                entry.name not in members
-                or kind not in targets
-                or ".." in name.split("/")
-                or name.startswith("/")
-            ):
+        for number, entry in enumerate(tar):
+            if last.get(entry.name) != number:
                 continue
+            kind, _, name = entry.name.partition("/")
             path = targets[kind] / name
-            if path.is_file() or path.is_symlink():
-                path.unlink()  # as it was when it was added before
-            if entry.isdir():
-                path.mkdir(parents=True, exist_ok=True)
-                folders[path] = entry
-            elif entry.issym():
-                links[path] = entry.linkname
-            elif (content := tar.extractfile(entry)) is not None:
-                links.pop(path, None)
-                if folders.pop(path, None) is not None:
-                    path.rmdir()
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with path.open("wb") as file:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            content = tar.extractfile(entry) if entry.isreg() else None
+            if content is not None:
+                with open(path, "wb", opener=_private) as file:
                     shutil.copyfileobj(content, file)
                 path.chmod(entry.mode & 0o777)
                 os.utime(path, (entry.mtime, entry.mtime))
+            elif entry.isdir():
+                path.mkdir(exist_ok=True)
+                folders[path] = entry.mode
+            else:
+                links[path] = entry.linkname
     for path, goal in links.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(goal)
-    for path, entry in sorted(folders.items(), reverse=True):
-        path.chmod(entry.mode & 0o777)
+    for path, mode in sorted(folders.items(), reverse=True):
+        path.chmod(mode & 0o777)

@@ -19,7 +19,10 @@ TYPE_CHECKING = (
 if TYPE_CHECKING:
     from typing import Any
 
+    from parachuted.config import Settings
+
 _TIMEOUT_S = 120.0
+_SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~")
 _CUT_SHORT = "the daemon ended before it had answered; `parachute logs` may say why"
 
 
@@ -41,6 +44,44 @@ def daemon_record() -> dict[str, object]:
     if record is None:
         raise NoDaemonError
     return record
+
+
+def is_running() -> bool:
+    """Whether a daemon of this home is."""
+    return running_daemon(home_of(os.environ)) is not None
+
+
+def current_settings() -> Settings:
+    """The settings of this home and environment. Raises ConfigError."""
+    from parachuted.config import home_folder, load_settings
+
+    return load_settings(home_folder(os.environ), os.environ, {})
+
+
+def current_vault() -> str:
+    """The vault of the running daemon, else that of the settings. Raises ConfigError."""
+    record = running_daemon(home_of(os.environ))
+    return os.fspath(current_settings().vault) if record is None else str(record["vault"])
+
+
+def in_vault(file: str) -> str:
+    """The vault path that the words mean: what is there on the disk, seen from here, if it is in
+    the vault; else a path in the vault. Raises ParachuteError for a path elsewhere.
+    """
+    vault = os.path.realpath(str(daemon_record()["vault"]))
+    real = os.path.realpath(os.path.expanduser(file))
+    is_of_disk = file.startswith(("/", "~/", "./", "../"))
+    if real.startswith(vault + os.sep) and (os.path.exists(real) or is_of_disk):
+        return os.path.relpath(real, vault)
+    if is_of_disk:
+        raise ParachuteError(f"{file} is not in the vault {vault}")
+    return file
+
+
+def quoted(text: str, but: bytes = b"") -> str:
+    """The text as it may stand in an address, whatever its bytes; those of `but` stay."""
+    safe = _SAFE.union(but)
+    return "".join(chr(byte) if byte in safe else f"%{byte:02X}" for byte in os.fsencode(text))
 
 
 def ask(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from parachuted.visible import one_line
 
@@ -13,17 +13,20 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 CommandFunction = Callable[[argparse.Namespace], int]
+Json: TypeAlias = Any  # an answer of the daemon
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Help that keeps the text's own lines, and error messages that name the nearest command and
+    """Help that keeps a text's own lines, and error messages that name the nearest command and
     show each control character.
 
     A shell may take the words that are refused from a stranger's file name.
     """
 
-    def __init__(self, **options: object) -> None:
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)  # type: ignore[arg-type]
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401  as argparse takes them
+        if "\n" in options.get("description", ""):
+            options["formatter_class"] = argparse.RawDescriptionHelpFormatter
+        super().__init__(**options)
 
     def error(self, message: str) -> NoReturn:
         super().error(one_line(message))
@@ -48,21 +51,59 @@ class CommandParser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"{what} {str(value)!r}; {hint}")
 
 
-Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"  # noqa: SLF001  argparse has no public name
+class Argument(NamedTuple):
+    """What `add_argument` of a parser is called with."""
+
+    names: tuple[str, ...]
+    options: dict[str, Any]
 
 
-def add_command(
-    commands: Commands, name: str, run: CommandFunction | None, short: str, long: str
-) -> CommandParser:
-    """Declare a command that `run` runs, or without it a group of commands.
-
-    `short` is its line in the list of commands, `long` what its own help says.
+class Command(NamedTuple):
+    """What `parachute NAME` does and says of itself. `short` is its line in the list of commands,
+    `long` what its own help says; without `run` it is a group of commands.
     """
-    parser = commands.add_parser(name, help=short, description=long)
-    parser.set_defaults(**({"group": parser} if run is None else {"run": run}))
-    return parser
+
+    name: str
+    short: str
+    long: str
+    arguments: tuple[Argument, ...] = ()
+    run: CommandFunction | None = None
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Let a command print JSON."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
+def argument(*names: str, **options: object) -> Argument:
+    """A word, or an option with a value, of a command; an upper-case name stands for the value."""
+    if not names[0].startswith("-"):
+        options = {"metavar": names[0].upper(), **options}
+    return Argument(names, options)
+
+
+def flag(*names: str, help: str) -> Argument:  # noqa: A002  as argparse calls it
+    """An option without a value."""
+    return Argument(names, {"action": "store_true", "help": help})
+
+
+JSON = flag("--json", help="print JSON")
+
+
+def limit(default: int, more: str = "") -> Argument:
+    """How many a listing shows."""
+    says = f"how many (default: {default}{more})"
+    return argument("-n", "--limit", type=int, default=default, metavar="N", help=says)
+
+
+def group(name: str, short: str, long: str) -> Command:
+    """Declare a group of commands."""
+    return Command(name, short, long)
+
+
+def command(
+    name: str, short: str, *arguments: Argument, long: str | None = None
+) -> Callable[[CommandFunction], Command]:
+    """Declare a function as the command `parachute NAME`; `NAME` may be two words, the first of
+    which is a group or a command. Its own help is the function's docstring, unless `long` is given.
+    """
+
+    def declare(run: CommandFunction) -> Command:
+        return Command(name, short, long or " ".join((run.__doc__ or "").split()), arguments, run)
+
+    return declare

@@ -7,10 +7,10 @@ from argparse import Namespace
 
 import shtab
 
-from parachuted.cli.commands import Commands, add_command
+from parachuted.cli.commands import argument, command
 from parachuted.cli.parser import make_parser
 
-COMPLETION = """\
+_ABOUT = """\
 Print what makes your shell complete parachute's commands with the Tab key. Once:
   bash   parachute completion bash > ~/.local/share/bash-completion/completions/parachute
   zsh    parachute completion zsh > ~/.zfunc/_parachute, with `fpath+=~/.zfunc` before compinit in ~/.zshrc
@@ -19,17 +19,13 @@ Make that folder first where there is none (`mkdir -p`), and open a new terminal
 """  # noqa: E501
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    completion_parser = add_command(
-        commands, "completion", completion, "words completed by your shell", COMPLETION
-    )
-    completion_parser.add_argument(
-        "shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish"
-    )
-
-
+@command(
+    "completion",
+    "words completed by your shell",
+    argument("shell", choices=("bash", "zsh", "fish"), help="bash, zsh or fish"),
+    long=_ABOUT,
+)
 def completion(options: Namespace) -> int:
-    """`parachute completion SHELL`."""
+    """Print the script of a shell."""
     sys.stdout.write(shtab.complete(make_parser(), options.shell) + "\n")
     return 0

@@ -5,38 +5,29 @@ from __future__ import annotations
 from argparse import Namespace
 
 from parachuted.cli.client import ask
-from parachuted.cli.commands import Commands, add_command, add_json
+from parachuted.cli.commands import JSON, command, flag, group
 from parachuted.cli.show import count, say, say_json, say_table
 
 _DOES = {"create": "make", "append": "add to", "keep": "is in", "refuse": "leave"}
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    contexts = add_command(
-        commands,
-        "contexts",
-        None,
-        "the context files of agents",
-        "The context files that become part of agents' prompts.",
-    )
-    parts = contexts.add_subparsers(metavar="COMMAND")
-    migrate_parser = add_command(
-        parts,
-        "migrate",
-        migrate,
-        "move old context files into folders",
-        "Show what would become of an older program's context files (Chat/contexts/*.md), or move "
-        "them into the folders they are about.",
-    )
-    migrate_parser.add_argument(
-        "--apply", action="store_true", help="do it; `parachute undo` takes it back"
-    )
-    add_json(migrate_parser)
+CONTEXTS = group(
+    "contexts",
+    "the context files of agents",
+    "The context files that become part of agents' prompts.",
+)
 
 
+@command(
+    "contexts migrate",
+    "move old context files into folders",
+    flag("--apply", help="do it; `parachute undo` takes it back"),
+    JSON,
+)
 def migrate(options: Namespace) -> int:
-    """`parachute contexts migrate [--apply]`; 1 when something could not be moved."""
+    """Show what would become of an older program's context files (Chat/contexts/*.md), or move them
+    into the folders they are about. Exits with 1 when something could not be moved.
+    """
     answer = ask("POST" if options.apply else "GET", "/api/contexts/migration")
     code = int(options.apply and any(move["action"] == "refuse" for move in answer["moves"]))
     if options.json:

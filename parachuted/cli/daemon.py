@@ -15,14 +15,17 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from parachuted.cli.client import absolute, ask, home_of
-from parachuted.cli.commands import Commands, add_command, add_json
+from parachuted.cli.commands import JSON, argument, command, flag
 from parachuted.cli.show import say, say_text
 from parachuted.errors import ConfigError, DaemonError, NoDaemonError, ParachuteError
 from parachuted.presence import is_locked, refuse_second, running_daemon
 from parachuted.vault_state import no_vault, state_folder
+
+if TYPE_CHECKING:
+    from parachuted.config import Settings
 
 _PATIENCE_S = 30.0
 _STEP_S = 0.02
@@ -30,65 +33,33 @@ _LEAST_ROOM = 4 << 20
 _TRIAL = 1 << 16
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    start_parser = add_command(
-        commands,
-        "start",
-        start,
-        "start the daemon",
-        "Start watching the vault, in the background unless --foreground.",
-    )
-    for parser in (
-        start_parser,
-        add_command(
-            commands,
-            "restart",
-            restart,
-            "stop, then start again",
-            "Stop the daemon if it runs, and start it again.",
-        ),
-    ):
-        parser.add_argument(
-            "--vault", metavar="PATH", help="the folder of notes (default: the setting `vault`)"
-        )
-        parser.add_argument(
-            "--port",
-            type=int,
-            metavar="N",
-            help="the port on 127.0.0.1; 0 takes a free one (default: the setting `port`)",
-        )
-    start_parser.add_argument(
-        "--foreground", action="store_true", help="stay here, and show what happens; Ctrl-C ends it"
-    )
-    start_parser.add_argument(
-        "--make-default", action="store_true", help=argparse.SUPPRESS
-    )  # for `make run`
-    start_parser.add_argument(
-        "--quiet", action="store_true", help="with --foreground: show nothing; the log has it"
-    )
-    start_parser.add_argument(
-        "--detached", action="store_true", help=argparse.SUPPRESS
-    )  # how `start` starts itself in the background
-    add_command(
-        commands,
-        "stop",
-        stop,
-        "stop the daemon",
-        "Stop the daemon. Agents at work are ended; their tasks are done again at the next start.",
-    )
-    logs_parser = add_command(
-        commands, "logs", logs, "the daemon's log", "Show the end of the daemon's log."
-    )
-    logs_parser.add_argument("-f", "--follow", action="store_true", help="keep showing new lines")
-    logs_parser.add_argument(
-        "-n", "--lines", type=int, default=50, metavar="N", help="how many lines (default: 50)"
-    )
-    add_json(logs_parser)
+_VAULT = argument(
+    "--vault", metavar="PATH", help="the folder of notes (default: the setting `vault`)"
+)
+_PORT = argument(
+    "--port",
+    type=int,
+    metavar="N",
+    help="the port on 127.0.0.1; 0 takes a free one (default: the setting `port`)",
+)
 
 
+@command(
+    "start",
+    "start the daemon",
+    _VAULT,
+    _PORT,
+    flag("--foreground", help="stay here, and show what happens; Ctrl-C ends it"),
+    flag("--make-default", help=argparse.SUPPRESS),  # for `make run`
+    flag("--quiet", help="with --foreground: show nothing; the log has it"),
+    flag("--detached", help=argparse.SUPPRESS),  # how `start` starts itself in the background
+)
 def start(options: argparse.Namespace) -> int:
-    """`parachute start`."""
+    """Start watching the vault, in the background unless --foreground."""
+    return _start(options)
+
+
+def _start(options: argparse.Namespace) -> int:
     home = home_of(os.environ)
     record = running_daemon(home)
     if record is not None:
@@ -105,19 +76,25 @@ def start(options: argparse.Namespace) -> int:
         say(f"note  {note}")
     from parachuted.cli.foreground import serve
 
-    given = {
-        "vault": os.fspath(settings.vault) if options.vault is not None else None,
-        "port": options.port,
+    flags = {
+        **({"vault": os.fspath(settings.vault)} if options.vault is not None else {}),
+        **({"port": options.port} if options.port is not None else {}),
+        **({} if options.detached else {"foreground": True}),
     }
-    flags = {name: value for name, value in given.items() if value is not None}
-    is_quiet = options.quiet or options.detached
-    serve(
-        settings, quiet=is_quiet, flags=flags | ({} if options.detached else {"foreground": True})
-    )
+    serve(settings, quiet=options.quiet or options.detached, flags=flags)
     return 0
 
 
-def _load(options: argparse.Namespace) -> Any:  # noqa: ANN401  Settings, which would have to be imported
+def serve_here() -> None:
+    """Be the daemon of this home, as its settings say, until SIGTERM. Raises DaemonError."""
+    _start(
+        argparse.Namespace(
+            vault=None, port=None, foreground=True, make_default=False, quiet=True, detached=True
+        )
+    )
+
+
+def _load(options: argparse.Namespace) -> Settings:
     """The settings, with the default vault made where that is asked for. Raises ConfigError."""
     from parachuted.config import home_folder, load_settings
 
@@ -131,7 +108,7 @@ def _load(options: argparse.Namespace) -> Any:  # noqa: ANN401  Settings, which 
     return settings
 
 
-def _refuse_start(home: str, settings: Any) -> None:  # noqa: ANN401  the same
+def _refuse_start(home: str, settings: Settings) -> None:
     """Raise DaemonError for what can be known before anything is opened."""
     if not settings.vault.is_dir():
         raise DaemonError(no_vault(settings.vault))
@@ -140,8 +117,9 @@ def _refuse_start(home: str, settings: Any) -> None:  # noqa: ANN401  the same
         _refuse_full_disk(folder)
 
 
+@command("stop", "stop the daemon")
 def stop(_options: argparse.Namespace) -> int:
-    """`parachute stop`."""
+    """Stop the daemon. Agents at work are ended; their tasks are done again at the next start."""
     home = home_of(os.environ)
     record = _settled(home)
     if record is None:
@@ -155,20 +133,19 @@ def stop(_options: argparse.Namespace) -> int:
     return 0
 
 
+@command("restart", "stop, then start again", _VAULT, _PORT)
 def restart(options: argparse.Namespace) -> int:
-    """`parachute restart`: with the settings as they are now, and what the running daemon was told
-    beside them.
-
-    What would keep the new daemon from starting is looked for while the old one runs, and leaves it
-    running. One that runs in a terminal or as a service starts again there.
+    """Stop the daemon if it runs, and start it again with the settings as they are now. What would
+    keep the new one from starting leaves the old one running; one that runs in a terminal or as a
+    service starts again there.
     """
     home = home_of(os.environ)
     record = _settled(home)
-    flags = record.get("flags") if record is not None else None
-    told = flags if isinstance(flags, dict) else {}
-    is_elsewhere = bool(told.get("foreground")) and options.vault is None and options.port is None
-    options.vault = options.vault if options.vault is not None else told.get("vault")
-    options.port = options.port if options.port is not None else told.get("port")
+    kept = record.get("flags") if record is not None else None
+    flags = kept if isinstance(kept, dict) else {}
+    is_elsewhere = bool(flags.get("foreground")) and options.vault is None and options.port is None
+    options.vault = options.vault if options.vault is not None else flags.get("vault")
+    options.port = options.port if options.port is not None else flags.get("port")
     options.foreground = options.quiet = options.detached = options.make_default = False
     settings = _load(options)
     if record is not None:
@@ -178,7 +155,7 @@ def restart(options: argparse.Namespace) -> int:
         if not _end(home, record):
             _kill(home, record)
     try:
-        return start(options)
+        return _start(options)
     except ParachuteError as error:
         if record is None or is_locked(home):
             raise
@@ -188,7 +165,7 @@ def restart(options: argparse.Namespace) -> int:
         ) from error
 
 
-def _refuse_hopeless(home: str, settings: Any, record: dict[str, object]) -> None:  # noqa: ANN401  Settings, which would have to be imported
+def _refuse_hopeless(home: str, settings: Settings, record: dict[str, object]) -> None:
     """Raise DaemonError for what would keep a new daemon from starting in the place of the one that
     runs.
     """
@@ -225,8 +202,17 @@ def _begin_again(home: str, record: dict[str, object]) -> int:
     return _greet(now)
 
 
+@command(
+    "logs",
+    "the daemon's log",
+    flag("-f", "--follow", help="keep showing new lines"),
+    argument(
+        "-n", "--lines", type=int, default=50, metavar="N", help="how many lines (default: 50)"
+    ),
+    JSON,
+)
 def logs(options: argparse.Namespace) -> int:
-    """`parachute logs`."""
+    """Show the end of the daemon's log."""
     path = _logs(home_of(os.environ)) / "daemon.log"
     if not path.exists():
         raise ParachuteError(f"there is no log yet at {path}")
@@ -361,8 +347,7 @@ def _refuse_full_disk(folder: str) -> None:
     if free < _LEAST_ROOM or (disk.f_files > 0 and disk.f_favail == 0):
         raise DaemonError(
             f"the disk of {folder} is full ({free // 1024} KB and {disk.f_favail} files free); "
-            f"make room for {_LEAST_ROOM >> 20} MB there, "
-            "then start again"
+            f"make room for {_LEAST_ROOM >> 20} MB there, then start again"
         )
 
 

@@ -11,7 +11,7 @@ import logging.handlers
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,24 +26,34 @@ if TYPE_CHECKING:
     from parachuted.daemon import Daemon
 
 _LOG_BYTES = 5 << 20
+_LINES = {
+    "file.created": "{by} made {path}",
+    "file.modified": "{by} changed {path}",
+    "file.deleted": "{by} removed {path}",
+    "task.queued": "  {watcher} will look at {what}",
+    "run.finished": "  {watcher}: {outcome}, {reason}",
+    "run.undone": "taken back: {paths}",
+    "budget.exceeded": "  {watcher} waits: the budget {budget} of {limit} is used up",
+    "vault.problem": "problem with {subject}: {problem}",
+}
 
 
 class _LogFile(logging.handlers.RotatingFileHandler):
     """The log.
 
-    A line that the disk refuses is told on the screen, once, without a traceback of the logging's
+    Where the disk refuses a line, the screen says so, once, without a traceback of the logging's
     own.
     """
 
-    _is_told = False
+    _has_complained = False
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  as logging calls it
         """Say that the log is not written, and why."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)
-        elif not self._is_told:
-            self._is_told = True
+        elif not self._has_complained:
+            self._has_complained = True
             sys.stderr.write(
                 f"parachute: the log {self.baseFilename} cannot be written ({error.strerror}); "
                 "make room there\n"
@@ -80,7 +90,7 @@ async def _serve(
             loop.add_signal_handler(number, watched.stopping.set)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         if not quiet:
-            watched.bus.listen(_narrate)
+            watched.bus.listen_to_batches(_narrate)
         await watched.begin(load)
         await watched.load()
     except BaseException:
@@ -119,6 +129,11 @@ def _greet(daemon: Daemon, settings: Settings) -> None:
             f"{', '.join(pattern.text for pattern in declaration.patterns)}"
         )
     say(f"Agent: {daemon.chosen.reason}.")
+    if not (settings.vault / "Modules").is_dir():
+        say(
+            "Modules: none. `parachute modules install parachute://daily` adds a journal, "
+            "`parachute modules install parachute://brain` people and projects."
+        )
     say(f"API: http://{settings.host}:{daemon.port}/api/health?detailed=true")
     watched = next(
         (path for one in watchers for path in daemon.watches.watched_by(one.watcher)), None
@@ -137,20 +152,16 @@ def _greet(daemon: Daemon, settings: Settings) -> None:
     sys.stdout.flush()
 
 
-def _narrate(event: Event) -> None:
+def _narrate(events: Sequence[Event]) -> None:
     """What happens, in a line each, for a person at the terminal."""
-    data, at = event.data, event.timestamp.astimezone()
-    lines = {
-        "file.created": "{by} made {path}",
-        "file.modified": "{by} changed {path}",
-        "file.deleted": "{by} removed {path}",
-        "task.queued": "  {watcher} will look at {what}",
-        "run.finished": "  {watcher}: {outcome}, {reason}",
-        "run.undone": "taken back: {paths}",
-        "budget.exceeded": "  {watcher} waits: the budget {budget} of {limit} is used up",
-        "vault.problem": "problem with {subject}: {problem}",
-    }
-    line = lines.get(event.event)
+    at = f"{events[0].timestamp.astimezone():%H:%M:%S}"
+    for event in events:
+        _narrate_event(event, at)
+    sys.stdout.flush()
+
+
+def _narrate_event(event: Event, at: str) -> None:
+    data, line = event.data, _LINES.get(event.event)
     if event.event == "watch.declared":
         line = "{watcher} now watches {patterns}" if data["patterns"] else None
     if line is not None and not (event.event == "vault.problem" and data["problem"] is None):
@@ -163,12 +174,11 @@ def _narrate(event: Event) -> None:
             if data.get("paths") == [data.get("watcher")]
             else shown.get("paths")
         )
-        say(f"{at:%H:%M:%S} {line.format(**shown)}")
+        say(f"{at} {line.format(**shown)}")
     for problem in (
         (*data["problems"], *data["unmatched"]) if event.event == "watch.declared" else ()  # type: ignore[misc]
     ):
-        say(f"{at:%H:%M:%S} problem with what {data['watcher']} watches: {problem}")
-    sys.stdout.flush()
+        say(f"{at} problem with what {data['watcher']} watches: {problem}")
 
 
 def _begin_logging(home: Path, level: str, *, quiet: bool) -> None:

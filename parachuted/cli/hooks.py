@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -15,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.bundled import bundled_folder
-from parachuted.cli.client import ask, home_of
-from parachuted.cli.commands import Commands, add_command, add_json
-from parachuted.cli.show import say, say_json, say_table, when
-from parachuted.config import home_folder, load_settings
+from parachuted.cli.client import ask, current_settings, is_running
+from parachuted.cli.commands import JSON, Json, argument, command, group, limit
+from parachuted.cli.show import read_json, say, say_json, say_table, when
+from parachuted.config import home_folder
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.hooks import (
     HookApprovals,
@@ -32,9 +31,7 @@ from parachuted.hooks import (
 from parachuted.hooks.names import UnknownEventError
 from parachuted.hooks.responses import show_events, show_hook, show_run, show_trial, show_whole_run
 from parachuted.hooks.run_recorder import FOLDER
-from parachuted.hooks.samples import make_sample
-from parachuted.hooks.trials import try_hooks
-from parachuted.presence import running_daemon
+from parachuted.hooks.trials import make_sample, try_hooks
 from parachuted.vault_state import known_state_folder
 
 _NONE = (
@@ -44,108 +41,19 @@ _NONE = (
 _INDENT = "    "
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    about = "Your own programs, run when something happens; they can stop what is about to happen."
-    hooks = add_command(
-        commands, "hooks", None, "your own programs, run when something happens", about
-    )
-    parts = hooks.add_subparsers(metavar="COMMAND")
-    add_json(
-        add_command(
-            parts,
-            "list",
-            hooks_list,
-            "list the hooks",
-            "List the hooks, and say which of them do not run and why.",
-        )
-    )
-    test = add_command(
-        parts,
-        "test",
-        hooks_test,
-        "try hooks on a sample",
-        "Run the hooks of an event on a sample, and show what goes in, what comes out, what it "
-        "would decide and how long it took.",
-    )
-    test.add_argument(
-        "event",
-        metavar="EVENT",
-        help="as `parachute hooks docs` lists it, such as file.modified, or PreToolUse",
-    )
-    test.add_argument(
-        "--data",
-        metavar="FILE",
-        help="JSON for the sample: some of the event's data, or all that a hook reads; - is stdin",
-    )
-    test.add_argument(
-        "--hook", metavar="HOOK", help="run this one alone, whatever its matcher says"
-    )
-    add_json(test)
-    history = add_command(
-        parts,
-        "history",
-        hooks_history,
-        "what hooks did",
-        "List the latest runs of hooks, or show one whole.",
-    )
-    history.add_argument(
-        "run_name",
-        nargs="?",
-        metavar="RUN",
-        help="show this run, with what went in and what came out",
-    )
-    history.add_argument(
-        "-n",
-        "--limit",
-        type=int,
-        default=20,
-        metavar="N",
-        help="how many (default: 20; 200 are kept)",
-    )
-    add_json(history)
-    replay = add_command(
-        parts,
-        "replay",
-        hooks_replay,
-        "run a hook again",
-        "Run a hook again on what it was given then.",
-    )
-    replay.add_argument("run_name", metavar="RUN", help="as `parachute hooks history` lists it")
-    add_json(replay)
-    docs = add_command(
-        parts,
-        "docs",
-        hooks_docs,
-        "the events, and what hooks read",
-        "List the events, or show what a hook of one reads.",
-    )
-    docs.add_argument(
-        "event",
-        nargs="?",
-        metavar="EVENT",
-        help="such as write.before, or Claude Code's name for it",
-    )
-    add_json(docs)
-    approve = add_command(
-        parts,
-        "approve",
-        hooks_approve,
-        "let changed scripts run",
-        "Let hooks whose scripts have changed since they were approved run as they are now.",
-    )
-    approve.add_argument(
-        "names", nargs="*", metavar="HOOK", help="as `parachute hooks list` names it (default: all)"
-    )
-    add_json(approve)
+HOOKS = group(
+    "hooks",
+    "your own programs, run when something happens",
+    "Your own programs, run when something happens; they can stop what is about to happen.",
+)
 
 
+@command("hooks list", "list the hooks", JSON)
 def hooks_list(options: Namespace) -> int:
-    """`parachute hooks list`."""
-    answer = ask("GET", "/api/hooks") if _is_running() else _alone(_listing)
+    """List the hooks, and say which of them do not run and why."""
+    answer = ask("GET", "/api/hooks") if is_running() else _alone(_listing)
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     rows = [
         (one["name"], " ".join(one["events"]), _does(one), _times(one), one["description"] or "")
         for one in answer["hooks"]
@@ -166,10 +74,26 @@ def hooks_list(options: Namespace) -> int:
     return 0
 
 
+@command(
+    "hooks test",
+    "try hooks on a sample",
+    argument(
+        "event", help="as `parachute hooks docs` lists it, such as file.modified, or PreToolUse"
+    ),
+    argument(
+        "--data",
+        metavar="FILE",
+        help="JSON for the sample: some of the event's data, or all that a hook reads; - is stdin",
+    ),
+    argument("--hook", help="run this one alone, whatever its matcher says"),
+    JSON,
+)
 def hooks_test(options: Namespace) -> int:
-    """`parachute hooks test EVENT [--data FILE] [--hook ID]`; 1 when a hook failed."""
+    """Run the hooks of an event on a sample, and show what goes in, what comes out, what it would
+    decide and how long it took. Exits with 1 when a hook failed.
+    """
     given = _given(options.data)
-    if _is_running():
+    if is_running():
         answer = ask(
             "POST", "/api/hooks/test", {"event": options.event, "data": given, "hook": options.hook}
         )
@@ -196,23 +120,34 @@ def hooks_test(options: Namespace) -> int:
     return code
 
 
+@command(
+    "hooks history",
+    "what hooks did",
+    argument(
+        "run_name",
+        nargs="?",
+        metavar="RUN",
+        help="show this run, with what went in and what came out",
+    ),
+    limit(20, "; 200 are kept"),
+    JSON,
+)
 def hooks_history(options: Namespace) -> int:
-    """`parachute hooks history [RUN]`."""
+    """List the latest runs of hooks, or show one whole."""
     if options.run_name:
         run = _run_name(options.run_name)
         return _tell(
-            ask("GET", f"/api/hooks/runs/{run}") if _is_running() else show_whole_run(_kept(run)),
+            ask("GET", f"/api/hooks/runs/{run}") if is_running() else show_whole_run(_kept(run)),
             as_json=options.json,
         )
     limit = max(1, min(options.limit, 200))
     answer = (
         ask("GET", f"/api/hooks/runs?limit={limit}")
-        if _is_running()
+        if is_running()
         else {"runs": [show_run(one) for one in _recorder().last(limit)]}
     )
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     rows = [
         (
             run["id"],
@@ -232,26 +167,37 @@ def hooks_history(options: Namespace) -> int:
     return 0
 
 
+@command(
+    "hooks replay",
+    "run a hook again",
+    argument("run_name", metavar="RUN", help="as `parachute hooks history` lists it"),
+    JSON,
+)
 def hooks_replay(options: Namespace) -> int:
-    """`parachute hooks replay RUN`; 1 when the hook failed."""
+    """Run a hook again on what it was given then. Exits with 1 when the hook failed."""
     name = _run_name(options.run_name)
     run = (
         ask("POST", f"/api/hooks/runs/{name}/replay", {})
-        if _is_running()
+        if is_running()
         else _alone(lambda hooks, _vault: _replayed(hooks, name))
     )
     _tell(run, as_json=options.json)
     return int(_has_failed(run))
 
 
+@command(
+    "hooks docs",
+    "the events, and what hooks read",
+    argument("event", nargs="?", help="such as write.before, or Claude Code's name for it"),
+    JSON,
+)
 def hooks_docs(options: Namespace) -> int:
-    """`parachute hooks docs [EVENT]`."""
+    """List the events, or show what a hook of one reads."""
     if options.event:
         return _tell_event(options)
     events = show_events()
     if options.json:
-        say_json({"events": events})
-        return 0
+        return say_json({"events": events})
     rows = [
         (one["name"], one["claude"] or "", "yes" if one["may_block"] else "", one["tells"])
         for one in events
@@ -265,16 +211,23 @@ def hooks_docs(options: Namespace) -> int:
     return 0
 
 
+@command(
+    "hooks approve",
+    "let changed scripts run",
+    argument(
+        "names", nargs="*", metavar="HOOK", help="as `parachute hooks list` names it (default: all)"
+    ),
+    JSON,
+)
 def hooks_approve(options: Namespace) -> int:
-    """`parachute hooks approve [NAME ...]`."""
+    """Let hooks whose scripts have changed since they were approved run as they are now."""
     names = options.names or None
-    if _is_running():
+    if is_running():
         approved = ask("POST", "/api/hooks/approve", {"names": names})["approved"]
     else:
         approved = _alone(lambda hooks, _vault: _approval(hooks, names))
     if options.json:
-        say_json({"approved": approved})
-        return 0
+        return say_json({"approved": approved})
     for path in approved:
         say(f"approved  {path}")
     if not approved:
@@ -282,18 +235,13 @@ def hooks_approve(options: Namespace) -> int:
     return 0
 
 
-def _is_running() -> bool:
-    return running_daemon(home_of(os.environ)) is not None
-
-
-def _alone(act: Callable[[Hooks, Path], Awaitable[Any]]) -> Any:  # noqa: ANN401  a document, as the daemon would answer it
+def _alone(act: Callable[[Hooks, Path], Awaitable[Any]]) -> Json:
     """Do it here, with the hooks of this home. Raises ConfigError."""
     import asyncio
 
-    home = home_folder(os.environ)
-    settings = load_settings(home, os.environ, {})
+    home, settings = home_folder(os.environ), current_settings()
 
-    async def main() -> Any:  # noqa: ANN401  the same
+    async def main() -> Json:
         runner = HookRunner(settings.hooks.concurrency)
         hooks = Hooks(
             home=home,
@@ -344,21 +292,12 @@ async def _approval(hooks: Hooks, names: list[str] | None) -> list[str]:
 
 def _given(name: str | None) -> dict[str, object] | None:
     """The sample's data from a file; `-` is stdin. Raises ParachuteError."""
-    if name is None:
-        return None
-    try:
-        data = json.loads(
-            sys.stdin.read() if name == "-" else Path(name).expanduser().read_text("utf-8")
-        )
-    except OSError as error:
-        raise ParachuteError(f"{name} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise ParachuteError(f"{name} is not JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise ParachuteError(
-            f"{name} should hold a JSON object: an event's data, or all that a hook reads"
-        )
-    return data
+    data = None if name is None else read_json(name)
+    if data is None or isinstance(data, dict):
+        return data
+    raise ParachuteError(
+        f"{name} should hold a JSON object: an event's data, or all that a hook reads"
+    )
 
 
 def recorder_folder(home: Path, vault: Path) -> Path:
@@ -368,7 +307,7 @@ def recorder_folder(home: Path, vault: Path) -> Path:
 
 def _recorder() -> HookRunRecorder:
     home = home_folder(os.environ)
-    return HookRunRecorder(recorder_folder(home, load_settings(home, os.environ, {}).vault))
+    return HookRunRecorder(recorder_folder(home, current_settings().vault))
 
 
 def _kept(name: str) -> HookRunRecord:
@@ -427,12 +366,11 @@ def _tell_event(options: Namespace) -> int:
         name = parse_event(options.event)
     except UnknownEventError as error:
         raise ParachuteError(str(error)) from error
-    vault = load_settings(home_folder(os.environ), os.environ, {}).vault
+    vault = current_settings().vault
     sample = document(make_sample(name, vault=vault, at=_now()))
     event = next((one for one in show_events() if one["name"] == name), None)
     if options.json:
-        say_json({"event": event or {"name": name}, "sample": sample})
-        return 0
+        return say_json({"event": event or {"name": name}, "sample": sample})
     claude = event["claude"] if event is not None else None
     say(f"{name}, in Claude Code {claude}" if claude else name)
     if event is not None:

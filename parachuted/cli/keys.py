@@ -13,7 +13,7 @@ from argparse import Namespace
 from datetime import UTC, datetime
 
 from parachuted.cli.client import ask
-from parachuted.cli.commands import Commands, add_command, add_json
+from parachuted.cli.commands import JSON, argument, command, group
 from parachuted.cli.show import say, say_json, say_table, when
 from parachuted.config import home_folder
 from parachuted.errors import ParachuteError
@@ -30,75 +30,23 @@ from parachuted.keys import (
     parse_words,
 )
 
-
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    keys = add_command(
-        commands,
-        "keys",
-        None,
-        "who may use the API",
-        "The keys that open the API to other devices and programs.",
-    )
-    parts = keys.add_subparsers(metavar="COMMAND")
-    add_json(
-        add_command(
-            parts,
-            "list",
-            keys_list,
-            "list the keys",
-            "List the keys: what each may do, when it was last used and when it ends.",
-        )
-    )
-    create = add_command(
-        parts,
-        "create",
-        keys_create,
-        "create a key",
-        "Create a key. It is shown only once and is not stored. Unless --scope says otherwise, it "
-        "may read and write everything but administer nothing.",
-    )
-    create.add_argument("name", metavar="NAME", help="what it is for, such as 'my phone'")
-    create.add_argument(
-        "--scope",
-        action="append",
-        metavar="MODULE:MAY",
-        help="such as daily:read,write or '*:read' (may be given more than once)",
-    )
-    create.add_argument(
-        "--path",
-        action="append",
-        metavar="PATTERN",
-        help="only files such as 'Projects/**' (may be given more than once)",
-    )
-    create.add_argument(
-        "--expires",
-        metavar="WHEN",
-        help="a span such as 90d (h, d, w, y) or a time; without it, never",
-    )
-    add_json(create)
-    revoke = add_command(
-        parts,
-        "revoke",
-        keys_revoke,
-        "revoke a key",
-        "Revoke a key, and close what it has opened, at once.",
-    )
-    revoke.add_argument("key", metavar="KEY", help="its id, or its name when no other key has it")
+KEYS = group(
+    "keys", "who may use the API", "The keys that open the API to other devices and programs."
+)
 
 
+@command("keys list", "list the keys", JSON)
 def keys_list(options: Namespace) -> int:
-    """`parachute keys list`."""
+    """List the keys: what each may do, when it was last used and when it ends."""
     held = _file().load()
     used = _last_uses()
-    told = [
-        {**_told(key), **({"last_used": used[key.id]} if used.get(key.id) else {})}
+    documents = [
+        {**_public(key), **({"last_used": used[key.id]} if used.get(key.id) else {})}
         for key in held.keys
     ]
     if options.json:
-        say_json({"keys": told, "faults": list(held.faults)})
-        return 0
-    uses = [when(str(one.get("last_used") or "")) or "never" for one in told]
+        return say_json({"keys": documents, "faults": list(held.faults)})
+    uses = [when(str(one.get("last_used") or "")) or "never" for one in documents]
     rows = [
         (key.id, key.name, _may(key.scopes), use, _end(key))
         for key, use in zip(held.keys, uses, strict=True)
@@ -113,8 +61,33 @@ def keys_list(options: Namespace) -> int:
     return 0
 
 
+@command(
+    "keys create",
+    "create a key",
+    argument("name", help="what it is for, such as 'my phone'"),
+    argument(
+        "--scope",
+        action="append",
+        metavar="MODULE:MAY",
+        help="such as daily:read,write or '*:read' (may be given more than once)",
+    ),
+    argument(
+        "--path",
+        action="append",
+        metavar="PATTERN",
+        help="only files such as 'Projects/**' (may be given more than once)",
+    ),
+    argument(
+        "--expires",
+        metavar="WHEN",
+        help="a span such as 90d (h, d, w, y) or a time; without it, never",
+    ),
+    JSON,
+)
 def keys_create(options: Namespace) -> int:
-    """`parachute keys create NAME`."""
+    """Create a key. It is shown only once and is not stored. Unless --scope says otherwise, it
+    may read and write everything but administer nothing.
+    """
     now = datetime.now(UTC)
     try:
         scopes = _scopes(options.scope, options.path)
@@ -129,14 +102,19 @@ def keys_create(options: Namespace) -> int:
         raise ParachuteError(str(error)) from error
     _file().add(made.key)
     if options.json:
-        say_json({**_told(made.key), "key": made.secret})
+        say_json({**_public(made.key), "key": made.secret})
     else:
         _show(made)
     return 0
 
 
+@command(
+    "keys revoke",
+    "revoke a key",
+    argument("key", help="its id, or its name when no other key has it"),
+)
 def keys_revoke(options: Namespace) -> int:
-    """`parachute keys revoke KEY`."""
+    """Revoke a key, and close what it has opened, at once."""
     say(
         f"Revoked {_file().remove(options.key)}. It opens nothing any more, and streams that it "
         "had opened end."
@@ -194,7 +172,7 @@ def _show(made: MintedKey) -> None:
         )
 
 
-def _told(key: ApiKey) -> dict[str, object]:
+def _public(key: ApiKey) -> dict[str, object]:
     """All but the hash."""
     return {name: value for name, value in key_document(key).items() if name != "key_hash"}
 

@@ -11,139 +11,61 @@ import shlex
 import subprocess
 import sys
 from argparse import Namespace
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parachuted.cli.client import ask, daemon_record
-from parachuted.cli.commands import Commands, add_command, add_json
-from parachuted.cli.show import say, say_diff, say_json, say_lines, say_table
-from parachuted.errors import NoDaemonError, ParachuteError
+from parachuted.bundled import bundled_folder
+from parachuted.cli.client import ask, current_vault, is_running
+from parachuted.cli.commands import JSON, argument, command, flag, group
+from parachuted.cli.show import agrees, say, say_diff, say_json, say_lines, say_table
+from parachuted.errors import ParachuteError
 from parachuted.visible import quoted_lines
 
 if TYPE_CHECKING:
     from parachuted.modules.actions import ModuleActions
+    from parachuted.modules.registry.approved import TrustLevel
 
-_YES = {"y", "yes"}
 _MOST_PROBLEM = 100
+_NONE = "No module. `parachute modules new NAME` makes one."
+_OFFICIAL = "parachute://"
+_NAME = argument("name", help="as `parachute modules list` names it")
+_TRUST = ("trusted", "untrusted")
+_CONSENT = (
+    flag("--yes", help="agree without asking"),
+    argument("--trust", choices=_TRUST, help="untrusted: in a process of its own"),
+    JSON,
+)
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    modules = add_command(
-        commands,
-        "modules",
-        None,
-        "what extends the daemon",
-        "Modules: folders of code that add routes, tools and agents.",
-    )
-    parts = modules.add_subparsers(metavar="COMMAND")
-    add_json(
-        add_command(
-            parts,
-            "list",
-            modules_list,
-            "list the modules",
-            "List the modules, and whether they run.",
-        )
-    )
-    status = add_command(
-        parts,
-        "status",
-        modules_status,
-        "the state of modules",
-        "Show what modules serve, where they run, and what is wrong.",
-    )
-    status.add_argument("name", nargs="?", metavar="NAME", help="only that module")
-    add_json(status)
-    install = add_command(
-        parts,
-        "install",
-        modules_install,
-        "install a module",
-        "Copy a module into the vault, show what it asks for, and ask whether it may run.",
-    )
-    install.add_argument(
-        "source",
-        metavar="SOURCE",
-        help="a git address, a folder, or parachute://NAME for one of parachuted's own",
-    )
-    install.add_argument(
-        "--dev", action="store_true", help="run it from that folder, and again at each edit"
-    )
-    install.add_argument(
-        "--path", metavar="SUB", help="the folder inside the source that holds manifest.yaml"
-    )
-    approve = add_command(
-        parts,
-        "approve",
-        modules_approve,
-        "let a changed one run",
-        "Show what changed and what it would be allowed, and ask.",
-    )
-    approve.add_argument("name", metavar="NAME", help="as `parachute modules list` names it")
-    for parser in (install, approve):
-        parser.add_argument("--yes", action="store_true", help="agree without asking")
-        parser.add_argument(
-            "--trust", choices=("trusted", "untrusted"), help="untrusted: in a process of its own"
-        )
-        add_json(parser)
-    diff = add_command(
-        parts,
-        "diff",
-        modules_diff,
-        "what changed since",
-        "Show how a module's folder differs from what was approved.",
-    )
-    diff.add_argument("name", metavar="NAME", help="as `parachute modules list` names it")
-    add_json(diff)
-    for run, word in (
-        (modules_enable, "enable"),
-        (modules_disable, "disable"),
-        (modules_restart, "restart"),
-    ):
-        parser = add_command(
-            parts, word, run, f"{word} a module", f"{word.capitalize()} the module."
-        )
-        parser.add_argument("name", metavar="NAME", help="as `parachute modules list` names it")
-    remove = add_command(
-        parts,
-        "remove",
-        modules_remove,
-        "remove a module",
-        "Forget a module; its folder is deleted unless it was changed.",
-    )
-    remove.add_argument("name", metavar="NAME", help="as `parachute modules list` names it")
-    remove.add_argument("--yes", action="store_true", help="do not ask")
-    new = add_command(
-        parts,
-        "new",
-        modules_new,
-        "create one",
-        "Write a working module with a test, to start from.",
-    )
-    new.add_argument("name", metavar="NAME", help="small letters, digits and dashes")
-    new.add_argument("--folder", metavar="PATH", help="where (default: the vault's Modules/NAME)")
-    test = add_command(parts, "test", modules_test, "run its tests", "Run the module's own tests.")
-    test.add_argument("name", metavar="NAME", help="a module of the vault, or a folder")
+MODULES = group(
+    "modules",
+    "what extends the daemon",
+    "Modules: folders of code that add routes, tools and agents.",
+)
 
 
+@command("modules list", "list the modules", JSON)
 def modules_list(options: Namespace) -> int:
-    """`parachute modules list`."""
+    """List the modules, and whether they run."""
     found = _listing()
     if options.json:
-        say_json({"modules": found})
-        return 0
+        return say_json({"modules": found})
     rows = [(one["name"], one["version"], _trust(one), _how(one), one["source"]) for one in found]
-    say_table(
-        rows,
-        ("MODULE", "VERSION", "TRUST", "IS", "FROM"),
-        nothing="No module. `parachute modules new NAME` makes one.",
-    )
+    say_table(rows, ("MODULE", "VERSION", "TRUST", "IS", "FROM"), nothing=_NONE)
     return 0
 
 
+@command(
+    "modules status",
+    "the state of modules",
+    argument("name", nargs="?", help="only that module"),
+    JSON,
+)
 def modules_status(options: Namespace) -> int:
-    """`parachute modules status [NAME]`; 1 when one that should run does not."""
+    """Show what modules serve, where they run, and what is wrong. Exits with 1 when one that should
+    run does not.
+    """
     found = [one for one in _listing() if options.name in {None, one["name"]}]
     if options.name is not None and not found:
         raise ParachuteError(f"unknown module {options.name}; `parachute modules list` lists them")
@@ -151,47 +73,80 @@ def modules_status(options: Namespace) -> int:
     if options.json:
         say_json({"modules": found})
         return code
-    if not _is_running():
+    if not is_running():
         say("No daemon is running, so no module is.")
     for one in found:
         _say_status(one)
     if not found:
-        say("No module. `parachute modules new NAME` makes one.")
+        say(_NONE)
     return code
 
 
+@command(
+    "modules install",
+    "install a module",
+    argument(
+        "source", help="a git address, a folder, or parachute://NAME for one of parachuted's own"
+    ),
+    flag("--dev", help="run it from that folder, and again at each edit"),
+    argument("--path", metavar="SUB", help="the folder inside the source that holds manifest.yaml"),
+    *_CONSENT,
+)
 def modules_install(options: Namespace) -> int:
-    """`parachute modules install SOURCE`: shows what it would be allowed, and asks."""
+    """Copy a module into the vault, show what it asks for, and ask whether it may run."""
     source = (
         options.source
         if "://" in options.source or options.source.startswith("git@")
         else str(Path(options.source).resolve())
     )
-    body = {"source": source, "path": options.path, "dev": options.dev}
-    installed = _do(
-        "POST",
-        "install",
-        body,
-        lambda actions: actions.install(source, dev=options.dev, path=options.path),
-    )
-    name = installed["module"]["name"]
-    return _consented(options, name, installed)
+    how = {"path": options.path, "dev": options.dev, "trust": options.trust}
+    return _install(source, how, options)
 
 
-def modules_approve(options: Namespace) -> int:
-    """`parachute modules approve NAME`: shows what changed and what it would be allowed, and
-    asks.
+def _install(source: str, how: dict[str, Any], options: Namespace) -> int:
+    """Install it and ask; `options` has `yes`, `trust` and `json`."""
+    body = {"source": source, **how}
+    installed = _do("POST", "install", body, lambda actions: actions.install(source, **how))
+    return _consented(options, installed["module"]["name"], installed)
+
+
+def official_modules() -> tuple[str, ...]:
+    """The names of the modules that come with parachuted, sorted."""
+    manifests = bundled_folder("modules").glob("*/manifest.yaml")
+    return tuple(sorted(manifest.parent.name for manifest in manifests))
+
+
+def install_official(names: Iterable[str], *, yes: bool) -> int:
+    """Install modules that come with parachuted, each after its consent screen.
+
+    1 when one of them was not approved; raises ParachuteError for an unknown name, before any is
+    installed.
     """
-    shown = _do("GET", f"{options.name}/diff", None, lambda actions: actions.consent(options.name))
+    wanted = tuple(dict.fromkeys(names))
+    unknown = [name for name in wanted if name not in official_modules()]
+    if unknown:
+        raise ParachuteError(
+            f"parachuted has no module {unknown[0]!r}; it has {', '.join(official_modules())}"
+        )
+    options = Namespace(yes=yes, trust="trusted", json=False)
+    how = {"path": None, "dev": False, "trust": "trusted"}
+    return max((_install(f"{_OFFICIAL}{name}", how, options) for name in wanted), default=0)
+
+
+@command("modules approve", "let a changed one run", _NAME, *_CONSENT)
+def modules_approve(options: Namespace) -> int:
+    """Show what changed and what it would be allowed, and ask."""
+    shown = _consent(options.name, options.trust)
     if shown["state"] == "approved" and not options.trust:
         say(f"{options.name} is approved as it is.")
         return 0
     return _consented(options, options.name, shown)
 
 
+@command("modules diff", "what changed since", _NAME, JSON)
 def modules_diff(options: Namespace) -> int:
-    """`parachute modules diff NAME`."""
-    shown = _do("GET", f"{options.name}/diff", None, lambda actions: actions.consent(options.name))
+    """Show how a module's folder differs from what was approved."""
+    shown = _consent(options.name)
     if options.json:
         say_json(shown)
     elif shown["diff"]:
@@ -205,48 +160,71 @@ def modules_diff(options: Namespace) -> int:
     return 0
 
 
+@command("modules enable", "enable a module", _NAME)
 def modules_enable(options: Namespace) -> int:
-    """`parachute modules enable NAME`."""
-    return _changed(
-        _do("POST", f"{options.name}/enable", {}, lambda actions: actions.enable(options.name))
-    )
+    """Enable the module."""
+    return _switched(options.name, "enable")
 
 
+@command("modules disable", "disable a module", _NAME)
 def modules_disable(options: Namespace) -> int:
-    """`parachute modules disable NAME`."""
-    return _changed(
-        _do("POST", f"{options.name}/disable", {}, lambda actions: actions.disable(options.name))
-    )
+    """Disable the module."""
+    return _switched(options.name, "disable")
 
 
+@command("modules restart", "restart a module", _NAME)
 def modules_restart(options: Namespace) -> int:
-    """`parachute modules restart NAME`: needs a daemon, and restarts nothing else."""
+    """Restart the module."""
     return _changed(ask("POST", f"/api/modules/{options.name}/restart", {}))
 
 
+@command(
+    "modules remove",
+    "remove a module",
+    _NAME,
+    flag("--data", help="delete what it keeps outside the vault, too"),
+    flag("--yes", help="do not ask"),
+)
 def modules_remove(options: Namespace) -> int:
-    """`parachute modules remove NAME`."""
-    if not options.yes and not _agrees(f"Remove {options.name} and its approval?"):
+    """Forget a module; its folder is deleted unless it was changed, its data only with --data."""
+    name = options.name
+    what = "its approval and its data" if options.data else "its approval"
+    if not options.yes and not agrees(f"Remove {name} and {what}?"):
         say("Nothing was removed.")
         return 1
-    removed = _do("DELETE", options.name, None, lambda actions: actions.remove(options.name))
+
+    def remove(actions: ModuleActions) -> dict[str, Any]:
+        removed = actions.remove(name)
+        if options.data:
+            removed |= {"data_deleted": actions.delete_data(name), "has_data": False}
+        return removed
+
+    removed = _do("DELETE", f"{name}?data=true" if options.data else name, None, remove)
     stays = (
         ""
         if removed["folder_removed"]
         else "; its folder stays in the vault: it was made there, or changed after it was installed"
     )
-    say(f"{options.name} is removed{stays}.")
+    say(f"{name} is removed{stays}.")
+    if removed.get("has_data"):
+        say("What it keeps outside the vault stays; with --data it is deleted, too.")
     return 0
 
 
+@command(
+    "modules new",
+    "create one",
+    argument("name", help="small letters, digits and dashes"),
+    argument("--folder", metavar="PATH", help="where (default: the vault's Modules/NAME)"),
+)
 def modules_new(options: Namespace) -> int:
-    """`parachute modules new NAME`: a working module with a test, in the vault or where one
-    says.
-    """
+    """Write a working module with a test, to start from."""
     from parachuted.modules.registry.skeleton import new_module
 
     folder = (
-        Path(options.folder).expanduser() if options.folder else _vault() / "Modules" / options.name
+        Path(options.folder).expanduser()
+        if options.folder
+        else Path(current_vault()) / "Modules" / options.name
     )
     new_module(folder, options.name)
     say(f"Made {folder}: manifest.yaml, module.py and a test. Next:")
@@ -259,13 +237,14 @@ def modules_new(options: Namespace) -> int:
     return 0
 
 
+@command(
+    "modules test", "run its tests", argument("name", help="a module of the vault, or a folder")
+)
 def modules_test(options: Namespace) -> int:
-    """`parachute modules test NAME`: the module's own tests, in a process of their own; 1 when one
-    fails or there is none.
-    """
+    """Run the module's own tests. Exits with 1 when one fails or there is none."""
     folder = Path(options.name).expanduser()
     if not (folder / "manifest.yaml").is_file():
-        folder = _vault() / "Modules" / options.name
+        folder = Path(current_vault()) / "Modules" / options.name
     if not folder.is_dir():
         raise ParachuteError(
             f"unknown module {options.name}: neither a folder of that name nor {folder}; "
@@ -277,70 +256,53 @@ def modules_test(options: Namespace) -> int:
             f"{folder} has no folder tests; `parachute modules new` shows how one looks"
         )
     # -P: of the folder in which the person stands nothing is imported
-    command = [
-        sys.executable,
-        "-P",
-        "-B",
-        "-m",
-        "unittest",
-        "discover",
-        "-s",
-        str(tests),
-        "-t",
-        str(tests),
-    ]
-    return int(subprocess.run(command, check=False).returncode != 0)  # noqa: S603  the person's own tests, on their word
+    discover = [sys.executable, "-P", "-B", "-m", "unittest", "discover"]
+    done = subprocess.run([*discover, "-s", str(tests), "-t", str(tests)], check=False)  # noqa: S603  the person's own tests, on their word
+    return int(done.returncode != 0)
+
+
+def _switched(name: str, how: str) -> int:
+    return _changed(_do("POST", f"{name}/{how}", {}, lambda actions: getattr(actions, how)(name)))
+
+
+def _consent(name: str, trust: TrustLevel | None = None) -> dict[str, Any]:
+    asked = f"?trust={trust}" if trust else ""
+    return _do("GET", f"{name}/diff{asked}", None, lambda actions: actions.consent(name, trust))
 
 
 def _consented(options: Namespace, name: str, shown: dict[str, Any]) -> int:
     """Show the consent screen; approve exactly what was shown, if the person agrees."""
     if options.json and not options.yes:
-        say_json(shown)
-        return 0
+        return say_json(shown)
     if not options.json:
         if shown.get("diff"):
             say_diff(shown["diff"])
         say_lines(shown["consent"]["text"].rstrip("\n").split("\n"))
-    if not options.yes and not _agrees(f"Approve {name} and let it run?"):
+    if not options.yes and not agrees(f"Approve {name} and let it run?"):
         say(
             f"These files are not approved, and do not run. `parachute modules approve {name}` "
             "asks again."
         )
         return 1
-    body = {"hash": shown["hash"], "trust": options.trust}
+    digest, trust = shown["hash"], options.trust
+    body = {"hash": digest, "trust": trust}
     approved = _do(
-        "POST",
-        f"{name}/approve",
-        body,
-        lambda actions: actions.approve(name, shown["hash"], options.trust),
+        "POST", f"{name}/approve", body, lambda actions: actions.approve(name, digest, trust)
     )
     if options.json:
-        say_json(approved)
-        return 0
+        return say_json(approved)
     return _changed(approved)
 
 
-def _changed(told: dict[str, Any]) -> int:
-    """Say how the module stands now; 1 when it should run and does not."""
-    if _is_running():
-        _say_status(told)
-        return int(told["status"] == "failed")
-    is_enabled = told["status"] != "disabled"
-    say(
-        f"{told['name']} is "
-        f"{'enabled, and runs from the next start of the daemon on' if is_enabled else 'disabled'}."
-    )
-    return int(told["problem"] is not None)
-
-
-def _agrees(question: str) -> bool:
-    if not sys.stdin.isatty():
-        say(f"{question} Say --yes to agree without being asked.")
-        return False
-    try:
-        return input(f"{question} [y/N] ").strip().lower() in _YES
-    except EOFError:
-        return False
+def _changed(module: dict[str, Any]) -> int:
+    """Say how the module is now; 1 when it should run and does not."""
+    if is_running():
+        _say_status(module)
+        return int(module["status"] == "failed")
+    is_enabled = module["status"] != "disabled"
+    how = "enabled, and runs from the next start of the daemon on" if is_enabled else "disabled"
+    say(f"{module['name']} is {how}.")
+    return int(module["problem"] is not None)
 
 
 def _say_status(one: dict[str, Any]) -> None:
@@ -369,9 +331,8 @@ def _say_status(one: dict[str, Any]) -> None:
 
 
 def _how(one: dict[str, Any]) -> str:
-    if one["status"] == "starting" and not _is_running():
-        return "enabled"
-    return str(one["status"])
+    is_idle = one["status"] == "starting" and not is_running()
+    return "enabled" if is_idle else str(one["status"])
 
 
 def _trust(one: dict[str, Any]) -> str:
@@ -379,28 +340,22 @@ def _trust(one: dict[str, Any]) -> str:
 
 
 def _listing() -> list[dict[str, Any]]:
-    if _is_running():
+    if is_running():
         return list(ask("GET", "/api/modules")["modules"])
     return _actions().listing()
 
 
-def _do(method: str, path: str, body: dict[str, Any] | None, alone: Any) -> dict[str, Any]:  # noqa: ANN401  a function of Actions
-    if _is_running():
-        given = (
-            None
-            if body is None
-            else {name: value for name, value in body.items() if value is not None}
-        )
-        return dict(ask(method, f"/api/modules/{path}", given))
-    return dict(alone(_actions()))
-
-
-def _is_running() -> bool:
-    try:
-        daemon_record()
-    except NoDaemonError:
-        return False
-    return True
+def _do(
+    method: str,
+    path: str,
+    body: dict[str, Any] | None,
+    alone: Callable[[ModuleActions], dict[str, Any]],
+) -> dict[str, Any]:
+    """Ask the daemon; where none runs, do it here."""
+    if not is_running():
+        return alone(_actions())
+    given = body and {name: value for name, value in body.items() if value is not None}
+    return dict(ask(method, f"/api/modules/{path}", given))
 
 
 def _actions() -> ModuleActions:
@@ -408,13 +363,6 @@ def _actions() -> ModuleActions:
     from parachuted.modules.actions import ModuleActions
     from parachuted.modules.registry.approvals import ModuleApprovals
 
-    return ModuleActions(ModuleApprovals(home_folder(os.environ), _vault(), env=os.environ))
-
-
-def _vault() -> Path:
-    """The running daemon's; without one, that of the settings."""
-    if _is_running():
-        return Path(str(daemon_record()["vault"]))
-    from parachuted.config import home_folder, load_settings
-
-    return load_settings(home_folder(os.environ), os.environ, {}).vault
+    return ModuleActions(
+        ModuleApprovals(home_folder(os.environ), Path(current_vault()), env=os.environ)
+    )

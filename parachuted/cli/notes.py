@@ -8,9 +8,8 @@ import shlex
 import sys
 from argparse import Namespace
 
-from parachuted.cli.ask import in_vault, quoted
-from parachuted.cli.client import ask, fetch
-from parachuted.cli.commands import Commands, add_command, add_json
+from parachuted.cli.client import ask, fetch, in_vault, quoted
+from parachuted.cli.commands import JSON, argument, command, limit
 from parachuted.cli.show import count, escape, say, say_json
 from parachuted.errors import NotFoundError, ParachuteError
 
@@ -20,71 +19,33 @@ _CONTEXT_NAMES = ("AGENTS.md", "CLAUDE.md")  # `vault` names them too, but takes
 _MARK = re.compile(r"</?mark>")
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    search_parser = add_command(
-        commands,
-        "search",
-        search,
-        "find notes",
-        "Find notes by what they say, the likeliest first.",
-    )
-    search_parser.add_argument(
+@command(
+    "search",
+    "find notes",
+    argument(
         "words",
         nargs="+",
-        metavar="WORDS",
         help="words, a 'phrase in \"quotes\"', begin*, tag:x, key:value; -without goes after --",
-    )
-    search_parser.add_argument(
+    ),
+    argument(
         "--in",
         dest="folder",
         default="",
         metavar="FOLDER",
         help="only notes in this folder of the vault",
-    )
-    search_parser.add_argument(
-        "-n",
-        "--limit",
-        type=int,
-        default=20,
-        metavar="N",
-        help="how many (default: 20, at most 100)",
-    )
-    read_parser = add_command(
-        commands, "read", read, "print a note", "Print a note, or one section of it."
-    )
-    read_parser.add_argument(
-        "--section", metavar="NAME", help="the section of that heading, with those below it"
-    )
-    new_parser = add_command(
-        commands, "new", new, "create a note", "Create a note. Fails if it exists."
-    )
-    for parser in (read_parser, new_parser):
-        parser.add_argument(
-            "file",
-            metavar="FILE",
-            help="a note, by its path in the vault or on the disk; .md may be left out",
-        )
-    new_parser.add_argument(
-        "text",
-        nargs="?",
-        metavar="TEXT",
-        help="its text; - is stdin (default: its name as a heading)",
-    )
-    for parser in (search_parser, read_parser, new_parser):
-        add_json(parser)
-
-
+    ),
+    limit(20, ", at most 100"),
+    JSON,
+)
 def search(options: Namespace) -> int:
-    """`parachute search WORDS`."""
+    """Find notes by what they say, the likeliest first."""
     limit = max(1, min(options.limit, _MOST))
     answer = ask(
         "GET",
         f"/api/search?q={quoted(' '.join(options.words))}&in={quoted(options.folder)}&limit={limit}",  # noqa: E501
     )
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     for hit in answer["results"]:
         title = (
             f"  ({hit['title']})"
@@ -102,14 +63,20 @@ def search(options: Namespace) -> int:
     return 0
 
 
+@command(
+    "read",
+    "print a note",
+    argument("--section", metavar="NAME", help="the section of that heading, with those below it"),
+    argument("file", help="a note, by its path in the vault or on the disk; .md may be left out"),
+    JSON,
+)
 def read(options: Namespace) -> int:
-    """`parachute read FILE`."""
+    """Print a note, or one section of it."""
     file = options.file.rstrip("/") or "/"
     address = f"/api/notes/{_named(file)}"
     try:
         if options.json:
-            say_json(ask("GET", f"{address}?as=json"))
-            return 0
+            return say_json(ask("GET", f"{address}?as=json"))
         text = (
             _section(ask("GET", f"{address}?as=json"), options.section)
             if options.section
@@ -128,8 +95,15 @@ def read(options: Namespace) -> int:
     return 0
 
 
+@command(
+    "new",
+    "create a note",
+    argument("file", help="a note, by its path in the vault or on the disk; .md may be left out"),
+    argument("text", nargs="?", help="its text; - is stdin (default: its name as a heading)"),
+    JSON,
+)
 def new(options: Namespace) -> int:
-    """`parachute new FILE [TEXT]`."""
+    """Create a note. Fails if it exists."""
     path = _path(options.file)
     text = sys.stdin.read() if options.text == "-" else options.text
     if text is None:
@@ -172,7 +146,7 @@ def _path(file: str) -> str:
 
 
 def _named(file: str) -> str:
-    return "/".join(map(quoted, _path(file).split("/")))
+    return quoted(_path(file), b"/")
 
 
 def _section(note: dict[str, object], name: str) -> bytes:

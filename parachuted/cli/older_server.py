@@ -105,9 +105,9 @@ def _server(kept: Path, home: Path) -> Iterator[MigrationStep]:
 
 
 def _key(entry: PlainValue, number: int, home: Path) -> MigrationStep:
-    told = entry if isinstance(entry, dict) else {}
-    name = " ".join(str(told.get("label") or f"older key {number}").split())[:100]
-    found = _HASH.fullmatch(str(told.get("key_hash") or ""))
+    held = entry if isinstance(entry, dict) else {}
+    name = " ".join(str(held.get("label") or f"older key {number}").split())[:100]
+    found = _HASH.fullmatch(str(held.get("key_hash") or ""))
     if found is None:
         return MigrationStep(
             f"the key {name!r}: what is kept of it is no SHA-256; `parachute keys create` makes "
@@ -118,8 +118,8 @@ def _key(entry: PlainValue, number: int, home: Path) -> MigrationStep:
         key_hash=f"sha256:{found[1]}",
         name=name,
         scopes=USUAL,
-        created=_time(told.get("created_at")),
-        last_used=_time(told.get("last_used_at")),
+        created=_time(held.get("created_at")),
+        last_used=_time(held.get("last_used_at")),
     )
     if any(one.key_hash == key.key_hash for one in KeyFile(home).load().keys):
         return MigrationStep(f"the key {name!r}: it is taken over already")
@@ -132,13 +132,13 @@ def _key(entry: PlainValue, number: int, home: Path) -> MigrationStep:
 def _rest(kept: Path) -> Iterator[MigrationStep]:
     for file in sorted(kept.glob("workspaces/*/config.yaml")):
         found = _read(file)
-        told = found if isinstance(found, dict) else {}
+        held = found if isinstance(found, dict) else {}
         facts = ", ".join(
-            f"{name} {told[name]}"
+            f"{name} {held[name]}"
             for name in ("working_directory", "model", "default_trust_level")
-            if told.get(name)
+            if held.get(name)
         )
-        name = f"{told.get('name') or file.parent.name}{f' ({facts})' if facts else ''}"
+        name = f"{held.get('name') or file.parent.name}{f' ({facts})' if facts else ''}"
         yield MigrationStep(
             f"the workspace {name}: an agent's folders and rights are in its module's manifest "
             "here, and are asked for again"

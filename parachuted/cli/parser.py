@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from parachuted import __version__
-from parachuted.cli.commands import CommandFunction, CommandParser
+from parachuted.cli.commands import Command, CommandFunction, CommandParser
 
 _ABOUT = """\
 parachuted makes a folder of markdown come alive: notes say what they watch, and when
@@ -27,32 +27,25 @@ or $PARACHUTE_HOME. Exit codes: 0 done, 1 failed, 2 wrong use, 3 no daemon is ru
 """  # noqa: E501
 
 _FILES = {
-    "daemon": ("start", "restart", "stop", "logs"),
-    "setup": ("service", "init", "vault", "config", "auth"),
+    "daemon": ("start", "stop", "restart", "logs"),
+    "service": ("service",),
+    "setup": ("init", "vault", "config", "auth"),
     "ask": (
-        "status",
-        "watches",
-        "tasks",
-        "runs",
-        "bubble",
-        "pause",
-        "resume",
-        "why",
-        "undo",
-        "doctor",
+        *("status", "watches", "tasks", "runs", "bubble"),
+        *("pause", "resume", "why", "undo", "doctor"),
     ),
     "past": ("history", "diff", "restore"),
     "notes": ("search", "read", "new"),
     "suggestions": ("suggestions",),
     "permissions": ("permissions",),
-    "agents": ("agents",),
-    "agent_runs": ("stop-agents", "maintenance"),
+    "agents": ("agents", "stop-agents", "maintenance"),
     "usage": ("usage",),
     "audit": ("audit",),
     "keys": ("keys",),
     "hooks": ("hooks",),
     "modules": ("modules",),
     "contexts": ("contexts",),
+    "mcp": ("mcp",),
     "sandbox": ("sandbox",),
     "backup": ("backup",),
     "completion": ("completion",),
@@ -63,6 +56,11 @@ _FILES = {
 def parse(arguments: Sequence[str]) -> tuple[CommandFunction, argparse.Namespace]:
     """The function of the command, and its options. Exits with 2 when they make no sense."""
     chosen = [file for file, names in _FILES.items() if arguments and arguments[0] in names]
+    if arguments and not chosen and not arguments[0].startswith("-"):
+        from parachuted.cli.module_commands import find_module_command
+
+        if (found := find_module_command(arguments)) is not None:
+            return found
     parser = make_parser(chosen or _FILES)
     options = parser.parse_args(arguments)
     if not hasattr(options, "run"):
@@ -76,7 +74,17 @@ def make_parser(files: Iterable[str] = _FILES) -> CommandParser:
     """The command line with the commands of these files of `parachuted/cli/`; of all, without."""
     parser = CommandParser(prog="parachute", description=_ABOUT, epilog=_END)
     parser.add_argument("--version", action="version", version=f"parachuted {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    commands = {"": parser.add_subparsers(title="commands", metavar="COMMAND")}
+    parsers: dict[str, CommandParser] = {}
     for file in files:
-        importlib.import_module(f"parachuted.cli.{file}").add_parsers(commands)
+        module = vars(importlib.import_module(f"parachuted.cli.{file}"))
+        for declared in [value for value in module.values() if isinstance(value, Command)]:
+            above, _, word = declared.name.rpartition(" ")
+            if above not in commands:
+                commands[above] = parsers[above].add_subparsers(metavar="COMMAND")
+            made = commands[above].add_parser(word, help=declared.short, description=declared.long)
+            made.set_defaults(**{"run": declared.run} if declared.run else {"group": made})
+            for names, options in declared.arguments:
+                made.add_argument(*names, **options)
+            parsers[declared.name] = made
     return parser

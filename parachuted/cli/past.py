@@ -6,15 +6,14 @@ import shlex
 from argparse import Namespace
 from pathlib import Path
 
-from parachuted.cli.ask import in_vault, quoted
-from parachuted.cli.client import ask
-from parachuted.cli.commands import Commands, add_command, add_json
+from parachuted.cli.client import ask, in_vault, quoted
+from parachuted.cli.commands import JSON, Json, argument, command, flag, limit
 from parachuted.cli.show import count, say, say_diff, say_json, say_table, when
 from parachuted.errors import ParachuteError
 
 TYPE_CHECKING = False  # as in client.py
 if TYPE_CHECKING:
-    from typing import Any
+    pass
 
 _SHORT = 12
 _MOST = 1000
@@ -22,74 +21,21 @@ _SHORTEST = 4
 _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    says = (
-        "List the versions of a file: when, who, in which run, and how many lines came and "
-        "went. Moves are followed."
-    )
-    history_parser = add_command(commands, "history", history, "the versions of a file", says)
-    history_parser.add_argument(
-        "file",
-        metavar="FILE",
-        help="a note, by its path in the vault or on the disk, or one that is gone",
-    )
-    history_parser.add_argument(
-        "-n",
-        "--limit",
-        type=int,
-        default=20,
-        metavar="N",
-        help="how many (default: 20, at most 1000)",
-    )
-    add_json(history_parser)
-    diff_parser = add_command(
-        commands,
-        "diff",
-        diff,
-        "what a run changed",
-        "Show what a run, and all that followed from it, changed in every file.",
-    )
-    diff_parser.add_argument("run_name", metavar="RUN", help="as `parachute runs` lists it")
-    diff_parser.add_argument(
-        "--only", action="store_true", help="this run alone, without what followed from it"
-    )
-    add_json(diff_parser)
-    says = (
-        "Bring a file back as it was before a run, or in a version. It can be undone, as any run; "
-        "a file that was deleted comes back.\n"
-        "With the archive that `parachute backup` wrote: bring back the whole vault and home, "
-        "while no daemon runs."
-    )
-    restore_parser = add_command(
-        commands, "restore", restore, "bring a file, or a backup, back as it was", says
-    )
-    restore_parser.add_argument(
-        "file",
-        metavar="FILE@RUN",
-        help="or FILE@VERSION, as `parachute history FILE` lists it; or a backup's .tar.gz",
-    )
-    restore_parser.add_argument(
-        "--after", action="store_true", help="as it was after the run, not before it"
-    )
-    restore_parser.add_argument(
-        "--vault", metavar="PATH", help="of a backup: where the vault goes (default: where it was)"
-    )
-    restore_parser.add_argument(
-        "--replace",
-        action="store_true",
-        help="of a backup: move a vault and a home that are there aside first",
-    )
-    add_json(restore_parser)
-
-
+@command(
+    "history",
+    "the versions of a file",
+    argument("file", help="a note, by its path in the vault or on the disk, or one that is gone"),
+    limit(20, ", at most 1000"),
+    JSON,
+)
 def history(options: Namespace) -> int:
-    """`parachute history FILE`."""
+    """List the versions of a file: when, who, in which run, and how many lines came and went.
+    Moves are followed.
+    """
     limit = max(1, min(options.limit, _MOST))
     answer = ask("GET", f"/api/history?path={quoted(in_vault(options.file))}&limit={limit}")
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     say_table(
         [_row(one) for one in answer["versions"]],
         ("VERSION", "WHEN (UTC)", "WHO", "LINES", "RUN", "WHAT"),
@@ -108,15 +54,21 @@ def history(options: Namespace) -> int:
     return 0
 
 
+@command(
+    "diff",
+    "what a run changed",
+    argument("run_name", metavar="RUN", help="as `parachute runs` lists it"),
+    flag("--only", help="this run alone, without what followed from it"),
+    JSON,
+)
 def diff(options: Namespace) -> int:
-    """`parachute diff RUN`."""
+    """Show what a run, and all that followed from it, changed in every file."""
     answer = ask(
         "GET",
         f"/api/runs/{quoted(options.run_name)}/diff?cascade={'false' if options.only else 'true'}",
     )
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     for file in answer["files"]:
         came = f", which was {file['source']}" if file["source"] is not None else ""
         say(f"{file['path']}{came}: {_lines(file) or 'changed'}, by {', '.join(file['runs'])}")
@@ -133,11 +85,35 @@ def diff(options: Namespace) -> int:
     return 0
 
 
+def _is_archive(path: Path) -> bool:
+    """Whether there is such a file, and its name or its first bytes are a compressed archive's."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return path.name.endswith(".tar.gz") or file.read(2) == b"\x1f\x8b"
+
+
+@command(
+    "restore",
+    "bring a file, or a backup, back as it was",
+    argument(
+        "file",
+        metavar="FILE@RUN",
+        help="or FILE@VERSION, as `parachute history FILE` lists it; or a backup's .tar.gz",
+    ),
+    flag("--after", help="as it was after the run, not before it"),
+    argument(
+        "--vault", metavar="PATH", help="of a backup: where the vault goes (default: where it was)"
+    ),
+    flag("--replace", help="of a backup: move a vault and a home that are there aside first"),
+    JSON,
+)
 def restore(options: Namespace) -> int:
-    """`parachute restore FILE@RUN` or `FILE@VERSION`, or an archive that `parachute backup`
-    wrote.
+    """Bring a file back as it was before a run, or in a version. It can be undone, as any run; a
+    file that was deleted comes back. With the archive that `parachute backup` wrote: bring back the
+    whole vault and home, while no daemon runs.
     """
-    if options.file.endswith(".tar.gz") and Path(options.file).is_file():
+    if _is_archive(Path(options.file)):
         from parachuted.cli.backup import restore_backup
 
         return restore_backup(options)
@@ -158,8 +134,7 @@ def restore(options: Namespace) -> int:
     body: dict[str, object] = {"path": in_vault(file), "version" if is_version else "run": name}
     answer = ask("POST", "/api/history/restore", {**body, "after": True} if options.after else body)
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     if answer["run"] is None:
         say(f"{answer['path']} is so already.")
         return 0
@@ -169,7 +144,7 @@ def restore(options: Namespace) -> int:
     return 0
 
 
-def _row(one: Any) -> tuple[str, ...]:  # noqa: ANN401  JSON
+def _row(one: Json) -> tuple[str, ...]:
     version = (one["version"] or "")[:_SHORT] + (
         "" if one["kept"] or one["version"] is None else " (text gone)"
     )
@@ -185,5 +160,5 @@ def _row(one: Any) -> tuple[str, ...]:  # noqa: ANN401  JSON
     )
 
 
-def _lines(one: Any) -> str:  # noqa: ANN401  JSON
+def _lines(one: Json) -> str:
     return "" if one["added"] is None else f"+{one['added']} -{one['removed']}"

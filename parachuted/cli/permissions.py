@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import Any
-from urllib.parse import quote
 
-from parachuted.cli.client import ask
-from parachuted.cli.commands import Commands, add_command, add_json
+from parachuted import visible
+from parachuted.cli.client import ask, quoted
+from parachuted.cli.commands import JSON, argument, command, flag, group
 from parachuted.cli.show import count, say, say_json, say_lines, when
-from parachuted.visible import fact, one_line, quoted
+from parachuted.visible import fact, one_line
 
 _MOST = 10_000
 _NONE = (
@@ -18,95 +17,70 @@ _NONE = (
 )
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    about = (
-        "What agents ask for while they work, beyond what they were granted. Unanswered "
-        "requests are denied."
-    )
-    parts = add_command(
-        commands, "permissions", None, "what agents ask you for", about
-    ).add_subparsers(metavar="COMMAND")
-    listed = add_command(
-        parts,
-        "list",
-        permissions_list,
-        "those that wait",
-        "List what agents ask for, and what is always denied.",
-    )
-    allow = add_command(
-        parts,
-        "allow",
-        permissions_allow,
-        "say yes",
-        "Allow what an agent asks for, this once.",
-    )
-    allow.add_argument(
-        "--session", action="store_true", help="for as long as the agent's session lasts"
-    )
-    deny = add_command(
-        parts,
-        "deny",
-        permissions_deny,
-        "say no",
-        "Deny what an agent asks for; it is not asked again.",
-    )
-    forget = add_command(
-        parts,
-        "forget",
-        permissions_forget,
-        "let it ask again",
-        "Let an agent ask again what you denied it.",
-    )
-    forget.add_argument("agent", metavar="AGENT", help="as `parachute permissions list` names it")
-    for parser in (allow, deny):
-        parser.add_argument("id", metavar="ID", help="as `parachute permissions list` names it")
-    for parser in (listed, allow, deny, forget):
-        add_json(parser)
+_ID = argument("id", help="as `parachute permissions list` names it")
+
+PERMISSIONS = group(
+    "permissions",
+    "what agents ask you for",
+    "What agents ask for while they work, beyond what they were granted. Unanswered requests are "
+    "denied.",
+)
 
 
+@command("permissions list", "those that wait", JSON)
 def permissions_list(options: Namespace) -> int:
-    """`parachute permissions list`."""
+    """List what agents ask for, and what is always denied."""
     answer = ask("GET", "/api/permissions")
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     for one in answer["permissions"]:
         say_lines(
             (
                 fact("question", f"{one['id']}, until {when(one['until'])} UTC"),
-                quoted("agent", one["agent"]),
+                visible.quoted("agent", one["agent"]),
                 fact("wants", str(one["kind"])),
-                quoted("which", one["what"], _MOST),
-                quoted("says", one["why"]),
+                visible.quoted("which", one["what"], _MOST),
+                visible.quoted("says", one["why"]),
             )
         )
     if not answer["permissions"]:
         say(_NONE)
-    say_lines(quoted("never", one, _MOST) for one in answer["never"])
+    say_lines(visible.quoted("never", one, _MOST) for one in answer["never"])
     return 0
 
 
+@command(
+    "permissions allow",
+    "say yes",
+    flag("--session", help="for as long as the agent's session lasts"),
+    _ID,
+    JSON,
+)
 def permissions_allow(options: Namespace) -> int:
-    """`parachute permissions allow ID [--session]`."""
-    return _tell(
-        _answered(options.id, "session" if options.session else "once"),
-        options,
-        "is allowed" + _how(session=options.session),
+    """Allow what an agent asks for, this once."""
+    until, how = (
+        ("session", "for as long as its session lasts") if options.session else ("once",) * 2
     )
+    return _answer(options, until, f"is allowed {how}")
 
 
+@command("permissions deny", "say no", _ID, JSON)
 def permissions_deny(options: Namespace) -> int:
-    """`parachute permissions deny ID`."""
-    return _tell(_answered(options.id, "never"), options, "is denied, and not asked again")
+    """Deny what an agent asks for; it is not asked again."""
+    return _answer(options, "never", "is denied, and not asked again")
 
 
+@command(
+    "permissions forget",
+    "let it ask again",
+    argument("agent", help="as `parachute permissions list` names it"),
+    JSON,
+)
 def permissions_forget(options: Namespace) -> int:
-    """`parachute permissions forget AGENT`."""
+    """Let an agent ask again what you denied it."""
     answer = ask("POST", "/api/permissions/forget", {"agent": options.agent})
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     if answer["forgotten"]:
         say(f"{options.agent} may ask again: {count(answer['forgotten'], 'answer')} forgotten.")
     else:
@@ -117,20 +91,10 @@ def permissions_forget(options: Namespace) -> int:
     return 0
 
 
-def _how(*, session: bool) -> str:
-    return " for as long as its session lasts" if session else " once"
-
-
-def _answered(question: str, answer: str) -> Any:  # noqa: ANN401  JSON
-    return ask("POST", f"/api/permissions/{quote(question, safe='')}", {"answer": answer})
-
-
-def _tell(question: Any, options: Namespace, what: str) -> int:  # noqa: ANN401  JSON
+def _answer(options: Namespace, answer: str, what: str) -> int:
+    asked = ask("POST", f"/api/permissions/{quoted(options.id)}", {"answer": answer})
     if options.json:
-        say_json(question)
-        return 0
-    say(
-        f"{one_line(question['agent'])}: {question['kind']} {one_line(question['what'], _MOST)} "
-        f"{what}."
-    )
+        return say_json(asked)
+    wish = f"{asked['kind']} {one_line(asked['what'], _MOST)}"
+    say(f"{one_line(asked['agent'])}: {wish} {what}.")
     return 0

@@ -5,6 +5,7 @@ They ask the Docker engine themselves, so no daemon needs to run.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -15,55 +16,30 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parachuted.cli.agents import sandbox_explain
-from parachuted.cli.client import ask
-from parachuted.cli.commands import Commands, add_command, add_json
-from parachuted.cli.show import escape, say, say_json
+from parachuted.cli.agents import network_of, shell_of
+from parachuted.cli.client import ask, quoted
+from parachuted.cli.commands import JSON, Json, argument, command, flag, group
+from parachuted.cli.show import count, escape, say, say_json
 from parachuted.errors import ParachuteError
 
 if TYPE_CHECKING:
     from parachuted.agents.sandbox import Sandboxes
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    about = (
-        "Agents with a shell run in containers, which Docker makes. These commands need no daemon."
-    )
-    parts = add_command(
-        commands, "sandbox", None, "where agents with a shell run", about
-    ).add_subparsers(metavar="COMMAND")
-    build = add_command(
-        parts,
-        "build",
-        sandbox_build,
-        "make their image",
-        "Make the image that agents with a shell run in.",
-    )
-    build.add_argument(
-        "--offline",
-        action="store_true",
-        help="of this machine's own programs, mounted read only; needs no network",
-    )
-    doctor = add_command(
-        parts,
-        "doctor",
-        sandbox_doctor,
-        "check what they need",
-        "Check everything that sandboxes need, and say what to do.",
-    )
-    add_json(doctor)
-    says = "Say exactly what an agent could see and do if it ran now, and whether it would."
-    explain = add_command(parts, "explain", sandbox_explain, "what an agent could do", says)
-    explain.add_argument("agent", metavar="AGENT", help="as `parachute agents list` names it")
-    explain.add_argument(
-        "--folder", metavar="FOLDER", help="the folder of the vault that it would work in"
-    )
-    add_json(explain)
+SANDBOX = group(
+    "sandbox",
+    "where agents with a shell run",
+    "Agents with a shell run in containers, which Docker makes. These commands need no daemon.",
+)
 
 
+@command(
+    "sandbox build",
+    "make their image",
+    flag("--offline", help="of this machine's own programs, mounted read only; needs no network"),
+)
 def sandbox_build(options: Namespace) -> int:
-    """`parachute sandbox build [--offline]`. Raises AgentUnavailableError."""
+    """Make the image that agents with a shell run in."""
 
     async def build(sandboxes: Sandboxes) -> int:
         async with aclosing(sandboxes.build(offline=options.offline)) as lines:
@@ -76,8 +52,11 @@ def sandbox_build(options: Namespace) -> int:
     return _with_sandboxes(build)
 
 
+@command("sandbox doctor", "check what they need", JSON)
 def sandbox_doctor(options: Namespace) -> int:
-    """`parachute sandbox doctor`; 1 when something is not well."""
+    """Check everything that sandboxes need, and say what to do. Exits with 1 when something is
+    wrong.
+    """
     from parachuted.agents.sandbox.doctor import examine
 
     async def look(sandboxes: Sandboxes) -> int:
@@ -99,8 +78,50 @@ def sandbox_doctor(options: Namespace) -> int:
     return _with_sandboxes(look)
 
 
+@command(
+    "sandbox explain",
+    "what an agent could do",
+    argument("agent", help="as `parachute agents list` names it"),
+    argument("--folder", help="the folder of the vault that it would work in"),
+    JSON,
+)
+def sandbox_explain(options: Namespace) -> int:
+    """Say exactly what an agent could see and do if it ran now, and whether it would. Exits with 1
+    when it would not.
+    """
+    folder = f"&working_directory={quoted(options.folder)}" if options.folder else ""
+    answer = ask("GET", f"/api/sandbox/explain?agent={quoted(options.agent)}{folder}")
+    if options.json:
+        say_json(answer)
+        return int(not answer["runs_here"])
+    agent, files = answer["agent"], answer["files"]
+    say(f"{agent['name']}: {agent['description']}")
+    problem = f": {answer['problem']}" if answer["problem"] else ""
+    say(f"runs here  {'yes' if answer['runs_here'] else 'no'}{problem}")
+    say(f"begins     {answer['begins']}")
+    _tell_files("reads", files["reads"], files["first"])
+    _tell_files("writes", files["writes"], files["first_writes"])
+    say(
+        f"strangers  {count(files['strangers'], 'file')} of those that it reads; after one of "
+        f"them: {answer['after_strangers_text']}"
+    )
+    say(f"left out   {count(files['left_out'], 'file')} of the vault")
+    for path in agent["permissions"]["outside"]:
+        say(f"           a copy of {path}, to read")
+    say(f"tools      {', '.join(agent['tools'])}")
+    say(f"shell      {shell_of(agent)}")
+    say(f"network    {network_of(agent)}")
+    say(f"limits     {_limits(agent['constraints'])}")
+    say(f"never      {'; '.join(answer['always_refused'])}")
+    if answer["container"] is None:
+        say("container  none: its tools run in the daemon, which checks each call")
+    else:
+        say("container  " + json.dumps(answer["container"], indent=1, sort_keys=True))
+    return int(not answer["runs_here"])
+
+
 def _tell_of_daemon() -> None:
-    """Where a daemon runs that sees less than this shell, begun with another DOCKER_HOST perhaps,
+    """Where a daemon runs that sees less than this shell, started with another DOCKER_HOST perhaps,
     its agents do not run: say so.
     """
     try:
@@ -131,3 +152,28 @@ def _with_sandboxes(act: Callable[[Sandboxes], Awaitable[int]]) -> int:
                 await sandboxes.close()
 
     return asyncio.run(main())
+
+
+def _tell_files(what: str, number: int, first: list[str]) -> None:
+    say(f"{what:10} {count(number, 'file')}{':' if first else ''}")
+    for path in first:
+        say(f"           {path}")
+    if number > len(first):
+        say(f"           and {number - len(first)} more")
+
+
+def _limits(constraints: Json) -> str:
+    box = (
+        f"{constraints['memory']} of memory, {constraints['cpus']:g} processors, "
+        f"{constraints['pids_limit']} processes"
+    )
+    run = (
+        f"{constraints['timeout_s']:g} s, {constraints['max_turns']} turns, "
+        f"${constraints['max_cost_usd']:g}"
+        if constraints["timeout_s"] is not None
+        else ""
+    )
+    return (
+        "; ".join(filter(None, (run, box if constraints["needs_container"] else "")))
+        or "those of every run"
+    )

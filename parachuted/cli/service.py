@@ -10,14 +10,20 @@ import shlex
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
 from parachuted.bundled import bundled_folder
+from parachuted.cli.client import current_settings
+from parachuted.cli.commands import JSON, command, group
+from parachuted.cli.show import say, say_json, say_text
 from parachuted.cli.supervisor import CommandLine, ServiceTarget, Supervisor, find_supervisor
-from parachuted.errors import StorageFailedError
+from parachuted.config import home_folder, load_settings, set_setting
+from parachuted.errors import ParachuteError, StorageFailedError
+from parachuted.vault_state import no_vault
 
 OK = 0
 FAILED = 1
@@ -45,6 +51,48 @@ class ServiceState:
     edited: bool
     enabled: bool | None
     running: bool | None
+
+
+SERVICE = group(
+    "service",
+    "run at login",
+    "Let systemd (Linux) or launchd (macOS) start the daemon at login and keep it running.",
+)
+
+
+@command("service install", "install and start the service")
+def service_install(_options: Namespace) -> int:
+    """Install the service for you alone, and start it."""
+    settings = current_settings()
+    if not settings.vault.is_dir():
+        raise ParachuteError(no_vault(settings.vault))
+    home = home_folder(os.environ)
+    if load_settings(home, {"HOME": os.fspath(Path.home())}, {}).vault != settings.vault:
+        set_setting(home, "vault", os.fspath(settings.vault))
+        say(f"The vault {settings.vault} is in config.yaml now, where the service looks for it.")
+    return _say(install(ServiceTarget(vault=settings.vault, home=home), this_supervisor(home)))
+
+
+@command("service uninstall", "stop and remove the service")
+def service_uninstall(_options: Namespace) -> int:
+    """Stop the service and remove exactly what was installed."""
+    return _say(uninstall(this_supervisor(home_folder(os.environ))))
+
+
+@command("service status", "the state of the service", JSON)
+def service_status(options: Namespace) -> int:
+    """Say whether the service is installed, enabled and running."""
+    supervisor = this_supervisor(home_folder(os.environ))
+    if not options.json:
+        return _say(status(supervisor))
+    state = find_state(supervisor)
+    say_json({**asdict(state), "file": os.fspath(state.file)})
+    return OK if state.running else NOT_RUNNING
+
+
+def _say(outcome: ServiceOutcome) -> int:
+    say_text(outcome.text.rstrip("\n"))
+    return outcome.code
 
 
 def this_supervisor(home: Path) -> Supervisor:
@@ -243,10 +291,10 @@ def _remove(supervisor: Supervisor) -> None:
 
 def _run(commands: Iterable[CommandLine]) -> str | None:
     """Run them in order; what the first that failed had to say, or None."""
-    for command in commands:
-        code, said = _called(command)
+    for words in commands:
+        code, said = _called(words)
         if code != 0:
-            return f"{shlex.join(command)} ended with {code}: {said.strip() or 'it said nothing'}"
+            return f"{shlex.join(words)} ended with {code}: {said.strip() or 'it said nothing'}"
     return None
 
 

@@ -1,4 +1,6 @@
-"""Setup: the commands that need no daemon: the vault, the settings, the login, the service."""
+"""Setup: the commands that need no daemon: the vault, the settings, the login; and where a running
+daemon differs from them.
+"""
 
 from __future__ import annotations
 
@@ -9,218 +11,98 @@ import shlex
 import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from parachuted import __version__
 from parachuted.agents import SEE_STATUS, choose_backend, describe_credentials, find_credential
 from parachuted.agents.credentials import LOGIN_FILE, find_login_environment, keep_login
 from parachuted.bundled import bundled_folder
-from parachuted.cli.client import home_of
-from parachuted.cli.commands import Commands, add_command, add_json
-from parachuted.cli.running import ask_logins, find_login_differences
-from parachuted.cli.service import (
-    ServiceOutcome,
-    find_state,
-    install,
-    status,
-    this_supervisor,
-    uninstall,
+from parachuted.cli.client import ask, current_settings, home_of
+from parachuted.cli.commands import JSON, Json, argument, command, flag, group
+from parachuted.cli.module_settings import (
+    get_module_setting,
+    is_of_module,
+    module_settings,
+    set_module_setting,
 )
-from parachuted.cli.show import say, say_json, say_table, say_text
-from parachuted.cli.supervisor import ServiceTarget
-from parachuted.config import Settings, describe_settings, home_folder, load_settings, set_setting
-from parachuted.errors import ConfigError, ParachuteError
+from parachuted.cli.service import this_supervisor
+from parachuted.cli.show import agrees, say, say_json, say_table
+from parachuted.config import Settings, describe_settings, home_folder, set_setting
+from parachuted.errors import ConfigError, NotFoundError, ParachuteError
 from parachuted.presence import refuse_second, running_daemon
-from parachuted.vault_state import adopt, no_vault, separate, was_vault
+from parachuted.vault_state import adopt, separate, was_vault
 
-LOGINS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+_LOGINS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+_VARIABLE = "the environment variable "
+_SETTING = argument("key", help="as `parachute config` lists it")
+_UNCLEAR = argument("path", help="the vault that is unclear")
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    service = add_command(
-        commands,
-        "service",
-        None,
-        "run at login",
-        "Let systemd (Linux) or launchd (macOS) start the daemon at login and keep it running.",
-    )
-    parts = service.add_subparsers(metavar="COMMAND")
-    add_command(
-        parts,
-        "install",
-        service_install,
-        "install and start the service",
-        "Install the service for you alone, and start it.",
-    )
-    add_command(
-        parts,
-        "uninstall",
-        service_uninstall,
-        "stop and remove the service",
-        "Stop the service and remove exactly what was installed.",
-    )
-    add_json(
-        add_command(
-            parts,
-            "status",
-            service_status,
-            "the state of the service",
-            "Say whether the service is installed, enabled and running.",
-        )
-    )
-    init_parser = add_command(
-        commands,
-        "init",
-        init,
-        "create a vault",
-        "Create a vault from the template, and use it from now on.",
-    )
-    init_parser.add_argument(
-        "path", nargs="?", metavar="PATH", help="where (default: the setting `vault`, ~/Parachute)"
-    )
-    init_parser.add_argument(
+@command(
+    "init",
+    "create a vault",
+    argument("path", nargs="?", help="where (default: the setting `vault`, ~/Parachute)"),
+    argument(
         "--from",
         dest="older",
         metavar="FOLDER",
         help="an older server's vault, or the .parachute in it: take over its settings and keys, "
         "after showing which",
-    )
-    init_parser.add_argument("--yes", action="store_true", help="with --from: do it without asking")
-    vault_parser = add_command(
-        commands,
-        "vault",
-        vault,
-        "the vault in use",
-        "Show which folder of notes is used, or choose another.",
-    )
-    add_json(vault_parser)
-    chosen = vault_parser.add_subparsers(metavar="COMMAND")
-    setter = add_command(
-        chosen,
-        "set",
-        vault_set,
-        "use another vault",
-        "Use another vault from the next start on.",
-    )
-    setter.add_argument(
-        "path", metavar="PATH", help="a folder that is there; `parachute init PATH` makes a new one"
-    )
-    for name, run, does in (
-        ("separate", vault_separate, "make a copied vault independent, without a history"),
-        ("adopt", vault_adopt, "give a vault its history back"),
-    ):
-        answer = add_command(
-            chosen,
-            name,
-            run,
-            does,
-            f"Where `parachute start` cannot tell which vault it is: {does}.",
-        )
-        answer.add_argument("path", metavar="PATH", help="the vault that is unclear")
-    config_parser = add_command(
-        commands,
-        "config",
-        config,
-        "the settings",
-        "Show every setting, its value and what it means, or change one.",
-    )
-    add_json(config_parser)
-    changed = config_parser.add_subparsers(metavar="COMMAND")
-    change = add_command(
-        changed,
-        "set",
-        config_set,
-        "change a setting",
-        "Change one setting in config.yaml; the daemon takes it up at its next start.",
-    )
-    change.add_argument(
-        "key", metavar="KEY", help="as `parachute config` lists it, such as agent.backend"
-    )
-    change.add_argument("value", metavar="VALUE", help="the new value; '' restores the default")
-    for name, run, short, long in (
-        (
-            "get",
-            config_get,
-            "the value of a setting",
-            "Print the value of one setting, alone.",
-        ),
-        ("unset", config_unset, "restore a default", "Restore the default of one setting."),
-    ):
-        add_command(changed, name, run, short, long).add_argument(
-            "key", metavar="KEY", help="as `parachute config` lists it"
-        )
-    auth = add_command(
-        commands, "auth", None, "the login for the model", "Which login for Claude was found."
-    )
-    parts = auth.add_subparsers(metavar="COMMAND")
-    add_json(
-        add_command(
-            parts,
-            "status",
-            auth_status,
-            "what was found",
-            "Say where a login was looked for and found. Never shows it.",
-        )
-    )
-    says = (
-        "Keep a login in the home for a daemon that has no terminal's environment, as a "
-        "service. It is typed, or piped in, and not shown."
-    )
-    keep = add_command(parts, "set", auth_set, "keep a login for a service", says)
-    keep.add_argument("name", choices=LOGINS, metavar="NAME", help=", ".join(LOGINS))
-
-
-def load(flags: Mapping[str, object]) -> Settings:
-    """The settings of this home, this environment and these flags (None: not given).
-
-    Raises ConfigError.
-    """
-    return load_settings(
-        home_folder(os.environ),
-        os.environ,
-        {key: value for key, value in flags.items() if value is not None},
-    )
-
-
+    ),
+    argument(
+        "--with",
+        dest="modules",
+        metavar="NAMES",
+        help="install these of parachuted's own modules, such as daily,brain, after showing what "
+        "each may do",
+    ),
+    flag("--yes", help="with --from or --with: do it without asking"),
+)
 def init(options: Namespace) -> int:
-    """`parachute init [PATH]`."""
+    """Create a vault from the template, and use it from now on."""
     if options.older is not None:
         return _init_from(options)
     if options.path is None:
-        say(make_vault(load({}).vault))
+        say(make_vault(current_settings().vault))
         say("`parachute start` watches it.")
-        return 0
+        return _install(options)
     vault = Path(options.path).expanduser().resolve()
     say(make_vault(vault))
     set_setting(home_folder(os.environ), "vault", os.fspath(vault))
     say("It is your vault from now on. `parachute start` watches it.")
     _mention_service(home_folder(os.environ))
-    return 0
+    return _install(options)
+
+
+def _install(options: Namespace) -> int:
+    if options.modules is None:
+        return 0
+    from parachuted.cli.modules import install_official
+
+    names = [name.strip() for name in options.modules.split(",") if name.strip()]
+    return install_official(names, yes=options.yes)
 
 
 def _init_from(options: Namespace) -> int:
     from parachuted.cli.older_server import plan, tell_and_take
 
-    if options.path is not None:
+    if options.path is not None or options.modules is not None:
         raise ParachuteError(
-            "--from FOLDER says which vault it is; leave PATH out, and choose another with "
-            "`parachute vault set` afterwards"
+            "--from FOLDER says which vault it is; leave PATH and --with out, and use `parachute "
+            "vault set` and `parachute modules install` afterwards"
         )
     home = home_folder(os.environ)
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     steps = plan(Path(options.older).expanduser().resolve(), home)
-    if tell_and_take(steps, may_act=lambda: options.yes or (sys.stdin.isatty() and _agrees())):
+    if tell_and_take(
+        steps, may_act=lambda: options.yes or (sys.stdin.isatty() and agrees("Do this?"))
+    ):
         say("Done. `parachute start` watches the vault; the older server's folder is as it was.")
     else:
         say("Nothing was done; --yes does it.")
     return 0
-
-
-def _agrees() -> bool:
-    return input("Do this? [y/N] ").strip().lower() in {"y", "yes"}
 
 
 def make_vault(vault: Path) -> str:
@@ -238,9 +120,8 @@ def make_vault(vault: Path) -> str:
             dirs_exist_ok=True,
         )
     except OSError as error:
-        raise ParachuteError(
-            f"the vault {vault} cannot be made: {error.strerror or error}"
-        ) from error
+        reason = error.strerror or error
+        raise ParachuteError(f"the vault {vault} cannot be made: {reason}") from error
     return f"Made {vault}, with a few notes to begin with."
 
 
@@ -254,24 +135,43 @@ def make_default_vault(vault: Path) -> None:
         and not was_vault(home_folder(os.environ), vault)
     ):
         say(make_vault(vault))
+        _offer_modules()
 
 
+def _offer_modules() -> None:
+    """Ask at the terminal; elsewhere the start message says how to install them."""
+    from parachuted.cli.modules import install_official, official_modules
+
+    if sys.stdin.isatty() and agrees(
+        f"Install the modules that come with parachuted ({', '.join(official_modules())})? Each is "
+        "shown first."
+    ):
+        install_official(official_modules(), yes=False)
+
+
+@command("vault", "the vault in use", JSON)
 def vault(options: Namespace) -> int:
-    """`parachute vault`: the one that the running daemon watches, else the one of the settings."""
-    chosen = load({}).vault
+    """Show which folder of notes is used, or choose another."""
+    chosen = current_settings().vault
     record = running_daemon(home_of(os.environ))
     used = chosen if record is None else Path(str(record["vault"]))
     if options.json:
-        say_json({"vault": os.fspath(used), "exists": used.is_dir(), "settings": os.fspath(chosen)})
-        return 0
+        return say_json(
+            {"vault": os.fspath(used), "exists": used.is_dir(), "settings": os.fspath(chosen)}
+        )
     say(f"{used}{'' if used.is_dir() else ' (not there yet; `parachute init` makes it)'}")
     if used != chosen:
         say(f"The daemon that is running was started on it; the settings say {chosen}.")
     return 0
 
 
+@command(
+    "vault set",
+    "use another vault",
+    argument("path", help="a folder that is there; `parachute init PATH` makes a new one"),
+)
 def vault_set(options: Namespace) -> int:
-    """`parachute vault set PATH`."""
+    """Use another vault from the next start on."""
     chosen = Path(options.path).expanduser().resolve()
     if not chosen.is_dir():
         raise ParachuteError(
@@ -292,15 +192,19 @@ def _mention_service(home: Path) -> None:
         )
 
 
+@command("vault separate", "make a copied vault independent, without a history", _UNCLEAR)
 def vault_separate(options: Namespace) -> int:
-    """`parachute vault separate PATH`."""
+    """Where `parachute start` cannot tell which vault it is: make a copied vault independent,
+    without a history.
+    """
     separate(home_folder(os.environ), Path(options.path).expanduser())
     say("It is a vault of its own, with a history that begins now.")
     return 0
 
 
+@command("vault adopt", "give a vault its history back", _UNCLEAR)
 def vault_adopt(options: Namespace) -> int:
-    """`parachute vault adopt PATH`."""
+    """Where `parachute start` cannot tell which vault it is: give a vault its history back."""
     home, place = home_folder(os.environ), Path(options.path).expanduser()
     refuse_second(os.fspath(home), os.fspath(place))
     adopt(home, place)
@@ -308,29 +212,36 @@ def vault_adopt(options: Namespace) -> int:
     return 0
 
 
+@command("config", "the settings", JSON)
 def config(options: Namespace) -> int:
-    """`parachute config`."""
-    settings = load({})
+    """Show every setting, its value and what it means, or change one."""
+    settings = current_settings()
     rows = [
         (key, _value(settings, key), str(default), means)
         for key, _type, default, means in describe_settings()
     ]
+    rows += module_settings()
     if options.json:
-        say_json(
-            [
-                {"key": key, "value": value, "default": default, "means": means}
-                for key, value, default, means in rows
-            ]
-        )
-        return 0
+        names = ("key", "value", "default", "means")
+        return say_json([dict(zip(names, row, strict=True)) for row in rows])
     say_table(rows, ("SETTING", "VALUE", "DEFAULT", "MEANS"), nothing="")
     for note in settings.notes:
         say(f"note  {note}")
     return 0
 
 
+@command(
+    "config set",
+    "change a setting",
+    argument("key", help="as `parachute config` lists it, such as agent.backend"),
+    argument("value", help="the new value; '' restores the default"),
+)
 def config_set(options: Namespace) -> int:
-    """`parachute config set KEY VALUE`."""
+    """Change one setting in config.yaml, which the daemon takes up at its next start; or one of a
+    module's, such as modules.daily.layout, in modules.yaml, which it takes up at once.
+    """
+    if is_of_module(options.key):
+        return set_module_setting(options.key, options.value)
     settings = set_setting(home_folder(os.environ), options.key, options.value)
     say(
         f"{options.key} is {_value(settings, options.key)} from the next start of the daemon on "
@@ -339,14 +250,20 @@ def config_set(options: Namespace) -> int:
     return 0
 
 
+@command("config get", "the value of a setting", _SETTING)
 def config_get(options: Namespace) -> int:
-    """`parachute config get KEY`: the value alone, for programs too."""
-    say(_value(load({}), _known(options.key)))
+    """Print the value of one setting, alone."""
+    if is_of_module(options.key):
+        return get_module_setting(options.key)
+    say(_value(current_settings(), _known(options.key)))
     return 0
 
 
+@command("config unset", "restore a default", _SETTING)
 def config_unset(options: Namespace) -> int:
-    """`parachute config unset KEY`."""
+    """Restore the default of one setting."""
+    if is_of_module(options.key):
+        return set_module_setting(options.key, "")
     settings = set_setting(home_folder(os.environ), options.key, "")
     say(
         f"{options.key} is {_value(settings, options.key) or 'nothing'}, its default, from the "
@@ -361,17 +278,18 @@ def _known(key: str) -> str:
     return key
 
 
+AUTH = group("auth", "the login for the model", "Which login for Claude was found.")
+
+
+@command("auth status", "what was found", JSON)
 def auth_status(options: Namespace) -> int:
-    """`parachute auth status`: what the running daemon found, else what one that is started here
-    would find.
-    """
-    settings = load({})
+    """Say where a login was looked for and found. Never shows it."""
+    settings = current_settings()
     record, logins = running_daemon(home_of(os.environ)), ask_logins()
     if record is None or logins is None:
         logins = _logins_here(settings)
     if options.json:
-        say_json({"daemon": record["pid"] if record is not None else None, **logins})
-        return 0
+        return say_json({"daemon": record["pid"] if record is not None else None, **logins})
     if record is not None:
         say(f"The daemon (pid {record['pid']}, watching {record['vault']}):")
     for one in logins["looked"]:
@@ -388,16 +306,18 @@ def auth_status(options: Namespace) -> int:
     return 0
 
 
+@command(
+    "auth set",
+    "keep a login for a service",
+    argument("name", choices=_LOGINS, help=", ".join(_LOGINS)),
+)
 def auth_set(options: Namespace) -> int:
-    """`parachute auth set NAME`: the login is typed or piped, so that no list of processes shows
-    it.
+    """Keep a login in the home for a daemon that has no terminal's environment, as a service.
+    It is typed, or piped in, and not shown.
     """
     home = home_folder(os.environ)
-    typed = (
-        getpass.getpass(f"{options.name} (nothing removes it): ")
-        if sys.stdin.isatty()
-        else sys.stdin.readline()
-    )
+    ask_for = f"{options.name} (nothing removes it): "
+    typed = getpass.getpass(ask_for) if sys.stdin.isatty() else sys.stdin.readline()
     secret = typed.strip()
     if secret and not secret.isprintable():
         raise ParachuteError("a login is one line of printable characters")
@@ -410,12 +330,68 @@ def auth_set(options: Namespace) -> int:
     return 0
 
 
-def _logins_here(settings: Settings) -> dict[str, Any]:
-    place = (
-        find_login_environment(os.environ, home_folder(os.environ)),
-        settings.vault,
-        Path.home(),
+def ask_logins() -> Json:
+    """Where the running daemon looked for a login, and what follows; None where there is no daemon,
+    or one of an earlier version.
+    """
+    if running_daemon(home_of(os.environ)) is None:
+        return None
+    try:
+        return ask("GET", "/api/auth/logins")
+    except NotFoundError:
+        return None
+
+
+def find_differences(record: dict[str, object], settings: Settings) -> list[str]:
+    """What the running daemon has that one which starts now would not, and the reverse; a sentence
+    each.
+    """
+    return [*_older(record, settings), *find_login_differences(record, ask_logins())]
+
+
+def find_login_differences(record: dict[str, object], logins: Json) -> Iterator[str]:
+    """Logins in this terminal's environment that the daemon does not have, and the reverse."""
+    if logins is None:
+        return
+    env = find_login_environment(os.environ, Path(home_of(os.environ)))
+    here = {
+        one.place: one.found
+        for one in describe_credentials(env, Path(str(record["vault"])), Path.home())
+    }
+    flags = record.get("flags")
+    advice = (
+        "start the daemon again where it has it; docs/operating.md says how for a service"
+        if isinstance(flags, dict) and flags.get("foreground")
+        else "`parachute restart`"
     )
+    for place, found in ((login["place"], login["found"]) for login in logins["looked"]):
+        name = place.removeprefix(_VARIABLE)
+        if name == place or found == here.get(place, found):
+            continue
+        if found:
+            yield f"the daemon was started with {name}, which this terminal does not have"
+        else:
+            without = f"{name}, which the daemon was started without"
+            yield f"this terminal has {without}; to use it: {advice}"
+
+
+def _older(record: dict[str, object], settings: Settings) -> Iterator[str]:
+    if record["version"] != __version__:
+        yield (
+            f"the daemon is version {record['version']}, this command is {__version__}; "
+            "`parachute restart` starts the newer one"
+        )
+    if record["vault"] != os.fspath(settings.vault):
+        yield f"the daemon was started on {record['vault']}; the settings say {settings.vault}"
+    file = Path(home_of(os.environ), "config.yaml")
+    started = datetime.fromisoformat(str(record["started"]))
+    if file.exists() and datetime.fromtimestamp(file.stat().st_mtime, UTC) > started:
+        yield "config.yaml was changed after the daemon started; `parachute restart` reads it"
+
+
+def _logins_here(settings: Settings) -> dict[str, object]:
+    env = find_login_environment(os.environ, home_folder(os.environ))
+    place = (env, settings.vault, Path.home())
     _name, reason = choose_backend(
         settings.agent.backend, find_credential(*place), settings.agent.base_url
     )
@@ -426,38 +402,6 @@ def _logins_here(settings: Settings) -> dict[str, Any]:
             for one in describe_credentials(*place)
         ],
     }
-
-
-def service_install(_options: Namespace) -> int:
-    """`parachute service install`."""
-    settings = load({})
-    if not settings.vault.is_dir():
-        raise ParachuteError(no_vault(settings.vault))
-    home = home_folder(os.environ)
-    if load_settings(home, {"HOME": os.fspath(Path.home())}, {}).vault != settings.vault:
-        set_setting(home, "vault", os.fspath(settings.vault))
-        say(f"The vault {settings.vault} is in config.yaml now, where the service looks for it.")
-    return _say(install(ServiceTarget(vault=settings.vault, home=home), this_supervisor(home)))
-
-
-def service_uninstall(_options: Namespace) -> int:
-    """`parachute service uninstall`."""
-    return _say(uninstall(this_supervisor(home_folder(os.environ))))
-
-
-def service_status(options: Namespace) -> int:
-    """`parachute service status`."""
-    supervisor = this_supervisor(home_folder(os.environ))
-    if options.json:
-        state = find_state(supervisor)
-        say_json({**asdict(state), "file": os.fspath(state.file)})
-        return status(supervisor).code
-    return _say(status(supervisor))
-
-
-def _say(outcome: ServiceOutcome) -> int:
-    say_text(outcome.text.rstrip("\n"))
-    return outcome.code
 
 
 def _value(settings: Settings, key: str) -> str:

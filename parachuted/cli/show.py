@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 
+from parachuted.errors import ParachuteError
 from parachuted.visible import wrapped
 
 TYPE_CHECKING = False  # as in client.py
@@ -66,9 +67,10 @@ def say_lines(lines: Iterable[str]) -> None:
             say(piece)
 
 
-def say_json(value: Any) -> None:  # noqa: ANN401  JSON of any shape
-    """Print JSON."""
+def say_json(value: Any) -> int:  # noqa: ANN401  JSON of any shape
+    """Print JSON; 0, the exit code."""
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    return 0
 
 
 def say_table(rows: Iterable[Sequence[str]], heads: Sequence[str], *, nothing: str) -> None:
@@ -94,6 +96,30 @@ def say_diff(diff: str) -> None:
             sys.stdout.write(
                 f"{piece}\n" if code is None else f"{piece[:2]}\x1b[{code}m{piece[2:]}\x1b[0m\n"
             )
+
+
+def agrees(question: str) -> bool:
+    """Whether the person says yes; without a terminal nobody does."""
+    if not sys.stdin.isatty():
+        say(f"{question} Say --yes to agree without being asked.")
+        return False
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
+    except EOFError:
+        return False
+
+
+def read_json(name: str) -> Any:  # noqa: ANN401  JSON of any shape
+    """What a file of JSON holds; `-` is stdin. Raises ParachuteError."""
+    from pathlib import Path
+
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).expanduser().read_text("utf-8")
+        return json.loads(text)
+    except OSError as error:
+        raise ParachuteError(f"{name} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ParachuteError(f"{name} is not JSON: {error}") from error
 
 
 def count(number: int, thing: str) -> str:

@@ -1,4 +1,4 @@
-"""Status: how the daemon is, asked and told with as few imports as can be, since it is asked
+"""Status: how the daemon is, asked and printed with as few imports as can be, since it is asked
 often.
 """
 

@@ -5,21 +5,30 @@ The running daemon answers them.
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import shlex
 import subprocess
-import sys
 import tempfile
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from parachuted import visible
 from parachuted.cli.client import ask
-from parachuted.cli.commands import Commands, add_command, add_json
-from parachuted.cli.show import count, say, say_diff, say_json, say_lines, say_table, when
+from parachuted.cli.commands import JSON, Json, argument, command, flag, group
+from parachuted.cli.show import (
+    count,
+    read_json,
+    say,
+    say_diff,
+    say_json,
+    say_lines,
+    say_table,
+    when,
+)
 from parachuted.errors import ParachuteError
-from parachuted.visible import fact, quoted, quoted_lines
+from parachuted.visible import fact, quoted_lines
 
 _NONE = (
     "No suggestion waits. What agents may not do themselves, they suggest; `parachute "
@@ -27,87 +36,30 @@ _NONE = (
 )
 _MOST = 20_000
 _TEXTS = ("text", "content", "value", "to")
-_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    about = (
-        "Changes that agents and modules would make and may not. They are files in "
-        "Suggestions/ too: ticking a box there is the same."
-    )
-    parts = add_command(
-        commands, "suggestions", None, "what agents would change", about
-    ).add_subparsers(metavar="COMMAND")
-    listed = add_command(
-        parts,
-        "list",
-        suggestions_list,
-        "those that wait",
-        "List the suggestions that wait for you.",
-    )
-    listed.add_argument(
-        "--all",
-        action="store_true",
-        help="earlier ones too, and how often each agent's were accepted",
-    )
-    show = add_command(
-        parts,
-        "show",
-        suggestions_show,
-        "one of them",
-        "Show what a suggestion would change, and why.",
-    )
-    approve = add_command(
-        parts,
-        "approve",
-        suggestions_approve,
-        "do it",
-        "Do what it suggests; `parachute undo` takes it back.",
-    )
-    reject = add_command(
-        parts,
-        "reject",
-        suggestions_reject,
-        "reject it",
-        "Reject a suggestion; nothing changes.",
-    )
-    reject.add_argument("--reason", metavar="TEXT", help="why not, for the record")
-    edit = add_command(
-        parts,
-        "edit",
-        suggestions_edit,
-        "change it, then do it",
-        "Change its text in $EDITOR, and do that.",
-    )
-    edit.add_argument(
-        "--payload",
-        metavar="FILE",
-        help="take this payload, as JSON, in place of asking your editor; - is stdin",
-    )
-    everything = add_command(
-        parts,
-        "approve-all",
-        suggestions_approve_all,
-        "do all",
-        "Do all that wait, the oldest first.",
-    )
-    for parser in (show, edit):
-        parser.add_argument("id", metavar="ID", help="as `parachute suggestions list` names it")
-    for parser in (approve, reject):
-        parser.add_argument(
-            "ids", nargs="+", metavar="ID", help="as `parachute suggestions list` names it"
-        )
-    for parser in (listed, show, approve, reject, edit, everything):
-        add_json(parser)
+_ID = argument("id", help="as `parachute suggestions list` names it")
+_IDS = argument("ids", nargs="+", metavar="ID", help="as `parachute suggestions list` names it")
+
+SUGGESTIONS = group(
+    "suggestions",
+    "what agents would change",
+    "Changes that agents and modules would make and may not. They are files in Suggestions/ too: "
+    "ticking a box there is the same.",
+)
 
 
+@command(
+    "suggestions list",
+    "those that wait",
+    flag("--all", help="earlier ones too, and how often each agent's were accepted"),
+    JSON,
+)
 def suggestions_list(options: Namespace) -> int:
-    """`parachute suggestions list [--all]`."""
+    """List the suggestions that wait for you."""
     answer = ask("GET", "/api/suggestions" + ("" if options.all else "?status=pending"))
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     rows = [
         (one["id"], one["title"], one["source_agent"], when(one["timestamp"]), one["status"])
         for one in answer["suggestions"]
@@ -123,18 +75,18 @@ def suggestions_list(options: Namespace) -> int:
     return 0
 
 
+@command("suggestions show", "one of them", _ID, JSON)
 def suggestions_show(options: Namespace) -> int:
-    """`parachute suggestions show ID`."""
+    """Show what a suggestion would change, and why."""
     one = _one(options.id)
     if options.json:
-        say_json(one)
-        return 0
+        return say_json(one)
     say(f"{one['id']}: {one['status']}")
     lines = [
-        quoted("would", one["title"], _MOST),
+        visible.quoted("would", one["title"], _MOST),
         fact("at", f"{when(one['timestamp'])} UTC{', in run ' + one['run'] if one['run'] else ''}"),
-        quoted("by", one["source_agent"]),
-        quoted("because", one["reasoning"], _MOST),
+        visible.quoted("by", one["source_agent"]),
+        visible.quoted("because", one["reasoning"], _MOST),
     ]
     if one["origin"] not in {"agent", "you"}:
         lines.append(
@@ -148,27 +100,35 @@ def suggestions_show(options: Namespace) -> int:
     if one["status"] == "pending":
         say(f"do it with: parachute suggestions approve {one['id']}")
     else:
-        say_lines([quoted(one["status"], f"by {one['resolved_by']}: {one['outcome']}", _MOST)])
+        say_lines(
+            [visible.quoted(one["status"], f"by {one['resolved_by']}: {one['outcome']}", _MOST)]
+        )
     return 0
 
 
+@command("suggestions approve", "do it", _IDS, JSON)
 def suggestions_approve(options: Namespace) -> int:
-    """`parachute suggestions approve ID ...`; 1 when one could not be done."""
-    answers = [ask("POST", f"/api/suggestions/{_name(one)}/approve", {}) for one in options.ids]
-    return _tell(answers, as_json=options.json)
+    """Do what it suggests; `parachute undo` takes it back. Exits with 1 when one could not be
+    done.
+    """
+    return _decide(options, "approve", {})
 
 
+@command(
+    "suggestions reject",
+    "reject it",
+    argument("--reason", metavar="TEXT", help="why not, for the record"),
+    _IDS,
+    JSON,
+)
 def suggestions_reject(options: Namespace) -> int:
-    """`parachute suggestions reject ID ... [--reason TEXT]`."""
-    answers = [
-        ask("POST", f"/api/suggestions/{_name(one)}/reject", {"reason": options.reason or ""})
-        for one in options.ids
-    ]
-    return _tell(answers, as_json=options.json)
+    """Reject a suggestion; nothing changes."""
+    return _decide(options, "reject", {"reason": options.reason or ""})
 
 
+@command("suggestions approve-all", "do all", JSON)
 def suggestions_approve_all(options: Namespace) -> int:
-    """`parachute suggestions approve-all`; 1 when one could not be done."""
+    """Do all that wait, the oldest first. Exits with 1 when one could not be done."""
     answer = ask("POST", "/api/suggestions/approve-all", {})
     if options.json:
         say_json(answer)
@@ -180,12 +140,23 @@ def suggestions_approve_all(options: Namespace) -> int:
     return _tell(answer["resolved"], as_json=False) or int(bool(answer["failed"]))
 
 
+@command(
+    "suggestions edit",
+    "change it, then do it",
+    argument(
+        "--payload",
+        metavar="FILE",
+        help="take this payload, as JSON, in place of asking your editor; - is stdin",
+    ),
+    _ID,
+    JSON,
+)
 def suggestions_edit(options: Namespace) -> int:
-    """`parachute suggestions edit ID [--payload FILE]`: change what it would do, and do that."""
+    """Change its text in $EDITOR, and do that."""
     one = _one(options.id)
     if one["status"] != "pending":
         raise ParachuteError(f"the suggestion {one['id']} was {one['status']} already")
-    payload = _given(options.payload) if options.payload else _edited(one["payload"])
+    payload = read_json(options.payload) if options.payload else _edited(one["payload"])
     if payload == one["payload"]:
         say(
             "Nothing was changed, so nothing was done; `parachute suggestions approve` does it as "
@@ -198,13 +169,18 @@ def suggestions_edit(options: Namespace) -> int:
     )
 
 
-def _one(name: str) -> Any:  # noqa: ANN401  JSON
+def _decide(options: Namespace, how: str, body: dict[str, object]) -> int:
+    answers = [ask("POST", f"/api/suggestions/{_name(name)}/{how}", body) for name in options.ids]
+    return _tell(answers, as_json=options.json)
+
+
+def _one(name: str) -> Json:
     return ask("GET", f"/api/suggestions/{_name(name)}")
 
 
 def _name(name: str) -> str:
     """A name as it may stand in a path; what is none is answered as one that does not exist."""
-    return name if name and set(name) <= _SAFE else "none"
+    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else "none"
 
 
 def _tell(answers: list[Any], *, as_json: bool) -> int:
@@ -214,18 +190,6 @@ def _tell(answers: list[Any], *, as_json: bool) -> int:
         for one in answers:
             say(f"{one['status']:<10} {one['title']}: {one['outcome']}")
     return int(any(one["status"] == "superseded" for one in answers))
-
-
-def _given(name: str) -> Any:  # noqa: ANN401  JSON
-    """The payload from a file of JSON; `-` is stdin. Raises ParachuteError."""
-    try:
-        return json.loads(
-            sys.stdin.read() if name == "-" else Path(name).expanduser().read_text("utf-8")
-        )
-    except OSError as error:
-        raise ParachuteError(f"{name} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise ParachuteError(f"{name} is not JSON: {error}") from error
 
 
 def _edited(payload: dict[str, Any]) -> dict[str, Any]:

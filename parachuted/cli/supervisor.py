@@ -1,4 +1,4 @@
-"""Supervisors: systemd and launchd, the file that each is told by, and the commands that it obeys.
+"""Supervisors: systemd and launchd, the file that each reads, and the commands that it obeys.
 
 Pure on purpose: what is written and run must be testable on a machine that has neither. `service`
 does the writing and running.
@@ -128,13 +128,11 @@ def _systemd(user_home: Path, unit: str) -> Supervisor:
             f"Its log: journalctl --user -u {unit} -f",
             (
                 "It stops when you log out; to keep it, and to have it from the machine's start "
-                "on: "
-                "loginctl enable-linger"
+                "on: loginctl enable-linger"
             ),
             (
                 "It takes the vault and all else from the settings, and a login from `parachute "
-                "auth "
-                "set`; docs/operating.md tells more."
+                "auth set`; docs/operating.md tells more."
             ),
         ),
     )

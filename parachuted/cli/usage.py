@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import Any
 
 from parachuted.cli.client import ask
-from parachuted.cli.commands import Commands, add_command, add_json
+from parachuted.cli.commands import JSON, Json, argument, command
 from parachuted.cli.show import count, say, say_json, say_table, when
 
 _MOST_DAYS = 90
@@ -21,32 +20,25 @@ _ROWS = 8
 _WINDOWS = {"5h": "the five hours", "7d": "the week"}
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add these commands to the parser."""
-    usage_parser = add_command(
-        commands,
-        "usage",
-        usage,
-        "what the model cost",
-        "Show what the model cost: by day, agent, model, change and run, and what may still be "
-        "spent.",
-    )
-    usage_parser.add_argument(
+@command(
+    "usage",
+    "what the model cost",
+    argument(
         "--days",
         type=int,
         default=7,
         metavar="N",
         help="over how many days, today among them (default: 7, at most 90)",
-    )
-    add_json(usage_parser)
-
-
+    ),
+    JSON,
+)
 def usage(options: Namespace) -> int:
-    """`parachute usage [--days N]`."""
+    """Show what the model cost: by day, agent, model, change and run, and what may still be
+    spent.
+    """
     answer = ask("GET", f"/api/usage?days={max(1, min(options.days, _MOST_DAYS))}")
     if options.json:
-        say_json(answer)
-        return 0
+        return say_json(answer)
     spent = answer["spent"]
     if spent is None or not spent["total"]["requests"]:
         say("The model was not asked; nothing was spent.")
@@ -72,7 +64,7 @@ def usage(options: Namespace) -> int:
     return 0
 
 
-def _tell(spent: Any) -> None:  # noqa: ANN401  JSON
+def _tell(spent: Json) -> None:
     total = spent["total"]
     tokens_in = total["input_tokens"] + total["cache_read_tokens"] + total["cache_written_tokens"]
     since = f"since {spent['since'][:10]}"
@@ -90,7 +82,7 @@ def _tell(spent: Any) -> None:  # noqa: ANN401  JSON
     say()
 
 
-def _row(one: Any, key: str) -> tuple[str, ...]:  # noqa: ANN401  JSON
+def _row(one: Json, key: str) -> tuple[str, ...]:
     tokens_in = one["input_tokens"] + one["cache_written_tokens"]
     return (
         *(one[key] or "?", f"${one['usd']:.4f}", str(one["requests"])),

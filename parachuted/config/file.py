@@ -8,6 +8,7 @@ arise; settings have types of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from parachuted.home_files import (
     edit_document,
     read_document,
 )
-from parachuted.private import replace_private
+from parachuted.private import locked, replace_private
 
 NAME = "config.yaml"
 _LIMIT = 256 * 1024
@@ -58,6 +59,19 @@ def read_file(home: Path) -> str:
         raise ConfigError([f"{NAME} is not UTF-8 text"]) from error
 
 
+@contextmanager
+def changing(home: Path) -> Iterator[None]:
+    """Inside, no other program or thread changes `home`'s config.yaml through this package.
+
+    Raises StorageFailedError.
+    """
+    try:
+        with locked(home, f"{NAME}.lock"):
+            yield
+    except OSError as error:
+        raise _failed(error) from error
+
+
 def write_file(home: Path, text: str) -> None:
     """Replace `home`'s config.yaml, or what it links to, at once and for its owner alone.
 
@@ -68,9 +82,7 @@ def write_file(home: Path, text: str) -> None:
         home.chmod(0o700)
         replace_private((home / NAME).resolve(), text.encode())
     except OSError as error:
-        raise StorageFailedError(
-            f"{NAME} could not be written: {error.strerror}", errno=error.errno
-        ) from error
+        raise _failed(error) from error
 
 
 def read_entries(text: str) -> list[ConfigEntry]:
@@ -101,6 +113,10 @@ def set_entry(text: str, key: str, value: str) -> str:
         raise ConfigError(
             [f"{NAME} allows no change to one line ({error}); set {key} in it by hand"]
         ) from error
+
+
+def _failed(error: OSError) -> StorageFailedError:
+    return StorageFailedError(f"{NAME} could not be written: {error.strerror}", errno=error.errno)
 
 
 def _read(text: str) -> YamlNode | None:

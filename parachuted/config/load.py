@@ -12,7 +12,15 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.config.file import NAME, ConfigEntry, read_entries, read_file, set_entry, write_file
+from parachuted.config.file import (
+    NAME,
+    ConfigEntry,
+    changing,
+    read_entries,
+    read_file,
+    set_entry,
+    write_file,
+)
 from parachuted.config.settings import Settings, describe_settings, is_loopback
 from parachuted.errors import ConfigError
 from parachuted.private import is_in
@@ -82,14 +90,14 @@ def set_setting(home: Path, dotted_key: str, text_value: str) -> Settings:
     """
     if dotted_key not in _KEYS:
         raise ConfigError([_unknown(dotted_key, _KEYS)])
-    text = set_entry(read_file(home), dotted_key, text_value)
-    try:
-        settings = _settings(
-            home, [_from_defaults({}), _from_entries(read_entries(text), {}, new_key=dotted_key)]
-        )
-    except ConfigError as error:
-        raise ConfigError([*error.problems, f"{NAME} was not changed"]) from error
-    write_file(home, text)
+    with changing(home):
+        text = set_entry(read_file(home), dotted_key, text_value)
+        entries = _from_entries(read_entries(text), {}, new_key=dotted_key)
+        try:
+            settings = _settings(home, [_from_defaults({}), entries])
+        except ConfigError as error:
+            raise ConfigError([*error.problems, f"{NAME} was not changed"]) from error
+        write_file(home, text)
     return settings
 
 
@@ -130,8 +138,7 @@ def _contradictions(settings: Settings, home: Path) -> Iterator[tuple[str, str, 
             "vault",
             (
                 f"may not hold the folder of settings and keys, {home}: agents and sync reach "
-                "what is "
-                "in a vault"
+                "what is in a vault"
             ),
         )
 
@@ -278,7 +285,7 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     }
     near = difflib.get_close_matches(name.lower(), spellings, n=1)
     return (
-        f"{name} is no setting; "
+        f"{name} is not a setting; "
         f"{f'did you mean {spellings[near[0]]}?' if near else '`parachute config` lists them'}"
     )
 

@@ -203,7 +203,7 @@ class WatchSettings:
 
     engine: Annotated[
         Literal["auto", "watchfiles"],
-        "What tells of changes: the best of this system (auto: inotify on Linux), or watchfiles.",
+        "What reports changes: the best of this system (auto: inotify on Linux), or watchfiles.",
     ] = "auto"
 
 

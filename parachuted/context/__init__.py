@@ -1,8 +1,16 @@
 """Context: what an agent knows about the place where it works."""
 
-from parachuted.context.chain import LARGEST_FILE, Chain, ChainFile, ContextSelection, chain_of
+from parachuted.context.chain import (
+    LARGEST_FILE,
+    LEGACY_FOLDER,
+    Chain,
+    ChainFile,
+    ContextSelection,
+    chain_of,
+    choice_of,
+    names_in,
+)
 from parachuted.context.folders import ContextFolder, context_folder, context_folders, tokens_in
-from parachuted.context.legacy import LEGACY_FOLDER, choice_of, names_in
 from parachuted.context.migration import PlannedMove, added_to, plan_moves
 from parachuted.context.prompt import (
     DEFAULT_TOKENS,

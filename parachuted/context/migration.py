@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from parachuted.access.paths import is_hidden
-from parachuted.context.legacy import LEGACY_FOLDER
+from parachuted.context.chain import LEGACY_FOLDER
 from parachuted.errors import EditRefusedError, ParachuteError
 from parachuted.vault import (
     CONTEXT_NAMES,
@@ -21,6 +21,7 @@ from parachuted.vault import (
     VaultIndex,
     VaultPath,
     apply_edit,
+    is_utf8,
     parse_note,
     printable,
 )
@@ -111,7 +112,7 @@ def added_to(present: bytes | None, old: bytes, file: VaultPath) -> ContextAddit
     note = parse_note(old)
     if not note.is_read or not parse_note(present).is_read:
         raise EditRefusedError("one of the two files is too large to be read as a note")
-    if not _is_text(old):
+    if not is_utf8(old):
         raise EditRefusedError("the old file holds bytes that are not UTF-8")
     data, settled, sections = present, [], []
     for section in (section for section in note.sections if section.level == 2):  # noqa: PLR2004 - as in `##`
@@ -160,8 +161,8 @@ def _refuse_large(path: VaultPath, index: VaultIndex) -> None:
     entry = index.get(path)
     if entry is not None and entry.size > LARGEST_OLD_FILE:
         raise EditRefusedError(
-            f"{printable(path)} is larger than {LARGEST_OLD_FILE >> 20} MB, which is no context "
-            "file"
+            f"{printable(path)} is larger than {LARGEST_OLD_FILE >> 20} MB, too large for a "
+            "context file"
         )
 
 
@@ -260,11 +261,3 @@ def _bare(line: str) -> str:
 
 def _same(one: str, other: str) -> bool:
     return one.split() == other.split()
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

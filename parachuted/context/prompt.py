@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from parachuted.access.private_text import without_private
 from parachuted.context.chain import LARGEST_FILE, Chain, ChainFile, ContextSelection, chain_of
 from parachuted.context.folders import tokens_in
 from parachuted.errors import NotFoundError, ParachuteError
@@ -156,6 +157,7 @@ class PromptBuilder:
         real = find(path)
         data, size = self._root.read_head(real, LARGEST_FILE)
         is_cut = size > len(data)
+        data = without_private(data)
         text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "ignore" if is_cut else "replace")
         return PromptText(
             path=real, text=text, digest=hashlib.sha256(data).hexdigest(), is_cut=is_cut

@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
+from typing import TypeVar
 
 from parachuted.access.events import EventFilter, EventValues
 from parachuted.events.catalog import CATALOG, FACTS, EventKind
 
 log = logging.getLogger(__name__)
 
+_Told = TypeVar("_Told", "Event", "Sequence[Event]")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,63}(\.[a-z][a-z0-9_-]{0,63}){1,5}")
 
 
@@ -55,8 +57,8 @@ class Bus:
         self._clock = clock
         self._count = 0
         self._last: deque[Event] = deque(maxlen=remembered)
-        self._listeners: list[Callable[[Event], None]] = []
-        self._untold: deque[Event] = deque()
+        self._listeners: list[Callable[[Sequence[Event]], None]] = []
+        self._untold: deque[Sequence[Event]] = deque()
         self._is_telling = False
         self._declared: dict[str, EventKind] = {}
 
@@ -70,14 +72,25 @@ class Bus:
 
         KeyError when neither the catalogue nor a module declares it as a fact.
         """
-        kind = FACTS.get(event) or self._declared[event]
-        self._count += 1
-        happened = Event(id=self._count, kind=kind, timestamp=self._clock(), data=data)
-        self._last.append(happened)
-        self._untold.append(happened)
-        if not self._is_telling:
-            self._tell_all()
-        return happened
+        return self.publish_all([(event, data)])[0]
+
+    def publish_all(self, facts: Iterable[tuple[str, Mapping[str, object]]]) -> Sequence[Event]:
+        """Deliver events that are found at one moment, each by name and data, in their order.
+
+        KeyError as in `publish`, and then none is delivered.
+        """
+        now, first = self._clock(), self._count + 1
+        events = [
+            Event(id=number, kind=FACTS.get(name) or self._declared[name], timestamp=now, data=data)
+            for number, (name, data) in enumerate(facts, first)
+        ]
+        if events:
+            self._count += len(events)
+            self._last += events
+            self._untold.append(events)
+            if not self._is_telling:
+                self._tell_all()
+        return events
 
     def declare(self, kind: EventKind) -> None:
         """Accept a module's events of that name until `withdraw`.
@@ -86,13 +99,12 @@ class Bus:
         """
         if not _NAME.fullmatch(kind.name):
             raise ValueError(
-                f"{kind.name[:80]!r} is no name for an event; write <module>.<what>, in small "
-                "letters"
+                f"{kind.name[:80]!r} is not an event name; write <module>.<what>, in small letters"
             )
         if kind.name in CATALOG or kind.blocks:
             raise ValueError(
-                f"{kind.name} is not a module's to declare: it is the catalogue's, or tells of "
-                "what has not happened"
+                f"{kind.name} cannot be declared by a module: it is in the catalogue, or asks "
+                "before something happens"
             )
         if kind.publisher != kind.name.partition(".")[0]:
             raise ValueError(
@@ -109,8 +121,30 @@ class Bus:
         """The declarations of modules, by name."""
         return MappingProxyType(self._declared)
 
-    def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Call `listener` for each event from now on; call the result to stop."""
+    def listen(self, listener: Callable[[Event], None], *names: str) -> Callable[[], None]:
+        """Call `listener` for each event from now on, or for each of these names; call the result
+        to stop.
+        """
+        is_over = False
+
+        def hear(events: Sequence[Event]) -> None:
+            for event in events:
+                if not is_over and (not names or event.event in names):
+                    _tell(listener, event)
+
+        end_hearing = self.listen_to_batches(hear)
+
+        def end() -> None:
+            nonlocal is_over
+            is_over = True
+            end_hearing()
+
+        return end
+
+    def listen_to_batches(self, listener: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
+        """The same with all events that were published at once, for listeners to whom several cost
+        hardly more than one.
+        """
         self._listeners.append(listener)
 
         def end() -> None:
@@ -123,9 +157,9 @@ class Bus:
         self._is_telling = True
         try:
             while self._untold:
-                happened = self._untold.popleft()
+                events = self._untold.popleft()
                 for listener in tuple(self._listeners):
-                    _tell(listener, happened)
+                    _tell(listener, events)
         finally:
             self._is_telling = False
 
@@ -140,8 +174,9 @@ class Bus:
         )
 
 
-def _tell(listener: Callable[[Event], None], happened: Event) -> None:
+def _tell(listener: Callable[[_Told], None], told: _Told) -> None:
     try:
-        listener(happened)
+        listener(told)
     except Exception:
-        log.exception("a listener failed", extra={"event": happened.event})
+        event = told if isinstance(told, Event) else told[0]
+        log.exception("a listener failed", extra={"event": event.event})

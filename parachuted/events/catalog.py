@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from parachuted.access.fields import PATH_KINDS, FieldKind
+from parachuted.access.fields import PATH_KINDS, FieldKind, schema_of
 
 _PATH, _PATHS, _TEXT, _TEXTS, _FREE, _MESSAGE, _ID, _IDS, _NUMBER, _FLAG = FieldKind
 
@@ -59,6 +59,14 @@ class EventKind:
                 f"{self.name}: {quoting[0][:80]} is text of a note that no field names; add a "
                 "path, or make it free"
             )
+
+    def schema(self) -> dict[str, object]:
+        """The JSON schema of its `data`. A field that does not apply is null, or is left out."""
+        return {
+            "type": "object",
+            "properties": {name: schema_of(kind) for name, kind in self.fields.items()},
+            "additionalProperties": False,
+        }
 
     @property
     def scope(self) -> str:

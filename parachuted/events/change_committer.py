@@ -42,7 +42,7 @@ class ChangeListeners:
     """
 
     record: Callable[[Sequence[Change]], Awaitable[Callable[[], None]]]
-    tell: Callable[[Change], None]
+    tell: Callable[[Sequence[Change]], None]
 
 
 class ChangeCommitter:
@@ -132,8 +132,7 @@ class ChangeCommitter:
             if change.source is not None:
                 self.index.set(change.source, None)
             self.index.set(change.path, change.new)
-        for change in changes:
-            self._listeners.tell(change)
+        self._listeners.tell(changes)
         publish_results()
 
     def _explain(self, found: SortedChanges) -> list[Explained]:
@@ -225,7 +224,7 @@ def _change(seen: PathDifference, left: PathDifference | None, author: Author) -
 def _by_people(
     explained: Iterable[Explained], *, since_start: bool
 ) -> list[tuple[str, str, str | None, str | None]]:
-    """What no write of ours explains, for the history.
+    """What none of our writes explains, for the history.
 
     What a start comes across for the first time is no news.
     """

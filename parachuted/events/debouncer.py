@@ -1,6 +1,6 @@
 """Debouncer: paths to scan again after a delay, since more changes may follow the first hint.
 
-Pure: it is told what is heard, and when. Times are the event loop's, in seconds.
+Pure: what was heard, and when, are arguments. Times are the event loop's, in seconds.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from parachuted.vault import (
     VaultPath,
     VaultRoot,
 )
-from parachuted.vault.birth import born_ns
+from parachuted.vault.rename import born_ns
 
 _WATCHES_USED_UP = {errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 _IGNORE_BYTES = 1 << 20

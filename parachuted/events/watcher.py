@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from parachuted.events.debouncer import HintKind
+from parachuted.heavy import load_heavy_here
 
 if sys.platform == "linux":
     from inotify_simple import INotify, flags, parse_events
@@ -69,7 +70,7 @@ class NullFileWatcher:
         self._reason = reason
 
     def start(self, on_hints: Callable[[ChangeHints], None]) -> None:
-        """Nothing will be told."""
+        """Nothing will be reported."""
 
     def enter(self, folder: str) -> None:
         raise OSError(self._reason.errno, self._reason.strerror, folder)
@@ -123,7 +124,7 @@ class WatchfilesWatcher:
                     on_hints(self._hints(changes))
             except (OSError, RuntimeError) as error:
                 log.warning(
-                    "the system's watch of the vault ended; it is begun anew",
+                    "the operating system's watch of the vault ended; a new one is started",
                     extra={"error": str(error)},
                 )
             await asyncio.sleep(_RESTART_S)
@@ -253,6 +254,7 @@ def make_watcher(root: Path, engine: Literal["auto", "watchfiles"] = "auto") -> 
 
 
 def _watchfiles(folder: Path) -> AsyncIterable[Iterable[tuple[object, str]]]:
-    from watchfiles import awatch  # noqa: PLC0415 - on Linux only where it is chosen
-
-    return awatch(folder, watch_filter=None, debounce=200, step=20, ignore_permission_denied=True)
+    changes: AsyncIterable[Iterable[tuple[object, str]]] = load_heavy_here("watchfiles").awatch(
+        folder, watch_filter=None, debounce=200, step=20, ignore_permission_denied=True
+    )
+    return changes

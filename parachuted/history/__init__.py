@@ -1,9 +1,14 @@
 """History: versions with authors, why, restore, undo and retention."""
 
-from parachuted.history.pruning import HistoryPruning
 from parachuted.history.queries import HistoryQueries
 from parachuted.history.restore import Restore
-from parachuted.history.retention import HistorySize, Pruned, Retention, RetentionLimits
+from parachuted.history.retention import (
+    HistoryPruning,
+    HistorySize,
+    Pruned,
+    Retention,
+    RetentionLimits,
+)
 from parachuted.history.revert import RefuseText, RevertResult, refuse_nothing, revert, revert_move
 from parachuted.history.undo import Undo, UndoResult
 from parachuted.history.why import LineOrigin, Why

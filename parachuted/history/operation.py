@@ -6,18 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from parachuted.access.quoted import QuotedPaths
+from parachuted.access.run_records import QuotedPaths
 from parachuted.history.run_account import RUNNING, save
-from parachuted.vault import (
-    Author,
-    History,
-    ObjectStore,
-    VaultPath,
-    Write,
-    diff_of,
-    new_id,
-    printable,
-)
+from parachuted.vault import Author, Caller, History, ObjectStore, Write, new_id, printable
+from parachuted.vault.run_document import Digests, requested, run_document, wrote
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +29,14 @@ class Operation:
     reason: str
     takes_back: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
+    caller: Caller | None = None
 
     @property
     def author(self) -> Author:
-        return Author(by=self.by, run=self.run, causes=self.causes)
+        return Author(by=self.by, run=self.run, causes=self.causes, caller=self.caller)
 
     def begin(self, history: History) -> None:
-        """Record the start: a crash leaves a failed run, whose writes can be undone."""
+        """Record the start: after a crash it is a failed run, whose writes can be undone."""
         save(history, {**self._document(), "outcome": RUNNING})
 
     def end(
@@ -60,55 +53,30 @@ class Operation:
         `quotes` are the files, as they are printed, that the reason mentions. Returns the document.
         """
         writes = history.writes_by(self.run)
-        wrote = net_of(writes, objects)
+        net = net_of(writes, objects)
         quoted = QuotedPaths([self.watcher, *quotes, *(printable(write.path) for write in writes)])
         document = {
             **self._document(),
             "ended": at.isoformat(),
-            "outcome": "changed" if wrote else "unchanged",
+            "outcome": "changed" if net else "unchanged",
             "reason": reason,
-            "wrote": wrote,
+            "wrote": net,
             "quotes": quoted.document(),
         }
         save(history, document)
         return document
 
     def _document(self) -> dict[str, object]:
-        causes = [
-            {
-                "id": cause,
-                "kind": "request",
-                "path": self.watcher,
-                "files": 1,
-                "at": self.at.isoformat(),
-            }
-            for cause in self.causes
-        ]
-        return {
-            "id": self.run,
-            "task": "",
-            "watcher": self.watcher,
-            "agent": self.by,
-            "backend": "none",
-            "model": None,
-            "causes": causes,
-            "parents": [],
-            "started": self.at.isoformat(),
-            "ended": None,
-            "outcome": RUNNING,
-            "reason": self.reason,
-            "reviewed": [],
-            "reviewed_count": 0,
-            "wrote": [],
-            "steps": [],
-            "quotes": [self.watcher],
-            "prompt_digest": "",
-            "cost_usd": 0.0,
-            "input_tokens": 0,
-            "output_tokens": 0,
-            "undone": None,
-            "takes_back": list(self.takes_back),
-        }
+        return run_document(
+            self.run,
+            watcher=self.watcher,
+            agent=self.by,
+            started=self.at,
+            causes=requested(self.causes, self.watcher, 1, self.at),
+            outcome=RUNNING,
+            reason=self.reason,
+            takes_back=list(self.takes_back),
+        )
 
 
 def new_act(
@@ -119,6 +87,7 @@ def new_act(
     reason: str,
     takes_back: Iterable[str] = (),
     carries: bool = False,
+    caller: Caller | None = None,
 ) -> Operation:
     """An operation that starts now; with `carries` it is a new cause for those whom it wakes."""
     causes = (new_id("c", at),) if carries else ()
@@ -130,6 +99,7 @@ def new_act(
         reason=reason,
         takes_back=tuple(takes_back),
         causes=causes,
+        caller=caller,
     )
 
 
@@ -137,24 +107,12 @@ def net_of(writes: Sequence[Write], objects: ObjectStore) -> list[dict[str, obje
     """The net effect of writes, oldest first: each file that differs after the last of them from
     before the first, with the difference.
     """
-    net: dict[str, tuple[str | None, str | None]] = {}
+    net: dict[str, Digests] = {}
     for write in writes:
         net[write.path] = (net[write.path][0] if write.path in net else write.before, write.after)
     return [
-        _wrote(path, digests, objects) for path, digests in net.items() if digests[0] != digests[1]
+        wrote(path, digests, objects) for path, digests in net.items() if digests[0] != digests[1]
     ]
-
-
-def _wrote(
-    path: str, digests: tuple[str | None, str | None], objects: ObjectStore
-) -> dict[str, object]:
-    before, after = (b"" if digest is None else objects.get(digest) or b"" for digest in digests)
-    return {
-        "path": printable(path),
-        "before": digests[0],
-        "after": digests[1],
-        "diff": diff_of(before, after, VaultPath(path)),
-    }
 
 
 def in_force(

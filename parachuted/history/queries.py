@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from parachuted.errors import NotFoundError
 from parachuted.history.undo import cascade_of
 from parachuted.vault import (
-    History,
-    ObjectStore,
     Store,
     TextVersion,
     VaultPath,
@@ -59,10 +57,8 @@ class FileDiff:
 
 
 class HistoryQueries:
-    """Answers from the history. Blocks on the disk."""
-
-    def __init__(self, store: Store, objects: ObjectStore, history: History) -> None:
-        self._store, self._objects, self._history = store, objects, history
+    def __init__(self, store: Store) -> None:
+        self._store, self._objects, self._history = store, store.objects, store.history
 
     def versions(self, path: VaultPath) -> list[TextVersion]:
         """All known versions of the file, oldest first.
@@ -77,7 +73,7 @@ class HistoryQueries:
                 raise
         return trail_of(self._history, path, present)
 
-    def told(
+    def changes(
         self, path: VaultPath, limit: int = 50, *, sees: Callable[[str], bool] = lambda _path: True
     ) -> tuple[list[VersionChange], int]:
         """The latest versions that the caller may see, newest first, and their total number. Raises
@@ -87,7 +83,7 @@ class HistoryQueries:
         seen = [number for number, one in enumerate(versions) if sees(one.path)]
         latest = seen[max(0, len(seen) - min(limit, MOST_VERSIONS)) :]
         found = [
-            self._told(versions[number], versions[number - 1] if number else None, sees)
+            self._change(versions[number], versions[number - 1] if number else None, sees)
             for number in latest
         ]
         return found[::-1], len(seen)
@@ -117,7 +113,7 @@ class HistoryQueries:
                 found += _accounted(document)
         return self._net(sorted(writes, key=lambda write: write.id)) + found
 
-    def _told(
+    def _change(
         self, version: TextVersion, before: TextVersion | None, sees: Callable[[str], bool]
     ) -> VersionChange:
         """What a version differs from is compared with where it is seen too."""
@@ -191,8 +187,6 @@ class HistoryQueries:
 
 
 class _Chain:
-    """Consecutive writes of one file."""
-
     def __init__(self, first: Write, source: str, before: str | None) -> None:
         self.source, self.before = source, before
         self.runs: list[str] = []

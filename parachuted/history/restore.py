@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,8 +20,7 @@ from parachuted.vault import (
     NOTE_SUFFIXES,
     RESTORE,
     Author,
-    History,
-    ObjectStore,
+    Caller,
     Store,
     TextVersion,
     VaultPath,
@@ -57,19 +56,10 @@ class Restore:
     `stood_at` receives the time of a restored text, by its digest.
     """
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        objects: ObjectStore,
-        history: History,
-        clock: Callable[[], datetime],
-        notice: Callable[[Iterable[str]], Awaitable[None]],
-        stood_at: MutableMapping[str, datetime],
-    ) -> None:
-        self._store, self._objects, self._history, self._clock = store, objects, history, clock
-        self._notice, self._stood_at = notice, stood_at
-        self._past = HistoryQueries(store, objects, history)
+    def __init__(self, store: Store, *, stood_at: MutableMapping[str, datetime]) -> None:
+        self._store, self._objects, self._history = store, store.objects, store.history
+        self._stood_at = stood_at
+        self._past = HistoryQueries(store)
         self._turn = asyncio.Lock()
 
     async def restore(
@@ -82,6 +72,7 @@ class Restore:
         base: str | None = None,
         sees: Callable[[str], bool] = lambda _path: True,
         refuse: RefuseText = refuse_nothing,
+        caller: Caller | None = None,
     ) -> RestoreResult:
         """Give the file the text that it had before (or `after`) the run, or in the version whose
         digest begins so.
@@ -100,9 +91,11 @@ class Restore:
             if stood is not None:
                 self._stood_at[digest] = stood
             try:
-                restored = await run_uninterrupted(self._put, path, chosen, base, run, sees, refuse)
+                restored = await run_uninterrupted(
+                    self._put, path, chosen, base, run, sees, refuse, caller
+                )
                 if restored.run is not None:
-                    await self._notice([path])
+                    await self._store.notice([path])
             finally:
                 self._stood_at.pop(digest, None)
         return restored
@@ -189,6 +182,7 @@ class Restore:
         run: str | None,
         sees: Callable[[str], bool],
         refuse: RefuseText,
+        caller: Caller | None,
     ) -> RestoreResult:
         digest = self._kept(path, str(chosen.digest))
         if path.endswith(NOTE_SUFFIXES):
@@ -204,10 +198,11 @@ class Restore:
         what = f"as it was {'around ' + run if run is not None else 'in version ' + digest[:SHORT]}"
         act = new_act(
             RESTORE,
-            self._clock(),
+            self._store.clock(),
             watcher=printable(path),
             reason=f"restored {printable(path)} {what}",
             carries=True,
+            caller=caller,
         )
         act.begin(self._history)
         try:
@@ -216,11 +211,11 @@ class Restore:
             act.end(
                 self._history,
                 self._objects,
-                self._clock(),
+                self._store.clock(),
                 f"{act.reason}: refused, and nothing was written",
             )
             raise
-        act.end(self._history, self._objects, self._clock(), act.reason)
+        act.end(self._history, self._objects, self._store.clock(), act.reason)
         return RestoreResult(
             path=path,
             version=digest,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from parachuted.errors import ConflictError, NotFoundError
-from parachuted.vault.history import Author, Write
+from parachuted.vault.author import Author
+from parachuted.vault.history import Write
 from parachuted.vault.merge import MergeResult, merge_three
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath, printable
@@ -22,8 +23,7 @@ where that may not be written.
 """
 
 
-def refuse_nothing(_path: VaultPath, _text: bytes, _was: VaultPath) -> None:
-    """Allows any text anywhere."""
+def refuse_nothing(_path: VaultPath, _text: bytes, _was: VaultPath) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

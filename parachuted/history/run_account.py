@@ -8,22 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from parachuted.access.quoted import QuotedPaths
+from parachuted.access.run_records import QuotedPaths
 from parachuted.agents import ChangedNote, RunResult, Step, TextStep, ToolCallStep
 from parachuted.tasks import Causes, RunOutcome, Task
-from parachuted.vault import (
-    BRINGS_BACK,
-    PERSONS,
-    History,
-    ObjectStore,
-    WriteResult,
-    diff_of,
-    printable,
-)
+from parachuted.vault import BRINGS_BACK, PERSONS, History, ObjectStore, WriteResult, printable
+from parachuted.vault.run_document import Digests, run_document, wrote
 
 NAME = "curator"
 RUNNING = "running"
 WAITING = "waiting"
+CLIENT = "mcp:"
+"""How the names of programs begin that a person connected: their runs cost the daemon nothing."""
 _MOST_STEPS = 200
 _MOST_REVIEWED = 400
 _STEP_TEXT = 2000
@@ -55,16 +50,15 @@ class RunAccount:
     quoted: QuotedPaths = field(default_factory=QuotedPaths)
 
     def note(self, step: Step) -> None:
-        """Add a step of the agent."""
         if isinstance(step, RunResult):
             self.cost = step if step.of_run or self.cost is None else _sum(self.cost, step)
         elif len(self.steps) < _MOST_STEPS:
             self.steps.append(_step(step))
 
     @property
-    def net(self) -> dict[str, tuple[str | None, str | None]]:
+    def net(self) -> dict[str, Digests]:
         """For each changed file, the digests before the run's first write and after its last."""
-        net: dict[str, tuple[str | None, str | None]] = {}
+        net: dict[str, Digests] = {}
         for written in self.written:
             net[written.path] = (net.get(written.path, (written.before, None))[0], written.after)
         return {path: digests for path, digests in net.items() if digests[0] != digests[1]}
@@ -81,7 +75,6 @@ class RunAccount:
 
     @property
     def last_said(self) -> str | None:
-        """The agent's last words."""
         return next((str(step["said"]) for step in reversed(self.steps) if "said" in step), None)
 
 
@@ -99,15 +92,12 @@ class RunAccounts:
         )
 
     def wait(self, account: RunAccount, reason: str) -> None:
-        """The agent could not start; the same run is tried again."""
         self._save(account, RunOutcome(result="unchanged", reason=reason), state=WAITING)
 
     def close(self, account: RunAccount, outcome: RunOutcome, at: datetime) -> None:
-        """The run has ended."""
         self._save(account, outcome, state=outcome.result, ended=at)
 
     def _cost(self, run: str) -> RunResult | None:
-        """What the record says that the run has cost."""
         if (document := self._history.run(run)) is None:
             return None
         cost, tokens_in, tokens_out = (document[name] for name in _COSTS)
@@ -122,30 +112,29 @@ class RunAccounts:
         self, account: RunAccount, outcome: RunOutcome, *, state: str, ended: datetime | None = None
     ) -> None:
         task, cost = account.task, account.cost
-        document: dict[str, object] = {
-            "id": task.run,
-            "task": task.id,
-            "watcher": printable(task.watcher),
-            "agent": account.agent,
-            "backend": account.backend,
-            "model": account.model,
-            "causes": [self._cause(cause) for cause in task.causes],
-            "parents": list(task.parents),
-            "started": account.started.isoformat(),
-            "ended": ended.isoformat() if ended else None,
-            "outcome": state,
-            "reason": outcome.reason,
-            "reviewed": [_reviewed(note) for note in account.changes[:_MOST_REVIEWED]],
-            "reviewed_count": len(account.changes),
-            "wrote": [self._wrote(path, digests) for path, digests in account.net.items()],
-            "steps": account.steps,
-            "quotes": account.quotes(),
-            "prompt_digest": hashlib.sha256(
+        document = run_document(
+            str(task.run),
+            watcher=printable(task.watcher),
+            agent=account.agent,
+            started=account.started,
+            task=task.id,
+            backend=account.backend,
+            model=account.model,
+            causes=[self._cause(cause) for cause in task.causes],
+            parents=list(task.parents),
+            ended=ended.isoformat() if ended else None,
+            outcome=state,
+            reason=outcome.reason,
+            reviewed=[_reviewed(note) for note in account.changes[:_MOST_REVIEWED]],
+            reviewed_count=len(account.changes),
+            wrote=[wrote(path, net, self._objects) for path, net in account.net.items()],
+            steps=account.steps,
+            quotes=account.quotes(),
+            prompt_digest=hashlib.sha256(
                 f"{account.system_prompt}\0{account.prompt}".encode("utf-8", "replace")
             ).hexdigest(),
             **{name: getattr(cost, name, 0) for name in _COSTS},
-            "undone": None,
-        }
+        )
         save(self._history, document, watcher=task.watcher)
 
     def _cause(self, cause: str) -> dict[str, object]:
@@ -160,24 +149,17 @@ class RunAccounts:
             "at": known.at.isoformat(),
         }
 
-    def _wrote(self, path: str, digests: tuple[str | None, str | None]) -> dict[str, object]:
-        before, after = (
-            b"" if digest is None else self._objects.get(digest) or b"" for digest in digests
-        )
-        return {
-            "path": printable(path),
-            "before": digests[0],
-            "after": digests[1],
-            "diff": diff_of(before, after, path),
-        }
-
 
 def save(history: History, document: Mapping[str, object], *, watcher: str | None = None) -> None:
     """Keep a run's document.
 
-    What a person did counts in no budget of agents. Raises StorageFailedError.
+    What a person or a connected client did counts in no budget of agents. Raises
+    StorageFailedError.
     """
-    is_persons = document.get("agent") in BRINGS_BACK and document["outcome"] != RUNNING
+    agent = str(document.get("agent"))
+    is_persons = (agent in BRINGS_BACK or agent.startswith(CLIENT)) and document[
+        "outcome"
+    ] != RUNNING
     history.save_run(
         str(document["id"]),
         started=datetime.fromisoformat(str(document["started"])),
@@ -189,12 +171,10 @@ def save(history: History, document: Mapping[str, object], *, watcher: str | Non
 
 
 def causes_of(document: Mapping[str, object]) -> list[str]:
-    """The causes that a run's document names."""
     return [str(cause["id"]) for cause in document["causes"]]  # type: ignore[attr-defined]
 
 
 def has_ended(document: Mapping[str, object] | None) -> bool:
-    """Whether that run's end was recorded."""
     return document is not None and document["outcome"] not in (RUNNING, WAITING)
 
 
@@ -227,5 +207,4 @@ def _step(step: TextStep | ToolCallStep) -> dict[str, object]:
 
 
 def _brief(value: object) -> str:
-    """A value as text, whatever its size and depth."""
     return value[:_STEP_TEXT] if isinstance(value, str) else reprlib.repr(value)

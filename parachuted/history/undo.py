@@ -7,9 +7,8 @@ any depth.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import zip_longest
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, ParachuteError
@@ -21,8 +20,8 @@ from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import (
     UNDO,
     Author,
+    Caller,
     History,
-    ObjectStore,
     Store,
     VaultPath,
     Write,
@@ -60,18 +59,8 @@ class Undo:
     An undo is a person's operation and wakes no watcher: they have seen both texts.
     """
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        objects: ObjectStore,
-        history: History,
-        bus: Bus,
-        clock: Callable[[], datetime],
-        notice: Callable[[Iterable[str]], Awaitable[None]],
-    ) -> None:
-        self._store, self._objects, self._history, self._bus = store, objects, history, bus
-        self._clock, self._notice = clock, notice
+    def __init__(self, store: Store, bus: Bus) -> None:
+        self._store, self._history, self._bus = store, store.history, bus
         self._turn = asyncio.Lock()
 
     async def undo(
@@ -80,6 +69,7 @@ class Undo:
         *,
         may_write: Callable[[str], bool] = _anywhere,
         refuse: RefuseText = refuse_nothing,
+        caller: Caller | None = None,
     ) -> UndoResult:
         """Undo a run and what followed from it, except for what was undone before. One at a time.
 
@@ -89,8 +79,8 @@ class Undo:
         EditRefusedError when it was undone already or is not over.
         """
         async with self._turn:
-            act, reverted = await run_uninterrupted(self._take_back, run, may_write, refuse)
-            await self._notice([item.path for item in reverted if item.changed])
+            act, reverted = await run_uninterrupted(self._take_back, run, may_write, refuse, caller)
+            await self._store.notice([item.path for item in reverted if item.changed])
         undone = UndoResult(
             runs=act.takes_back,
             paths=tuple(dict.fromkeys(printable(item.path) for item in reverted if item.changed)),
@@ -113,6 +103,7 @@ class Undo:
         run: str,
         may_write: Callable[[str], bool] = _anywhere,
         refuse: RefuseText = refuse_nothing,
+        caller: Caller | None = None,
     ) -> tuple[Operation, list[RevertResult]]:
         """All of it in one thread, so that it is finished even when the caller is cancelled."""
         followed = self.followed(run)
@@ -129,16 +120,19 @@ class Undo:
         reason = f"{'did again what was undone with' if is_redo else 'took back'} {run}"
         act = new_act(
             UNDO,
-            self._clock(),
+            self._store.clock(),
             watcher=str(followed[-1]["watcher"]),
             reason=reason,
             takes_back=names,
+            caller=caller,
         )
         act.begin(self._history)
         reverted = self.take_back(names, act.author, may_write, refuse)
         for one in followed:
             in_force(
-                self._history, one, {"at": self._clock().isoformat(), "with": run, "run": act.run}
+                self._history,
+                one,
+                {"at": self._store.clock().isoformat(), "with": run, "run": act.run},
             )
         more = f" and {len(names) - 1} that followed from it" if len(names) > 1 else ""
         kept = ", ".join(_kept(reverted))
@@ -147,7 +141,7 @@ class Undo:
             *(printable(item.path) for item in reverted),
         ]
         reason = f"{reason}{more}{f'; kept later texts in {kept}' if kept else ''}"
-        act.end(self._history, self._objects, self._clock(), reason, quotes=quotes)
+        act.end(self._history, self._store.objects, self._store.clock(), reason, quotes=quotes)
         return act, reverted
 
     def take_back(
@@ -168,7 +162,6 @@ class Undo:
         ]
 
     def _writes_of(self, runs: Iterable[str]) -> list[Write]:
-        """The newest first."""
         return sorted(
             (write for run in runs for write in self._history.writes_by(run)),
             key=lambda write: -write.id,
@@ -196,7 +189,9 @@ class Undo:
                 ]
             if not may_write(place):  # it was moved in this very moment
                 return [RevertResult(path=VaultPath(write.path), changed=False)]
-            return [revert(write, self._store, self._objects, author, at=place, refuse=refuse)]
+            return [
+                revert(write, self._store, self._store.objects, author, at=place, refuse=refuse)
+            ]
         except ParachuteError as error:
             return [RevertResult(path=VaultPath(write.path), changed=False, kept=(error.message,))]
 

@@ -13,8 +13,6 @@ from itertools import zip_longest
 
 from parachuted.vault import (
     BRINGS_BACK,
-    History,
-    ObjectStore,
     Store,
     TextVersion,
     VaultPath,
@@ -61,10 +59,8 @@ _A_PERSONS = TextVersion(path="", digest=None, by=PERSON, kind="created")
 
 
 class Why:
-    """Explains lines."""
-
-    def __init__(self, store: Store, objects: ObjectStore, history: History) -> None:
-        self._store, self._objects, self._history = store, objects, history
+    def __init__(self, store: Store) -> None:
+        self._store, self._objects, self._history = store, store.objects, store.history
 
     def lines(
         self, path: VaultPath, *, sees: Callable[[str], bool] = lambda _path: True
@@ -154,7 +150,6 @@ class _Tracing:
         self._restored: list[tuple[_Version, dict[int, int]]] = []
 
     def trace(self) -> dict[int, TextVersion | None]:
-        """For each line of the last version, by number from 0, the version that it came with."""
         last = self._versions[-1]
         places = {number: number for number in range(len(last.lines))}
         for older, newer in zip(self._versions[-2::-1], self._versions[::-1], strict=False):

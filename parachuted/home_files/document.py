@@ -54,7 +54,6 @@ class YamlNode:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether it is empty or null."""
         return self.text is None and self.items is None and self.entries is None
 
     @property

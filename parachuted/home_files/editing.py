@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from parachuted.home_files.document import PlainValue, YamlNode, YamlRejectedError, read_document
 
-Value: TypeAlias = "str | bool | list[Any] | Mapping[str, Any] | None"
+Value: TypeAlias = "str | bool | int | float | list[Any] | Mapping[str, Any] | None"
 Place: TypeAlias = "tuple[str | int, ...]"
 Changes: TypeAlias = "Mapping[Place, Mapping[Any, Any]]"
 _Splice: TypeAlias = "tuple[int, int, str]"
@@ -277,4 +277,4 @@ def _as_read(value: Any) -> PlainValue:  # noqa: ANN401  a value of any shape
         return {key: _as_read(one) for key, one in value.items() if one is not REMOVED}
     if isinstance(value, list):
         return [_as_read(one) for one in value]
-    return ("true" if value else "false") if isinstance(value, bool) else value
+    return json.dumps(value) if isinstance(value, bool | int | float) else value

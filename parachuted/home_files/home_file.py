@@ -17,7 +17,6 @@ class HomeFile:
         self._home, self._is_secret = home, is_secret
 
     def mark(self) -> tuple[int, ...] | None:
-        """What changes whenever the file does; None: there is none."""
         return mark_at(self.path)
 
     def read(self) -> str | None:

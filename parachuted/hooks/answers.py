@@ -134,7 +134,7 @@ def _read_output(hook: Hook, text: str, *, is_cut: bool, fails_closed: bool) -> 
     try:
         return _read_json(hook, text)
     except (ValueError, RecursionError):
-        what = "printed more than is read" if is_cut else "printed what begins as JSON and is none"
+        what = "printed more than is read" if is_cut else "printed what begins like JSON but is not"
         broken = failed(hook, f"{what}: {text[:_SHOWN]!r}", fails_closed=fails_closed)
         return replace(broken, context=_as_context(hook, text))
     except _UnreadableError as error:

@@ -66,12 +66,7 @@ OUR_TOOLS: Mapping[str, tuple[_Counterpart, ...]] = MappingProxyType(
 """Our tools, and Claude Code's that do the same, the nearest first."""
 WRITING_TOOLS = frozenset(
     name for name, same in OUR_TOOLS.items() if any(one.name == "Write" for one in same)
-) | {
-    "Edit",
-    "MultiEdit",
-    "NotebookEdit",
-    "Write",
-}
+) | {"Edit", "MultiEdit", "NotebookEdit", "Write"}
 """The tools that write notes, ours and Claude Code's."""
 
 

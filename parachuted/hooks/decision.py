@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, TypeVar
 
+from parachuted.hooks.hook_event import HookEvent
 from parachuted.hooks.names import is_blocking
 
 _T = TypeVar("_T")
@@ -18,8 +19,9 @@ _STRENGTH: Mapping[Permission | None, int] = {None: 0, "allow": 1, "ask": 2, "de
 _TO_THE_MODEL = frozenset({"tool.after", "tool.failed"})
 _TO_THE_PERSON = "session.start"
 _ENDS_A_TURN = "stop.before"
+_MOST_STOPS = 8
 _UNANSWERED: Mapping[Permission | None, str] = {
-    "ask": "a hook wants a person to be asked first, and nobody is available here",
+    "ask": "a hook wants a person to be asked first, and none is available here",
     "defer": "a hook leaves the decision for later, and nothing here can wait for it",
 }
 
@@ -75,6 +77,41 @@ ALLOWED = HookDecision()
 """What no hook has anything against."""
 
 
+class StopObjections:
+    """How often in a row hooks kept each session's turn from ending: after some times it ends all
+    the same, as in Claude Code.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def mark(self, hook_event: HookEvent) -> HookEvent:
+        """Tell a hook at a turn's end that it runs because of an earlier objection."""
+        count = self._counts.get(hook_event.session_id or "", 0)
+        if hook_event.event != _ENDS_A_TURN or not count or "stop_hook_active" in hook_event.data:
+            return hook_event
+        return replace(hook_event, data={**hook_event.data, "stop_hook_active": True})
+
+    def count(self, hook_event: HookEvent, decision: HookDecision) -> HookDecision:
+        """The decision, or the turn's end after too many objections in a row."""
+        if hook_event.event != _ENDS_A_TURN:
+            return decision
+        session = hook_event.session_id or ""
+        count = 0 if decision.allowed else self._counts.get(session, 0) + 1
+        if 0 < count <= _MOST_STOPS:
+            self._counts[session] = count
+            return decision
+        self._counts.pop(session, None)
+        if not count:
+            return decision
+        words = (
+            f"the turn ends, though a hook objects: it has objected {_MOST_STOPS} times in a row"
+        )
+        return replace(
+            decision, allowed=True, permission=None, failures=(*decision.failures, words)
+        )
+
+
 def combine(event: str, answers: Sequence[HookAnswer]) -> HookDecision:
     """One decision from all answers, in the order of the hooks' declaration.
 
@@ -85,9 +122,9 @@ def combine(event: str, answers: Sequence[HookAnswer]) -> HookDecision:
     """
     stops = [answer.stop_reason for answer in answers if answer.stop_reason is not None]
     if not is_blocking(event):
-        context, told, late = _after_the_fact(event, answers)
+        context, messages, late = _after_the_fact(event, answers)
         return _decision(
-            answers, objections=(), stops=stops, context=context, messages=told, failures=late
+            answers, objections=(), stops=stops, context=context, messages=messages, failures=late
         )
     if event == _ENDS_A_TURN and stops:
         return _decision(answers, objections=(), stops=stops)

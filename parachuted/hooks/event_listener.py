@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -17,8 +17,7 @@ from typing import Protocol
 from parachuted.access.events import EventFilter
 from parachuted.errors import ParachuteError
 from parachuted.events import CORE, Bus, Change, Event
-from parachuted.hooks.hook_event import HookEvent
-from parachuted.hooks.told import cause_data, event_data, module_of
+from parachuted.hooks.hook_event import HookEvent, cause_data, event_data, module_of
 from parachuted.vault import (
     NOTE_SUFFIXES,
     ObjectStore,
@@ -87,30 +86,26 @@ class HookEventListener:
         """`root_of`: the file that a cause began with; `report` takes a subject, and what is wrong
         with it or None.
         """
-        self._hooks, self._vault, self._objects, self._root_of, self._report = (
-            hooks,
-            vault,
-            objects,
-            root_of,
-            report,
-        )
-        self._change: Change | None = None
+        self._hooks, self._vault, self._objects, self._root_of = hooks, vault, objects, root_of
+        self._report = report
+        self._changes: Sequence[Change] = ()
+        self._changed: Mapping[tuple[str, object], Change] | None = None
         self._waiting: deque[_QueuedEvent] = deque()
         self._held = 0
         self._wake = asyncio.Event()
         self._is_full = False
-        self._end = bus.listen(self._on_event)
+        self._end = bus.listen_to_batches(self._on_events)
 
     @contextlib.contextmanager
-    def about(self, change: Change) -> Iterator[None]:
-        """What is published within tells of that change: an event has no place for the text that
+    def about(self, changes: Sequence[Change]) -> Iterator[None]:
+        """What is published within tells of these changes: an event has no place for the text that
         was there before.
         """
-        self._change = change
+        self._changes = changes
         try:
             yield
         finally:
-            self._change = None
+            self._changes, self._changed = (), None
 
     async def run(self) -> None:
         """Deliver events until cancelled."""
@@ -129,21 +124,24 @@ class HookEventListener:
         """Hear nothing more."""
         self._end()
 
-    def _on_event(self, event: Event) -> None:
-        if (
-            not self._hooks.wants(event.event)
-            or event.event in _ASKED_WHERE_IT_HAPPENS
-            or event.heard_by(_HEARS) is None
-        ):
-            return
+    def _on_events(self, events: Sequence[Event]) -> None:
+        wanted = {
+            name
+            for name in {event.event for event in events} - _ASKED_WHERE_IT_HAPPENS
+            if self._hooks.wants(name)
+        }
+        for event in events:
+            if event.event in wanted and event.heard_by(_HEARS) is not None:
+                self._queue(event)
+
+    def _queue(self, event: Event) -> None:
         if len(self._waiting) >= _MOST_WAITING:
             self._next_event()
             if not self._is_full:
                 self._is_full = True
                 self._report(
                     _PROBLEM,
-                    f"more than {_MOST_WAITING} events wait for hooks, so the oldest are not told "
-                    "to them",
+                    f"more than {_MOST_WAITING} events wait for hooks, so the oldest are dropped",
                 )
         waiting = _QueuedEvent(event=event, change=self._about(event))
         self._held += waiting.size
@@ -158,12 +156,12 @@ class HookEventListener:
 
     def _about(self, event: Event) -> Change | None:
         """The change that the event tells of. Its text is held only while not too much waits."""
-        change = self._change
-        if (
-            change is None
-            or event.event != f"file.{change.kind}"
-            or event.data.get("path") != printable(change.path)
-        ):
+        if self._changed is None:
+            self._changed = {
+                (f"file.{change.kind}", printable(change.path)): change for change in self._changes
+            }
+        change = self._changed.get((event.event, event.data.get("path")))
+        if change is None:
             return None
         return (
             change
@@ -239,7 +237,7 @@ def _diff(
         text is not None and (len(text) > _LARGEST or b"\0" in text[:_BEGINNING]) for text in texts
     ):
         return {
-            "text": "(too large, or no text, so there are no lines to compare)",
+            "text": "(too large, or not text, so there are no lines to compare)",
             "changed": [WHOLE],
         }
     units = changed_units(*(None if text is None else meaning(text) for text in texts))

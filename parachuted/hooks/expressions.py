@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import re2  # type: ignore[import-untyped]
 import regress
 
 _AHEAD = re.compile(r"\^\(\?([!=])")
@@ -74,8 +75,6 @@ def _has_alternatives(text: str) -> bool:
 
 
 def _linear(text: str) -> Any | None:  # noqa: ANN401  a compiled expression of RE2, which has no types
-    import re2  # type: ignore[import-untyped]  # noqa: PLC0415  only where there is an expression: 10 ms
-
     options = re2.Options()
     options.log_errors = False
     try:

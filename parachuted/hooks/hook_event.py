@@ -1,4 +1,5 @@
 """Something that has happened or is about to, and the JSON object in which a hook receives it.
+Pure.
 
 The object carries our fields, and beside them those that a script written for Claude Code reads.
 """
@@ -8,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+import posixpath
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -218,3 +220,56 @@ def _plain_scalar(value: object) -> object:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return moment_text(value) if isinstance(value, date) else str(value)
+
+
+_PLACES = ("from", "entry_path", "audio_path", "output_path", "working_directory")
+_LISTS = ("paths",)
+
+
+def event_data(data: Mapping[str, object], vault: Path) -> dict[str, object]:
+    """The same with whole paths, as a script can use them; `path` and `watcher` stay as they are
+    called in the vault.
+    """
+    found = dict(data)
+    for name in _PLACES:
+        if isinstance(place := found.get(name), str) and place:
+            found[name] = _whole(place, vault)
+    for name in _LISTS:
+        if isinstance(places := found.get(name), list | tuple):
+            found[name] = [
+                _whole(place, vault) if isinstance(place, str) else place for place in places
+            ]
+    return found
+
+
+def cause_data(
+    causes: Sequence[str],
+    *,
+    actor: str,
+    run: str | None = None,
+    root: str | None = None,
+    depth: int | None = None,
+) -> dict[str, object]:
+    """What it followed from.
+
+    `id` and `root` are of the first cause and of the file that began it, where that is known.
+
+    `depth` counts the agents between the person's act and this: 0 is the act itself.
+    """
+    return {
+        "id": causes[0] if causes else None,
+        "root": root,
+        "depth": depth if depth is not None else int(run is not None),
+        "actor": actor,
+        "run": run,
+        "chain": list(causes),
+    }
+
+
+def module_of(actor: str) -> str | None:
+    """The module that acts, where one does: it writes as `module:<name>`."""
+    return actor.removeprefix("module:") if actor.startswith("module:") else None
+
+
+def _whole(place: str, vault: Path) -> str:
+    return posixpath.join(vault, place)

@@ -11,7 +11,6 @@ import concurrent.futures
 import logging
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,19 +26,19 @@ from parachuted.hooks.decision import (
     ALLOWED,
     HookAnswer,
     HookDecision,
+    StopObjections,
     combine,
     is_handed_on,
-    too_late,
 )
-from parachuted.hooks.hook import Hook
+from parachuted.hooks.hook import Hook, HookError, HookStatus
 from parachuted.hooks.hook_event import HookEvent, document, encode
-from parachuted.hooks.hook_status import HookCounts, HookError, HookStatus
 from parachuted.hooks.loading import HookSet, load_hooks, look
 from parachuted.hooks.long_text import LongTexts
 from parachuted.hooks.matching import Match, compile_hook
-from parachuted.hooks.names import claude_name, is_blocking
+from parachuted.hooks.names import is_blocking
+from parachuted.hooks.reporting import HookReporter, subject_of
 from parachuted.hooks.run_recorder import HookRunRecord, HookRunRecorder
-from parachuted.hooks.runner import HookRunner, ProcessResult
+from parachuted.hooks.runner import HookRunner, not_started
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +48,8 @@ _PASSED_ON = ("PATH", "HOME", "LANG")
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _MOST_WAITING = 1_000
 _WORKERS = 8  # the runner begins fewer at a time; one that waits for it is cheap
-_ERRORS_KEPT = 100
-_MOST_STOPS = 8
 _FILES = "hooks:files"
 _WAITING = "hooks:waiting"
-_OWN_EVENTS = frozenset({"hook.failed", "vault.problem"})
 _STOPPING = HookDecision(
     allowed=False, reason="the daemon is stopping, so the hooks that may object could not be asked"
 )
@@ -86,14 +82,9 @@ class Hooks:
         must_approve: bool = True,
         on_error: Callable[[HookError], None] | None = None,
     ) -> None:
-        self._home, self._vault, self._runner, self._approvals, self._recorder = (
-            home,
-            vault,
-            runner,
-            approvals,
-            recorder,
-        )
-        self._clock, self._report, self._on_error = clock, report, on_error
+        self._home, self._vault, self._runner = home, vault, runner
+        self._approvals, self._recorder = approvals, recorder
+        self._clock = clock
         self._env = {name: env[name] for name in _PASSED_ON if name in env}
         self._env.setdefault("PATH", _PATH)
         self._fails_closed, self._must_approve = fails_closed, must_approve
@@ -104,10 +95,8 @@ class Hooks:
         self._matches: dict[str, Match] = {}
         self._wanted: frozenset[str] = frozenset()
         self._waiting: asyncio.Queue[_QueuedEvent] = asyncio.Queue()
-        self._reported: set[str] = set()
-        self._errors: deque[HookError] = deque(maxlen=_ERRORS_KEPT)
-        self._tallies: dict[str, HookCounts] = {}
-        self._stops: dict[str, int] = {}
+        self._reporter = HookReporter(clock, report, on_error)
+        self._stops = StopObjections()
         self._from_threads: set[asyncio.Task[HookDecision]] = set()
         self._is_closed = False
         self.look()
@@ -118,7 +107,9 @@ class Hooks:
 
         Reads the pinned files.
         """
-        return tuple(self._list(hook) for hook in self._set.hooks)
+        return tuple(
+            self._reporter.status_of(hook, self._refusal(hook)) for hook in self._set.hooks
+        )
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -128,7 +119,7 @@ class Hooks:
     @property
     def errors(self) -> tuple[HookError, ...]:
         """The last failures, the newest last."""
-        return tuple(self._errors)
+        return tuple(self._reporter.errors)
 
     @property
     def recorder(self) -> HookRunRecorder:
@@ -146,10 +137,10 @@ class Hooks:
         places = {"HOME": self._env["HOME"]} if "HOME" in self._env else {}
         self._set = load_hooks(self._home, vault=self._vault, places=places)
         self._arrange()
-        self._say(_FILES, "; ".join(self._set.problems) or None)
-        subjects = {_subject(hook.id) for hook in self._set.hooks}
-        for subject in self._reported - subjects - {_FILES, _WAITING}:
-            self._say(subject, None)
+        self._reporter.say(_FILES, "; ".join(self._set.problems) or None)
+        self._reporter.forget_all_but(
+            {*(subject_of(hook.id) for hook in self._set.hooks), _FILES, _WAITING}
+        )
         self._check_approvals()
 
     def wants(self, event: str) -> bool:
@@ -165,21 +156,21 @@ class Hooks:
             return ALLOWED
         if refusal := self._unreadable(hook_event.event):
             return refusal
-        hook_event = self._with_stops(hook_event)
+        hook_event = self._stops.mark(hook_event)
         chosen = self._choose(hook_event)
-        aside = tuple(hook for hook in chosen if hook.is_async)
-        if aside:
-            self._put(_QueuedEvent(hook_event=hook_event, hooks=aside))
+        self._put(hook_event, [hook for hook in chosen if hook.is_async])
         decision = await self._decide(hook_event, [hook for hook in chosen if not hook.is_async])
-        return self._count_stops(hook_event, decision)
+        return self._stops.count(hook_event, decision)
 
     def tell(self, hook_event: HookEvent) -> None:
-        """Let the hooks that are meant know, in the background."""
+        """Run the matching hooks in the background; nothing waits for asynchronous ones, not even
+        hooks of a later `order`.
+        """
         if hook_event.event not in self._wanted:
             return
-        chosen = tuple(self._choose(hook_event))
-        if chosen:
-            self._put(_QueuedEvent(hook_event=hook_event, hooks=chosen))
+        chosen = self._choose(hook_event)
+        self._put(hook_event, [hook for hook in chosen if not hook.is_async])
+        self._put(hook_event, [hook for hook in chosen if hook.is_async])
 
     def ask_from_thread(
         self, hook_event: HookEvent, loop: asyncio.AbstractEventLoop
@@ -317,7 +308,7 @@ class Hooks:
         decision = ALLOWED
         for _, stage in groupby(hooks, key=lambda hook: hook.order):
             running = [self._run(hook, hook_event, is_background=is_background) for hook in stage]
-            answers += [self._shortened(answer) for answer, _ in await _all(running)]
+            answers += [self._long.shorten(answer) for answer, _ in await _all(running)]
             decision = combine(hook_event.event, answers)
             if not decision.allowed or decision.stop:
                 break
@@ -325,7 +316,8 @@ class Hooks:
                 hook_event = replace(
                     hook_event, data={**hook_event.data, "tool_input": decision.updated_input}
                 )
-        self._note_late(hook_event.event, answers, is_background=is_background)
+        if is_background or not (is_blocking(hook_event.event) or is_handed_on(hook_event.event)):
+            self._reporter.note_late(hook_event.event, answers)
         return decision
 
     async def _run(
@@ -343,14 +335,7 @@ class Hooks:
         stdin = encode(document(shaped)) if stdin is None else stdin
         refusal = self._refusal(hook)
         if refusal is not None:
-            ran = ProcessResult(
-                exit_code=None,
-                stdout=b"",
-                stderr=b"",
-                took_ms=0.0,
-                problem=refusal,
-                was_started=False,
-            )
+            ran = not_started(refusal)
         else:
             ran = await self._runner.run(
                 argv=hook.argv,
@@ -371,10 +356,7 @@ class Hooks:
             answer = replace(
                 answer, updated_input=in_our_shape(hook_event, shaped, answer.updated_input)
             )
-        self._tallies.setdefault(hook.id, HookCounts()).count(
-            ran.took_ms, is_failure=answer.failure is not None
-        )
-        self._note(hook, hook_event.event, answer.failure)
+        self._reporter.note_run(hook.id, hook_event.event, ran.took_ms, answer.failure)
         record = self._recorder.keep(
             hook=hook.id,
             event=hook.event,
@@ -395,51 +377,6 @@ class Hooks:
             "PARACHUTE_PYTHON": sys.executable,
         }
 
-    def _shortened(self, answer: HookAnswer) -> HookAnswer:
-        """The answer with context that is too long for a model put into a file.
-
-        Reasons arrive whole, as from Claude Code.
-        """
-        try:
-            return replace(
-                answer,
-                context=tuple(map(self._long.short, answer.context)),
-            )
-        except OSError as error:
-            log.warning(
-                "a hook's long text could not be kept",
-                extra={"hook": answer.hook, "error": error.strerror},
-            )
-            return answer
-
-    def _with_stops(self, hook_event: HookEvent) -> HookEvent:
-        """Tell a hook at a turn's end that it runs because of an earlier objection, as Claude Code
-        does.
-        """
-        count = self._stops.get(hook_event.session_id or "", 0)
-        if hook_event.event != "stop.before" or not count or "stop_hook_active" in hook_event.data:
-            return hook_event
-        return replace(hook_event, data={**hook_event.data, "stop_hook_active": True})
-
-    def _count_stops(self, hook_event: HookEvent, decision: HookDecision) -> HookDecision:
-        """After so many objections in a row the turn ends all the same."""
-        if hook_event.event != "stop.before":
-            return decision
-        session = hook_event.session_id or ""
-        count = 0 if decision.allowed else self._stops.get(session, 0) + 1
-        if 0 < count <= _MOST_STOPS:
-            self._stops[session] = count
-            return decision
-        self._stops.pop(session, None)
-        if not count:
-            return decision
-        words = (
-            f"the turn ends, though a hook objects: it has objected {_MOST_STOPS} times in a row"
-        )
-        return replace(
-            decision, allowed=True, permission=None, failures=(*decision.failures, words)
-        )
-
     async def _ask_here(self, hook_event: HookEvent) -> HookDecision:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  a coroutine runs in one
@@ -449,17 +386,16 @@ class Hooks:
         finally:
             self._from_threads.discard(task)
 
-    def _put(self, shaped: _QueuedEvent) -> None:
-        if self._is_closed:
+    def _put(self, hook_event: HookEvent, hooks: Sequence[Hook]) -> None:
+        if self._is_closed or not hooks:
             return
         if self._waiting.qsize() >= _MOST_WAITING:
             self._waiting.get_nowait()
-            self._say(
+            self._reporter.say(
                 _WAITING,
-                f"more than {_MOST_WAITING:,} events wait for their hooks; the oldest are "
-                "dropped, untold",
+                f"more than {_MOST_WAITING:,} events wait for their hooks; the oldest are dropped",
             )
-        self._waiting.put_nowait(shaped)
+        self._waiting.put_nowait(_QueuedEvent(hook_event=hook_event, hooks=tuple(hooks)))
 
     async def _work(self) -> None:
         while True:
@@ -467,67 +403,23 @@ class Hooks:
             try:
                 await self._decide(shaped.hook_event, shaped.hooks, is_background=True)
             except Exception:
-                log.exception("a hook could not be told", extra={"event": shaped.hook_event.event})
+                log.exception(
+                    "the hooks of an event could not be run",
+                    extra={"event": shaped.hook_event.event},
+                )
             if self._waiting.empty():
-                self._say(_WAITING, None)
-
-    def _note_late(self, event: str, answers: Iterable[HookAnswer], *, is_background: bool) -> None:
-        """Log objections that came too late to count.
-
-        Those of a broken hook are logged already.
-        """
-        if not is_background and (is_blocking(event) or is_handed_on(event)):
-            return
-        for answer in answers:
-            if answer.blocks is not None and answer.failure is None:
-                self._fail(answer.hook, event, too_late(event, answer.hook, answer.blocks))
-
-    def _note(self, hook: Hook, event: str, failure: str | None) -> None:
-        """Log a failure, or a recovery.
-
-        Never about the hooks' own events, which would loop.
-        """
-        if failure is not None:
-            self._fail(hook.id, event, failure)
-        if event not in _OWN_EVENTS:
-            self._say(_subject(hook.id), failure)
-
-    def _fail(self, hook: str, event: str, message: str) -> None:
-        error = HookError(hook=hook, message=message, timestamp=self._clock(), event=event)
-        self._errors.append(error)
-        log.warning("a hook failed", extra={"hook": hook, "event": event, "problem": message})
-        if self._on_error is not None and event not in _OWN_EVENTS:
-            self._on_error(error)
-
-    def _say(self, subject: str, problem: str | None) -> None:
-        if problem is None and subject not in self._reported:
-            return
-        (self._reported.discard if problem is None else self._reported.add)(subject)
-        self._report(subject, problem)
+                self._reporter.say(_WAITING, None)
 
     def _check_approvals(self) -> None:
         """Say at once which hooks are not going to run; what is seen for the first time is pinned
         by this.
         """
         for hook in self._set.hooks:
-            self._say(_subject(hook.id), self._refusal(hook))
+            self._reporter.say(subject_of(hook.id), self._refusal(hook))
 
     def _refusal(self, hook: Hook) -> str | None:
         """Why it may not run as it is now, or None."""
         return self._approvals.refusal_of(hook.files) if self._must_approve and hook.files else None
-
-    def _list(self, hook: Hook) -> HookStatus:
-        tally = self._tallies.get(hook.id, HookCounts())
-        return HookStatus(
-            hook=hook,
-            claude=claude_name(hook.event),
-            blocking=hook.may_block,
-            problem=self._refusal(hook),
-            runs=tally.runs,
-            failures=tally.failures,
-            last_ms=tally.last_ms,
-            slowest_ms=tally.slowest_ms,
-        )
 
 
 async def _all(running: Sequence[Coroutine[None, None, _T]]) -> list[_T]:
@@ -537,10 +429,6 @@ async def _all(running: Sequence[Coroutine[None, None, _T]]) -> list[_T]:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one) for one in running]
     return [task.result() for task in tasks]
-
-
-def _subject(hook_id: str) -> str:
-    return f"hooks:{hook_id}"
 
 
 def _word(hook: Hook, answer: HookAnswer) -> str:

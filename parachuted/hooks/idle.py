@@ -57,11 +57,11 @@ def _fits_no_tool(hook: Hook, offered: OfferedTools | None) -> str | None:
         *CLI_TOOLS,
         *(offered.tools if offered is not None else ()),
     }
-    told = (
+    calls = (
         HookEvent(event=hook.event, at=_AT, data={"tool_name": name}, vault=Path("/"))
         for name in names
     )
-    if any(matches(one) is not None for one in told):
+    if any(matches(one) is not None for one in calls):
         return None
     means = f"its matcher {hook.matcher!r}" if hook.matcher else f"its rule {hook.condition!r}"
     return f"{means} fits no tool that exists here"

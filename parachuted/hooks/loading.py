@@ -1,4 +1,5 @@
-"""Loads the hooks of a home, from hooks.yaml and the hooks folder, with every problem found.
+"""Loads the hooks of a home, from hooks.yaml and from the scripts in the hooks folder, whose names
+alone make them hooks, with every problem found.
 
 The home is trusted: a file that others could write is not read, nor one inside the vault, which
 agents write to.
@@ -7,17 +8,96 @@ agents write to.
 from __future__ import annotations
 
 import os
+import re
 import stat
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from parachuted.home_files import YamlRejectedError
 from parachuted.hooks.hook import Hook
-from parachuted.hooks.names import BLOCKING, NEVER_CLOSED, is_blocking
-from parachuted.hooks.scripts import guarded_by, read_script
+from parachuted.hooks.names import (
+    BLOCKING,
+    NEVER_CLOSED,
+    UnknownEventError,
+    is_blocking,
+    parse_script_name,
+)
 from parachuted.hooks.settings import HookFile, read_settings
 from parachuted.private import is_in, mark_at, without_waiting
+
+_LEFTOVERS = ("~", ".bak", ".orig", ".swp", ".tmp", ".md", ".txt")
+_INTERPRETERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {".py": (sys.executable,), ".sh": ("/bin/sh",)}
+)
+_COMMENT = re.compile(r"\s*(?:#+|//+|--|\"{3}|'{3})\s*(.*?)\s*(?:\"{3}|'{3})?\s*")
+_LOOKED_AT = 4_096
+
+
+def read_script(path: Path) -> Hook | None:
+    """The hook that the file defines, or None.
+
+    Raises ValueError for a defective one. An executable is started directly; a Python or shell
+    script needs neither the executable bit nor a first line.
+    """
+    if path.name.endswith(_LEFTOVERS):
+        return None
+    try:
+        event = parse_script_name(path.name)
+    except UnknownEventError as error:
+        raise ValueError(f"{path.name} does not run: {error}") from error
+    if event is None:
+        return None
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return None
+        with path.open("rb") as file:
+            head = file.read(_LOOKED_AT)
+    except OSError as error:
+        raise ValueError(
+            f"{path.name} does not run: it cannot be read ({error.strerror})"
+        ) from error
+    return Hook(
+        id=path.name,
+        event=event,
+        argv=_argv(path, head),
+        files=(path,),
+        source="script",
+        description=_description(head),
+    )
+
+
+def guarded_by(name: str) -> str | None:
+    """The event that a script of that name is for; None: it is for none."""
+    try:
+        return None if name.endswith(_LEFTOVERS) else parse_script_name(name)
+    except UnknownEventError:
+        return None
+
+
+def _argv(path: Path, head: bytes) -> tuple[str, ...]:
+    interpreter = _INTERPRETERS.get(path.suffix)
+    is_executable = os.access(path, os.X_OK)
+    if is_executable and (interpreter is None or head.startswith(b"#!")):
+        return (str(path),)
+    if interpreter is None:
+        raise ValueError(
+            f"{path.name} does not run: it is not executable; `chmod +x` on it mends that"
+        )
+    return (*interpreter, str(path))
+
+
+def _description(head: bytes) -> str | None:
+    """The first descriptive line of the script."""
+    for line in head.decode("utf-8", "replace").splitlines():
+        if line.startswith("#!") or "coding:" in line or not line.strip():
+            continue
+        found = _COMMENT.fullmatch(line)
+        return found[1] or None if found else None
+    return None
+
 
 SETTINGS = "hooks.yaml"
 SCRIPTS = "hooks"

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+from dataclasses import replace
 from pathlib import Path
 
+from parachuted.hooks.decision import HookAnswer
 from parachuted.private import replace_private
+
+log = logging.getLogger(__name__)
 
 MOST_CHARACTERS = 10_000  # as Claude Code counts them: units of UTF-16
 _PREVIEW = 2_000
@@ -17,6 +22,20 @@ class LongTexts:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+
+    def shorten(self, answer: HookAnswer) -> HookAnswer:
+        """The answer with context that is too long for a model put into a file.
+
+        Reasons arrive whole, as from Claude Code.
+        """
+        try:
+            return replace(answer, context=tuple(map(self.short, answer.context)))
+        except OSError as error:
+            log.warning(
+                "a hook's long text could not be kept",
+                extra={"hook": answer.hook, "error": error.strerror},
+            )
+            return answer
 
     def short(self, text: str) -> str:
         """The text itself, or its beginning and where all of it is.

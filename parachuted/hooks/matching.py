@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from parachuted.heavy import load_heavy_here
 from parachuted.hooks.claude_tools import TOOL_EVENTS, forms
-from parachuted.hooks.expressions import compile_expression
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.hook_event import HookEvent
 from parachuted.hooks.rules import compile_rule
@@ -73,7 +73,8 @@ def compile_matcher(text: str | None, event: str) -> Callable[[str], bool]:
     if _NAMES.fullmatch(text):
         names = frozenset(piece.strip() for piece in _BETWEEN.split(text))
         return names.__contains__
-    return compile_expression(text)
+    test: Callable[[str], bool] = load_heavy_here("expressions").compile_expression(text)
+    return test
 
 
 def _is_about_paths(event: str) -> bool:

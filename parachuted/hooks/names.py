@@ -54,7 +54,7 @@ CLAUDE_EVENTS = frozenset(
         "MessageDisplay",
     }
 )
-"""All that Claude Code knows; those without a counterpart here are told of by name."""
+"""All that Claude Code knows; those without a counterpart here are named in the problems."""
 
 BLOCKING = frozenset(kind.name for kind in CATALOG.values() if kind.blocks)
 """The events that come before the act, so that a hook can stop it."""

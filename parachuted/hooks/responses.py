@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias, cast, get_args
 
 from typing_extensions import TypedDict
 
 from parachuted.events.catalog import CATALOG
-from parachuted.hooks.hook_status import HookError, HookStatus
+from parachuted.hooks.hook import HookError, HookStatus
 from parachuted.hooks.idle import OfferedTools, why_idle
 from parachuted.hooks.run_recorder import HookRunRecord
 from parachuted.hooks.trials import HookTrial
 from parachuted.times import Time, time_of
 
+_TextName: TypeAlias = Literal["stdin", "stdout", "stderr"]
+_TEXTS: tuple[_TextName, ...] = get_args(_TextName)
 _ELSEWHERE = "it does not run; `parachute hooks list`, on its machine, says why"
 
 
@@ -106,7 +108,7 @@ class HookRunDetailResponse(HookRunResponse):
     stdin: str
     stdout: str
     stderr: str
-    cut: list[Literal["stdin", "stdout", "stderr"]]
+    cut: list[_TextName]
 
 
 class HookRunsResponse(TypedDict):
@@ -182,35 +184,18 @@ def show_error(error: HookError) -> HookErrorResponse:
 
 def show_run(record: HookRunRecord) -> HookRunResponse:
     """A run without its texts."""
-    return {
-        "id": record.id,
-        "hook": record.hook,
-        "event": record.event,
-        "at": time_of(record.at),
-        "decision": record.decision,
-        "exit_code": record.exit_code,
-        "timed_out": record.timed_out,
-        "problem": record.problem,
-        "took_ms": record.took_ms,
-        "strays": record.strays,
-    }
+    fields = {name: getattr(record, name) for name in HookRunResponse.__annotations__}
+    return cast("HookRunResponse", {**fields, "at": time_of(record.at)})
 
 
 def show_whole_run(record: HookRunRecord) -> HookRunDetailResponse:
     """A run with its texts."""
-    cut: list[Literal["stdin", "stdout", "stderr"]] = []
-    if record.is_stdin_cut:
-        cut.append("stdin")
-    if record.is_stdout_cut:
-        cut.append("stdout")
-    if record.is_stderr_cut:
-        cut.append("stderr")
     return {
         **show_run(record),
         "stdin": record.stdin,
         "stdout": record.stdout,
         "stderr": record.stderr,
-        "cut": cut,
+        "cut": [name for name in _TEXTS if getattr(record, f"is_{name}_cut")],
     }
 
 

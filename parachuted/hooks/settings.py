@@ -3,13 +3,13 @@
 A mistake leaves the other hooks working.
 
 A flat list of hooks under each event is ours; a list of groups, each a matcher and its hooks, is
-Claude Code's. They may be mixed, and a whole settings file of Claude Code's may be pasted. A key
-that is not known is told of, but what is known of its hook holds: a guard with a strange key still
-guards.
+Claude Code's. They may be mixed, and a whole settings file of Claude Code's may be pasted. An
+unknown key is a problem, but the rest of its hook holds: a guard with a strange key still guards.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,6 @@ from parachuted.home_files import YamlNode, YamlRejectedError, read_document
 from parachuted.hooks.hook import DEFAULT_TIMEOUT_S, Hook
 from parachuted.hooks.matching import compile_hook
 from parachuted.hooks.names import BLOCKING, CLAUDE_EVENTS, UnknownEventError, parse_event
-from parachuted.hooks.pasted_json import json_as_yaml
 
 _ELSEWHERE = ("prompt", "agent", "http", "mcp_tool")
 _LONGEST_S = 24 * 60 * 60
@@ -71,22 +70,8 @@ class _Command(BaseModel):
 
 
 _KNOWN = frozenset(
-    {
-        "type",
-        "command",
-        "args",
-        "matcher",
-        "if",
-        "timeout",
-        "onFailure",
-        "on_failure",
-        "async",
-        "asyncRewake",
-        "order",
-        "shell",
-        "statusMessage",
-        "description",
-    }
+    {"type", "onFailure", "description"}
+    | {field.alias or name for name, field in _Command.model_fields.items()}
 )
 
 
@@ -383,3 +368,26 @@ def _words(command: str) -> list[str]:
 def _worded(message: str) -> str:
     words = message.replace("Input should", "should")
     return words[:1].lower() + words[1:]
+
+
+_BREAKS = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+
+
+def json_as_yaml(text: str) -> str:
+    """JSON as YAML, line by line; any other text as it is.
+
+    Tabs are space in JSON, and its strings hold characters that YAML spells otherwise.
+    """
+    if not text.lstrip("\ufeff \t\r\n").startswith("{"):
+        return text
+    try:
+        json.loads(text.lstrip("\ufeff"))
+    except (ValueError, RecursionError):
+        return text  # braces are YAML too
+    return _STRING.sub(_respelled, text).replace("\t", " ")
+
+
+def _respelled(found: re.Match[str]) -> str:
+    spelled = json.dumps(json.loads(found[0]), ensure_ascii=False)
+    return _BREAKS.sub(lambda sign: f"\\u{ord(sign[0]):04x}", spelled)

@@ -10,8 +10,7 @@ from typing import Protocol
 
 from parachuted.errors import HookRefusedError
 from parachuted.hooks.decision import HookDecision
-from parachuted.hooks.hook_event import HookEvent
-from parachuted.hooks.told import cause_data, event_data, module_of
+from parachuted.hooks.hook_event import HookEvent, cause_data, event_data, module_of
 from parachuted.vault import WriteIntent, printable
 
 EVENT = "write.before"
@@ -32,7 +31,7 @@ class ThreadHooks(Protocol):
 class WriteHooks:
     """What the store asks.
 
-    Nobody is asked before `begin`: what a start puts right was agreed to in an earlier life.
+    No hook is asked before `begin`: what a start puts right was agreed to in an earlier life.
     """
 
     def __init__(
@@ -45,13 +44,8 @@ class WriteHooks:
         root_of: Callable[[str], str | None] = lambda _cause: None,
     ) -> None:
         """`root_of`: the file that a cause began with, called in the writing thread."""
-        self._hooks, self._vault, self._loop, self._clock, self._root_of = (
-            hooks,
-            vault,
-            loop,
-            clock,
-            root_of,
-        )
+        self._hooks, self._vault, self._loop, self._clock = hooks, vault, loop, clock
+        self._root_of = root_of
         self._has_begun = False
 
     def begin(self) -> None:

@@ -4,7 +4,6 @@ from parachuted.keys.api_key import ApiKey, key_document, parse_scope, scope_doc
 from parachuted.keys.key_file import KeyFile, KeysRefusedError, NameTakenError
 from parachuted.keys.key_ring import KeyRing
 from parachuted.keys.minting import USUAL, MintedKey, mint, parse_end, parse_words
-from parachuted.keys.narrowing import is_narrower
 from parachuted.keys.path_globs import PathGlob
 from parachuted.keys.scopes import (
     CAPABILITIES,
@@ -17,6 +16,7 @@ from parachuted.keys.scopes import (
     Identity,
     Scope,
     granted,
+    is_narrower,
 )
 
 __all__ = [

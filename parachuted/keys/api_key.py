@@ -55,7 +55,7 @@ def parse_key(entry: PlainValue) -> ApiKey:
     Raises ValueError, with the reason, for what is not understood wholly: such a key opens nothing.
     """
     if not isinstance(entry, dict):
-        raise ValueError("it is no entry of names and values")  # noqa: TRY004  what is wrong is the text
+        raise ValueError("it is not a mapping of names to values")  # noqa: TRY004  what is wrong is the text
     if unknown := sorted(set(entry) - _FIELDS):
         raise ValueError(f"{unknown[0][:80]!r} means nothing")
     kept = entry.get("key_hash")

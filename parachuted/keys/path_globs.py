@@ -30,14 +30,21 @@ class PathGlob:
     def __post_init__(self) -> None:
         names = self.text.split("/")
         if not self.text or len(self.text) > _MOST_CHARACTERS or "\0" in self.text:
-            raise ValueError(f"{self.text[:80]!r} is no pattern of paths")
+            raise ValueError(f"{self.text[:80]!r} is not a pattern of paths")
         if any(
             name in {"", ".", ".."} or ("**" in name and name != "**") for name in names
         ) or self.text.startswith("~"):
             raise ValueError(
-                f"{self.text[:80]!r} is no pattern of paths in a vault, such as 'Projects/**'"
+                f"{self.text[:80]!r} is not a pattern of paths in a vault, such as 'Projects/**'"
             )
         object.__setattr__(self, "_files", re.compile(_expression(self._names())))
+
+    @property
+    def folder(self) -> str:
+        """The folder below which all that is meant lies; empty where it begins with a star."""
+        names = self.text.split("/")[:-1]
+        wild = [number for number, name in enumerate(names) if "*" in name or "?" in name]
+        return "/".join(names[: wild[0]] if wild else names)
 
     def matches(self, path: str) -> bool:
         """Whether that file is meant; a folder is meant by what is below it, so `Projects/**` is

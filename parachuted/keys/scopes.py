@@ -3,10 +3,13 @@
 A scope names a module (`*`: all), capabilities, and optionally patterns of paths. No capability
 implies another. A scope on a module that keeps its notes in a folder of the vault (daily, chat,
 brain) is also one on the vault's own routes, for that folder alone.
+
+Also whether a new key provably has no more rights than its maker; when in doubt, it is not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -72,7 +75,7 @@ class AccessGrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who asks. `kind`: loopback, key, or nobody; `id` and `name` are what the audit tells."""
+    """Who asks. `kind`: loopback, key, or nobody; `id` and `name` are what the audit records."""
 
     kind: Literal["loopback", "key", "nobody"]
     id: str
@@ -105,3 +108,29 @@ def granted(scopes: tuple[Scope, ...], module: str, capability: Capability) -> A
 EVERYWHERE = AccessGrant(alternatives=None)
 EVERYTHING = (Scope(module="*", capabilities=frozenset(CAPABILITIES)),)
 NOBODY = Identity(kind="nobody", id="", name="nobody")
+
+
+def is_narrower(new: Sequence[Scope], maker: Identity) -> bool:
+    """Whether all that `new` allows, on each route and each path, is allowed to `maker` too."""
+    return all(
+        _is_allowed(scope, capability, maker) for scope in new for capability in scope.capabilities
+    )
+
+
+def _is_allowed(scope: Scope, capability: Capability, maker: Identity) -> bool:
+    """A maker's scope on daily is one on a part of the vault too; then so is the new one's, and no
+    more than it.
+    """
+    grant = maker.grant(scope.module, capability)
+    if grant is None or (scope.paths is None and grant.alternatives is not None):
+        return False
+    if scope.paths is None or grant.alternatives is None:
+        return True
+    return all(
+        any(all(_covers(globs, path) for globs in every) for every in grant.alternatives)
+        for path in scope.paths
+    )
+
+
+def _covers(globs: tuple[PathGlob, ...], path: PathGlob) -> bool:
+    return any(glob.covers(path) for glob in globs)

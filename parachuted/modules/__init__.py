@@ -3,25 +3,91 @@
 The daemon's parts are imported from their own files.
 """
 
+from parachuted.access.activity import Activity
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
 from parachuted.access.hit import Hit
-from parachuted.modules.declare import event, interface, mcp_tool, route, schedule
+from parachuted.access.notes import (
+    AppendSection,
+    LinkRow,
+    Note,
+    NoteChange,
+    NoteEdit,
+    NoteLink,
+    NotePage,
+    NoteRow,
+    NoteSection,
+    NoteStream,
+    RemoveKey,
+    ReplaceSpan,
+    SetKey,
+    SetSection,
+    Upload,
+)
+from parachuted.modules.activity import ActivityAccess
+from parachuted.modules.agent_runs import (
+    AgentResult,
+    AgentRun,
+    AgentStep,
+    AgentText,
+    AgentToolCall,
+)
+from parachuted.modules.bodies import Body, Form, FormPart
+from parachuted.modules.declare import command, event, interface, mcp_tool, route, schedule
 from parachuted.modules.module import Module
-from parachuted.modules.results import Response
-from parachuted.modules.services import Services, StateAccess, VaultAccess
+from parachuted.modules.private import is_shortened, visible_to_agents
+from parachuted.modules.results import BytesResponse, FileResponse, Finding, Response
+from parachuted.modules.scheduling import Schedules, ScheduleStatus
+from parachuted.modules.services import FolderAccess, Services, StateAccess, VaultAccess
+from parachuted.modules.streams import ServerEvent, Stream
 
 __all__ = [
+    "Activity",
+    "ActivityAccess",
     "AgentConfig",
+    "AgentResult",
+    "AgentRun",
+    "AgentStep",
+    "AgentText",
+    "AgentToolCall",
+    "AppendSection",
+    "Body",
+    "BytesResponse",
+    "FileResponse",
+    "Finding",
+    "FolderAccess",
+    "Form",
+    "FormPart",
     "Hit",
+    "LinkRow",
     "Module",
+    "Note",
+    "NoteChange",
+    "NoteEdit",
+    "NoteLink",
+    "NotePage",
+    "NoteRow",
+    "NoteSection",
+    "NoteStream",
+    "RemoveKey",
+    "ReplaceSpan",
     "Response",
     "SandboxConfig",
+    "ScheduleStatus",
+    "Schedules",
+    "ServerEvent",
     "Services",
+    "SetKey",
+    "SetSection",
     "StateAccess",
+    "Stream",
+    "Upload",
     "VaultAccess",
+    "command",
     "event",
     "interface",
+    "is_shortened",
     "mcp_tool",
     "route",
     "schedule",
+    "visible_to_agents",
 ]

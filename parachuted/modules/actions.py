@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.errors import NotFoundError
+from parachuted.modules.hosting.data_folder import delete_module_data, has_module_data
 from parachuted.modules.hosting.status import ModuleStatus, status_of
 from parachuted.modules.registry.approvals import ModuleApprovals
-from parachuted.modules.registry.approved import ModuleEntry, TrustLevel
+from parachuted.modules.registry.approved import ApprovalRefusedError, ModuleEntry, TrustLevel
 from parachuted.modules.registry.consent import Consent
 
 
@@ -30,18 +31,17 @@ class ModuleActions:
         """
         return [_told(entry) for entry in self._trust.entries()]
 
-    def consent(self, name: str) -> dict[str, Any]:
-        """What approving its present folder would allow, and the difference from the approved
-        version. Raises NotFoundError.
+    def consent(self, name: str, trust: TrustLevel | None = None) -> dict[str, Any]:
+        """What approving its present folder with that trust would allow, and the difference from
+        the approved version. Raises NotFoundError.
         """
         entry = self._trust.entry(name)
         if entry.state == "missing":
             raise NotFoundError(
                 f"the folder of {name} is gone; what was approved still runs, if it is enabled"
             )
-        consent, diff = self._trust.review(
-            name
-        )  # of one reading: what is shown is what the digest names
+        # of one reading: what is shown is what the digest names
+        consent, diff = self._trust.review(name, trust)
         return {
             "name": name,
             "hash": consent.digest,
@@ -49,15 +49,18 @@ class ModuleActions:
             "diff": diff,
         } | _consent(consent)
 
-    def install(self, source: str, *, dev: bool, path: str | None) -> dict[str, Any]:
+    def install(
+        self, source: str, *, dev: bool, path: str | None, trust: TrustLevel | None = None
+    ) -> dict[str, Any]:
         """Copy it into the vault's `Modules/`, unless it is there, and return what approving it
-        would allow. Nothing runs.
+        would allow with that trust. Nothing runs.
         """
         name = None if dev or path else self._lying(source)
         if name is None:
-            entry, consent = self._trust.install(source, dev=dev, path=path)
+            entry, _ = self._trust.install(source, dev=dev, path=path)
         else:
-            entry, consent = self._trust.entry(name), self._trust.consent(name)
+            entry = self._trust.entry(name)
+        consent = self._trust.consent(entry.name, trust)
         return {"module": _told(entry), "hash": consent.digest} | _consent(consent)
 
     def _lying(self, source: str) -> str | None:
@@ -82,9 +85,37 @@ class ModuleActions:
         """Forget it.
 
         Its folder goes too if it is what `install` put there, unchanged since: what a person wrote
-        stays.
+        stays, and so does what the module keeps outside the vault, which `delete_data` deletes.
         """
-        return {"name": name, "removed": True, "folder_removed": self._trust.remove(name)}
+        try:
+            folder_removed = self._trust.remove(name)
+        except NotFoundError:
+            if not self._has_data(name):  # else it was removed earlier, without its data
+                raise
+            folder_removed = True
+        return {
+            "name": name,
+            "removed": True,
+            "folder_removed": folder_removed,
+            "data_deleted": False,
+            "has_data": self._has_data(name),
+        }
+
+    def delete_data(self, name: str) -> bool:
+        """Delete what a module that is not approved any more keeps outside the vault; whether there
+        was any. Raises ApprovalRefusedError and StorageFailedError.
+        """
+        if any(one.name == name and one.approved_digest for one in self._trust.entries()):
+            raise ApprovalRefusedError(
+                f"{name} is still approved, so its data stays; "
+                f"`parachute modules remove {name} --data` removes both"
+            )
+        state = self._trust.state_folder
+        return state is not None and delete_module_data(state, name)
+
+    def _has_data(self, name: str) -> bool:
+        state = self._trust.state_folder
+        return state is not None and has_module_data(state, name)
 
 
 def status_document(status: ModuleStatus) -> dict[str, Any]:
@@ -114,6 +145,11 @@ def status_document(status: ModuleStatus) -> dict[str, Any]:
         "events": list(status.events),
         "schedules": list(status.schedules),
         "agents": list(status.agents),
+        "commands": [
+            {"name": one.name, "help": one.help, "schema": dict(one.schema)}
+            for one in status.commands
+        ],
+        "settings": [asdict(setting) for setting in status.settings],
     }
 
 

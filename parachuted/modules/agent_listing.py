@@ -1,4 +1,4 @@
-"""Agent listing: every agent that there is, with the very grant that a run of it would get."""
+"""Lists every agent, with the very grant that a run of it would get."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Protocol
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority
-from parachuted.access.exposure import Exposure, exposure
-from parachuted.access.grant import Grant
+from parachuted.access.grant import Exposure, Grant, exposure
 from parachuted.access.granting import CURATOR
 from parachuted.access.origin import UNTRUSTED, Taint
 from parachuted.access.origins import Origins
@@ -78,7 +77,7 @@ class ReachableFiles:
 
 
 class AgentListing:
-    """All agents. `names` are those of all modules that there are."""
+    """All agents. `names` are those of all modules."""
 
     def __init__(
         self,
@@ -134,7 +133,7 @@ class AgentListing:
         )
 
     async def all(self) -> list[AgentStatus]:
-        """All of them; one whose settings are wrong is told of as what runs nowhere."""
+        """All of them; one whose settings are wrong is listed as one that runs nowhere."""
         found = []
         for name in self.all_names():
             try:

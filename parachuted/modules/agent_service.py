@@ -1,6 +1,4 @@
-"""Agent desk: where a person asks for an agent by its name, over HTTP, at a terminal or in a
-chat.
-"""
+"""Runs an agent that a person asked for by its name, over HTTP, at a terminal or in a chat."""
 
 from __future__ import annotations
 
@@ -10,29 +8,26 @@ from parachuted.access.authority import Authority, Entry
 from parachuted.errors import NotFoundError
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.runs.agent_parts import AgentParts
 from parachuted.runs.agent_plan import read_options
 from parachuted.runs.agent_runner import AgentRunner
-from parachuted.runs.bounded_vault import VaultParts
-from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run_request import AgentDefinition, RunReport, RunRequest
 
 
 class AgentService:
     """All agents that can be asked for.
 
-    `approved` finds a module that may run, `core` are the daemon's own agents by name.
+    `approved` finds a module that may run, `agents_of` makes the agents of one, `core` are the
+    daemon's own agents by name.
     """
 
     def __init__(
         self,
-        parts: AgentParts,
-        vault: VaultParts,
+        runner: AgentRunner,
         approved: Callable[[str], ApprovedModule | None],
+        agents_of: Callable[[ApprovedModule], ModuleAgents],
         core: Mapping[str, AgentDefinition],
     ) -> None:
-        self._parts, self._vault, self._approved, self._core = parts, vault, approved, core
-        self.runs = AgentRunner(parts, vault)
+        self.runs, self._approved, self._agents_of, self._core = runner, approved, agents_of, core
 
     async def run(
         self,
@@ -74,10 +69,7 @@ class AgentService:
                 f"there is no agent {name[:80]!r}; `parachute agents list` shows those that there "
                 "are"
             )
-        permissions = approved.manifest.permissions
-        bounds = ModuleBounds.of_module(module, read=permissions.read, write=permissions.write)
-        agents = ModuleAgents(self._parts, self._vault, approved, bounds)
-        return await agents.order(
+        return await self._agents_of(approved).order(
             agent, prompt, options, authority=authority, entry=entry, session=session
         )
 
@@ -90,7 +82,7 @@ class AgentService:
         entry: Entry,
         session: str | None,
     ) -> RunRequest:
-        folder, origin, limits = read_options(options, self._parts.limits)
+        folder, origin, limits = read_options(options, self.runs.limits)
         return RunRequest(
             definition=definition,
             prompt=prompt,

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from inspect import getattr_static, isfunction
 from typing import Literal, TypeAlias, TypeVar
 
+from parachuted.modules.timing import Timing, parse_timing
+
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 Capability: TypeAlias = Literal["read", "write", "admin"]
 
@@ -19,26 +21,34 @@ MARKS = "__parachute_marks__"
 
 EVENT_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}(\.[a-z][a-z0-9_-]{0,63}){1,5}")
 INTERFACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+COMMAND_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _NAME = r"(?!\.\.?(?:/|$))[A-Za-z0-9._~-]+"
-PATH = re.compile(rf"/|(/({_NAME}|\{{[a-z][a-z0-9_]*\}}))+")
-_FIELD = re.compile(r"\{([a-z][a-z0-9_]*)\}")
-_SPAN = re.compile(r"([1-9]\d{0,5})([smhd])")
+PATH = re.compile(
+    rf"/|(/({_NAME}|\{{[a-z][a-z0-9_]*\}}))*/({_NAME}|\{{[a-z][a-z0-9_]*(\.\.\.)?\}})"
+)
+REST = "..."
+_FIELD = re.compile(r"\{([a-z][a-z0-9_]*)(?:\.\.\.)?\}")
 LONGEST_S = 600
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+LARGEST_BODY = 4 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteMark:
-    """A method answers at that path, below the module's own prefix."""
+    """A method answers at that path, below the module's own prefix or `prefix`.
+
+    `tolerant`: names it does not know are ignored, and `entryId` is `entry_id`.
+    """
 
     method: Method
     path: str
     capability: Capability
     timeout_s: int = 30
+    prefix: str = ""
+    tolerant: bool = False
+    max_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +69,17 @@ class EventMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleMark:
-    """It runs every so many seconds, or each day at that local time."""
+    """It runs at these times."""
 
-    every_s: int | None
-    at: str | None
+    timing: Timing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandMark:
+    """A person may call it on the command line by that word."""
+
+    name: str
+    help: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,17 +89,28 @@ class InterfaceMark:
     interface: str
 
 
-Mark: TypeAlias = RouteMark | ToolMark | EventMark | ScheduleMark | InterfaceMark
+Mark: TypeAlias = RouteMark | ToolMark | EventMark | ScheduleMark | CommandMark | InterfaceMark
 
 
 def route(
-    method: str, path: str, *, capability: Capability | None = None, timeout_s: int = 30
+    method: str,
+    path: str,
+    *,
+    capability: Capability | None = None,
+    timeout_s: int = 30,
+    prefix: str = "",
+    tolerant: bool = False,
+    max_bytes: int | None = None,
 ) -> Callable[[_F], _F]:
-    """Serve `method` at `path` below `/api/<module>`; `{name}` in it is a parameter.
+    """Serve `method` at `path` below `/api/<module>`; `{name}` in it is a parameter, and
+    `{name...}` at its end the rest of the path, with its slashes.
 
     `capability` is what a caller's key needs on the module: by default read for GET and HEAD, write
     for all others. `timeout_s` limits the handler; one that waits for an agent needs more than the
-    default.
+    default. `prefix` is another place than `/api/<module>`, of those that the core keeps for the
+    module. `tolerant` is for callers that cannot be changed: names that no parameter has are
+    ignored, and parameters may be sent in camelCase too. `max_bytes`: how large a body of a handler
+    that takes a `Body` or a `Form` may be, by default 16 MB.
     """
     known = next((one for one in METHODS if one == method), None)
     if known is None:
@@ -99,9 +127,19 @@ def route(
         raise ValueError(
             f"@route: timeout_s={timeout_s!r} is not between 1 and {LONGEST_S} seconds"
         )
+    if max_bytes is not None and not 1 <= max_bytes <= LARGEST_BODY:
+        raise ValueError(f"@route: max_bytes={max_bytes!r} is not between 1 and {LARGEST_BODY}")
     usual: Capability = "read" if known in {"GET", "HEAD"} else "write"
     return _marking(
-        RouteMark(method=known, path=path, capability=capability or usual, timeout_s=timeout_s)
+        RouteMark(
+            method=known,
+            path=path,
+            capability=capability or usual,
+            timeout_s=timeout_s,
+            prefix=prefix,
+            tolerant=tolerant,
+            max_bytes=max_bytes,
+        )
     )
 
 
@@ -121,15 +159,29 @@ def event(name: str, *, is_async: bool = True) -> Callable[[_F], _F]:
     return _marking(EventMark(event=name, is_async=is_async))
 
 
-def schedule(*, every: str | None = None, at: str | None = None) -> Callable[[_F], _F]:
-    """Run it `every="15m"` (s, m, h, d), or each day `at="03:00"` local time; missed while the
-    daemon was off, it runs once.
+def schedule(
+    *,
+    every: str | None = None,
+    at: str | None = None,
+    cron: str | None = None,
+    timezone: str | None = None,
+) -> Callable[[_F], _F]:
+    """Run it `every="15m"` (s, m, h, d), each day `at="03:00"`, or as `cron="0 3 * * MON-FRI"`
+    says, in the machine's time zone or `timezone="Europe/Berlin"`; missed while the daemon was off,
+    it runs once.
     """
-    if (every is None) == (at is None):
-        raise ValueError('@schedule: say either every="15m" or at="03:00"')
-    if at is not None and not CLOCK.fullmatch(at):
-        raise ValueError(f"@schedule: at={at!r} is not a time such as '03:00'")
-    return _marking(ScheduleMark(every_s=None if every is None else parse_span(every), at=at))
+    try:
+        timing = parse_timing(every=every, at=at, cron=cron, timezone=timezone)
+    except ValueError as error:
+        raise ValueError(f"@schedule: {error}") from error
+    return _marking(ScheduleMark(timing=timing))
+
+
+def command(name: str, *, help: str | None = None) -> Callable[[_F], _F]:  # noqa: A002  as argparse calls it
+    """Let a person call it as `parachute <module> <name> ...`. `help` defaults to the docstring."""
+    if not COMMAND_NAME.fullmatch(name):
+        raise ValueError(f"@command: {name!r} is not the name of a command, such as 'add'")
+    return _marking(CommandMark(name=name, help=help))
 
 
 def interface(name: str) -> Callable[[_F], _F]:
@@ -142,14 +194,6 @@ def interface(name: str) -> Callable[[_F], _F]:
             f"@interface: {name!r} is not the name of an interface, such as 'BrainInterface'"
         )
     return _marking(InterfaceMark(interface=name))
-
-
-def parse_span(text: str) -> int:
-    """Seconds of `15m`; raises ValueError."""
-    found = _SPAN.fullmatch(text)
-    if not found:
-        raise ValueError(f"{text!r} is not a duration such as '30s', '15m', '2h' or '1d'")
-    return int(found[1]) * _SECONDS[found[2]]
 
 
 def path_fields(path: str) -> tuple[str, ...]:
@@ -172,7 +216,7 @@ def is_offered(found: object, interface: str, method: str) -> bool:
     function = getattr_static(type(found), method, None)
     marks = marks_of(function) if isfunction(function) else ()
     return InterfaceMark(interface=interface) in marks and all(
-        isinstance(mark, InterfaceMark | ToolMark) for mark in marks
+        isinstance(mark, InterfaceMark | ToolMark | CommandMark) for mark in marks
     )
 
 

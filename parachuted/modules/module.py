@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.modules.results import to_json
+from parachuted.modules.agent_runs import ModuleAgent, read_answer, with_schema
+from parachuted.modules.results import Finding, to_json
+from parachuted.modules.scheduling import Schedules
 from parachuted.modules.services import Services
+from parachuted.modules.settings import read_settings
+
+_MAY_BE_ITS_OWN = ("suggest", "ask")
+
+Result = TypeVar("Result")
 
 
 class Module:
@@ -16,6 +25,9 @@ class Module:
     Its methods become routes, tools and listeners: `@route`, `@mcp_tool`, `@event`, `@schedule`.
     What a class leaves open, its manifest.yaml declares. Where both declare something they must
     agree, since a person approved the manifest.
+
+    `Settings` is a dataclass or a model of pydantic whose fields all have a default;
+    `self.settings` is one, with what the person wrote under `config:` in modules.yaml.
     """
 
     name: ClassVar[str] = ""
@@ -24,13 +36,18 @@ class Module:
     permissions: ClassVar[Mapping[str, object]] = {}
     agents: ClassVar[Mapping[str, AgentConfig | Mapping[str, object]]] = {}
     provides: ClassVar[Sequence[str]] = ()
+    Settings: ClassVar[type | None] = None
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self.vault = services.vault
+        self.folders = services.folders
         self.config = services.config
+        self.settings: Any = read_settings(type(self).Settings, services.config, {})
         self.state = services.state
         self.log = services.log
+        self.activity = services.activity
+        self.schedules = Schedules(self, services.schedules)
 
     def publish(self, event: str, /, **data: object) -> None:
         """Say that something happened.
@@ -48,6 +65,29 @@ class Module:
     async def run_agent(self, agent: str, prompt: str, /, **options: object) -> str:
         """Let one of the module's agents answer the prompt, and return its words."""
         return await self._services.run_agent(agent, prompt, options)
+
+    def agent(self, name: str) -> ModuleAgent:
+        """One of the module's agents: `run = await self.agent("responder").start(prompt)`, then
+        `async for step in run`, `await run.result()`, `await run.stop()`.
+        """
+        return ModuleAgent(name, self._services.runs)
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        schema: Mapping[str, object] | None = None,
+        max_usd: float | None = None,
+        system: str | None = None,
+    ) -> Any:  # noqa: ANN401  a text, or what the schema describes
+        """A model's answer to one question, as text, or as JSON that fits the `schema`.
+
+        It has no tools, and counts against the budgets of runs and money as any run does. Raises
+        AgentUnavailableError where there is no model or a budget is used up, AgentFailedError.
+        """
+        asked = prompt if schema is None else with_schema(prompt, schema)
+        answer = await self._services.runs.ask(asked, system, max_usd)
+        return answer if schema is None else await read_answer(answer, schema)
 
     async def suggest(
         self,
@@ -69,6 +109,43 @@ class Module:
         """
         return await self._services.suggest(action, path, payload or {}, reasoning, base)
 
+    @property
+    def has_model(self) -> bool:
+        """Whether the daemon has a model; without one, agents of modules do not run."""
+        return self._services.has_model
+
+    @property
+    def data_folder(self) -> Path:
+        """A folder of the module's own, outside the vault: for what can be made again, such as an
+        index.
+
+        It is there, may be empty at any start, and stays when the module is removed.
+        StorageFailedError.
+        """
+        return self._services.data_folder
+
+    def spawn(
+        self,
+        work: Callable[..., Coroutine[Any, Any, Result]],
+        /,
+        *args: object,
+        name: str | None = None,
+    ) -> asyncio.Task[Result]:
+        """Start work that goes on after the present call, on that call's behalf.
+
+        It ends with the module, and its failure is the module's problem. RuntimeError: the module
+        has too many tasks at work.
+        """
+        task = asyncio.get_running_loop().create_task(
+            work(*args), name=name or getattr(work, "__name__", None)
+        )
+        task.add_done_callback(_report_failure)
+        return task
+
+    async def doctor(self) -> Sequence[Finding]:
+        """What is wrong with the module's own files, for `parachute doctor`: override it."""
+        return ()
+
     async def on_enable(self) -> None:
         """Called once when the module begins to serve; what it raises marks the module as
         failed.
@@ -77,20 +154,40 @@ class Module:
     async def on_disable(self) -> None:
         """Called once when it stops."""
 
+    async def find_para(self, para_id: str) -> Mapping[str, object] | None:
+        """The thing of the module's own that has that id, or None: override it where there are any.
+
+        `para_id`, `type`, `path` (a file that the caller may read, or None), `title`, and `url`, a
+        path of this API, or None. What it finds is what `GET /api/para/{id}` answers.
+        """
+        del para_id
+        return None
+
     def interfaces(self) -> Mapping[str, object]:
         """The objects behind `provides`: by default the module itself."""
         return dict.fromkeys(self.provides, self)
+
+
+def _report_failure(task: asyncio.Task[Any]) -> None:
+    """Tell the loop, which knows whose task it is, at once: one that is kept in a variable would
+    fail unseen.
+    """
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        task.get_loop().call_exception_handler(
+            {"message": f"{task.get_name()} failed", "exception": error, "future": task}
+        )
 
 
 def is_every_modules(name: str, found: object = None) -> bool:
     """Whether all modules have a method of that name, which uses the module's own rights and so
     cannot be an interface method.
 
-    A class may define its own `suggest`, as a BrainInterface does; `found` is the object, if
-    available.
+    A class may define its own `suggest`, as a BrainInterface does, or its own `ask`; `found` is
+    the object, if available.
     """
-    if name == "suggest" and (
-        not isinstance(found, Module) or type(found).suggest is not Module.suggest
+    if name in _MAY_BE_ITS_OWN and (
+        not isinstance(found, Module) or getattr(type(found), name) is not getattr(Module, name)
     ):
         return False
     return hasattr(Module, name)

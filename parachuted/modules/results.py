@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date, time
 from enum import Enum
 from pathlib import PurePath
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from parachuted.errors import ModuleFailedError
@@ -24,6 +24,9 @@ _Where: TypeAlias = "tuple[_Where, object] | None"
 
 _MOST_DEPTH = MOST_DEPTH
 _LARGEST = 2**63
+_ALONE = frozenset({bool, type(None)})
+MOST_BYTES = 16 << 20
+_MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9][a-z0-9.+-]{0,80}(; ?charset=[a-zA-Z0-9-]{1,40})?")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS = re.compile(
     r"content-(type|length|encoding|range)|connection|keep-alive|transfer-encoding|trailer|upgrade|date|server|access-control-.*"
@@ -60,6 +63,51 @@ class Response:
                 raise ValueError(f"the header {name!r} holds a control character")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong, as `parachute doctor` shows it: what, in which file of the vault,
+    and what to do.
+    """
+
+    problem: str
+    advice: str = ""
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileResponse:
+    """A file of the vault, of any size, as `GET /api/files` answers with it: with its type, an ETag
+    and ranges.
+
+    It is sent only if the module and the caller may both read it. `filename`: it is to be saved,
+    under that name.
+    """
+
+    path: str
+    filename: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BytesResponse:
+    """Bytes, at most 16 MB. `filename`: they are to be saved, under that name.
+
+    What a browser could run is only ever saved.
+    """
+
+    data: bytes
+    content_type: str = "application/octet-stream"
+    filename: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, bytes) or len(self.data) > MOST_BYTES:
+            raise ValueError(
+                f"a BytesResponse is bytes, at most {MOST_BYTES:,}; larger ones are files of the "
+                "vault, for a FileResponse"
+            )
+        if not _MEDIA_TYPE.fullmatch(self.content_type):
+            raise ValueError(f"{self.content_type[:80]!r} is not a media type such as image/png")
+
+
 def to_json(value: object) -> Json:
     """The value in plain JSON: dataclasses and models as objects, times in ISO 8601, paths as text.
 
@@ -68,24 +116,23 @@ def to_json(value: object) -> Json:
     return _plain(value, None, 0)
 
 
-def _plain(value: object, where: _Where, depth: int) -> Json:  # noqa: PLR0911  one for each kind
+def _plain(value: Any, where: _Where, depth: int) -> Json:  # noqa: ANN401, PLR0911  one for each kind
     if depth > _MOST_DEPTH:
         raise WrongResultError(
             f"{_spelled(where)} is nested more than {_MOST_DEPTH} levels deep, or holds itself."
         )
     kind = type(value)
     if kind is str:
-        return _text(cast("str", value), where)
+        return _text(value, where)
     if kind is dict:
-        return _object(cast("dict[object, object]", value), where, depth)
+        return _object(value, where, depth)
     if kind is list:
-        return _list(cast("list[object]", value), where, depth)
-    if (
-        value is None
-        or kind is bool
-        or (kind is int and -_LARGEST <= cast("int", value) < _LARGEST)
-    ):
-        return cast("Json", value)
+        return _list(value, where, depth)
+    if kind in _ALONE or (kind is int and -_LARGEST <= value < _LARGEST):
+        found: Json = value
+        return found
+    if kind is float:
+        return _number(value, where)
     if isinstance(value, Enum):
         return _plain(value.value, where, depth + 1)
     if isinstance(value, int | float):

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from parachuted.access.hit import Hits, Paths
+from parachuted.access.notes import (
+    Links,
+    Note,
+    NoteChange,
+    NoteEdit,
+    NotePage,
+    NoteStream,
+    Upload,
+)
+from parachuted.modules.activity import ActivityAccess
+from parachuted.modules.agent_runs import RunAccess
+from parachuted.modules.scheduling import ScheduleAccess
 
 
 class VaultAccess(Protocol):
@@ -62,12 +75,107 @@ class VaultAccess(Protocol):
         """Set one key of the frontmatter, and leave all else byte for byte."""
         ...
 
+    async def note(self, path: str) -> Note:
+        """The note: its text, frontmatter, sections and links from one read.
+
+        EditRefusedError: the file is no UTF-8 text.
+        """
+        ...
+
+    async def notes(
+        self,
+        folder: str = "",
+        *,
+        tag: str | None = None,
+        where: Mapping[str, object] | None = None,
+        order: str = "path",
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> NotePage:
+        """A page of the notes that the module may read, from the index, which follows a write
+        within moments.
+
+        `folder` takes what is below it too, `tag` those below it. `where`: what keys of the
+        frontmatter hold; a list means one of these, None that the key is not there. `order`: path,
+        title, modified, size or a key, with a `-` before it for descending. At most 1,000 at once;
+        `cursor` is the `next` of the page before. ActRefusedError: the cursor is none.
+        """
+        ...
+
+    async def links(self, path: str) -> Links:
+        """The links in a note, in its order, with the notes that they lead to."""
+        ...
+
+    async def backlinks(self, path: str) -> Links:
+        """The links to a file, by the notes that they stand in, from the index."""
+        ...
+
+    def read_notes(self, pattern: str | Sequence[str] = "**") -> NoteStream:
+        """The notes that match and that the module may read, or those at the paths of a list, for
+        `async for`: many at once, with their texts.
+
+        What could not be read (gone since, no text, more than 10 MB) is in the stream's `left_out`.
+        Their texts are not kept: an edit with `base=note.digest` is a ConflictError when the note
+        changed since.
+        """
+        ...
+
+    async def edit(self, path: str, edits: Sequence[NoteEdit], *, base: str | None = None) -> str:
+        """Make all of the changes, or none, as one write, and return the note's digest.
+
+        All else stays byte for byte. With the digest of what was read as `base`, others' edits
+        since are kept; a `ReplaceSpan` needs it. NotFoundError: a key to be removed is not there.
+        EditRefusedError: more than the named places would change.
+        """
+        ...
+
+    async def edit_all(self, changes: Sequence[NoteChange], *, reason: str) -> str:
+        """Change several notes as one run, which `parachute undo` takes back whole, and return the
+        run's id.
+
+        Each note is a write of its own, in this order. The first that fails ends it; what was
+        written before is the run's, which the error then names.
+        """
+        ...
+
     async def delete(self, path: str) -> None:
         """Remove a file; it can be undone."""
         ...
 
+    async def move(self, source: str, target: str) -> str:
+        """Give a file another path, and return its digest.
+
+        Links that lead to it follow, in the notes that the module may write. ConflictError: there
+        is a file.
+        """
+        ...
+
+    async def upload(self, path: str, chunks: AsyncIterable[bytes]) -> Upload:
+        """Make a new file of pieces, of at most 4 GB; it is on the disk when this returns.
+
+        Before all of it has come there is nothing. ConflictError: there is a file.
+        """
+        ...
+
     async def digest(self, path: str) -> str:
         """What names the file's content now: the `base` of a later write."""
+        ...
+
+
+class FolderAccess(Protocol):
+    """A person's folders outside the vault that `permissions.folders` names, to read.
+
+    A path begins with `/` or `~/`, as in the manifest. Links and hidden files are not there. What
+    is read counts as a stranger's text. ActRefusedError: no named folder has it, or the caller is
+    limited to some paths of the vault. PathRefusedError: it is no such path, hidden or a link.
+    """
+
+    async def read(self, path: str) -> str:
+        """The text of a file of at most 4 MB. NotFoundError, EditRefusedError."""
+        ...
+
+    async def list(self, path: str, pattern: str = "*") -> Paths:
+        """The files below that folder whose paths from there match, sorted. NotFoundError."""
         ...
 
 
@@ -121,8 +229,38 @@ class Services(Protocol):
         ...
 
     @property
+    def folders(self) -> FolderAccess:
+        """The person's folders outside the vault that it may read."""
+        ...
+
+    @property
     def state(self) -> StateAccess:
         """Its own memory."""
+        ...
+
+    @property
+    def data_folder(self) -> Path:
+        """A folder of its own, outside the vault."""
+        ...
+
+    @property
+    def has_model(self) -> bool:
+        """Whether there is a model."""
+        ...
+
+    @property
+    def schedules(self) -> ScheduleAccess:
+        """Its schedules."""
+        ...
+
+    @property
+    def runs(self) -> RunAccess:
+        """The runs of its agents."""
+        ...
+
+    @property
+    def activity(self) -> ActivityAccess:
+        """The activity log."""
         ...
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:

@@ -1,5 +1,5 @@
 """Processes: how a program of somebody else's is run, and ended with all that it ever started.
 
-Its names are imported from its files: a keeper's own program begins here too, and must not load
+Its names are imported from its files: the hook program begins here too, and must not load
 asyncio to do so.
 """

@@ -1,8 +1,8 @@
 """Hook process: a small child process that runs hook programs one at a time, and leaves none of
 their processes behind.
 
-asyncio alone waits for whoever holds a pipe, and a process group can be left;
-parachuted/processes/keeping.py is what runs in it.
+asyncio alone waits for any process that holds a pipe, and a process group can be left;
+parachuted/processes/hook_program.py is what runs in it.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 from uuid import uuid4
 
-from parachuted.processes.keeping import KILL_S, LENGTH, TERM_S, Told, frame
+from parachuted.processes.hook_program import KILL_S, LENGTH, TERM_S, Report, frame
 from parachuted.processes.own_thread import in_own_thread
 from parachuted.processes.reaper import kill_below, kill_family, kill_group
 
 MARK = "PARACHUTE_KEEPER"
 
 _PROGRAM = (
-    "import sys; sys.path.append(sys.argv[1]); from parachuted.processes.keeping import "
-    "keep; keep()"
+    "import sys; sys.path.append(sys.argv[1]); from parachuted.processes.hook_program import "
+    "main; main()"
 )
 _PACKAGE = Path(__file__).resolve().parents[2]
-# that a keeper may be late; one that is later was stopped, or starved, and its program's limit is
-# still to be kept
+# how late a hook process may be; a later one was stopped, or starved, and its program's limit still
+# holds
 _SPARE_S = 0.2
 _BUFFER = 1 << 20
 
 
 class HookProcessLostError(Exception):
-    """The keeper ended before its command did; what the command had started was ended."""
+    """The hook process ended before its command did; what the command had started was ended."""
 
 
 class HookProcessGoneError(HookProcessLostError):
-    """The keeper ended before it took its order: nothing was begun."""
+    """It ended before it took its order: nothing was started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +56,10 @@ class ProcessOrder:
     cap: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessOutcome:
-    """What became of it.
+class ProcessOutcome(NamedTuple):
+    """What became of it, in the order of the hook program's `Report`.
 
-    `failed`: "folder" or "program" when it could not be begun, with the `errno`.
+    `failed`: "folder" or "program" when it could not be started, with the `errno`.
 
     `strays`: how many processes it had left behind, which were ended; `stubborn`: those that could
     not be.
@@ -75,11 +74,11 @@ class ProcessOutcome:
     timed_out: bool
     is_cut: bool
     strays: int
-    stubborn: tuple[int, ...]
+    stubborn: Sequence[int]
 
 
 class HookProcess:
-    """A process of ours.
+    """A process of this daemon.
 
     Make it with `start`; `dismiss` or `close` ends it, and so does our own end.
     """
@@ -100,12 +99,7 @@ class HookProcess:
         ours, theirs = socket.socketpair()
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                "-S",
-                "-c",
-                _PROGRAM,
-                str(_PACKAGE),
+                *(sys.executable, "-I", "-S", "-c", _PROGRAM, str(_PACKAGE)),
                 stdin=theirs.fileno(),
                 stdout=asyncio.subprocess.DEVNULL,
                 env={},
@@ -121,7 +115,7 @@ class HookProcess:
 
     @property
     def pid(self) -> int:
-        """Of the keeper itself."""
+        """Its own."""
         return self._process.pid
 
     @property
@@ -142,21 +136,13 @@ class HookProcess:
         words = [os.fsencode(word) for word in order.argv]
         try:
             async with asyncio.timeout(order.timeout_s + TERM_S + KILL_S + _SPARE_S):
+                folder = os.fsencode(order.cwd)
                 self._writer.write(
-                    frame(
-                        (
-                            words,
-                            env,
-                            os.fsencode(order.cwd),
-                            order.stdin,
-                            order.timeout_s,
-                            order.cap,
-                        )
-                    )
+                    frame((words, env, folder, order.stdin, order.timeout_s, order.cap))
                 )
                 await self._writer.drain()
                 size = int.from_bytes(await self._reader.readexactly(LENGTH), "big")
-                told = cast("Told", marshal.loads(await self._reader.readexactly(size)))  # noqa: S302  from a process of ours
+                report = cast("Report", marshal.loads(await self._reader.readexactly(size)))  # noqa: S302  from our own process
         except TimeoutError:
             await self._kill()
             return _late(order)
@@ -169,9 +155,9 @@ class HookProcess:
         except asyncio.CancelledError:
             await self.close()
             raise
-        kept = _parse(told)
-        self._is_whole = not kept.stubborn
-        return kept
+        outcome = ProcessOutcome(*report)
+        self._is_whole = not outcome.stubborn
+        return outcome._replace(exit_code=None) if outcome.timed_out else outcome
 
     def dismiss(self) -> None:
         """Let it go, without waiting. Nothing is running in it."""
@@ -207,35 +193,8 @@ class HookProcess:
 
 
 def _late(order: ProcessOrder) -> ProcessOutcome:
-    """What is told of a program that was ended because its keeper did not answer in time: what it
-    printed is lost.
+    """The outcome of a program that was ended because its hook process did not answer in time: what
+    it printed is lost.
     """
-    took = (order.timeout_s + TERM_S + KILL_S + _SPARE_S) * 1000
-    return ProcessOutcome(
-        exit_code=None,
-        failed="",
-        errno=0,
-        stdout=b"",
-        stderr=b"",
-        took_ms=took,
-        timed_out=True,
-        is_cut=False,
-        strays=0,
-        stubborn=(),
-    )
-
-
-def _parse(told: Told) -> ProcessOutcome:
-    code, failed, number, stdout, stderr, took, timed_out, is_cut, strays, stubborn = told
-    return ProcessOutcome(
-        exit_code=None if timed_out else code,
-        failed=failed,
-        errno=number,
-        stdout=stdout,
-        stderr=stderr,
-        took_ms=took,
-        timed_out=timed_out,
-        is_cut=is_cut,
-        strays=strays,
-        stubborn=tuple(stubborn),
-    )
+    took_ms = (order.timeout_s + TERM_S + KILL_S + _SPARE_S) * 1000
+    return ProcessOutcome(None, "", 0, b"", b"", took_ms, True, False, 0, ())  # noqa: FBT003  by its place

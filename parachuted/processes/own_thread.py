@@ -33,7 +33,7 @@ async def in_own_thread(call: Callable[[], _Result]) -> _Result:
             act = partial(answer.set_result, call())
         except BaseException as error:  # noqa: BLE001  it is raised where it is waited for
             act = partial(answer.set_exception, error)
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and nothing waits
             loop.call_soon_threadsafe(settle, act)
 
     threading.Thread(target=run, name="own", daemon=True).start()

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from parachuted.processes.keeping import descendants, processes
+from parachuted.processes.hook_program import descendants, processes
 
 _PROC = Path("/proc")
 _ROUNDS = 10

@@ -1,8 +1,21 @@
 """Runs: one agent's work, from its grant to its receipt."""
 
-from parachuted.runs.agent_hooks import AgentHooks, HookAsker, NoHooks
-from parachuted.runs.curator import Curator
-from parachuted.runs.curator_run import CuratorParts
+from parachuted.runs.agent_hooks import AgentHooks, HookAsker, NoHooks, RunHooks
+from parachuted.runs.curator import Curator, CuratorBriefing
+from parachuted.runs.curator_run import CuratorSessions
+from parachuted.runs.lifecycle import RunLifecycle
 from parachuted.runs.run_recovery import RunRecovery
+from parachuted.runs.task_reviews import TaskReviews
 
-__all__ = ["AgentHooks", "Curator", "CuratorParts", "HookAsker", "NoHooks", "RunRecovery"]
+__all__ = [
+    "AgentHooks",
+    "Curator",
+    "CuratorBriefing",
+    "CuratorSessions",
+    "HookAsker",
+    "NoHooks",
+    "RunHooks",
+    "RunLifecycle",
+    "RunRecovery",
+    "TaskReviews",
+]

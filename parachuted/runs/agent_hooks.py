@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
 from parachuted.agents import Tool, ToolResult, call_tool
 from parachuted.errors import ActRefusedError, ParachuteError
+from parachuted.events import Bus
 from parachuted.history.run_account import RunAccount
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.hooks.claude_tools import REPLACED, TOOL_EVENTS, WRITING_TOOLS
@@ -31,7 +33,7 @@ _SHOWN = 2000
 
 
 class HookAsker(Protocol):
-    """Runs hooks. `wants` is cheap: nothing is put together of which nobody wants to know."""
+    """Runs hooks. `wants` is cheap: nothing is put together without a hook for it."""
 
     def wants(self, event: str) -> bool:
         """Whether there is a hook for that event."""
@@ -47,17 +49,17 @@ class NoHooks:
     """There are no hooks."""
 
     def wants(self, event: str) -> bool:
-        """Nobody does."""
+        """None does."""
         del event
         return False
 
     async def ask(self, hook_event: HookEvent) -> HookDecision:
-        """Nobody objects."""
+        """None objects."""
         del hook_event
         return HookDecision()
 
     def tell(self, hook_event: HookEvent) -> None:
-        """Nobody hears it."""
+        """None hears it."""
 
 
 def _published(event: str, /, **data: object) -> None:
@@ -115,7 +117,7 @@ class AgentHooks:
     async def stopping(self, last_said: str | None) -> HookDecision:
         """The agent is done.
 
-        Whoever began the work may let it go on, once, when a hook objects to its end.
+        The caller may let it go on, once, when a hook objects to its end.
         """
         if not self.asker.wants("stop.before"):
             return HookDecision()
@@ -217,7 +219,7 @@ class AgentHooks:
     def hook_event(
         self, event: str, data: Mapping[str, object], *, diff: Mapping[str, object] | None = None
     ) -> HookEvent:
-        """Something of this agent's work as a hook is told of it."""
+        """Something of this agent's work as a hook gets it."""
         return HookEvent(
             event=event,
             at=self.clock(),
@@ -373,3 +375,49 @@ def _brief_value(value: object) -> object:
     if isinstance(value, bool | int | float) or value is None:
         return value
     return _brief(value) if isinstance(value, dict) else repr(value)[:_SHOWN]
+
+
+class RunHooks:
+    """Makes the hooks of each run. `origins` says whose texts are a stranger's."""
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        asker: HookAsker | None = None,
+        origins: Origins | None = None,
+    ) -> None:
+        self._store, self._bus, self._origins = store, bus, origins
+        self._asker = asker or NoHooks()
+
+    def of_run(
+        self,
+        run: str,
+        *,
+        agent: str,
+        cause: Mapping[str, object],
+        taint: Taint,
+        module: str | None = None,
+        folder: str | None = None,
+        added: Callable[[], object] = lambda: None,
+    ) -> AgentHooks:
+        """The hooks of that run.
+
+        What a hook shows the agent of a file counts as read by it (`taint`); `folder` is where the
+        agent works, and `added` is called before it is shown words of a hook.
+        """
+        store = self._store
+        return AgentHooks(
+            asker=self._asker,
+            clock=store.clock,
+            vault=store.folder,
+            session_id=run,
+            agent=agent,
+            module=module,
+            cwd=store.folder / folder if folder else None,
+            cause=cause,
+            publish=self._bus.publish,
+            added=added,
+            saw=lambda source: saw_source(source, store, self._origins, taint),
+            replaced=partial(replaced_text, store),
+        )

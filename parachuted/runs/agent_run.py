@@ -1,4 +1,4 @@
-"""Agent run: one run of one agent, from what it is told to what came of it."""
+"""Agent run: one run of one agent, from its prompt and tools to what came of it."""
 
 from __future__ import annotations
 
@@ -6,34 +6,33 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from datetime import datetime
 
 from parachuted.access.authority import Authority, pass_on
 from parachuted.access.grant import Grant
-from parachuted.access.origin import UNTRUSTED, Origin, Taint
-from parachuted.access.quoted import QuotedPaths
-from parachuted.agents import Job, Tool
+from parachuted.access.origin import Taint
+from parachuted.access.run_records import QuotedPaths
+from parachuted.agents import Job, Step, Tool
 from parachuted.agents.active_runs import ActiveRun
-from parachuted.audit.events import AuditCaller
-from parachuted.errors import NotFoundError, ParachuteError, StorageFailedError
+from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.history.run_account import RunAccount
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.runs.agent_hooks import AgentHooks, replaced_text, saw_source
-from parachuted.runs.agent_parts import AgentParts, SandboxedRun
-from parachuted.runs.agent_tools import DeclaredTool, NoteTools, module_tools
-from parachuted.runs.bounded_vault import BoundedVault, VaultParts
+from parachuted.runs.agent_hooks import RunHooks
+from parachuted.runs.agent_sandboxes import SandboxedRun, SandboxProvider
+from parachuted.runs.agent_tools import DeclaredTool, ModuleTools, NoteTools, module_tools
+from parachuted.runs.bounded_vaults import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.current_run import CurrentRun
 from parachuted.runs.lifecycle import RunLifecycle
 from parachuted.runs.run_audit import RunAudit
-from parachuted.runs.run_guard import RunGuard, SuggestionForwarder
+from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.run_request import RunReport, RunRequest
-from parachuted.runs.skills import Skill, SkillFolder, find_skills_of, listed, skill_tool
+from parachuted.runs.skills import AgentSkills, Skill, listed, skill_tool
 from parachuted.suggestions import Proposal, SuggestingRun, Suggestion, Suggestions, suggestion_tool
 from parachuted.suggestions.orchestrating import Orchestrator, OrchestratorScope
 from parachuted.suggestions.tool import ProposalSink
 from parachuted.tasks import RunOutcome, Task
-from parachuted.vault import Author, VaultRoot, WriteResult, digest_of, new_id, printable
+from parachuted.vault import Author, WriteResult, new_id, printable
 
 log = logging.getLogger(__name__)
 
@@ -41,50 +40,44 @@ _LONGEST_CONTEXT = 64_000
 _CONTEXT_FILES = ("AGENTS.md", "CLAUDE.md")
 _IN_A_BOX = """
 You work in a container. /vault is your own copy of the notes that you may see; what you change in it is taken over into the vault after
-each of your tool calls, as far as you may write there. What may not be is put back, and you are told. Nothing else that you make there
-outlasts this run.
+each of your tool calls, as far as you may write there. What you may not write is put back, and the result says so. Nothing else that you make
+there outlasts this run.
 """  # noqa: E501
 
 
 class AgentRun:
-    """`prepare` puts together what the agent is told and its tools; `ran` says what came of it."""
+    """`prepare` puts together the agent's prompt and its tools; `ran` says what came of it."""
 
     account: RunAccount
     audit: RunAudit
     job: Job
     cancelled = "it was ended, because its caller no longer waits"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  all that a run is made with
         self,
-        parts: AgentParts,
-        vault: VaultParts,
-        lifecycle: RunLifecycle,
         order: RunRequest,
         grant: Grant,
         lost: str | None = None,
+        *,
+        lifecycle: RunLifecycle,
+        vaults: BoundedVaults,
+        hooks: RunHooks,
+        guards: RunGuards,
+        skills: AgentSkills,
+        modules: ModuleTools,
+        boxes: SandboxProvider | None,
     ) -> None:
         """`lost` says what it asked for and cannot have here."""
         self.order, self.grant = order, grant
-        self._parts, self._definition, self._lifecycle = parts, order.definition, lifecycle
+        self._definition, self._lifecycle, self._guards = order.definition, lifecycle, guards
+        self._skills, self._modules, self._boxes = skills, modules, boxes
         self._words = ""
-        now, one = parts.clock(), order.definition
+        now, one = lifecycle.clock(), order.definition
         self.id = new_id("r", now)
-        self.task = Task(
-            id=new_id("t", now),
-            watcher=one.watcher,
-            state="running",
-            causes=order.authority.causes_at(now),
-            parents=order.authority.runs,
-            first_at=now,
-            last_at=now,
-            due_at=now,
-            run=self.id,
-        )
+        self.task = _task_of(order, self.id, now)
         self._lost = lost
         self.taint = Taint()
-        pass_on(
-            order.authority.taint, self.taint
-        )  # what whoever asks has read, the prompt may hold
+        pass_on(order.authority.taint, self.taint)  # the prompt may hold what the caller has read
         self._has_ended = False
         self.suggested: list[str] = []
         self._written: list[WriteResult] = []
@@ -94,49 +87,32 @@ class AgentRun:
             causes=self.task.causes,
         )
         self._bounds = ModuleBounds.of_agent(one.who, grant)
-        self._forward = self._forwarding()
-        self._watching = RunGuard(
-            run=self.id,
+        self._guard = guards.of_run(
+            self.id,
             session=order.session,
             grant=grant,
             taint=self.taint,
-            origins=parts.origins,
-            permissions=parts.permissions,
-            put_forward=self._forward,
+            causes=self.task.causes,
+            suggested=self.suggested.append,
         )
-        self._vault = BoundedVault(
-            vault,
+        self._vault = vaults.of_run(
             self._bounds,
-            lambda: self._author,
-            AuditCaller("agent", one.name, ""),
-            wrote=self._written.append,
-            run=self._watching,
+            self._author,
+            run=self._guard,
             authority=self.authority,
+            wrote=self._written.append,
         )
-        self._root = vault.root
-        cause = {
-            "id": self.task.causes[0],
-            "root": None,
-            "depth": 1 + len(self.task.parents),
-            "actor": one.name,
-            "run": self.id,
-        }
-        self._hooks = AgentHooks(
-            asker=parts.asker,
-            clock=parts.clock,
-            vault=vault.root.folder,
-            session_id=self.id,
+        self._hooks = hooks.of_run(
+            self.id,
             agent=one.name,
+            cause=_cause_of(self.task, one.name),
+            taint=self.taint,
             module=one.module,
-            cwd=vault.root.folder / order.folder if order.folder else None,
-            cause={**cause, "chain": list(self.task.causes)},
-            publish=parts.bus.publish,
-            saw=lambda source: saw_source(source, vault.store, parts.origins, self.taint),
-            replaced=partial(replaced_text, vault.store),
+            folder=order.folder,
         )
 
     def authority(self) -> Authority:
-        """On whose behalf its tools work: that of whoever asked for the run, until it ends."""
+        """On whose behalf its tools work: the caller's, until the run ends."""
         asked = self.order.authority
         return replace(
             asked,
@@ -166,24 +142,19 @@ class AgentRun:
         return self.account.cost.session_id if self.account.cost is not None else None
 
     async def prepare(self) -> None:
-        """What the agent is told, and its tools.
+        """The agent's prompt, and its tools.
 
         Raises ActRefusedError when a hook objects to that.
         """
-        parts, order, now = self._parts, self.order, self._parts.clock()
+        order, now = self.order, self._lifecycle.clock()
         self.taint.read("the prompt", order.origin)
-        if order.session is not None and parts.taints is not None:
-            parts.taints.recall(order.session, self.taint)
+        if order.session is not None:
+            self._guards.recall(order.session, self.taint)
         prompt = await self._hooks.prompt(order.prompt)
-        skills = await find_skills_of(self._skill_places())
+        skills = await self._skills.find(self._definition.config, order.folder, self._bounds)
         one = self._definition
-        self.audit = RunAudit(
-            parts.audit,
-            parts.clock,
-            self.task,
-            agent=one.name,
-            backend=parts.backend.name,
-            module=one.module or one.name,
+        self.audit = self._lifecycle.audit_of(
+            self.task, agent=one.name, module=one.module or one.name
         )
         system = (
             one.system_prompt
@@ -194,8 +165,8 @@ class AgentRun:
         system += _IN_A_BOX if self.grant.needs_container else ""
         self.account = RunAccount(
             task=self.task,
-            backend=parts.backend.name,
-            model=one.config.model or parts.model,
+            backend=self._lifecycle.backend.name,
+            model=one.config.model or self._lifecycle.model,
             started=now,
             changes=(),
             prompt=prompt,
@@ -222,36 +193,31 @@ class AgentRun:
 
     async def work(self) -> RunOutcome:
         """Do the job. What the agent did in its container is taken over before this ends."""
-        if not self.grant.needs_container or self._parts.boxes is None:
+        if not self.grant.needs_container or self._boxes is None:
             self._words = await self._follow(self.job)
         else:
-            async with self._parts.boxes.open(self._boxed()) as opened:
+            async with self._boxes.open(self._boxed()) as opened:
                 system = f"{self.job.system_prompt}\n{opened.told}"
                 self._words = await self._follow(
                     replace(self.job, native=opened.native, system_prompt=system)
                 )
-        otherwise = "it answered, and changed nothing"  # its words are for whoever asked
+        otherwise = "it answered, and changed nothing"  # its words are for the caller
         return self._hooks.outcome(self.account, otherwise, suggested=self.suggested)
 
     async def close(self, outcome: RunOutcome, error: BaseException | None) -> bool:
         """Record the end; nothing is done on its behalf any more."""
         del error
         self._has_ended = True
-        parts, asked = self._parts, self.order
+        asked = self.order
         pass_on(self.taint, asked.authority.taint)  # what it has read, its answer may hold
-        if parts.permissions is not None:
-            parts.permissions.end_run(self.id)
+        # a run that was ended tells of no session, and may have gone on with one
+        sessions = {name for name in (self.session, asked.session) if name is not None}
         try:
-            for session in {
-                self.session,
-                asked.session,
-            }:  # a run that was ended tells of none, and may have gone on with one
-                if parts.taints is not None and session is not None:
-                    parts.taints.keep(session, self.taint, agent=self._definition.name)
+            self._guards.end(self.id, sessions, self.taint, self._definition.name)
             await run_uninterrupted(
-                self._lifecycle.accounts.close, self.account, outcome, parts.clock()
+                self._lifecycle.accounts.close, self.account, outcome, self._lifecycle.clock()
             )
-        except StorageFailedError as refused:  # it counts as begun, and the next start ends it
+        except StorageFailedError as refused:  # it counts as started, and the next start ends it
             log.warning(
                 "the end of an agent's run could not be recorded",
                 extra={"run": self.id, "error": refused.message},
@@ -259,7 +225,7 @@ class AgentRun:
         return True
 
     def ran(self, outcome: RunOutcome) -> RunReport:
-        """For whoever asked."""
+        """For the caller."""
         return RunReport(
             words=self._words,
             run=self.id,
@@ -271,7 +237,15 @@ class AgentRun:
         )
 
     async def _follow(self, job: Job) -> str:
-        return await self._lifecycle.follow(job, self.account, self.audit, self._hooks)
+        return await self._lifecycle.follow(
+            job, self.account, self.audit, self._hooks, self._stepped
+        )
+
+    def _stepped(self, step: Step) -> None:
+        """What it has read may be in the step, so who follows it knows that first."""
+        if self.order.follower is not None:
+            pass_on(self.taint, self.order.authority.taint)
+            self.order.follower.stepped(step)
 
     def _boxed(self) -> SandboxedRun:
         return SandboxedRun(
@@ -283,26 +257,15 @@ class AgentRun:
             audit=self.audit,
             hooks=self._hooks,
             wrote=self._written.append,
-            put_forward=self._forward,
-            ask_host=self._watching.host,
-            ask_command=self._watching.command,
-        )
-
-    def _forwarding(self) -> SuggestionForwarder | None:
-        if self._parts.suggestions is None:
-            return None
-        return SuggestionForwarder(
-            suggestions=self._parts.suggestions,
-            agent=self._definition.name,
-            session=self.order.session,
-            run=self.id,
-            causes=self.task.causes,
-            taint=self.taint,
-            told=self.suggested.append,
+            put_forward=self._guard.put_forward,
+            ask_host=self._guard.host,
+            ask_command=self._guard.command,
         )
 
     def _tools(self, skills: Sequence[Skill]) -> Sequence[Tool]:
         one, config = self._definition, self._definition.config
+        if not one.has_tools:
+            return ()
         notes = NoteTools(
             vault=self._vault,
             may_write=config.may_write and all(each.may_write for each in self.order.narrowing),
@@ -312,14 +275,13 @@ class AgentRun:
             *([skill_tool(skills, self.taint)] if skills else []),
             *(one.tools(self.taint) if one.tools else ()),
         ]
-        if self._parts.suggestions is not None:
-            made.append(self._suggest_tool(self._parts.suggestions, notes))
-            made += self._orchestrating(self._parts.suggestions)
-        if self._parts.call_tool is not None:
-            taken = [tool.name for tool in made]
-            made += module_tools(
-                self._offered(), self.grant.tools, one.module or "", taken, self._call_tool
-            )
+        if self._guards.suggestions is not None:
+            made.append(self._suggest_tool(self._guards.suggestions, notes))
+            made += self._orchestrating(self._guards.suggestions)
+        taken = [tool.name for tool in made]
+        made += module_tools(
+            self._offered(), self.grant.tools, one.module or "", taken, self._call_tool
+        )
         return made
 
     def _offered(self) -> Iterable[tuple[str, DeclaredTool]]:
@@ -327,11 +289,11 @@ class AgentRun:
         of modules that provide one of them.
         """
         allowed, own = self.grant.interfaces, self._definition.module
-        for module, spec in self._parts.tools():
+        for module, spec in self._modules.tools():
             if (
                 allowed is None
                 or module == own
-                or not set(allowed).isdisjoint(self._parts.standing(module).provides)
+                or not set(allowed).isdisjoint(self._modules.trust_of(module).provides)
             ):
                 yield module, spec
 
@@ -339,13 +301,11 @@ class AgentRun:
         """A module acts with its own rights, but for a run that has read strangers' texts it writes
         no more than that run may.
         """
-        if self._parts.call_tool is None:
-            raise NotFoundError(f"there is no tool {tool} of a module {module}")
         authority = self.authority()
         if self.taint:
             authority = authority.narrowed(authority.reads, self.grant.lane)
-        answer = await self._parts.call_tool(module, tool, arguments, authority)
-        if not self._parts.standing(module).is_trusted:
+        answer = await self._modules.call_tool(module, tool, arguments, authority)
+        if not self._modules.trust_of(module).is_trusted:
             self.taint.read(f"an answer of {tool}, of the module {module}", "imported")
         return answer
 
@@ -393,37 +353,6 @@ class AgentRun:
                 return f"\nOf the folder that you work in, {printable(path)} says:\n\n{text}\n"
         return ""
 
-    def _origin_of_skill(self, folder: str, path: str, data: bytes) -> Origin:
-        """Where that skill's text came from.
-
-        What lies hidden in a folder came with its files, and no scan sees it.
-        """
-        origins = self._parts.origins
-        if origins is None:
-            return "you"
-        found = origins.of_text(path, data)
-        if found in UNTRUSTED or not folder or origins.is_trusted(path, digest_of(data)):
-            return found
-        return origins.of_folder(folder)
-
-    def _skill_places(self) -> list[SkillFolder]:
-        """Where this agent's skills are, the nearest first."""
-        config, folder = self._definition.config, self.order.folder
-        places = []
-        if config.allow_workspace_skills:
-            if folder and self._bounds.may_enter(folder):
-                places.append(
-                    SkillFolder(
-                        root=self._root,
-                        folder=folder,
-                        origin=partial(self._origin_of_skill, folder),
-                    )
-                )
-            places.append(SkillFolder(root=self._root, origin=partial(self._origin_of_skill, "")))
-        if config.allow_user_skills:
-            places.append(SkillFolder(root=VaultRoot(self._parts.user_home)))
-        return places
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Heard:
@@ -437,3 +366,30 @@ class _Heard:
         suggestion = await self.suggestions.propose(proposal)
         self.told(suggestion.id)
         return suggestion
+
+
+def _task_of(order: RunRequest, run: str, now: datetime) -> Task:
+    """What stands for the run where a curator's has a task."""
+    return Task(
+        id=new_id("t", now),
+        watcher=order.definition.watcher,
+        state="running",
+        causes=order.authority.causes_at(now),
+        parents=order.authority.runs,
+        first_at=now,
+        last_at=now,
+        due_at=now,
+        run=run,
+    )
+
+
+def _cause_of(task: Task, agent: str) -> dict[str, object]:
+    """As hooks get it."""
+    return {
+        "id": task.causes[0],
+        "root": None,
+        "depth": 1 + len(task.parents),
+        "actor": agent,
+        "run": task.run,
+        "chain": list(task.causes),
+    }

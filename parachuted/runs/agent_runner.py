@@ -1,5 +1,5 @@
-"""Agent runs: the one way by which any agent but a curator works, whoever asks: a module, a
-schedule, a bot, a person.
+"""Agent runs: the one way by which any agent but a curator works, for a module, a schedule, a
+bot or a person.
 
 It asks budgets, builds the grant by the one function that does, refuses what cannot run here before
 anything is spent, and holds the run where it can be ended. What an agent asks another agent for
@@ -8,7 +8,9 @@ lies within its own grant.
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import cast
 
@@ -16,43 +18,101 @@ from parachuted.access.authority import Authority
 from parachuted.access.grant import Grant
 from parachuted.access.granting import build_grant, may_begin
 from parachuted.agents import RunLimits
-from parachuted.agents.permission import PermissionRequest
 from parachuted.errors import (
     ActRefusedError,
     AgentUnavailableError,
 )
-from parachuted.history.run_account import RunAccounts
-from parachuted.runs.agent_parts import AgentParts
+from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_run import AgentRun
-from parachuted.runs.bounded_vault import VaultParts
+from parachuted.runs.agent_sandboxes import SandboxProvider
+from parachuted.runs.agent_tools import ModuleTools, NoModuleTools
+from parachuted.runs.bounded_vaults import BoundedVaults
 from parachuted.runs.lifecycle import RunLifecycle
+from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.run_request import RunReport, RunRequest
-from parachuted.tasks import Task
+from parachuted.runs.skills import AgentSkills
+from parachuted.tasks import Budget, Task
 from parachuted.vault import printable
 
 _DEEPEST = 3
 _LONGEST_PROMPT = 1 << 20
 _OFFLINE = "offline"
-_PAUSED = "runs are paused; `parachute resume` lets them go on"
 _NO_BOXES = "this daemon has none"
+
+
+_PAUSED = "runs are paused; `parachute resume` lets them go on"
+
+
+class RunAdmission:
+    """Admits runs of agents.
+
+    `limits` are those of one run. `is_paused` says whether a person has stopped new runs.
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        limits: RunLimits,
+        *,
+        is_paused: Callable[[], bool] = lambda: False,
+        concurrency: int = 2,
+    ) -> None:
+        self.limits = limits
+        self._budget, self._is_paused = budget, is_paused
+        self._room, self.gate = asyncio.Semaphore(concurrency), asyncio.Lock()
+
+    def place(self, authority: Authority) -> AbstractAsyncContextManager[None]:
+        """Room to work; an agent that another one waits for has that one's."""
+        return self._room if authority.depth == 0 else nullcontext()
+
+    @asynccontextmanager
+    async def reserved(self, task: Task, who: str) -> AsyncIterator[None]:
+        """The run's place, until its account is open.
+
+        Budgets are asked and the place is taken in one turn, so that no two take the same. Raises
+        AgentUnavailableError where there is none.
+        """
+        async with self.gate:
+            over = _PAUSED if self._is_paused() else self._exceeded(task)
+            if over is not None:
+                raise AgentUnavailableError(f"{who} does not begin: {over}")
+            self._budget.take(task)
+            try:
+                yield
+            finally:
+                self._budget.give_back(task)
+
+    def _exceeded(self, task: Task) -> str | None:
+        over = self._budget.exceeded()
+        if over is None and not self._budget.causes_left(task):
+            over = self._budget.cause_exceeded()
+        return None if over is None else str(over)
 
 
 class AgentRunner:
     """Lets agents work."""
 
-    def __init__(self, parts: AgentParts, vault: VaultParts) -> None:
-        self._parts, self._vault = parts, vault
-        self._lifecycle = RunLifecycle(
-            backend=parts.backend,
-            accounts=RunAccounts(parts.history, parts.objects, parts.causes),
-            active_runs=parts.at_work,
-            bus=parts.bus,
-        )
+    def __init__(
+        self,
+        *,
+        lifecycle: RunLifecycle,
+        admission: RunAdmission,
+        vaults: BoundedVaults,
+        hooks: RunHooks,
+        guards: RunGuards,
+        skills: AgentSkills,
+        modules: ModuleTools | None = None,
+        boxes: SandboxProvider | None = None,
+    ) -> None:
+        """`boxes` gives a run its container, None: there are none."""
+        self._lifecycle, self._admission, self._vaults = lifecycle, admission, vaults
+        self._hooks, self._guards, self._skills = hooks, guards, skills
+        self._modules, self._boxes = modules or NoModuleTools(), boxes
 
     @property
     def limits(self) -> RunLimits:
         """What one run may take at most."""
-        return self._parts.limits
+        return self._admission.limits
 
     async def run(self, order: RunRequest) -> RunReport:
         """Let the agent answer the prompt.
@@ -61,10 +121,10 @@ class AgentRunner:
         and cost nothing, AgentStoppedError when it was ended, AgentFailedError when it did not end
         well.
         """
-        asked = self._parts.at_work.moment
+        asked = self._lifecycle.moment
         grant, lost = await self.possible(order, self.grant(order))
         await self._check(order, grant)
-        async with self._place(order.authority):
+        async with self._admission.place(order.authority):
             return await self._run(order, grant, lost, asked)
 
     def grant(self, order: RunRequest) -> Grant:
@@ -85,7 +145,7 @@ class AgentRunner:
         )
         if (
             authority.is_limited
-        ):  # whoever asks is for some paths of the vault, and these are beside it
+        ):  # the caller is limited to paths of the vault, and these are beside it
             grant = replace(grant, outside=())
         return (
             grant if authority.within is None else cast("Grant", authority.within.narrowed(grant))
@@ -95,7 +155,7 @@ class AgentRunner:
         """Why what was granted cannot run here, and what to install; None: it can."""
         if not grant.needs_container:
             return None
-        return _NO_BOXES if self._parts.boxes is None else await self._parts.boxes.problem()
+        return _NO_BOXES if self._boxes is None else await self._boxes.problem()
 
     async def obstacle(self, order: RunRequest, grant: Grant) -> str | None:
         """Why no run of it could begin on this machine as it is; None: it can."""
@@ -115,11 +175,11 @@ class AgentRunner:
 
     @property
     def _is_offline(self) -> bool:
-        return self._parts.backend.name == _OFFLINE
+        return self._lifecycle.backend.name == _OFFLINE
 
     async def possible(self, order: RunRequest, grant: Grant) -> tuple[Grant, str | None]:
         """Where there is no container, all work without the folders beside the vault, and some
-        without a shell: what it is told of that.
+        without a shell: what its prompt says of that.
         """
         problem = await self.problem(grant)
         needs_more = grant.network != "none" or (
@@ -149,12 +209,13 @@ class AgentRunner:
                 f"{who} does not begin: it {beyond}, and the key that asks does not reach all of "
                 "the vault"
             )
-        if order.session is not None and self._parts.taints is not None:
-            owner = self._parts.taints.owner(order.session)
-            if owner not in {None, order.definition.name}:
-                raise ActRefusedError(
-                    f"{who} does not begin: the session that it would go on with is another agent's"
-                )
+        if order.session is not None and self._guards.owner(order.session) not in {
+            None,
+            order.definition.name,
+        }:
+            raise ActRefusedError(
+                f"{who} does not begin: the session that it would go on with is another agent's"
+            )
         if (obstacle := await self.obstacle(order, grant)) is not None:
             raise (AgentUnavailableError if self._is_offline else ActRefusedError)(obstacle)
         if order.authority.depth >= _DEEPEST:
@@ -162,54 +223,40 @@ class AgentRunner:
                 f"{who} does not begin: agents have called agents {_DEEPEST} deep already"
             )
 
-    def _place(self, authority: Authority) -> contextlib.AbstractAsyncContextManager[None]:
-        """Room to work; an agent that another one waits for has that one's."""
-        return self._parts.room if authority.depth == 0 else contextlib.nullcontext()
-
     async def _run(
         self, order: RunRequest, grant: Grant, lost: str | None, asked: int
     ) -> RunReport:
-        run = AgentRun(self._parts, self._vault, self._lifecycle, order, grant, lost)
+        run = AgentRun(
+            order,
+            grant,
+            lost,
+            lifecycle=self._lifecycle,
+            vaults=self._vaults,
+            hooks=self._hooks,
+            guards=self._guards,
+            skills=self._skills,
+            modules=self._modules,
+            boxes=self._boxes,
+        )
         await self._approve(run)
         await run.prepare()
-        await self._begin(run)
+        async with self._admission.reserved(run.task, order.definition.who):
+            await self._lifecycle.open(run.account)
+        if order.follower is not None:
+            order.follower.began(run.id)
         outcome = await self._lifecycle.run(run, since=asked)
         return run.ran(outcome)
 
     async def _approve(self, run: AgentRun) -> None:
         """An agent that a person has to allow for each session is allowed, or does not begin."""
-        one, permissions = run.order.definition, self._parts.permissions
+        one = run.order.definition
         if not one.config.requires_explicit_approval:
             return
-        request = PermissionRequest(kind="trusted", what=one.name, why=f"{one.who} asks to begin")
-        if permissions is None or not await permissions.ask(
-            run=run.id, session=run.order.session, agent=one.name, request=request
-        ):
+        if not await self._guards.may_begin(run.id, run.order.session, one.name, one.who):
             raise ActRefusedError(
-                f"{one.who} starts only when a person allows it, and nobody did; see `parachute "
+                f"{one.who} starts only when a person allows it, and none has; see `parachute "
                 "permissions list`"
             )
-
-    async def _begin(self, run: AgentRun) -> None:
-        """Budgets are asked and the run's place is taken in one turn, so that no two take the same,
-        whoever begins them.
-        """
-        budget = self._parts.budget
-        async with self._parts.gate:
-            over = _PAUSED if self._parts.is_paused() else self._exceeded(run.task)
-            if over is not None:
-                raise AgentUnavailableError(f"{run.order.definition.who} does not begin: {over}")
-            budget.take(run.task)
-            try:
-                await self._lifecycle.open(run.account)
-            finally:
-                budget.give_back(run.task)
-
-    def _exceeded(self, task: Task) -> str | None:
-        over = self._parts.budget.exceeded()
-        if over is None and not self._parts.budget.causes_left(task):
-            over = self._parts.budget.cause_exceeded()
-        return None if over is None else str(over)
 
 
 def _wish(grant: Grant) -> str:

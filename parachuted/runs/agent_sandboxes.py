@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from parachuted.access.bash_rules import check_command
+from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
 from parachuted.agents import NativeTools, RunSandbox, ToolResult
@@ -21,15 +23,63 @@ from parachuted.agents.sandbox.proxy import Proxy, open_proxy
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.audit.events import AuditRecorder
 from parachuted.errors import StorageFailedError
-from parachuted.runs.agent_parts import OpenedSandbox, SandboxedRun
+from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.native import make_native
+from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.run_guard import PutForward
 from parachuted.tools.checkin import CheckinProposal
 from parachuted.tools.checkout import Checkout, CheckoutResult
-from parachuted.vault import ObjectStore, Store, VaultIndex, VaultRoot
+from parachuted.vault import Author, Store, VaultIndex, WriteResult
 
 log = logging.getLogger(__name__)
 
 _MOST_TOLD = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxedRun:
+    """What a run's container is made from.
+
+    `wrote` hears of each write that was checked in; `put_forward` takes what it may not write;
+    `ask_host` and `ask_command` ask a person whether it may reach a host, or run a command, that it
+    was not granted.
+    """
+
+    run: str
+    agent: str
+    grant: Grant
+    author: Author
+    taint: Taint
+    audit: RunAudit
+    hooks: AgentHooks
+    wrote: Callable[[WriteResult], None]
+    put_forward: PutForward | None
+    ask_host: Callable[[str], Awaitable[bool]] | None = None
+    ask_command: Callable[[str], Awaitable[bool]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedSandbox:
+    """A run's container. `told` is what the prompt says of what is in it."""
+
+    native: NativeTools
+    told: str
+
+
+class SandboxProvider(Protocol):
+    """Gives runs their containers."""
+
+    async def problem(self) -> str | None:
+        """Why no container can be had here, and what to install or do; None: one can."""
+        ...
+
+    def open(self, boxed: SandboxedRun) -> AbstractAsyncContextManager[OpenedSandbox]:
+        """The run's private copy of what it was granted, and the CLI's own tools over it.
+
+        What it made is checked in when this is left without an error, and dropped with one. Raises
+        AgentUnavailableError.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +90,10 @@ class AgentSandboxes:
     """
 
     sandboxes: Sandboxes
-    root: VaultRoot
     store: Store
     index: VaultIndex
-    objects: ObjectStore
     origins: Origins
     audit: AuditRecorder
-    notice: Callable[[Iterable[str]], Awaitable[None]]
     user_home: Path
     private: tuple[Path, ...] = ()
 
@@ -108,17 +155,14 @@ class AgentSandboxes:
             )
 
         return Checkout(
-            root=self.root,
             store=self.store,
             index=self.index,
-            objects=self.objects,
             grant=boxed.grant,
             author=boxed.author,
             origins=self.origins,
             taint=boxed.taint,
             folder=work,
             suggest=None if forward is None else suggest,
-            notice=self.notice,
             uid=self.sandboxes.user[0],
             outside=outside,
             user_home=self.user_home,
@@ -229,7 +273,7 @@ def _closing(native: NativeTools, taint: Taint, proxy: Proxy | None) -> NativeTo
 
 
 def _told(filled: CheckoutResult) -> str:
-    """What the agent is told of its copy."""
+    """What the prompt says of its copy."""
     lines = [f"Your copy has {filled.files} files."]
     lines += [f"/outside/{name} is a copy of {path}, to read." for path, name in filled.outside]
     if filled.left_out:

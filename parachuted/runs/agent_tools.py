@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from parachuted.access.authority import Authority
 from parachuted.agents import Tool, ToolResult
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError
 from parachuted.runs.bounded_vault import BoundedVault
@@ -163,7 +164,7 @@ class NoteTools:
             if len(found) > _MOST_LISTED
             else ""
         )
-        listed = ("\n".join(found[:_MOST_LISTED]) + more) or "There are no such notes for you."
+        listed = ("\n".join(found[:_MOST_LISTED]) + more) or "You can see no such notes."
         left_out = self.vault.strangers_left_out
         return f"{listed}\n({left_out} {_LEFT_OUT_OF_LIST})" if left_out else listed
 
@@ -257,8 +258,8 @@ def _module_tool(module: str, spec: DeclaredTool, call: CallTool) -> Tool:
 def _told(
     act: Callable[[Mapping[str, str]], Awaitable[str]],
 ) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
-    """The act as a tool: arguments were checked by the schema, and what is refused is told to the
-    agent.
+    """The act as a tool: arguments were checked by the schema, and what is refused is reported to
+    the agent.
     """
 
     async def call(arguments: Mapping[str, object]) -> ToolResult:
@@ -305,3 +306,51 @@ def _schema(
         "required": list(required),
         "additionalProperties": False,
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleTrust:
+    """What an agent's run must know of a module whose tool it calls: whether a person trusts it,
+    and the interfaces that it provides.
+    """
+
+    is_trusted: bool = True
+    provides: tuple[str, ...] = ()
+
+
+class ModuleTools(Protocol):
+    """The running modules, to agents."""
+
+    def tools(self) -> Iterable[tuple[str, DeclaredTool]]:
+        """Their tools, each with its module's name."""
+        ...
+
+    async def call_tool(
+        self, module: str, tool: str, arguments: Mapping[str, object], authority: Authority
+    ) -> object:
+        """Call one. Raises NotFoundError where there is none of that name."""
+        ...
+
+    def trust_of(self, module: str) -> ModuleTrust:
+        """How a module stands; one that may not run is not trusted."""
+        ...
+
+
+class NoModuleTools:
+    """There are no modules."""
+
+    def tools(self) -> Sequence[tuple[str, DeclaredTool]]:
+        """None."""
+        return ()
+
+    async def call_tool(
+        self, module: str, tool: str, arguments: Mapping[str, object], authority: Authority
+    ) -> object:
+        """There is none to call."""
+        del arguments, authority
+        raise NotFoundError(f"there is no tool {tool} of a module {module}")
+
+    def trust_of(self, module: str) -> ModuleTrust:
+        """No module is trusted."""
+        del module
+        return ModuleTrust(is_trusted=False)

@@ -1,4 +1,4 @@
-"""Briefing: what an agent is told of its task, as texts.
+"""Briefing: the texts from which an agent learns its task.
 
 What stands in notes is quoted, and cannot end its quotation.
 """
@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from parachuted.access.private_text import without_private
 from parachuted.agents import ChangedNote
 from parachuted.agents.extract import describe, title_of
 from parachuted.agents.job import ChangeKind
@@ -44,7 +45,8 @@ def changed_note(
         return _named(review)
     present = review.reviewing or None
     before, after = (
-        None if digest is None else objects.get(digest) for digest in (review.base, present)
+        None if digest is None else _shown_text(objects.get(digest))
+        for digest in (review.base, present)
     )
     if (before is None) != (review.base is None) or (after is None) != (present is None):
         return replace(
@@ -69,6 +71,10 @@ def changed_note(
     return replace(named, units=_short(units, note), news=news, diff=diff)
 
 
+def _shown_text(data: bytes | None) -> bytes | None:
+    return None if data is None else without_private(data)
+
+
 def changed_notes(
     reviews: Sequence[PendingChange],
     objects: ObjectStore,
@@ -90,7 +96,7 @@ def changed_notes(
 
 
 def prompt_for(watcher: str, own: str, changes: Sequence[ChangedNote]) -> str:
-    """What the agent is told: its own note, and the changes since it last looked."""
+    """The prompt: the agent's own note, and the changes since it last looked."""
     mark = hashlib.sha256(
         "\0".join([own, *(note.diff for note in changes)]).encode("utf-8", "replace")
     ).hexdigest()[:8]

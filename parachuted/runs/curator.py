@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from parachuted.access.granting import curator_grant
-from parachuted.agents import Backend, Job, RunLimits
+from parachuted.access.origins import Origins
+from parachuted.agents import Job, RunLimits
 from parachuted.agents.digest import find_generated
 from parachuted.agents.part_changes import PartChanges
-from parachuted.bubbling import PendingChange
+from parachuted.bubbling import PendingChange, WatchRegistry
 from parachuted.bubbling.trie import WatchMatch
 from parachuted.errors import (
     AgentStoppedError,
@@ -21,105 +21,121 @@ from parachuted.errors import (
     ParachuteError,
     PathRefusedError,
 )
-from parachuted.history.run_account import NAME, RunAccount, RunAccounts
+from parachuted.history.run_account import NAME, RunAccount
+from parachuted.history.undo import Undo
+from parachuted.hooks import cause_data
+from parachuted.runs.agent_hooks import AgentHooks, RunHooks
 from parachuted.runs.briefing import SYSTEM_PROMPT, changed_notes, prompt_for
-from parachuted.runs.curator_run import (
-    CuratorParts,
-    CuratorRun,
-    CuratorSessions,
-    digest_in,
-    in_pieces,
-)
+from parachuted.runs.curator_run import CuratorRun, CuratorSessions, CuratorWork
 from parachuted.runs.lifecycle import RunLifecycle
-from parachuted.tasks import RunOutcome, Task
+from parachuted.runs.task_reviews import TaskReviews
+from parachuted.tasks import Causes, RunOutcome, Task
 from parachuted.tools.context_files import ContextFiles, ContextGrant
-from parachuted.vault import (
-    Author,
-    VaultPath,
-    parse_note,
-    printable,
-)
+from parachuted.vault import Author, Store, VaultIndex, VaultPath, parse_note, printable
 from parachuted.vault.conflicts import conflict_line
-from parachuted.vault.link_setting import link_setting
-
-log = logging.getLogger(__name__)
+from parachuted.vault.links import link_setting
 
 _MOST_WATCHED = 200
-_LONGEST_SESSION = 20
 _LARGEST_OWN = 64 << 10
-_PIECE = 250
-_GRACE_S = 30.0
 _NOT_WATCHED = PartChanges(label="", items=("no longer watched",))
-_STORAGE_CHECK_S = 5.0
 
 
 class Curator:
-    """Does the work of tasks, with one backend."""
+    """Does the work of tasks."""
 
     def __init__(
-        self, parts: CuratorParts, backend: Backend, *, model: str | None, limits: RunLimits
+        self,
+        *,
+        store: Store,
+        lifecycle: RunLifecycle,
+        briefing: CuratorBriefing,
+        reviews: TaskReviews,
+        sessions: CuratorSessions,
+        hooks: RunHooks,
+        causes: Causes,
+        undo: Undo,
     ) -> None:
-        self._parts, self._backend, self._model, self._limits = parts, backend, model, limits
-        self._sessions = CuratorSessions(parts.state, parts.taints, backend.name)
-        self._lifecycle = RunLifecycle(
-            backend=backend,
-            accounts=RunAccounts(parts.history, parts.objects, parts.causes),
-            active_runs=parts.at_work,
-            bus=parts.bus,
-        )
+        self._store, self._lifecycle, self._briefing = store, lifecycle, briefing
+        self._reviews, self._sessions, self._hooks = reviews, sessions, hooks
+        self._causes, self._undo = causes, undo
 
     async def perform(self, task: Task) -> RunOutcome:
-        """One run of a task that has begun.
+        """One run of a task that was started.
 
         Raises AgentUnavailableError when the agent could not begin, and StorageFailedError or
         OSError when the disk refuses: try later.
         """
-        asked = self._parts.at_work.moment
+        asked = self._lifecycle.moment
         await asyncio.to_thread(self._refuse_conflict, VaultPath(task.watcher))
-        looked = await self._look(task)
-        run = await asyncio.to_thread(self._prepare, task, looked)
+        looked = await self._reviews.look(task.watcher)
+        work = await asyncio.to_thread(self._briefing.prepare, task, looked)
+        run = CuratorRun(
+            work,
+            lifecycle=self._lifecycle,
+            reviews=self._reviews,
+            sessions=self._sessions,
+            hooks=self._hooks_of(work),
+            undo=self._undo,
+        )
         await self._lifecycle.open(run.account)
         try:
             return await self._lifecycle.run(run, since=asked)
         except AgentStoppedError as error:
             raise AgentUnavailableError(error.message) from error
 
+    def _hooks_of(self, work: CuratorWork) -> AgentHooks:
+        task = work.account.task
+        root = self._causes.root_of(task.causes[0]) if task.causes else None
+        return self._hooks.of_run(
+            str(task.run),
+            agent=NAME,
+            cause=cause_data(
+                task.causes, actor=NAME, run=task.run, root=root, depth=1 + len(task.parents)
+            ),
+            taint=work.files.taint,
+            added=work.account.quoted.add_anything,
+        )
+
     def _refuse_conflict(self, watcher: VaultPath) -> None:
         """Raise AgentUnavailableError while the watcher's own note has conflict markers, which are
         a person's to resolve.
         """
         with contextlib.suppress(NotFoundError, PathRefusedError):
-            line = conflict_line(self._parts.store.read(watcher).data)
+            line = conflict_line(self._store.read(watcher).data)
             if line is not None:
                 raise AgentUnavailableError(
                     f"{printable(watcher)} has conflict markers (line {line}); resolve them, and "
                     "the run begins"
                 )
 
-    async def _look(self, task: Task) -> list[PendingChange]:
-        """Mark what the run reviews, so that what changes meanwhile stays open."""
-        looked: list[PendingChange] = []
-        for piece in in_pieces(
-            [review for review in self._parts.reviews.of(task.watcher) if not review.is_in_conflict]
-        ):
-            with self._parts.state.batch():
-                looked += [
-                    self._parts.reviews.look_at(review, digest_in(self._parts.index, review.path))
-                    for review in piece
-                ]
-            await asyncio.sleep(0)
-        return looked
 
-    def _prepare(self, task: Task, looked: Sequence[PendingChange]) -> CuratorRun:
+class CuratorBriefing:
+    """Puts together the work of each run. `origins` says whose texts are a stranger's."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        index: VaultIndex,
+        watches: WatchRegistry,
+        lifecycle: RunLifecycle,
+        sessions: CuratorSessions,
+        limits: RunLimits,
+        origins: Origins | None = None,
+    ) -> None:
+        self._store, self._index, self._watches, self._origins = store, index, watches, origins
+        self._lifecycle, self._sessions, self._limits = lifecycle, sessions, limits
+
+    def prepare(self, task: Task, looked: Sequence[PendingChange]) -> CuratorWork:
         """The agent's grant and prompt. Blocks on the disk."""
-        parts, watcher = self._parts, VaultPath(task.watcher)
+        watcher = VaultPath(task.watcher)
         reviews = [
             review
             for review in looked
             if review.asked or review.source or review.base != (review.reviewing or None)
         ]
-        changes = changed_notes(reviews, parts.objects, self._match_of(watcher))
-        watched = sorted(parts.watches.watched_by(watcher), key=self._modified, reverse=True)
+        changes = changed_notes(reviews, self._store.objects, self._match_of(watcher))
+        watched = sorted(self._watches.watched_by(watcher), key=self._modified, reverse=True)
         grant = _grant(watcher, [review for review in reviews if review.reviewing], watched)
         past = set(map(printable, grant.past))
         changes = tuple(
@@ -127,18 +143,18 @@ class Curator:
             for note in changes
         )
         files = ContextFiles(
-            store=parts.store,
+            store=self._store,
             grant=grant,
             author=Author(by=NAME, run=str(task.run), causes=task.causes),
-            clock=parts.clock,
-            origins=parts.origins,
+            clock=self._store.clock,
+            origins=self._origins,
         )
         self._recall(files, reviews, task.watcher)
         account = RunAccount(
             task=task,
-            backend=self._backend.name,
-            model=self._model,
-            started=parts.clock(),
+            backend=self._lifecycle.backend.name,
+            model=self._lifecycle.model,
+            started=self._store.clock(),
             changes=changes,
             written=files.written,
             prompt=prompt_for(watcher, self._own_text(files), changes),
@@ -158,28 +174,20 @@ class Curator:
             agent=NAME,
             causes=task.causes,
             watched=len(grant.watched) - len(grant.past) + grant.left_out,
-            links=link_setting(parts.store.folder),
+            links=link_setting(self._store.folder),
             generated=self._generated(grant.own) if changes else None,
         )
-        return CuratorRun(
-            parts,
-            self._lifecycle,
-            self._sessions,
-            account=account,
-            files=files,
-            job=job,
-            looked=looked,
-        )
+        return CuratorWork(account=account, files=files, job=job, looked=looked)
 
     def _match_of(self, watcher: str) -> Callable[[str], WatchMatch | None]:
         """By which of its patterns the watcher watches a path."""
         return lambda path: next(
-            (match for match in self._parts.watches.watchers_of(path) if match.watcher == watcher),
+            (match for match in self._watches.watchers_of(path) if match.watcher == watcher),
             None,
         )
 
     def _modified(self, path: str) -> int:
-        entry = self._parts.index.get(path)
+        entry = self._index.get(path)
         return entry.mtime_ns if entry is not None else 0
 
     def _generated(self, own: VaultPath) -> tuple[str, ...] | None:
@@ -187,14 +195,14 @@ class Curator:
         since. Blocks on the disk.
         """
         try:
-            present = find_generated(parse_note(self._parts.store.read(own).data))
-        except ParachuteError:  # the agent will be told the same
+            present = find_generated(parse_note(self._store.read(own).data))
+        except ParachuteError:  # the agent will get the same message
             return None
         if present is None or not present.is_edited:
             return None
-        for write in reversed(self._parts.history.writes_of(own)):
+        for write in reversed(self._store.history.writes_of(own)):
             data = (
-                self._parts.objects.get(write.after)
+                self._store.objects.get(write.after)
                 if write.author.by == NAME and write.after is not None
                 else None
             )
@@ -204,16 +212,15 @@ class Curator:
         return None
 
     def _recall(self, files: ContextFiles, reviews: Sequence[PendingChange], watcher: str) -> None:
-        """What it has read before it begins: the differences that it is told, and all of the
+        """What it has read before it begins: the differences in its prompt, and all of the
         session that it goes on with.
         """
-        parts = self._parts
         self._sessions.recall(watcher, files)
-        for review in reviews if parts.origins is not None else ():
-            if review.source and parts.origins is not None:
-                files.taint.read(printable(review.source), parts.origins.of(review.source))
+        for review in reviews if self._origins is not None else ():
+            if review.source and self._origins is not None:
+                files.taint.read(printable(review.source), self._origins.of(review.source))
             for digest in filter(None, (review.base, review.reviewing)):
-                files.saw(review.path, parts.objects.get(digest) or b"", digest)
+                files.saw(review.path, self._store.objects.get(digest) or b"", digest)
 
     def _own_text(self, files: ContextFiles) -> str:
         """The watcher's own note.
@@ -221,7 +228,7 @@ class Curator:
         What the agent is shown of it is what its edits are decided on.
         """
         try:
-            content = self._parts.store.read(files.grant.own, keep=True)
+            content = self._store.read(files.grant.own, keep=True)
         except ParachuteError as error:
             return f"(cannot be read: {error.message})"
         files.read[files.grant.own] = content.digest

@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 
-from parachuted.access.origin import Taint
-from parachuted.access.origins import Origins
-from parachuted.access.quoted import QuotedPaths
-from parachuted.access.session_taint import SessionTaints
+from parachuted.access.origin import SessionTaints, Taint
+from parachuted.access.run_records import QuotedPaths
 from parachuted.agents import Job
-from parachuted.agents.active_runs import ActiveRun, ActiveRuns
-from parachuted.audit.events import AuditRecorder, NullAuditRecorder
-from parachuted.bubbling import PendingChange, PendingChanges, WatchRegistry
+from parachuted.agents.active_runs import ActiveRun
+from parachuted.bubbling import PendingChange
 from parachuted.errors import (
     ActRefusedError,
     AgentFailedError,
@@ -25,47 +21,32 @@ from parachuted.errors import (
     AgentUnavailableError,
     StorageFailedError,
 )
-from parachuted.events import Bus
 from parachuted.history.run_account import NAME, RunAccount
 from parachuted.history.undo import Undo
-from parachuted.hooks import cause_data, event_data
+from parachuted.hooks import event_data
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.runs.agent_hooks import AgentHooks, HookAsker, NoHooks, replaced_text, saw_source
+from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.lifecycle import RunLifecycle
-from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.task_reviews import TaskReviews
 from parachuted.state import StateStore
-from parachuted.tasks import Causes, Queue, RunOutcome
+from parachuted.tasks import RunOutcome
 from parachuted.tools.context_files import ContextFiles
-from parachuted.vault import History, ObjectStore, Store, VaultIndex, printable
+from parachuted.vault import printable
 
 log = logging.getLogger(__name__)
 
 _LONGEST_SESSION = 20
-_PIECE = 250
 _STORAGE_CHECK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CuratorParts:
-    """What a curator works with."""
+class CuratorWork:
+    """What one run of a curator is about: `looked` is what it reviews, `job` all but the tools."""
 
-    store: Store
-    objects: ObjectStore
-    index: VaultIndex
-    history: History
-    state: StateStore
-    watches: WatchRegistry
-    reviews: PendingChanges
-    causes: Causes
-    queue: Queue
-    bus: Bus
-    clock: Callable[[], datetime]
-    notice: Callable[[Iterable[str]], Awaitable[None]]
-    audit: AuditRecorder = field(default_factory=NullAuditRecorder)
-    asker: HookAsker = field(default_factory=NoHooks)
-    at_work: ActiveRuns = field(default_factory=ActiveRuns)
-    origins: Origins | None = None
-    taints: SessionTaints | None = None
+    account: RunAccount
+    files: ContextFiles
+    job: Job
+    looked: Sequence[PendingChange]
 
 
 class CuratorSessions:
@@ -132,28 +113,26 @@ class CuratorSessions:
 
 
 class CuratorRun:
-    """One attempt, of which `looked` is what it reviews and `job` all but the tools."""
+    """One attempt."""
 
     cancelled = "the run was ended with the daemon, and is done again"
 
     def __init__(
         self,
-        parts: CuratorParts,
-        lifecycle: RunLifecycle,
-        sessions: CuratorSessions,
+        work: CuratorWork,
         *,
-        account: RunAccount,
-        files: ContextFiles,
-        job: Job,
-        looked: Sequence[PendingChange],
+        lifecycle: RunLifecycle,
+        reviews: TaskReviews,
+        sessions: CuratorSessions,
+        hooks: AgentHooks,
+        undo: Undo,
     ) -> None:
-        self._parts, self._lifecycle, self._sessions = parts, lifecycle, sessions
-        self._files, self._job, self._looked = files, job, looked
-        self._task, self._limits = account.task, job.limits
-        self.account = account
-        self.audit = RunAudit(
-            parts.audit, parts.clock, account.task, agent=NAME, backend=account.backend
-        )
+        self._lifecycle, self._reviews, self._sessions = lifecycle, reviews, sessions
+        self._hooks, self._undo = hooks, undo
+        self._files, self._job, self._looked = work.files, work.job, work.looked
+        self._task, self._store = work.account.task, work.files.store
+        self.account = work.account
+        self.audit = lifecycle.audit_of(self._task, agent=NAME, module=NAME)
 
     @property
     def active(self) -> ActiveRun:
@@ -170,20 +149,20 @@ class CuratorRun:
         account, files = self.account, self._files
         if not account.changes:
             return RunOutcome(result="unchanged", reason="nothing was left to review")
-        hooks = self._hooks()
         try:
-            await self._let_bubble(hooks)
-            account.prompt = await hooks.prompt(account.prompt)
+            await self._let_bubble()
+            account.prompt = await self._hooks.prompt(account.prompt)
         except ActRefusedError as error:  # the differences stay open until there is another
             return RunOutcome(result="failed", reason=error.message)
         job = replace(
             self._job,
             prompt=account.prompt,
-            tools=hooks.tools(self.audit.tools(files.tools())),
-            ended=hooks.ended,
+            tools=self._hooks.tools(self.audit.tools(files.tools())),
+            ended=self._hooks.ended,
         )
+        failed: AgentFailedError | None = None
         try:
-            await self._lifecycle.follow(job, account, self.audit, hooks)
+            await self._lifecycle.follow(job, account, self.audit, self._hooks)
         except AgentStoppedError:
             raise
         except AgentUnavailableError as error:
@@ -191,17 +170,19 @@ class CuratorRun:
                 raise AgentStoppedError(error.message) from error
             raise
         except AgentFailedError as error:
-            return RunOutcome(result="failed", reason=error.message)
+            failed = error
         if files.trouble is not None:  # the disk may take it later
-            raise AgentStoppedError(files.trouble)
-        return hooks.outcome(
+            raise AgentStoppedError(files.trouble) from failed
+        if failed is not None:
+            return RunOutcome(result="failed", reason=failed.message)
+        return self._hooks.outcome(
             account, files.declined or account.last_said or "the agent wrote nothing"
         )
 
     async def close(self, outcome: RunOutcome, error: BaseException | None) -> bool:
         """What was reviewed is closed, unless the run failed; what is tried again is taken back."""
         if error is None:
-            await self._until_stored(self._end, outcome, self._parts.clock())
+            await self._until_stored(self._end, outcome, self._lifecycle.clock())
             return True
         if not isinstance(error, AgentUnavailableError):
             self._sessions.drop(self._task.watcher, self._files.taint)
@@ -211,30 +192,9 @@ class CuratorRun:
             await self._wait(outcome.reason)
         return False
 
-    def _hooks(self) -> AgentHooks:
-        parts, task, account = self._parts, self._task, self.account
-        first = task.causes[0] if task.causes else None
-        began = parts.causes.get(first) if first is not None else None
-        root = printable(began.path) if began is not None else None
-        cause = cause_data(
-            task.causes, actor=NAME, run=task.run, root=root, depth=1 + len(task.parents)
-        )
-        return AgentHooks(
-            asker=parts.asker,
-            clock=parts.clock,
-            vault=parts.store.folder,
-            session_id=str(task.run),
-            agent=NAME,
-            cause=cause,
-            publish=parts.bus.publish,
-            added=account.quoted.add_anything,
-            saw=lambda source: saw_source(source, parts.store, parts.origins, self._files.taint),
-            replaced=partial(replaced_text, parts.store),
-        )
-
-    async def _let_bubble(self, hooks: AgentHooks) -> None:
+    async def _let_bubble(self) -> None:
         """Ask whether the watcher may be woken. Raises ActRefusedError."""
-        if not self._parts.asker.wants("bubble.before"):
+        if not self._hooks.asker.wants("bubble.before"):
             return
         task, account = self._task, self.account
         data = {
@@ -242,15 +202,15 @@ class CuratorRun:
             "run": task.run,
             "paths": [note.path for note in account.changes],
             "causes": list(task.causes),
-            "most_cost_usd": self._limits.max_cost_usd if account.backend != "offline" else 0.0,
+            "most_cost_usd": self._job.limits.max_cost_usd if account.backend != "offline" else 0.0,
         }
         texts = [note.diff for note in account.changes if note.diff]
         units = list(
             dict.fromkeys(f"{note.path}#{unit}" for note in account.changes for unit in note.units)
         )
-        told = event_data(data, self._parts.store.folder)
-        decision = await hooks.asker.ask(
-            hooks.hook_event(
+        told = event_data(data, self._store.folder)
+        decision = await self._hooks.asker.ask(
+            self._hooks.hook_event(
                 "bubble.before", told, diff={"text": "\n".join(texts), "changed": units}
             )
         )
@@ -274,87 +234,28 @@ class CuratorRun:
                 return
 
     async def _end(self, outcome: RunOutcome, at: datetime) -> None:
-        await self._parts.notice(
+        await self._store.notice(
             [written.path for written in self.account.written if written.changed]
         )
         await asyncio.to_thread(self._lifecycle.accounts.close, self.account, outcome, at)
         self._sessions.keep(self.account, self._files.taint)
-        await self._settle(failed=outcome.result == "failed")
-
-    async def _settle(self, *, failed: bool) -> None:
-        """What was reviewed is closed, unless the run failed, and the task goes.
-
-        May be cut short, and gone through again.
-        """
-        for piece in in_pieces(self._looked):
-            with self._parts.state.batch():
-                for review in piece:
-                    settle(
-                        self._parts.reviews,
-                        review,
-                        digest_in(self._parts.index, review.path),
-                        self._parts.clock(),
-                        failed=failed,
-                    )
-            await asyncio.sleep(0)
-        self._parts.queue.finish(self._task)
+        await self._reviews.close(self._task, self._looked, failed=outcome.result == "failed")
 
     async def _take_back(self, reason: str) -> None:
         """Take back what a run wrote that is done again later, or it would be there twice."""
-        parts, run = self._parts, str(self._task.run)
-        undo = Undo(
-            store=parts.store,
-            objects=parts.objects,
-            history=parts.history,
-            bus=parts.bus,
-            clock=parts.clock,
-            notice=parts.notice,
-        )
-        reverted = await run_uninterrupted(undo.take_back, [run])
+        run = str(self._task.run)
+        reverted = await run_uninterrupted(self._undo.take_back, [run])
         for one in reverted:
             if one.kept:
                 log.warning(
                     "some text of a run that was ended stays",
                     extra={"run": run, "path": printable(one.path)},
                 )
-        await parts.notice([one.path for one in reverted if one.changed])
+        await self._store.notice([one.path for one in reverted if one.changed])
         self.account.written = ()
         await self._wait(reason)
 
     async def _wait(self, reason: str) -> None:
         """The same run is tried again."""
-        await self._give_up()
+        await self._reviews.release(self._looked)
         await asyncio.to_thread(self._lifecycle.accounts.wait, self.account, reason)
-
-    async def _give_up(self) -> None:
-        for piece in in_pieces(self._looked):
-            with self._parts.state.batch():
-                for review in piece:
-                    self._parts.reviews.give_up(review)
-            await asyncio.sleep(0)
-
-
-def settle(
-    reviews: PendingChanges,
-    looked: PendingChange,
-    present: str | None,
-    at: datetime,
-    *,
-    failed: bool,
-) -> None:
-    """A run is over: what it looked at has been seen, unless it failed."""
-    if failed:
-        reviews.give_up(looked)
-    else:
-        reviews.saw(looked, present, at)
-
-
-def in_pieces(reviews: Sequence[PendingChange]) -> Iterable[Sequence[PendingChange]]:
-    """So many as one batch may hold without keeping others waiting."""
-    return (reviews[start : start + _PIECE] for start in range(0, len(reviews), _PIECE))
-
-
-def digest_in(index: VaultIndex, path: str) -> str | None:
-    """What is in that file now, as the index knows it."""
-    entry = index.get(path)
-    return entry.digest if entry is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from parachuted.access.grant import Grant, Network
-from parachuted.access.granting import in_both
+from parachuted.access.granting import in_both, narrower
 from parachuted.access.patterns import all_of
 
 
@@ -18,7 +18,7 @@ class CurrentRun:
     def narrowed(self, grant: Grant) -> Grant:
         """What an agent may that this one asks for help."""
         mine = self.grant
-        bash, network = _narrower(grant.bash, mine.bash), _network(grant.network, mine.network)
+        bash, network = narrower(grant.bash, mine.bash), _network(grant.network, mine.network)
         lost = {"Bash"} if not bash else set()
         lost |= {"WebFetch"} if network == "none" else set()
         return replace(
@@ -33,14 +33,6 @@ class CurrentRun:
             network=network,
             asks=grant.asks and mine.asks,
         )
-
-
-def _narrower(one: bool | tuple[str, ...], other: bool | tuple[str, ...]) -> bool | tuple[str, ...]:  # noqa: FBT001  yes, no or a list
-    if one is True or other is True:
-        return other if one is True else one
-    if one is False or other is False:
-        return False
-    return tuple(name for name in one if name in other) or False
 
 
 def _network(one: Network, other: Network) -> Network:

@@ -1,21 +1,24 @@
-"""Lifecycle: what each run goes through, whoever asked for it, from its account to its end."""
+"""Lifecycle: what each run goes through, from its account to its end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
+from datetime import datetime
 from typing import Protocol
 
-from parachuted.agents import Backend, Job, TextStep, ToolCallStep
+from parachuted.agents import Backend, Job, Step, TextStep, ToolCallStep
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
+from parachuted.audit.events import AuditRecorder, NullAuditRecorder
 from parachuted.errors import AgentFailedError
 from parachuted.events import Bus
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.run_audit import RunAudit
-from parachuted.tasks import RunOutcome
+from parachuted.tasks import RunOutcome, Task
 from parachuted.vault import printable
 
 log = logging.getLogger(__name__)
@@ -24,7 +27,7 @@ _GRACE_S = 30.0
 
 
 class Run(Protocol):
-    """One run of an agent. `cancelled` is the reason recorded when whoever waits for it is
+    """One run of an agent. `cancelled` is the reason recorded when its caller is
     cancelled.
     """
 
@@ -53,24 +56,49 @@ class RunLifecycle:
     """The one way in which an agent works with a backend."""
 
     def __init__(
-        self, *, backend: Backend, accounts: RunAccounts, active_runs: ActiveRuns, bus: Bus
+        self,
+        *,
+        backend: Backend,
+        accounts: RunAccounts,
+        active_runs: ActiveRuns,
+        bus: Bus,
+        clock: Callable[[], datetime],
+        audit: AuditRecorder | None = None,
+        model: str | None = None,
     ) -> None:
-        self.backend, self.accounts = backend, accounts
-        self._active_runs, self._bus = active_runs, bus
+        """`model` is the one that runs ask for unless they name another."""
+        self.backend, self.model, self.accounts, self.clock = backend, model, accounts, clock
+        self._active_runs, self._bus, self._audit = active_runs, bus, audit or NullAuditRecorder()
+
+    @property
+    def moment(self) -> int:
+        """The present moment, for `run`."""
+        return self._active_runs.moment
+
+    def audit_of(self, task: Task, *, agent: str, module: str) -> RunAudit:
+        """The audit of a task's run. `module` is whose tools the agent calls."""
+        return RunAudit(
+            self._audit,
+            self.clock,
+            task,
+            agent=agent,
+            backend=self.backend.name,
+            module=module,
+        )
 
     async def open(self, account: RunAccount) -> None:
-        """From here on the run counts in budgets, and the next start ends it if nobody does."""
+        """From here on the run counts in budgets, and the next start ends it if need be."""
         await run_uninterrupted(self.accounts.open, account)
 
     async def run(self, run: Run, *, since: int) -> RunOutcome:
         """Let a run work whose account is open, and record and publish how it ended.
 
-        `since` is the `ActiveRuns.moment` at which it was asked for. Raises what its work raises.
+        `since` is the `moment` at which it was asked for. Raises what its work raises.
         """
         run.audit.began()
         error: BaseException | None = None
         try:
-            outcome = await self._active_runs.hold(run.active, run.work(), since=since)
+            outcome = await self._active_runs.perform(run.active, run.work(), since=since)
         except AgentFailedError as failed:
             error, outcome = failed, RunOutcome(result="failed", reason=failed.message)
         except asyncio.CancelledError as cancelled:
@@ -85,9 +113,15 @@ class RunLifecycle:
         return outcome
 
     async def follow(
-        self, job: Job, account: RunAccount, audit: RunAudit, hooks: AgentHooks
+        self,
+        job: Job,
+        account: RunAccount,
+        audit: RunAudit,
+        hooks: AgentHooks,
+        stepped: Callable[[Step], None] = lambda _step: None,
     ) -> str:
-        """Let the backend do the job; the agent's words after its last tool call.
+        """Let the backend do the job; the agent's words after its last tool call. `stepped` hears
+        of each step.
 
         The backend keeps the limits; one that does not is ended some time later. Raises
         AgentFailedError, also for whatever else the backend raises.
@@ -102,6 +136,7 @@ class RunLifecycle:
                 async for step in steps:
                     account.note(step)
                     audit.note(step)
+                    stepped(step)
                     if isinstance(step, TextStep):
                         words.append(step.text)
                         last = step.text

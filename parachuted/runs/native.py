@@ -2,7 +2,7 @@
 
 Before a call, these are checked: the grant, what the run has read, the gate of shell commands, the
 path of a file tool, and hooks, which see Claude Code's names and the vault's paths. Afterwards,
-changes in the copy are checked in and the agent is told the result.
+changes in the copy are checked in and the agent gets the result.
 """
 
 from __future__ import annotations

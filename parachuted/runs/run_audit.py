@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from parachuted.access.private_text import is_shortened
 from parachuted.agents import Step, Tool, ToolCallStep, ToolResult
 from parachuted.audit.events import AuditEvent, AuditRecorder, EventType
 from parachuted.tasks import RunOutcome, Task
@@ -20,7 +21,7 @@ _CURATOR = "curator"
 class RunAudit:
     """One run's.
 
-    Calls that were refused before any tool was reached are told too, from the steps that the
+    Calls that were refused before any tool was reached are recorded too, from the steps that the
     backend yields.
     """
 
@@ -64,7 +65,7 @@ class RunAudit:
         )
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """The same tools, each call of which is told."""
+        """The same tools, each call of which is recorded."""
         return tuple(replace(tool, call=self._told_call(tool)) for tool in tools)
 
     def note(self, step: Step) -> None:
@@ -109,10 +110,11 @@ class RunAudit:
         path = arguments.get("file_path", arguments.get("path"))
         paths = [path[:_SHOWN]] if isinstance(path, str) else []
         error = result.text[:_SHOWN] if result.is_error else None
+        left_out = ": private parts left out" if is_shortened(result.text) else ""
         self._tell(
             "mcp_call",
             self._module,
-            f"{self._module}.{name[:_SHOWN]}",
+            f"{self._module}.{name[:_SHOWN]}{left_out}",
             paths=paths,
             took=took,
             error=error,
@@ -147,7 +149,7 @@ class RunAudit:
 
 
 def printable_or_escaped(path: str) -> str:
-    """A path that an agent named need not be one: half of a character cannot be told as bytes."""
+    """A path that an agent named need not be one: half of a character cannot be encoded."""
     try:
         return printable(path)
     except UnicodeEncodeError:

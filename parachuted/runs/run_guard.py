@@ -7,13 +7,13 @@ until it ends.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from parachuted.access.grant import Grant
-from parachuted.access.origin import UNTRUSTED, Origin, Taint
+from parachuted.access.origin import UNTRUSTED, Origin, SessionTaints, Taint
 from parachuted.access.origins import Origins
 from parachuted.access.run_watch import ProposedChange
 from parachuted.agents.permission import PermissionRequest, PermissionRequests
@@ -32,8 +32,8 @@ _LONGEST_TOLD = 300
 class RunGuard:
     """`RunWatch` for one run.
 
-    `put_forward` takes a change as a suggestion and answers its id; None: there is nobody to take
-    one.
+    `put_forward` takes a change as a suggestion and answers its id; None: no suggestions
+    are accepted.
     """
 
     run: str
@@ -86,7 +86,7 @@ class RunGuard:
         return await self._asked(PermissionRequest(kind="bash", what=command))
 
     async def _asked(self, request: PermissionRequest) -> bool:
-        """Nobody is asked by a run that nobody waits for."""
+        """A run without a waiting caller asks no person."""
         if not self.grant.asks or self.permissions is None:
             return False
         return await self.permissions.ask(
@@ -160,3 +160,81 @@ class SuggestionForwarder:
         suggestion = await self.suggestions.propose(proposal)
         self.told(suggestion.id)
         return suggestion.id
+
+
+class RunGuards:
+    """Makes the guard of each run, and remembers what was read in each session.
+
+    `origins` says whose texts are a stranger's, `taints` which sessions have read one,
+    `suggestions` takes what may not be written at once, and `permissions` asks a person.
+    """
+
+    def __init__(
+        self,
+        *,
+        origins: Origins | None = None,
+        taints: SessionTaints | None = None,
+        suggestions: ProposalSink | None = None,
+        permissions: PermissionRequests | None = None,
+    ) -> None:
+        self.origins, self.suggestions = origins, suggestions
+        self._taints, self._permissions = taints, permissions
+
+    def of_run(
+        self,
+        run: str,
+        *,
+        session: str | None,
+        grant: Grant,
+        taint: Taint,
+        causes: tuple[str, ...],
+        suggested: Callable[[str], None],
+    ) -> RunGuard:
+        """The guard of that run; `suggested` hears the id of each suggestion."""
+        forwarder = None
+        if self.suggestions is not None:
+            forwarder = SuggestionForwarder(
+                suggestions=self.suggestions,
+                agent=grant.agent,
+                session=session,
+                run=run,
+                causes=causes,
+                taint=taint,
+                told=suggested,
+            )
+        return RunGuard(
+            run=run,
+            session=session,
+            grant=grant,
+            taint=taint,
+            origins=self.origins,
+            permissions=self._permissions,
+            put_forward=forwarder,
+        )
+
+    def owner(self, session: str) -> str | None:
+        """The agent whose session that is, as far as it is known."""
+        return None if self._taints is None else self._taints.owner(session)
+
+    def recall(self, session: str, taint: Taint) -> None:
+        """Mark a run with all that was read in the session that it goes on with."""
+        if self._taints is not None:
+            self._taints.recall(session, taint)
+
+    def end(self, run: str, sessions: Iterable[str], taint: Taint, agent: str) -> None:
+        """A run has ended: what it read was read in these sessions, and it asks for nothing more.
+
+        Raises StorageFailedError.
+        """
+        if self._permissions is not None:
+            self._permissions.end_run(run)
+        if self._taints is not None:
+            for session in sessions:
+                self._taints.keep(session, taint, agent=agent)
+
+    async def may_begin(self, run: str, session: str | None, agent: str, who: str) -> bool:
+        """Whether a person allows an agent to begin that is asked about for each session."""
+        request = PermissionRequest(kind="trusted", what=agent, why=f"{who} asks to begin")
+        return self._permissions is not None and await self._permissions.ask(
+            run=run, session=session, agent=agent, request=request
+        )

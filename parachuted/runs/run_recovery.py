@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from parachuted.bubbling import PendingChanges
 from parachuted.history.run_account import has_ended, save
 from parachuted.history.undo import Undo
-from parachuted.runs.curator_run import settle
-from parachuted.state import StateStore
+from parachuted.runs.task_reviews import TaskReviews
 from parachuted.tasks import Queue, Task
-from parachuted.vault import History, VaultIndex, printable
+from parachuted.vault import History, printable
 
 
 class RunRecovery:
@@ -22,15 +20,13 @@ class RunRecovery:
     def __init__(
         self,
         *,
-        state: StateStore,
         queue: Queue,
-        reviews: PendingChanges,
-        index: VaultIndex,
+        reviews: TaskReviews,
         history: History,
         undo: Undo,
         clock: Callable[[], datetime],
     ) -> None:
-        self._state, self._queue, self._reviews, self._index = state, queue, reviews, index
+        self._queue, self._reviews = queue, reviews
         self._history, self._undo, self._clock = history, undo, clock
 
     def settle_runs(self) -> list[str]:
@@ -42,7 +38,9 @@ class RunRecovery:
         for task in self._queue.running():
             document = self._history.run(str(task.run))
             if has_ended(document):
-                self._end(task, failed=document is not None and document["outcome"] == "failed")
+                self._reviews.close_at_start(
+                    task, failed=document is not None and document["outcome"] == "failed"
+                )
             else:
                 said += self._take_back(task)
         return said
@@ -63,22 +61,9 @@ class RunRecovery:
                     },
                 )
 
-    def _end(self, task: Task, *, failed: bool) -> None:
-        with self._state.batch():
-            for review in self._reviews.looking(task.watcher):
-                entry = self._index.get(review.path)
-                settle(
-                    self._reviews,
-                    review,
-                    entry.digest if entry else None,
-                    self._clock(),
-                    failed=failed,
-                )
-            self._queue.finish(task)
-
     def _take_back(self, task: Task) -> Iterator[str]:
         """Before the task is put back, or a crash in between would leave writes of a run that
-        begins anew.
+        starts again.
         """
         for reverted in self._undo.take_back([str(task.run)]):
             for kept in reverted.kept:
@@ -86,7 +71,4 @@ class RunRecovery:
                     f"a run on {printable(task.watcher)} was cut short, and this of it in "
                     f"{printable(reverted.path)} stays: {kept}"
                 )
-        with self._state.batch():
-            for review in self._reviews.looking(task.watcher):
-                self._reviews.give_up(review)
-            self._queue.put_back(task, due_at=self._clock(), reason=None)
+        self._reviews.put_back_at_start(task)

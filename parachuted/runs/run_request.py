@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority, Entry
 from parachuted.access.origin import Origin, Taint
-from parachuted.agents import RunLimits, RunResult, Tool
+from parachuted.agents import RunLimits, RunResult, Step, Tool
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.tasks import RunOutcome
+
+
+class RunFollower(Protocol):
+    """Who follows a run while it goes on."""
+
+    def began(self, run: str) -> None:
+        """Its account is open, and it works."""
+
+    def stepped(self, step: Step) -> None:
+        """It has said or done that; what it has read by then is passed on already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +34,7 @@ class AgentDefinition:
     `who` is how messages speak of it. `bounds` is what its module may touch, within which all of it
     lies; `calls` the tools of modules that it may call, `tools` more of its own, whose reading
     marks the run; `does_without_shell` whether it is of use where there is no container for its
-    shell.
+    shell; without `has_tools` it answers and does nothing else.
     """
 
     name: str
@@ -36,6 +47,7 @@ class AgentDefinition:
     calls: tuple[str, ...] = ()
     tools: Callable[[Taint], tuple[Tool, ...]] | None = None
     does_without_shell: bool = False
+    has_tools: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +57,8 @@ class RunRequest:
     `origin` is whose words the prompt is, `folder` where it works, `session` an earlier one to go
     on with.
 
-    `narrowing` is what a person's overrides come to; `authority` on whose behalf it is asked for.
+    `narrowing` is what a person's overrides come to; `authority` on whose behalf it is asked for;
+    `follower` hears of its steps.
     """
 
     definition: AgentDefinition
@@ -57,6 +70,7 @@ class RunRequest:
     session: str | None = None
     narrowing: tuple[AgentConfig, ...] = ()
     authority: Authority = field(default_factory=Authority)
+    follower: RunFollower | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

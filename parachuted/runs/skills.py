@@ -14,11 +14,16 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
+from parachuted.access.agent_config import AgentConfig
 from parachuted.access.origin import UNTRUSTED, Origin, Taint
+from parachuted.access.origins import Origins
 from parachuted.agents import Tool, ToolResult
 from parachuted.errors import ParachuteError
-from parachuted.vault import Note, VaultPath, VaultRoot, parse_note, printable, refusal
+from parachuted.runs.bounds import ModuleBounds
+from parachuted.vault import Note, VaultPath, VaultRoot, digest_of, parse_note, printable, refusal
 
 FOLDER = ".claude/skills"
 TOOL = "use_skill"
@@ -33,7 +38,7 @@ _UNPRINTABLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+"
 )
 _LEFT_OUT = (
-    "more lie among files of strangers and are left out: whoever asks you can name one; "
+    "more lie among files of strangers and are left out: the person who asks you can name one; "
     "after reading it you may write no more than your own lane, and suggest the rest"
 )
 DESCRIPTION = (
@@ -129,9 +134,50 @@ def _shown(skills: Sequence[Skill], taint: Taint) -> list[Skill]:
     return [skill for skill in skills if taint or skill.origin not in UNTRUSTED]
 
 
-async def find_skills_of(places: Sequence[SkillFolder]) -> tuple[Skill, ...]:
-    """`find_skills`, away from the event loop."""
-    return await asyncio.to_thread(find_skills, places) if places else ()
+class AgentSkills:
+    """Finds the skills of each agent. `origins` says whose texts are a stranger's; `user_home` is
+    the person's.
+    """
+
+    def __init__(self, root: VaultRoot, user_home: Path, origins: Origins | None = None) -> None:
+        self._root, self._user_home, self._origins = root, user_home, origins
+
+    async def find(
+        self, config: AgentConfig, folder: str | None, bounds: ModuleBounds
+    ) -> tuple[Skill, ...]:
+        """Those of an agent that works in that folder, if it may enter that."""
+        places = self._places(config, folder, bounds)
+        return await asyncio.to_thread(find_skills, places) if places else ()
+
+    def _places(
+        self, config: AgentConfig, folder: str | None, bounds: ModuleBounds
+    ) -> list[SkillFolder]:
+        """Where its skills are, the nearest first."""
+        places = []
+        if config.allow_workspace_skills:
+            if folder and bounds.may_enter(folder):
+                places.append(
+                    SkillFolder(
+                        root=self._root, folder=folder, origin=partial(self._origin, folder)
+                    )
+                )
+            places.append(SkillFolder(root=self._root, origin=partial(self._origin, "")))
+        if config.allow_user_skills:
+            places.append(SkillFolder(root=VaultRoot(self._user_home)))
+        return places
+
+    def _origin(self, folder: str, path: str, data: bytes) -> Origin:
+        """Where that skill's text came from.
+
+        What lies hidden in a folder came with its files, and no scan sees it.
+        """
+        origins = self._origins
+        if origins is None:
+            return "you"
+        found = origins.of_text(path, data)
+        if found in UNTRUSTED or not folder or origins.is_trusted(path, digest_of(data)):
+            return found
+        return origins.of_folder(folder)
 
 
 def _files(place: SkillFolder) -> list[tuple[str, VaultPath]]:

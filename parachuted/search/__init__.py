@@ -1,6 +1,8 @@
 """Search: an index of the notes beside the vault, which can be deleted at any time."""
 
 from parachuted.search.engine import Ranking, SearchHit, SearchResults
+from parachuted.search.indexed_note import row_of
+from parachuted.search.indexer import IndexUpdate
 from parachuted.search.note_catalogue import NoteCatalogue
 from parachuted.search.query import LONGEST, PARTS, ParsedQuery, QueryError, parse_query
 from parachuted.search.rows import (
@@ -18,6 +20,7 @@ from parachuted.search.search import Search, UnindexedNote
 __all__ = [
     "LONGEST",
     "PARTS",
+    "IndexUpdate",
     "IndexedLinkKind",
     "KeyFilter",
     "LinkPage",
@@ -35,4 +38,5 @@ __all__ = [
     "SearchResults",
     "UnindexedNote",
     "parse_query",
+    "row_of",
 ]

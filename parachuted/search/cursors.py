@@ -24,13 +24,13 @@ def read_cursor(text: str, about: str, kinds: Sequence[type | tuple[type, ...]])
     try:
         found = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (ValueError, RecursionError) as error:
-        raise ValueError("this is no cursor of ours") from error
+        raise ValueError("the cursor is invalid; pass `next` back unchanged") from error
     if not isinstance(found, list) or len(found) != len(kinds) + 1 or found[0] != about:
-        raise ValueError("this is no cursor of a list in this order")
+        raise ValueError("the cursor belongs to a list in another order; start again without it")
     values = found[1:]
     if not all(
         isinstance(value, kind) and not isinstance(value, bool)
         for value, kind in zip(values, kinds, strict=True)
     ):
-        raise ValueError("this is no cursor of ours")
+        raise ValueError("the cursor is invalid; pass `next` back unchanged")
     return values

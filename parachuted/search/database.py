@@ -8,13 +8,14 @@ from parachuted.search.words import emoji
 from parachuted.state import Database
 
 COLUMNS = ("title", "headings", "body", "tags", "matter", "place", "facets")
-_VERSION = 3
+_VERSION = 4
 # FTS5 collects 4 MB of words in memory before it writes a segment; with its default of 1 MB a third
 # of the time goes into merging
 _SCHEMA = f"""
 CREATE TABLE notes (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, name BLOB NOT NULL, title TEXT NOT NULL, modified REAL NOT NULL,
-    size INTEGER NOT NULL, digest TEXT NOT NULL, tags TEXT NOT NULL, matter TEXT NOT NULL, reason TEXT);
+    size INTEGER NOT NULL, digest TEXT NOT NULL, tags TEXT NOT NULL, matter TEXT NOT NULL, typed TEXT NOT NULL,
+    reason TEXT);
 CREATE INDEX notes_by_name ON notes (name);
 CREATE INDEX notes_with_reason ON notes (path) WHERE reason IS NOT NULL;
 CREATE TABLE others (path BLOB PRIMARY KEY, name BLOB NOT NULL) WITHOUT ROWID;
@@ -31,7 +32,6 @@ CREATE INDEX links_by_name ON links (name);
 CREATE VIRTUAL TABLE texts USING fts5({", ".join(COLUMNS)}, tokenize = "unicode61 remove_diacritics 2 tokenchars '{emoji()}'");
 INSERT INTO texts (texts, rank) VALUES ('hashsize', 4194304);
 """  # noqa: E501, S608
-_CACHE_KB = 512
 
 
 def make_database(path: Path) -> Database:
@@ -42,5 +42,4 @@ def make_database(path: Path) -> Database:
         loss="it is rebuilt from the vault",
         migrations={_VERSION: _SCHEMA},
         is_derived=True,
-        cache_kb=_CACHE_KB,
     )

@@ -19,7 +19,7 @@ _PIECES = ", ".join(
 )
 _INSERT_TEXTS = f"""INSERT INTO texts (rowid, {", ".join(COLUMNS)})
 SELECT json_extract(value, '$[0]'), {_PIECES} FROM json_each(?2)"""  # noqa: S608
-_INSERT_NOTE = "INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_NOTE = "INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _WITH_NOTE = ("tags", "fields", "links")
 
 
@@ -165,5 +165,6 @@ def _row(number: int, indexed_note: IndexedNote) -> tuple[object, ...]:
         indexed_note.digest,
         tags,
         indexed_note.matter,
+        indexed_note.typed,
         indexed_note.reason,
     )

@@ -11,6 +11,8 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
+from parachuted.access.private_text import without_private
+from parachuted.search.rows import NoteRow
 from parachuted.search.values import ValueKind, measure
 from parachuted.search.words import cut, facet, plain, storable, words_of
 from parachuted.vault import Link, links_in, parse_note, printable
@@ -45,7 +47,7 @@ class IndexedField(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedNote:
     """`texts` are the indexed columns in their order; `reason` says why not all of the note is
-    found by them.
+    found by them. `matter` and `typed` are JSON, `typed` empty where it would be the same.
     """
 
     path: str
@@ -55,21 +57,26 @@ class IndexedNote:
     digest: str
     tags: tuple[str, ...]
     matter: str
+    typed: str
     fields: tuple[IndexedField, ...]
     links: tuple[Link, ...]
     texts: tuple[str, ...]
     reason: str | None
 
 
-def make_indexed_note(path: str, data: bytes, modified: float) -> IndexedNote:
-    """The card of a note with that content. Never raises on content."""
+def make_indexed_note(
+    path: str, data: bytes, modified: float, *, is_whole: bool = False
+) -> IndexedNote:
+    """The card of a note with that content; `is_whole`: with its private parts. Never raises on
+    content.
+    """
     if len(data) > LARGEST:
         return make_large_note(
             path, data[:KEPT_OF_LARGE], modified, len(data), sha256(data).hexdigest()
         )
     digest = sha256(data).hexdigest()
     try:
-        return _make_note(path, data, modified, len(data), digest, None)
+        return _make_note(path, data, modified, len(data), digest, None, is_whole=is_whole)
     except (
         Exception
     ):  # a fault of this program: one note is found by its name alone, and all others as ever
@@ -81,6 +88,23 @@ def make_indexed_note(path: str, data: bytes, modified: float) -> IndexedNote:
             digest,
             "an error in parachuted kept it from being read; see the log",
         )
+
+
+def row_of(path: str, data: bytes, modified: float) -> NoteRow:
+    """A note of that content as the index would have it, were none of it private. Never raises on
+    content.
+    """
+    made = make_indexed_note(path, data, modified, is_whole=True)
+    return NoteRow(
+        path=path,
+        title=made.title,
+        modified=modified,
+        size=made.size,
+        digest=made.digest,
+        tags=made.tags,
+        frontmatter=json.loads(made.matter) if made.matter else {},
+        typed=json.loads(made.typed or made.matter or "{}"),
+    )
 
 
 def make_large_note(path: str, head: bytes, modified: float, size: int, digest: str) -> IndexedNote:
@@ -103,6 +127,7 @@ def make_unread_note(
         digest=digest,
         tags=(),
         matter="",
+        typed="",
         fields=(),
         links=(),
         texts=(cut(_stem(path)), "", "", "", "", cut(_stem_path(path)), folders_of(path)),
@@ -111,7 +136,14 @@ def make_unread_note(
 
 
 def _make_note(
-    path: str, data: bytes, modified: float, size: int, digest: str, reason: str | None
+    path: str,
+    data: bytes,
+    modified: float,
+    size: int,
+    digest: str,
+    reason: str | None,
+    *,
+    is_whole: bool = False,
 ) -> IndexedNote:
     if b"\0" in data[:_LOOKED_AT_FOR_NUL]:
         return make_unread_note(
@@ -119,10 +151,12 @@ def _make_note(
             modified,
             size,
             digest,
-            "it holds NUL bytes, so it is no text; it is found by its name only",
+            "it holds NUL bytes, so it is not text; it is found by its name only",
         )
-    note = parse_note(data)
-    values: Mapping[str, object] = note.values if note.frontmatter is not None else {}
+    whole = parse_note(data)
+    note = whole if is_whole else parse_note(without_private(data))
+    values: Mapping[str, object] = note.values
+    typed = note.matter.typed
     headings = [(heading.level, heading.title) for heading in note.outline.headings]
     titles = cut(storable("\n".join(title for _level, title in headings)))
     body = storable(note.data[note.body.start :].decode("utf-8", "replace"))
@@ -145,8 +179,9 @@ def _make_note(
         digest=digest,
         tags=tags,
         matter=json.dumps(values, ensure_ascii=False) if values else "",
+        typed=json.dumps(typed, ensure_ascii=False) if typed is not values else "",
         fields=fields,
-        links=links_in(note)[:_MOST_LINKS] if b"[" in note.data else (),
+        links=links_in(whole)[:_MOST_LINKS] if b"[" in whole.data else (),
         texts=(
             cut(title if stem == title else f"{title}\n{stem}"),
             titles,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from parachuted.errors import StorageFailedError
 from parachuted.search.index_tables import IndexTables
@@ -29,14 +29,13 @@ _BACKLOG_BATCH = 1024
 _BATCH_CHARACTERS = 2 << 20
 _KEPT_BYTES = 1 << 20
 _PAUSE_S = 5.0
-_LOOK_EVERY_S, _LONGEST_WAIT_S = 0.001, 0.05
+_LOOK_EVERY_S, _LONGEST_WAIT_S = 0.001, 1.0
 
 Listing = Callable[[], Mapping[str, IndexEntry]]
 IndexReport = Callable[[str, "str | None"], object]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexUpdate:
+class IndexUpdate(NamedTuple):
     """A file that is there (`entry`), with its content where that was just read, or that is not."""
 
     entry: IndexEntry | None
@@ -49,8 +48,8 @@ class Indexer:
     In it are called `listing`, for what the vault holds, and `report`, with what is wrong, by
     subject.
 
-    While `is_noticing` says that a change is being told, it waits a moment, for Python runs one
-    thread at a time.
+    While `is_noticing` says that changes are being told, each step waits for that, up to a second
+    in all, for Python runs one thread at a time.
     """
 
     def __init__(
@@ -85,6 +84,7 @@ class Indexer:
         self._ahead: Future[dict[str, IndexedNote | None]] | None = None
         self._indexed: set[str] = set()
         self._next_old = self._next_new = 0
+        self._waits_until = 0.0
 
     @property
     def is_behind(self) -> bool:
@@ -100,14 +100,17 @@ class Indexer:
         """Compare the database with the vault, then follow."""
         self._thread.start()
 
-    def follow(self, path: str, entry: IndexEntry | None, data: bytes | None = None) -> None:
-        """A file is there, with this content if it was read, or is gone. Returns at once."""
+    def follow(self, files: Iterable[tuple[str, IndexUpdate]]) -> None:
+        """Files are there, with their content where they were read, or are gone. Returns at
+        once.
+        """
         with self._wake:
-            size = len(data or b"")
-            keep = data is not None and self._kept_bytes + size <= _KEPT_BYTES
-            self._kept_bytes += size if keep else 0
-            self._news.pop(path, None)
-            self._news[path] = IndexUpdate(entry, data if keep else None)
+            for path, update in files:
+                size = len(update.data or b"")
+                is_kept = self._kept_bytes + size <= _KEPT_BYTES
+                self._kept_bytes += size if is_kept else 0
+                self._news.pop(path, None)
+                self._news[path] = update if is_kept else IndexUpdate(update.entry)
             self._wake.notify_all()
 
     def settle(self, seconds: float) -> bool:
@@ -162,6 +165,7 @@ class Indexer:
         """Until there is something to do; False: end."""
         if self._had_backlog and not self._backlog:
             self._had_backlog = False
+            self._backlog = {}  # an emptied dict keeps its table
             self._caught_up()
         with self._wake:
             while not (
@@ -177,6 +181,7 @@ class Indexer:
             return not self._is_closing
 
     def _step(self) -> None:
+        self._waits_until = time.monotonic() + _LONGEST_WAIT_S
         if self._is_lost:
             self._is_lost, self._must_compare, self._is_idle = False, True, False
             self._database.set_aside("damaged")
@@ -259,8 +264,7 @@ class Indexer:
         return {path: indexed_notes[path] for path in paths if path in indexed_notes}
 
     def _wait_for_noticing(self) -> None:
-        deadline = time.monotonic() + _LONGEST_WAIT_S
-        while self._is_noticing() and not self._is_closing and time.monotonic() < deadline:
+        while self._is_noticing() and not self._is_closing and time.monotonic() < self._waits_until:
             time.sleep(_LOOK_EVERY_S)
 
     def _take_news(self, tables: IndexTables) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from parachuted.search.cursors import read_cursor, write_cursor
 from parachuted.search.index_tables import key_of, link_name, text_of
@@ -12,11 +12,12 @@ from parachuted.search.listing import make_listing
 from parachuted.search.rows import LinkPage, LinkRow, NotePage, NoteQuery, NoteRow
 from parachuted.search.words import plain, storable
 from parachuted.state import Database
-from parachuted.vault import resolve_target
+from parachuted.vault import Link, resolve, resolve_target
 
 _SECONDS = 5.0
 _COLUMNS = (
-    "notes.path, notes.title, notes.modified, notes.size, notes.digest, notes.tags, notes.matter"
+    "notes.path, notes.title, notes.modified, notes.size, notes.digest, notes.tags, "
+    "notes.matter, notes.typed"
 )
 _LINKS = """SELECT notes.path, links.text, links.kind, links.from_folder, links.line, links.note, links.at
 FROM links JOIN notes ON notes.id = links.note"""  # noqa: E501
@@ -80,6 +81,16 @@ class NoteCatalogue:
             ).fetchone()
         return None if row is None else _note(row)
 
+    def notes_at(self, paths: Sequence[str]) -> dict[str, NoteRow]:
+        """Those of these notes that are indexed, by path; a few hundred at once."""
+        marks = ", ".join("?" * len(paths))
+        with self._database.reading(_SECONDS) as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM notes WHERE path IN ({marks})",  # noqa: S608  marks alone
+                tuple(map(key_of, paths)),
+            ).fetchall()
+        return {row.path: row for row in map(_note, rows)}
+
     def links_from(self, path: str) -> tuple[LinkRow, ...]:
         """The links in that note, in its order."""
         with self._database.reading(_SECONDS) as connection:
@@ -100,6 +111,16 @@ class NoteCatalogue:
                 for link in _links(rows, connection, sees)
                 if link.target == path and sees(link.source)
             )
+
+    def resolved(
+        self, links: Iterable[Link], source: str, sees: Callable[[str], bool]
+    ) -> list[str | None]:
+        """The files that links in the note `source` lead to, where there is nothing but what `sees`
+        allows.
+        """
+        with self._database.reading(_SECONDS) as connection:
+            names = _Names(connection, sees)
+            return [resolve(link, source, names) for link in links]
 
     def unresolved(
         self, sees: Callable[[str], bool], limit: int, after: str | None = None
@@ -165,8 +186,8 @@ def _links(
         yield LinkRow(source=source, target=target, text=text, kind=kind, line=line)  # type: ignore[arg-type]
 
 
-def _note(row: tuple[bytes, str, float, int, str, str, str]) -> NoteRow:
-    path, title, modified, size, digest, tags, matter = row[:7]
+def _note(row: tuple[bytes, str, float, int, str, str, str, str]) -> NoteRow:
+    path, title, modified, size, digest, tags, matter, typed = row[:8]
     return NoteRow(
         path=text_of(path),
         title=title,
@@ -175,6 +196,7 @@ def _note(row: tuple[bytes, str, float, int, str, str, str]) -> NoteRow:
         digest=digest,
         tags=tuple(json.loads(tags)),
         frontmatter=json.loads(matter) if matter else {},
+        typed=json.loads(typed or matter or "{}"),
     )
 
 

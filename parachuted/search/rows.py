@@ -14,6 +14,8 @@ IndexedLinkKind: TypeAlias = Literal["wiki", "markdown", "embed"]
 class NoteRow:
     """One note as it was indexed: `modified` in seconds since 1970, `size` in bytes, `digest`
     SHA-256 in hex.
+
+    All of `frontmatter` is text; `typed` has numbers, booleans and null where they are meant.
     """
 
     path: str
@@ -23,6 +25,7 @@ class NoteRow:
     digest: str
     tags: tuple[str, ...]
     frontmatter: Mapping[str, object]
+    typed: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

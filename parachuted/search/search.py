@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from parachuted.search.database import make_database
 from parachuted.search.engine import SearchEngine, SearchResults
 from parachuted.search.index_tables import text_of
-from parachuted.search.indexer import Indexer, IndexReport
+from parachuted.search.indexer import Indexer, IndexReport, IndexUpdate
 from parachuted.search.note_catalogue import NoteCatalogue
 from parachuted.search.query import ParsedQuery
 from parachuted.state import DatabaseStatus
@@ -79,7 +79,11 @@ class Search:
 
     def follow(self, path: str, entry: IndexEntry | None, data: bytes | None = None) -> None:
         """A file is there, with this content if it was read, or is gone. Returns at once."""
-        self._indexer.follow(path, entry, data)
+        self._indexer.follow([(path, IndexUpdate(entry, data))])
+
+    def follow_all(self, files: Iterable[tuple[str, IndexUpdate]]) -> None:
+        """The same for several files, by path."""
+        self._indexer.follow(files)
 
     def settle(self, seconds: float) -> bool:
         """Wait until all that is known is indexed, at most so long; whether it is. Blocks."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sqlite3
 import threading
@@ -15,11 +16,12 @@ from typing import Any
 
 from parachuted.errors import StorageFailedError
 
+log = logging.getLogger(__name__)
+
 SQLITE_VERSION = sqlite3.sqlite_version
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SMALL = 1 << 20
-_CACHE_KB = 2000
-_READER_CACHE_KB = 512
+_CACHE_KB = 512  # a connection; what is read again is in the system's page cache
 _KEPT_READERS = 2
 _STEPS = 20_000  # of SQLite's virtual machine, between two looks at the clock
 
@@ -34,6 +36,10 @@ class DatabaseStatus:
     version: int | None
     size: int
     problem: str | None
+
+
+class _OtherVersionError(Exception):
+    """A derived file has the schema of another version of the program."""
 
 
 class Database:
@@ -52,7 +58,6 @@ class Database:
         loss: str,
         migrations: Mapping[int, str],
         is_derived: bool = False,
-        cache_kb: int = _CACHE_KB,
         on_open: Callable[[sqlite3.Connection], object] = lambda _connection: None,
     ) -> None:
         """`label` and `loss` are for messages: what the file is, and what is lost without it.
@@ -66,7 +71,7 @@ class Database:
         self.is_damaged = False
         self.on_damage: Callable[[], None] = lambda: None
         self._label, self._loss, self._migrations = label, loss, migrations
-        self._is_derived, self._cache_kb, self._on_open = is_derived, cache_kb, on_open
+        self._is_derived, self._on_open = is_derived, on_open
         self._writing = threading.RLock()  # held for as long as the disk takes
         self._lock = threading.Lock()  # of the fields below
         self._writer: sqlite3.Connection | None = None
@@ -157,6 +162,11 @@ class Database:
         try:
             try:
                 connection = self._connect_writer()
+            except _OtherVersionError as error:
+                log.info("a derived file is replaced", extra={"reason": str(error)})
+                for suffix in ("", "-wal", "-shm"):
+                    self._beside(suffix).unlink(missing_ok=True)
+                connection = self._connect_writer()
             except sqlite3.DatabaseError as error:
                 if not _is_damage(error):
                     raise
@@ -176,7 +186,7 @@ class Database:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {'OFF' if self._is_derived else 'FULL'}")
-            _set_memory(connection, self._cache_kb)
+            _set_memory(connection)
             self._migrate(connection)
             if must_check:
                 (answer,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -202,7 +212,7 @@ class Database:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         newest = max(self._migrations)
         if self._is_derived and version not in {0, newest}:
-            raise _damage(f"it has version {version}, not {newest}")
+            raise _OtherVersionError(f"{self.path.name} has version {version}, not {newest}")
         if version > newest:
             raise StorageFailedError(
                 f"{self._label} was written by a newer parachuted: {self.path.name} has version "
@@ -230,7 +240,7 @@ class Database:
                 check_same_thread=False,
                 isolation_level=None,
             )
-            return _set_memory(connection, _READER_CACHE_KB), self._generation
+            return _set_memory(connection), self._generation
 
     def _put_back(self, connection: sqlite3.Connection, generation: int) -> None:
         connection.set_progress_handler(None, 0)
@@ -310,8 +320,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def _set_memory(connection: sqlite3.Connection, cache_kb: int) -> sqlite3.Connection:
-    connection.execute(f"PRAGMA cache_size = -{cache_kb}")
+def _set_memory(connection: sqlite3.Connection) -> sqlite3.Connection:
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
     connection.execute("PRAGMA temp_store = MEMORY")
     return connection
 

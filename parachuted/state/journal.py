@@ -320,13 +320,13 @@ def _losses(path: Path, replay: _Replay, aside: Path | None) -> tuple[str, ...]:
     told = (
         (
             replay.newer,
-            f"{name} was written by a newer version; it was set aside as {kept}, and begun anew",
+            f"{name} was written by a newer version and set aside as {kept}; a new one was started",
         ),
         (replay.garbled, f"{name} was set aside as {kept}: {gone}, and the rest was kept"),
         (
             replay.torn,
             f"{name} ended within a line, as after a crash; those {replay.torn} bytes were dropped",
         ),
-        (not replay.lines and not replay.torn, f"{name} was empty, and was begun anew"),
+        (not replay.lines and not replay.torn, f"{name} was empty; a new one was started"),
     )
     return tuple(sentence for happened, sentence in told if happened)

@@ -44,8 +44,8 @@ class StateStore:
 
 
 def open_state(path: Path, *, disk: JournalDisk = SYSTEM) -> StateStore:
-    """The state kept in the file `path`, begun if it is missing, mended and told in `problems` if
-    it was damaged.
+    """The state kept in the file `path`, created if it is missing, repaired and reported in
+    `problems` if it was damaged.
 
     One process at a time may have it open. Raises StorageFailedError if the disk refuses.
     """

@@ -1,7 +1,7 @@
 """Proposed changes, as files that a person can tick."""
 
 from parachuted.suggestions.suggestion import Proposal, Status, Suggestion, SuggestionAction
-from parachuted.suggestions.suggestions import SuggestionParts, Suggestions
+from parachuted.suggestions.suggestions import Suggestions
 from parachuted.suggestions.tool import SuggestingRun, suggestion_tool
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "SuggestingRun",
     "Suggestion",
     "SuggestionAction",
-    "SuggestionParts",
     "Suggestions",
     "suggestion_tool",
 ]

@@ -17,8 +17,6 @@ _MAY_BE_SPARED: frozenset[SuggestionAction] = frozenset({"create", "update"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """What a person made of one agent's suggestions of one kind."""
-
     agent: str
     action: SuggestionAction
     approved: int
@@ -27,7 +25,6 @@ class Acceptance:
 
     @property
     def resolved(self) -> int:
-        """How many a person decided on."""
         return self.approved + self.modified + self.rejected
 
     @property

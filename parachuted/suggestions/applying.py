@@ -1,27 +1,41 @@
-"""Makes a suggested change through the one writer, if its base is unchanged or can be merged."""
+"""Makes a suggested change through the one writer, if its base is unchanged or can be merged, and
+records the run.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 
-from parachuted.errors import ConflictError, EditRefusedError, NotFoundError, PathRefusedError
-from parachuted.suggestions.payload import text_after
-from parachuted.suggestions.suggestion import Suggestion
-from parachuted.suggestions.targets import check_target
-from parachuted.vault import Author, Store, VaultPath, VaultRoot, WriteResult, printable
+from parachuted.access.origins import Origins
+from parachuted.errors import (
+    ConflictError,
+    EditRefusedError,
+    NotFoundError,
+    ParachuteError,
+    PathRefusedError,
+)
+from parachuted.suggestions.payload import check_target, text_after
+from parachuted.suggestions.store import SuggestionRecord, SuggestionStore, record_of, superseded
+from parachuted.suggestions.suggestion import USER, PlannedSuggestion, Status, Suggestion
+from parachuted.vault import (
+    PERSONS,
+    Author,
+    Caller,
+    History,
+    ObjectStore,
+    Store,
+    VaultPath,
+    VaultRoot,
+    Write,
+    WriteResult,
+    new_id,
+    printable,
+)
+from parachuted.vault.run_document import run_document, wrote
 
 _LARGEST_TARGET = 8 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedSuggestion:
-    """What a suggestion would do: the texts before and after, None where there is no file, and the
-    digest that it is based on.
-    """
-
-    before: bytes | None
-    after: bytes | None
-    base: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +95,7 @@ class SuggestionApplier:
             if error.theirs == data:
                 return AppliedSuggestion()
             return AppliedSuggestion(
-                why="there is another file of that name by now", ours=data, theirs=error.theirs
+                why="there is now another file of that name", ours=data, theirs=error.theirs
             )
 
     def _delete(self, path: VaultPath, suggestion: Suggestion, author: Author) -> AppliedSuggestion:
@@ -162,3 +176,203 @@ class SuggestionApplier:
                 "itself"
             )
         return target
+
+
+def save_run(
+    history: History,
+    objects: ObjectStore,
+    suggestion: Suggestion,
+    author: Author,
+    *,
+    by: str,
+    writes: Sequence[Write],
+    at: datetime,
+) -> None:
+    """Record the run that applied it, which counts in no budget of agents. Blocks on the disk.
+
+    Raises StorageFailedError.
+    """
+    path = printable(suggestion.path)
+    document = run_document(
+        str(author.run),
+        watcher=path,
+        agent="suggestion",
+        started=at,
+        causes=[{"id": cause} for cause in author.causes],
+        parents=[suggestion.run] if suggestion.run else [],
+        ended=at.isoformat(),
+        reason=f"{suggestion.action} {path}, suggested by {suggestion.source_agent} as "
+        f"{suggestion.id}, approved by {by}",
+        wrote=[wrote(write.path, (write.before, write.after), objects) for write in writes],
+        quotes=sorted({path, *(printable(write.path) for write in writes)}),
+        suggestion={
+            "id": suggestion.id,
+            "source_agent": suggestion.source_agent,
+            "resolved_by": by,
+        },
+    )
+    history.save_run(
+        str(author.run),
+        started=at,
+        watcher=suggestion.path,
+        outcome=PERSONS,
+        causes=list(author.causes),
+        document=document,
+    )
+
+
+class _UnwrittenError(Exception):
+    """Nothing was written, so nothing is to be recorded of it."""
+
+    def __init__(self, applied: AppliedSuggestion) -> None:
+        super().__init__(applied.why)
+        self.applied = applied
+
+
+class SuggestionResolver:
+    """Applies suggestions and keeps how they ended. Blocks on the disk.
+
+    `trouble` says why the file of one could not be written.
+    """
+
+    def __init__(self, vault: Store, store: SuggestionStore, origins: Origins | None) -> None:
+        self._vault, self._store, self._origins = vault, store, origins
+        self.applier = SuggestionApplier(vault.root, vault)
+        self.trouble: str | None = None
+
+    def apply(
+        self,
+        record: SuggestionRecord,
+        by: str,
+        payload: Mapping[str, object] | None,
+        caller: Caller | None = None,
+    ) -> SuggestionRecord:
+        """In a thread.
+
+        What is about to be done is kept first, so that a crash does it neither twice nor half.
+        """
+        now = self._vault.clock()
+        suggestion = replace(record.suggestion, modifications=payload)
+        run, causes = new_id("r", now), suggestion.causes or (new_id("c", now),)
+        author = Author(by=f"suggestion:{suggestion.id}", run=run, causes=causes)
+        intent = replace(record, suggestion=replace(suggestion, resolved_by=by), applying=run)
+        self._store.keep(intent)
+        try:
+            applied = self._written(suggestion, author)
+        except BaseException:
+            if not self._vault.history.writes_by(run):
+                self._store.keep(record)
+            raise
+        if applied.why is not None:
+            made = self.over(record, "superseded", by, applied.why).suggestion
+            return self.save(superseded(record, made, applied.ours, applied.theirs), caller)
+        return self._done(record, suggestion, author, applied, by, caller)
+
+    def _written(self, suggestion: Suggestion, author: Author) -> AppliedSuggestion:
+        """What a stranger's words were put into is a stranger's from before the write on, so that
+        no kill in between makes it trusted.
+        """
+        origins = self._origins
+        if origins is None:
+            return self.applier.apply(suggestion, author)
+        try:
+            with origins.writing(suggestion.path, suggestion.origin) as wrote:
+                applied = self.applier.apply(suggestion, author)
+                wrote(_must_be_written(applied).after)
+        except _UnwrittenError as unwritten:
+            return unwritten.applied
+        return applied
+
+    def _done(
+        self,
+        record: SuggestionRecord,
+        suggestion: Suggestion,
+        author: Author,
+        applied: AppliedSuggestion,
+        by: str,
+        caller: Caller | None = None,
+    ) -> SuggestionRecord:
+        """In a thread: it was applied. Record the run, then that it is over."""
+        vault, written = self._vault, applied.written
+        writes = self._vault.history.writes_by(str(author.run))
+        if writes:
+            save_run(
+                self._vault.history,
+                vault.objects,
+                suggestion,
+                author,
+                by=by,
+                writes=writes,
+                at=vault.clock(),
+            )
+        merged = (
+            " (merged with what was written since)"
+            if written is not None and written.merged
+            else ""
+        )
+        says = (
+            f"{printable(suggestion.path)} was written{merged}; `parachute undo {author.run}` "
+            "takes it back"
+            if writes
+            else "it said that already"
+        )
+        status: Status = "approved" if suggestion.modifications is None else "modified"
+        applied_run = author.run if writes else None
+        return self.close(
+            replace(record, suggestion=replace(suggestion, applied_run=applied_run)),
+            status,
+            by,
+            says,
+            caller,
+        )
+
+    def close(
+        self,
+        record: SuggestionRecord,
+        status: Status,
+        by: str,
+        says: str,
+        caller: Caller | None = None,
+    ) -> SuggestionRecord:
+        return self.save(self.over(record, status, by, says), caller)
+
+    def save(self, record: SuggestionRecord, caller: Caller | None = None) -> SuggestionRecord:
+        """Keep it. Its file follows; where it cannot, it does at the next start."""
+        self._store.keep(record)
+        try:
+            self._store.put_up(record, caller)
+        except ParachuteError as error:
+            self.trouble = f"the file of a suggestion could not be written: {error.message}"
+        else:
+            self.trouble = None
+        return record
+
+    def over(
+        self, record: SuggestionRecord, status: Status, by: str, says: str
+    ) -> SuggestionRecord:
+        suggestion = replace(
+            record.suggestion,
+            status=status,
+            resolved_by=by,
+            resolved_at=self._vault.clock(),
+            outcome=says,
+        )
+        return record_of(suggestion, record.file, replace(record.shown, words=""))
+
+    def settle(self, record: SuggestionRecord) -> SuggestionRecord:
+        run, suggestion = str(record.applying), record.suggestion
+        if not self._vault.history.writes_by(run):
+            kept = replace(record, applying=None)
+            self._store.keep(kept)
+            return kept
+        by = suggestion.resolved_by or USER
+        author = Author(by=f"suggestion:{suggestion.id}", run=run, causes=suggestion.causes)
+        return self._done(
+            record, replace(suggestion, applied_run=run), author, AppliedSuggestion(), by
+        )
+
+
+def _must_be_written(applied: AppliedSuggestion) -> WriteResult:
+    if applied.written is None:
+        raise _UnwrittenError(applied)
+    return applied.written

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from parachuted.errors import ParachuteError
 from parachuted.events import PERSON, Bus, Event
-from parachuted.suggestions.record import SuggestionRecord
-from parachuted.suggestions.store import WRITER
+from parachuted.suggestions.store import WRITER, SuggestionRecord
 from parachuted.suggestions.suggestion_file import FOLDER, SuggestionFile
 from parachuted.suggestions.suggestions import Suggestions
 from parachuted.vault import VaultPath, VaultRoot
@@ -25,8 +24,8 @@ log = logging.getLogger(__name__)
 _MOST_WAITING = 5_000
 _MOST_LOOKED_AT = 5_000
 _CHANGED = (
-    "This file said something else than what was suggested, so nothing was done. It is as "
-    "it was again: read it, then tick."
+    "This file no longer said what was suggested, so nothing was done. Its text has been "
+    "restored: read it, then tick a box."
 )
 _BOTH = "Both boxes were ticked, so nothing was done. Tick one of them."
 _NOBODY = "A box was ticked, but not by a person, so nothing was done."
@@ -58,7 +57,9 @@ class ApprovalListener:
         self._events: deque[_FileEvent] = deque(maxlen=_MOST_WAITING)
         self._came = asyncio.Event()
         self._idle = asyncio.Event()
-        self._end = bus.listen(self._hear)
+        self._end = bus.listen(
+            self._hear, "run.undone", "file.created", "file.modified", "file.moved", "file.deleted"
+        )
 
     async def run(self) -> None:
         """Look at all files once, then at those that change, until cancelled."""
@@ -78,11 +79,9 @@ class ApprovalListener:
             await asyncio.sleep(0)
 
     def close(self) -> None:
-        """Hear nothing more."""
         self._end()
 
     async def noticed(self, path: str, *, by: str = PERSON.by) -> None:
-        """A file among the suggestions is another than before."""
         place = VaultPath.parse(path)
         store = self._suggestions.store
         file = await asyncio.to_thread(store.read, place)
@@ -227,7 +226,7 @@ class ApprovalListener:
                 )
             )
             return
-        if not event.event.startswith("file.") or data.get("by") == WRITER:
+        if data.get("by") == WRITER:
             return
         path, by = str(data.get("path", "")), str(data.get("by", ""))
         source = str(data["from"]) if "from" in data else None

@@ -60,8 +60,6 @@ class OrchestratorScope:
 
 
 class Orchestrator:
-    """Acts for one run of such an agent."""
-
     def __init__(self, suggestions: Suggestions, run: OrchestratorScope) -> None:
         self._suggestions, self._run = suggestions, run
 
@@ -139,7 +137,6 @@ class Orchestrator:
         return is_of and one.source_agent != self._run.agent and stands_for(one) is None
 
     def tools(self) -> tuple[Tool, ...]:
-        """The two tools, as an agent is given them."""
         ids = {
             "type": "array",
             "items": {"type": "string"},
@@ -168,16 +165,16 @@ class Orchestrator:
         )
 
     async def _list(self, _arguments: Mapping[str, object]) -> ToolResult:
-        told = []
+        lines = []
         for one in self.waiting()[:_MOST_LISTED]:
             for source, origin in self._suggestions.sources_of(one):
                 self._run.read(source, origin)
             diff = self._suggestions.record(one.id).shown.diff[:_LARGEST_DIFF]
-            told.append(
+            lines.append(
                 f"{one.id}: {one.action} {printable(one.path)}, by {one.source_agent}: "
                 f"{one.reasoning}\n{diff}"
             )
-        return ToolResult(text="\n\n".join(told) or "No suggestion waits for you.")
+        return ToolResult(text="\n\n".join(lines) or "No suggestion waits for you.")
 
     async def _call(self, arguments: Mapping[str, object]) -> ToolResult:
         ids, action, reasoning = (arguments.get(name) for name in ("ids", "action", "reasoning"))
@@ -194,11 +191,11 @@ class Orchestrator:
             done, failed = await self.orchestrate(ids, action, reasoning=reasoning)
         except ParachuteError as error:
             return _refused(error.message)
-        told = [
+        lines = [
             f"{one.id}: {one.status}{': ' + one.outcome if one.outcome else ''}" for one in done
         ]
-        told += [f"{name}: {why}" for name, why in failed.items()]
-        return ToolResult(text="\n".join(told), is_error=bool(failed) and not done)
+        lines += [f"{name}: {why}" for name, why in failed.items()]
+        return ToolResult(text="\n".join(lines), is_error=bool(failed) and not done)
 
 
 def _refused(text: str) -> ToolResult:

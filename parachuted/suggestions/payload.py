@@ -13,11 +13,25 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Mapping
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
-from parachuted.errors import EditRefusedError
-from parachuted.suggestions.suggestion import SuggestionAction
-from parachuted.vault import AppendToSection, ReplaceSection, SetKey, apply_edit, declared_watch
+from parachuted.access.origin import UNTRUSTED
+from parachuted.access.paths import is_control
+from parachuted.errors import EditRefusedError, PathRefusedError
+from parachuted.suggestions.suggestion import Proposal, Suggestion, SuggestionAction, stands_for
+from parachuted.vault import (
+    AppendToSection,
+    ReplaceSection,
+    SetKey,
+    VaultPath,
+    apply_edit,
+    declared_watch,
+    fold_name,
+    printable,
+)
 
 LARGEST = 1 << 20
 LINKS = "Links"
@@ -39,6 +53,10 @@ _WAYS: Mapping[SuggestionAction, tuple[frozenset[str], ...]] = {
     "delete": (frozenset(),),
 }
 _LONGEST_NAME = 500
+_FEWEST, _MOST_AT_ONCE = 2, 50
+_LONGEST_WORD, _LONGEST_REASONING = 200, 4_000
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_MODULES = {"daily": "daily", "chat": "chat", "brain": "brain"}
 
 
 def check_payload(action: SuggestionAction, payload: Mapping[str, object]) -> dict[str, object]:
@@ -129,3 +147,103 @@ def _is_value(value: object) -> bool:
     if isinstance(value, list):
         return all(isinstance(one, str) for one in value)
     return isinstance(value, str | int | float | bool)
+
+
+def check_target(path: str) -> VaultPath:
+    """The path, if something may be suggested for it. Raises PathRefusedError."""
+    target = VaultPath.parse(path)
+    if is_control(target):
+        raise PathRefusedError(
+            f"{printable(target)} belongs to a program, so nothing is suggested for it"
+        )
+    try:
+        target.encode()
+    except UnicodeEncodeError as error:
+        raise EditRefusedError(
+            f"the name of {printable(target)} is not UTF-8, so nothing can be suggested for it"
+        ) from error
+    return target
+
+
+def module_of(path: str) -> str:
+    return _MODULES.get(fold_name(path.partition("/")[0]), "vault")
+
+
+def batch_of(several: Sequence[Suggestion], proposal: Proposal, at: datetime) -> Suggestion:
+    """One that stands for several. Of the proposal, agent, reasoning, run and causes count.
+
+    Raises EditRefusedError.
+    """
+    if not _FEWEST <= len(several) <= _MOST_AT_ONCE or any(
+        not one.is_pending or stands_for(one) is not None for one in several
+    ):
+        raise EditRefusedError(
+            f"a batch is of {_FEWEST} to {_MOST_AT_ONCE} pending suggestions, none of them a batch"
+        )
+    modules = {one.target_module for one in several}
+    return Suggestion(
+        id=_new_id(),
+        source_agent=proposal.source_agent,
+        source_session=proposal.source_session,
+        timestamp=at,
+        action="update",
+        target_module=modules.pop() if len(modules) == 1 else "vault",
+        target_id=None,
+        payload={"suggestions": [one.id for one in several]},
+        reasoning=proposal.reasoning[:_LONGEST_REASONING],
+        path="",
+        base=None,
+        run=proposal.run,
+        causes=proposal.causes,
+        origin=next((one.origin for one in several if one.origin in UNTRUSTED), proposal.origin),
+    )
+
+
+def suggestion_of(proposal: Proposal, at: datetime) -> Suggestion:
+    """The proposal with an id. Raises EditRefusedError and PathRefusedError."""
+    path = check_target(proposal.path)
+    payload = check_payload(proposal.action, proposal.payload)
+    if (
+        not 0 < len(proposal.source_agent) <= _LONGEST_WORD
+        or len(proposal.source_session) > _LONGEST_WORD
+    ):
+        raise EditRefusedError(
+            f"source_agent should be a text of 1 to {_LONGEST_WORD} characters, "
+            "source_session one of at most that"
+        )
+    if proposal.base is not None and _DIGEST.fullmatch(proposal.base) is None:
+        raise EditRefusedError(
+            "base should be the digest of a text, 64 hexadecimal digits, as reading it returns"
+        )
+    words = (
+        proposal.reasoning
+        + proposal.source_agent
+        + proposal.source_session
+        + (proposal.target_id or "")
+    )
+    if len(proposal.reasoning) > _LONGEST_REASONING or any(
+        "\ud800" <= one <= "\udfff" for one in words
+    ):
+        raise EditRefusedError(
+            f"reasoning should be a text of at most {_LONGEST_REASONING} characters"
+        )
+    return Suggestion(
+        id=_new_id(),
+        source_agent=proposal.source_agent,
+        source_session=proposal.source_session,
+        timestamp=at,
+        action=proposal.action,
+        target_module=proposal.target_module or module_of(path),
+        target_id=proposal.target_id,
+        payload=payload,
+        reasoning=proposal.reasoning,
+        path=path,
+        base=proposal.base,
+        run=proposal.run,
+        causes=proposal.causes,
+        origin=proposal.origin,
+    )
+
+
+def _new_id() -> str:
+    return f"s{secrets.token_hex(5)}"

@@ -1,22 +1,33 @@
 """Stores the records of suggestions and writes their files.
 
+A seal in the file proves that it is what was proposed, by a key that agents, modules and devices
+lack: HMAC-SHA256 (RFC 2104) over the suggestion and all that a person is shown of it.
+
 Blocks on the disk; callers make sure that only one of them works on a suggestion at a time.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
 import logging
+import secrets
 import threading
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 
-from parachuted.errors import ConflictError, NotFoundError, ParachuteError
+from parachuted.errors import ConflictError, NotFoundError, ParachuteError, StorageFailedError
+from parachuted.private import UntrustedFileError, locked, read_private, replace_private
 from parachuted.state import StateStore
-from parachuted.suggestions.applying import PlannedSuggestion
-from parachuted.suggestions.record import SuggestionRecord, record_from, record_of
-from parachuted.suggestions.seal import Sealer
-from parachuted.suggestions.suggestion import Suggestion
+from parachuted.suggestions.suggestion import (
+    PlannedSuggestion,
+    Suggestion,
+    from_document,
+    to_document,
+)
 from parachuted.suggestions.suggestion_file import (
     SuggestionFile,
     SuggestionPreview,
@@ -26,10 +37,14 @@ from parachuted.suggestions.suggestion_file import (
     with_words,
     write_file,
 )
-from parachuted.vault import Author, Store, VaultPath, diff_of, printable
+from parachuted.vault import Author, Caller, Store, VaultPath, diff_of, is_utf8, printable
 
 log = logging.getLogger(__name__)
 
+KEY_FILE = "suggestions.key"
+_LOCK = "suggestions.lock"
+_BYTES = 32
+_LARGEST_KEY = 1024
 WRITER = "suggestions"
 _ATTEMPTS = 5
 _LARGEST_FILE = 4 << 20
@@ -39,9 +54,115 @@ _MOST_KEPT = 2_000
 _MOST_TEXT = 64 << 10
 
 
-class SuggestionStore:
-    """All suggestions that are known."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestionRecord:
+    """A suggestion with its file.
 
+    `body` is what we last wrote below the frontmatter, `applying` the run that is just doing it.
+    """
+
+    suggestion: Suggestion
+    file: str
+    shown: SuggestionPreview = field(repr=False)
+    body: str = field(repr=False)
+    applying: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        shown = self.shown
+        return {
+            "document": to_document(self.suggestion),
+            "paper": self.file,
+            "body": self.body,
+            "applying": self.applying,
+            "diff": shown.diff,
+            "text": shown.text,
+            "words": shown.words,
+            "after": [list(one) for one in shown.after],
+        }
+
+
+def record_of(suggestion: Suggestion, file: str, shown: SuggestionPreview) -> SuggestionRecord:
+    """One with the body that follows from it."""
+    return SuggestionRecord(
+        suggestion=suggestion, file=file, shown=shown, body=body_of(suggestion, shown)
+    )
+
+
+def record_from(row: Mapping[str, object]) -> SuggestionRecord:
+    """The record again. Raises ValueError, KeyError or TypeError for what is none."""
+    document, after, text = row["document"], row["after"], row["text"]
+    if not isinstance(document, Mapping) or not isinstance(after, list):
+        raise TypeError("it is not the record of a suggestion")
+    shown = SuggestionPreview(
+        diff=str(row["diff"]),
+        text=None if text is None else str(text),
+        words=str(row["words"]),
+        after=tuple((str(title), str(said)) for title, said in after),
+    )
+    applying = row["applying"]
+    return SuggestionRecord(
+        suggestion=from_document(document),
+        file=str(row["paper"]),
+        shown=shown,
+        body=str(row["body"]),
+        applying=None if applying is None else str(applying),
+    )
+
+
+class Sealer:
+    """Makes seals and checks them.
+
+    The key is made when it is first needed. Blocks on the disk then.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._key: bytes | None = None
+
+    def seal(self, suggestion: Suggestion, shown: str) -> str:
+        """The seal, as 64 hexadecimal digits.
+
+        Raises StorageFailedError when the key cannot be read or kept.
+        """
+        message = json.dumps(
+            [to_document(suggestion), shown], sort_keys=True, separators=(",", ":")
+        ).encode()
+        return hmac.new(self._known_key(), message, hashlib.sha256).hexdigest()
+
+    def holds(self, seal: str, suggestion: Suggestion, shown: str) -> bool:
+        return hmac.compare_digest(
+            seal.encode("utf-8", "replace"), self.seal(suggestion, shown).encode()
+        )
+
+    def _known_key(self) -> bytes:
+        if self._key is None:
+            path = self._home / KEY_FILE
+            try:
+                with locked(self._home, _LOCK):
+                    text = read_private(path, _LARGEST_KEY, is_secret=True)
+                    if text is None:
+                        text = secrets.token_hex(_BYTES)
+                        replace_private(path, text.encode())
+                key = bytes.fromhex(text.strip())
+            except UntrustedFileError as error:
+                raise StorageFailedError(f"suggestions cannot be sealed: {error}") from error
+            except ValueError as error:
+                raise StorageFailedError(
+                    f"{KEY_FILE} holds no key; remove it, and a new one is made"
+                ) from error
+            except OSError as error:
+                raise StorageFailedError(
+                    f"{KEY_FILE} cannot be read or kept: {error.strerror}", errno=error.errno
+                ) from error
+            if len(key) < _BYTES:
+                raise StorageFailedError(
+                    f"{KEY_FILE} holds no key; remove it, and a new one is made"
+                )
+            self._key = key
+        return self._key
+
+
+class SuggestionStore:
     def __init__(
         self,
         *,
@@ -66,12 +187,10 @@ class SuggestionStore:
                 )
 
     def all(self) -> list[SuggestionRecord]:
-        """All of them, in the order in which they came."""
         with self._lock:
             return list(self._records.values())
 
     def get(self, name: str) -> SuggestionRecord | None:
-        """That one."""
         with self._lock:
             return self._records.get(name)
 
@@ -98,7 +217,7 @@ class SuggestionStore:
             self._over.put(key, {})
             self._table.drop(key)
 
-    def put_up(self, record: SuggestionRecord) -> None:
+    def put_up(self, record: SuggestionRecord, caller: Caller | None = None) -> None:
         """Write its file, and create it if the suggestion waits and has none.
 
         Others' edits of the file are kept in the history.
@@ -107,7 +226,7 @@ class SuggestionStore:
         data = write_file(
             suggestion, record.body, self._sealer.seal(suggestion, normal(record.body))
         )
-        author = Author(by=WRITER, causes=suggestion.causes)
+        author = Author(by=WRITER, causes=suggestion.causes, caller=caller)
         for _ in range(_ATTEMPTS):
             try:
                 self._write(path, data, author, may_create=suggestion.is_pending)
@@ -146,11 +265,9 @@ class SuggestionStore:
             return
 
     def at(self, path: str) -> SuggestionRecord | None:
-        """The one whose file is there."""
         return next((record for record in self.all() if record.file == path), None)
 
     def is_in_vault(self, path: str) -> bool:
-        """Whether there is a file."""
         try:
             self._store.read(VaultPath(path))
         except ParachuteError:
@@ -181,7 +298,7 @@ class SuggestionStore:
 def shown_of(suggestion: Suggestion, planned: PlannedSuggestion) -> SuggestionPreview:
     """What a person is to see of what it would do: all of it, one way or the other."""
     before, after = planned.before or b"", planned.after or b""
-    if any(b"\0" in text or not _is_text(text) for text in (before, after)):
+    if any(b"\0" in text or not is_utf8(text) for text in (before, after)):
         return SuggestionPreview(diff=f"(no text: {len(before)} bytes become {len(after)})")
     diff = diff_of(before, after, suggestion.path)
     is_whole = not diff.endswith(_CUT) and not diff.startswith(_TOO_LARGE)
@@ -205,8 +322,7 @@ def superseded(
 def unknown(name: str) -> NotFoundError:
     """The error for a suggestion that does not exist."""
     return NotFoundError(
-        f"there is no suggestion {printable(name[:80])}; `parachute suggestions list` shows those "
-        "there are"
+        f"there is no suggestion {printable(name[:80])}; `parachute suggestions list` shows them"
     )
 
 
@@ -215,11 +331,3 @@ def _shown_text(text: bytes | None) -> str:
         return "(not known, or no file)"
     shown = text[:_MOST_TEXT].decode("utf-8", "replace")
     return shown if len(text) <= _MOST_TEXT else f"{shown}\n(cut: it has {len(text)} bytes)"
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

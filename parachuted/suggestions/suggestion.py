@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Literal, TypeAlias, TypeVar, get_args
 
@@ -84,6 +84,17 @@ class Suggestion:
         return self.payload if self.modifications is None else self.modifications
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSuggestion:
+    """What a suggestion would do: the texts before and after, None where there is no file, and the
+    digest that it is based on.
+    """
+
+    before: bytes | None
+    after: bytes | None
+    base: str | None
+
+
 def stands_for(suggestion: Suggestion) -> tuple[str, ...] | None:
     """The ids of those for which it stands, where an orchestrator put several together; None: it
     stands for itself.
@@ -95,29 +106,10 @@ def stands_for(suggestion: Suggestion) -> tuple[str, ...] | None:
 def to_document(suggestion: Suggestion) -> dict[str, object]:
     """As JSON."""
     resolved_at = suggestion.resolved_at
-    return {
-        "id": suggestion.id,
-        "source_agent": suggestion.source_agent,
-        "source_session": suggestion.source_session,
+    return asdict(suggestion) | {
         "timestamp": suggestion.timestamp.isoformat(),
-        "action": suggestion.action,
-        "target_module": suggestion.target_module,
-        "target_id": suggestion.target_id,
-        "payload": dict(suggestion.payload),
-        "reasoning": suggestion.reasoning,
-        "status": suggestion.status,
-        "resolved_by": suggestion.resolved_by,
-        "resolved_at": resolved_at.isoformat() if resolved_at is not None else None,
-        "modifications": None
-        if suggestion.modifications is None
-        else dict(suggestion.modifications),
-        "path": suggestion.path,
-        "base": suggestion.base,
-        "run": suggestion.run,
+        "resolved_at": None if resolved_at is None else resolved_at.isoformat(),
         "causes": list(suggestion.causes),
-        "origin": suggestion.origin,
-        "applied_run": suggestion.applied_run,
-        "outcome": suggestion.outcome,
     }
 
 
@@ -167,4 +159,4 @@ def _one_of(words: tuple[_Word, ...], value: object) -> _Word:
     for word in words:
         if word == value:
             return word
-    raise ValueError(f"{str(value)[:40]!r} is none of {', '.join(map(str, words))}")
+    raise ValueError(f"{str(value)[:40]!r} is not one of {', '.join(map(str, words))}")

@@ -8,87 +8,53 @@ counts only if it is what was proposed.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import json
 import re
-import secrets
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
-from parachuted.access.origin import UNTRUSTED, Origin
+from parachuted.access.origin import Origin
 from parachuted.access.origins import Origins
-from parachuted.audit.events import (
-    CALLER,
-    AuditCaller,
-    AuditEvent,
-    AuditRecorder,
-    NullAuditRecorder,
-)
+from parachuted.audit.events import AuditEvent, AuditRecorder, NullAuditRecorder
 from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError, StorageFailedError
 from parachuted.events import Bus
 from parachuted.state import StateStore
 from parachuted.suggestions.acceptance import Acceptance, acceptance_of, needs_no_asking
-from parachuted.suggestions.applying import AppliedSuggestion, PlannedSuggestion, SuggestionApplier
-from parachuted.suggestions.payload import changes_watch, check_payload
-from parachuted.suggestions.record import SuggestionRecord, record_of
-from parachuted.suggestions.run_document import save_run
-from parachuted.suggestions.seal import Sealer
-from parachuted.suggestions.store import SuggestionStore, shown_of, superseded, unknown
-from parachuted.suggestions.suggestion import AUTO, USER, Proposal, Status, Suggestion, stands_for
-from parachuted.suggestions.suggestion_file import SuggestionFile, SuggestionPreview, file_name
-from parachuted.suggestions.targets import check_target, module_of
-from parachuted.vault import (
-    Author,
-    History,
-    ObjectStore,
-    Store,
-    VaultRoot,
-    WriteResult,
-    new_id,
-    printable,
+from parachuted.suggestions.applying import SuggestionResolver
+from parachuted.suggestions.payload import batch_of, changes_watch, check_payload, suggestion_of
+from parachuted.suggestions.store import (
+    Sealer,
+    SuggestionRecord,
+    SuggestionStore,
+    record_of,
+    shown_of,
+    unknown,
 )
+from parachuted.suggestions.suggestion import (
+    AUTO,
+    USER,
+    PlannedSuggestion,
+    Proposal,
+    Status,
+    Suggestion,
+    stands_for,
+)
+from parachuted.suggestions.suggestion_file import SuggestionFile, SuggestionPreview, file_name
+from parachuted.vault import Caller, Store, printable
 
 _Result = TypeVar("_Result")
+Sees: TypeAlias = Callable[[str], bool]
 _MOST_PENDING, _MOST_OF_ONE = 500, 100
-_FEWEST, _MOST_AT_ONCE, _LARGEST_AT_ONCE = 2, 50, 200_000
+_LARGEST_AT_ONCE = 200_000
 _LONGEST_REASONING, _LONGEST_NAME = 4_000, 200
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuggestionParts:
-    """With what suggestions are filed and applied.
-
-    `notice` takes the paths that were written, to be looked at now.
-
-    `origins` learns what the words count as that are put in place. `auto_approve_rate`: from which
-    rate of acceptance (0 to 1) an agent's `create` and `update` are done at once; 0 is never.
-    """
-
-    root: VaultRoot
-    store: Store
-    objects: ObjectStore
-    history: History
-    state: StateStore
-    home: Path
-    bus: Bus
-    clock: Callable[[], datetime]
-    notice: Callable[[Iterable[str]], Awaitable[None]]
-    audit: AuditRecorder = field(default_factory=NullAuditRecorder)
-    origins: Origins | None = None
-    auto_approve_rate: float = 0.0
-
-
-class _UnwrittenError(Exception):
-    """Nothing was written, so nothing is to be recorded of it."""
-
-    def __init__(self, applied: AppliedSuggestion) -> None:
-        super().__init__(applied.why)
-        self.applied = applied
+def _sees_all(_path: str) -> bool:
+    return True
 
 
 class Suggestions:
@@ -97,72 +63,84 @@ class Suggestions:
     Its methods are called on the event loop, one suggestion at a time being in one hand.
     """
 
-    def __init__(self, parts: SuggestionParts) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        vault: Store,
+        *,
+        state: StateStore,
+        home: Path,
+        bus: Bus,
+        audit: AuditRecorder | None = None,
+        origins: Origins | None = None,
+        auto_approve_rate: float = 0.0,
+    ) -> None:
+        """`origins` learns what the words count as that are put in place.
+
+        `auto_approve_rate`: from which rate of acceptance (0 to 1) an agent's `create` and `update`
+        are done at once; 0 is never.
+        """
+        self._vault, self._bus = vault, bus
+        self._recorder = audit or NullAuditRecorder()
+        self._origins, self._auto_approve_rate = origins, auto_approve_rate
         self.store = SuggestionStore(
-            store=parts.store,
-            state=parts.state,
-            sealer=Sealer(parts.home),
-            clock=parts.clock,
-            size=parts.root.size,
+            store=vault,
+            state=state,
+            sealer=Sealer(home),
+            clock=vault.clock,
+            size=vault.root.size,
         )
-        self._applier = SuggestionApplier(parts.root, parts.store)
+        self._resolver = SuggestionResolver(vault, self.store, origins)
         self._busy: set[str] = set()
         self._hands = WeakValueDictionary[str, asyncio.Lock]()
         self._unsettled = {
             record.suggestion.id for record in self.store.all() if record.applying is not None
         }
         self._filing = asyncio.Lock()
-        self.trouble: str | None = None  # for a person: why a file does not say what is so
 
-    def all(
-        self, *, status: Status | None = None, sees: Callable[[str], bool] = lambda _path: True
-    ) -> list[Suggestion]:
-        """Those that exist for who `sees` these files, the newest first."""
-        found = [record.suggestion for record in self.store.all()][::-1]
+    @property
+    def trouble(self) -> str | None:
+        """Why the file of a suggestion could not be written."""
+        return self._resolver.trouble
+
+    def all(self, *, status: Status | None = None, sees: Sees = _sees_all) -> list[Suggestion]:
+        """Those that exist for a caller who `sees` these files, newest first."""
         return [
-            one
-            for one in found
-            if (status is None or one.status == status) and self.is_seen(one, sees)
+            record.suggestion
+            for record in reversed(self.store.all())
+            if status in {None, record.suggestion.status} and self.is_seen(record.suggestion, sees)
         ]
 
-    def get(self, name: str, *, sees: Callable[[str], bool] = lambda _path: True) -> Suggestion:
-        """That one.
-
-        Raises NotFoundError, in the same words for all that does not exist for them.
-        """
+    def get(self, name: str, *, sees: Sees = _sees_all) -> Suggestion:
+        """Raises NotFoundError, in the same words for all that the caller does not see."""
         return self.record(name, sees=sees).suggestion
 
-    def record(
-        self, name: str, *, sees: Callable[[str], bool] = lambda _path: True
-    ) -> SuggestionRecord:
+    def record(self, name: str, *, sees: Sees = _sees_all) -> SuggestionRecord:
         """The same with what is shown of it."""
         record = self.store.get(name)
         if record is None or not self.is_seen(record.suggestion, sees):
             raise unknown(name)
         return record
 
-    def is_seen(self, suggestion: Suggestion, sees: Callable[[str], bool]) -> bool:
+    def is_seen(self, suggestion: Suggestion, sees: Sees) -> bool:
         """Whether every file that it is about exists for who `sees` these."""
         return all(sees(path) for path in self.paths_of(suggestion))
 
     def paths_of(self, suggestion: Suggestion) -> list[str]:
         """The files that it is about: several, where it stands for several."""
         parts = self.parts_of(suggestion)
-        lost = len(stands_for(suggestion) or parts) - len(
-            parts
-        )  # of which nothing is known any more, so only who sees all may see it
-        return [*(one.path for one in parts), *[""] * lost]
+        # of those that are forgotten no path is known: only a caller who sees all may see it
+        forgotten = len(stands_for(suggestion) or parts) - len(parts)
+        return [*(one.path for one in parts), *[""] * forgotten]
 
     def sources_of(self, suggestion: Suggestion) -> Iterator[tuple[str, Origin]]:
         """All that showing it tells of, and what that counts as: its own words, and the files that
         it quotes the names and lines of.
         """
         yield f"the suggestion {suggestion.id}", suggestion.origin
-        for one in self.parts_of(suggestion) if self._parts.origins is not None else ():
+        for one in self.parts_of(suggestion) if self._origins is not None else ():
             yield f"the suggestion {one.id}", one.origin
-            if one.path and self._parts.origins is not None:
-                yield printable(one.path), self._parts.origins.of(one.path, one.base)
+            if one.path and self._origins is not None:
+                yield printable(one.path), self._origins.of(one.path, one.base)
 
     def parts_of(self, suggestion: Suggestion) -> list[Suggestion]:
         """Itself, or those for which it stands."""
@@ -189,26 +167,28 @@ class Suggestions:
         program's, NotFoundError where there is no such file, ActRefusedError when too many wait, or
         a hook objects to the file, StorageFailedError.
         """
-        made = self._checked(proposal)
+        made = suggestion_of(proposal, self._vault.clock())
         async with self._filing:
             same = self._same_pending(made)
             if same is not None:
                 return same
             self._refuse_flood(made)
             record, planned = await self._whole(lambda: self._filed(made), self._tell_created)
-        await self._parts.notice([record.file])
+        await self._vault.notice([record.file])
         suggestion = record.suggestion
         if needs_no_asking(
             suggestion,
             planned.before,
             planned.after,
             self.acceptance(),
-            self._parts.auto_approve_rate,
+            self._auto_approve_rate,
         ):
             return await self.approve(suggestion.id, by=AUTO)
         return suggestion
 
-    async def approve(self, name: str, *, by: str = USER) -> Suggestion:
+    async def approve(
+        self, name: str, *, by: str = USER, caller: Caller | None = None
+    ) -> Suggestion:
         """Do what it suggests, once.
 
         Merged where the file moved on; where that clashes, it is superseded and nothing is done.
@@ -217,11 +197,18 @@ class Suggestions:
         hook objects (it then waits still), StorageFailedError.
         """
         if stands_for(self.get(name)) is not None:
-            return await self._approve_several(name, by)
-        return await self._resolved(name, lambda record: self._apply(record, by, None))
+            return await self._approve_several(name, by, caller)
+        return await self._resolved(
+            name, lambda record: self._resolver.apply(record, by, None, caller), caller
+        )
 
     async def modify(
-        self, name: str, payload: Mapping[str, object], *, by: str = USER
+        self,
+        name: str,
+        payload: Mapping[str, object],
+        *,
+        by: str = USER,
+        caller: Caller | None = None,
     ) -> Suggestion:
         """Do it as a person would have it: with this payload in place of its own.
 
@@ -229,22 +216,29 @@ class Suggestions:
         """
         suggestion = self.get(name)
         changed = check_payload(suggestion.action, payload)
-        return await self._resolved(name, lambda record: self._apply(record, by, changed))
+        return await self._resolved(
+            name, lambda record: self._resolver.apply(record, by, changed, caller), caller
+        )
 
-    async def reject(self, name: str, *, by: str = USER, reason: str = "") -> Suggestion:
+    async def reject(
+        self, name: str, *, by: str = USER, reason: str = "", caller: Caller | None = None
+    ) -> Suggestion:
         """Let it be.
 
         Raises NotFoundError, EditRefusedError when it is resolved already, StorageFailedError.
         """
         says = reason.strip()[:_LONGEST_REASONING] or "nothing was changed"
-        return await self._resolved(name, lambda record: self._close(record, "rejected", by, says))
+        return await self._resolved(
+            name, lambda record: self._resolver.close(record, "rejected", by, says, caller), caller
+        )
 
     async def approve_all(
         self,
         *,
         by: str = USER,
-        sees: Callable[[str], bool] = lambda _path: True,
+        sees: Sees = _sees_all,
         only: Collection[str] | None = None,
+        caller: Caller | None = None,
     ) -> tuple[list[Suggestion], dict[str, str]]:
         """Approve each that waits and that they see, or `only` these of them, the oldest first.
 
@@ -255,7 +249,7 @@ class Suggestions:
             if one.id not in only if only is not None else stands_for(one) is not None:
                 continue  # those that it stands for are among them
             try:
-                done.append(await self.approve(one.id, by=by))
+                done.append(await self.approve(one.id, by=by, caller=caller))
             except ParachuteError as error:
                 failed[one.id] = error.message
         return done, failed
@@ -268,31 +262,7 @@ class Suggestions:
         EditRefusedError, ActRefusedError, StorageFailedError.
         """
         several = [self.get(name) for name in dict.fromkeys(names)]
-        if not _FEWEST <= len(several) <= _MOST_AT_ONCE or any(
-            not one.is_pending or stands_for(one) is not None for one in several
-        ):
-            raise EditRefusedError(
-                f"a batch is of {_FEWEST} to {_MOST_AT_ONCE} suggestions that wait, none of them "
-                "a batch"
-            )
-        modules = {one.target_module for one in several}
-        stranger = next((one.origin for one in several if one.origin in UNTRUSTED), proposal.origin)
-        made = Suggestion(
-            id=f"s{secrets.token_hex(5)}",
-            source_agent=proposal.source_agent,
-            source_session=proposal.source_session,
-            timestamp=self._parts.clock(),
-            action="update",
-            target_module=modules.pop() if len(modules) == 1 else "vault",
-            target_id=None,
-            payload={"suggestions": [one.id for one in several]},
-            reasoning=proposal.reasoning[:_LONGEST_REASONING],
-            path="",
-            base=None,
-            run=proposal.run,
-            causes=proposal.causes,
-            origin=stranger,
-        )
+        made = batch_of(several, proposal, self._vault.clock())
         shown = [self.record(one.id).shown for one in several]
         diffs = "\n".join(
             one.diff + (f"(all of the new text)\n{one.text}" if one.text is not None else "")
@@ -306,7 +276,7 @@ class Suggestions:
                 lambda: self._filed_several(made, diffs),
                 lambda one: self._tell_created((one, None)),
             )
-        await self._parts.notice([record.file])
+        await self._vault.notice([record.file])
         return made
 
     def _filed_several(self, made: Suggestion, diffs: str) -> SuggestionRecord:
@@ -316,14 +286,15 @@ class Suggestions:
         self.store.put_up(record)
         return record
 
-    async def _approve_several(self, name: str, by: str) -> Suggestion:
-        """Each of those that it stands for and that still wait; it is over then, whatever became of
-        each.
-        """
-        done, failed = await self.approve_all(by=by, only=stands_for(self.get(name)) or ())
-        told = [f"{len(done)} were resolved", *(f"{one}: {why}" for one, why in failed.items())]
+    async def _approve_several(self, name: str, by: str, caller: Caller | None) -> Suggestion:
+        """Approve what it stands for and is pending; it is over then, whatever became of each."""
+        names = stands_for(self.get(name)) or ()
+        done, failed = await self.approve_all(by=by, only=names, caller=caller)
+        results = [f"{len(done)} were resolved", *(f"{one}: {why}" for one, why in failed.items())]
         return await self._resolved(
-            name, lambda record: self._close(record, "approved", by, "; ".join(told))
+            name,
+            lambda record: self._resolver.close(record, "approved", by, "; ".join(results), caller),
+            caller,
         )
 
     async def changes_watch(self, name: str) -> bool:
@@ -331,7 +302,7 @@ class Suggestions:
         suggestion = self.get(name)
 
         def look() -> bool:
-            planned = self._applier.plan(suggestion)
+            planned = self._resolver.applier.plan(suggestion)
             return changes_watch(planned.before, planned.after)
 
         return await asyncio.to_thread(look)
@@ -341,21 +312,14 @@ class Suggestions:
         status = self.get(name).status
         async with self._hand(name):
             record = self.record(name)
-            is_so = (
-                record.suggestion.status == status
-            )  # else the words are of what was, and the file says what is
-            say = (
-                (lambda: self.store.say(record, words))
-                if is_so
-                else (lambda: self.store.put_up(record))
-            )
-            await self._whole(say, lambda _said: None)
-        await self._parts.notice([record.file])
+            if record.suggestion.status == status:
+                await self._whole(lambda: self.store.say(record, words))
+            else:  # the words are out of date, and the file shows the present state
+                await self._whole(lambda: self.store.put_up(record))
+        await self._vault.notice([record.file])
 
     def _hand(self, name: str) -> asyncio.Lock:
-        """One suggestion is in one hand at a time: what is written of it is decided on what is so,
-        not on what was.
-        """
+        """One caller at a time changes a suggestion, and decides on its present state."""
         return self._hands.setdefault(name, asyncio.Lock())
 
     async def adopt(self, file: SuggestionFile, path: str) -> SuggestionRecord:
@@ -363,13 +327,11 @@ class Suggestions:
         suggestion = file.suggestion
         if suggestion is None:
             raise unknown(path)
-        return await self._whole(
-            lambda: self._adopted(suggestion, file, path), lambda _record: None
-        )
+        return await self._whole(lambda: self._adopted(suggestion, file, path))
 
     def _adopted(self, suggestion: Suggestion, file: SuggestionFile, path: str) -> SuggestionRecord:
         try:
-            shown = shown_of(suggestion, self._applier.plan(suggestion))
+            shown = shown_of(suggestion, self._resolver.applier.plan(suggestion))
         except ParachuteError as error:
             shown = SuggestionPreview(
                 diff=f"(what would change is not known any more: {error.message})"
@@ -382,14 +344,14 @@ class Suggestions:
         """A person gave its file another name."""
         async with self._hand(name):
             record = replace(self.record(name), file=path)
-            await self._whole(lambda: self.store.keep(record), lambda _kept: None)
+            await self._whole(lambda: self.store.keep(record))
 
     async def show_again(self, name: str) -> None:
         """Write its file as it should be."""
         async with self._hand(name):
             record = self.record(name)
-            await self._whole(lambda: self.store.put_up(record), lambda _written: None)
-        await self._parts.notice([record.file])
+            await self._whole(lambda: self.store.put_up(record))
+        await self._vault.notice([record.file])
 
     async def taken_back(self, runs: Iterable[str]) -> None:
         """These runs were undone: say so in the files of the suggestions that they applied."""
@@ -400,11 +362,7 @@ class Suggestions:
                 over = record_of(
                     replace(record.suggestion, outcome=says), record.file, record.shown
                 )
-                await self._whole(lambda over=over: self._kept(over), lambda _kept: None)  # type: ignore[misc]
-
-    def _kept(self, record: SuggestionRecord) -> None:
-        self.store.keep(record)
-        self._put_up(record)
+                await self._whole(lambda over=over: self._resolver.save(over))  # type: ignore[misc]
 
     def settle(self) -> list[SuggestionRecord]:
         """At the start: those that the last daemon was just applying were applied, if their run
@@ -413,83 +371,16 @@ class Suggestions:
         settled = []
         for name in sorted(self._unsettled):
             record = self.store.get(name)
-            settled += [self._settled(record)] if record is not None else []
+            settled += [self._resolver.settle(record)] if record is not None else []
             self._unsettled.discard(name)
         return settled
 
-    def _settled(self, record: SuggestionRecord) -> SuggestionRecord:
-        run, suggestion = str(record.applying), record.suggestion
-        if not self._parts.history.writes_by(run):
-            kept = replace(record, applying=None)
-            self.store.keep(kept)
-            return kept
-        by = suggestion.resolved_by or USER
-        author = Author(by=f"suggestion:{suggestion.id}", run=run, causes=suggestion.causes)
-        return self._done(
-            record, replace(suggestion, applied_run=run), author, AppliedSuggestion(), by
-        )
-
-    def _checked(self, proposal: Proposal) -> Suggestion:
-        path = check_target(proposal.path)
-        payload = check_payload(proposal.action, proposal.payload)
-        if (
-            not 0 < len(proposal.source_agent) <= _LONGEST_NAME
-            or len(proposal.source_session) > _LONGEST_NAME
-        ):
-            raise EditRefusedError(
-                f"source_agent should be a text of 1 to {_LONGEST_NAME} characters, "
-                "source_session one of at most that"
-            )
-        if proposal.base is not None and _DIGEST.fullmatch(proposal.base) is None:
-            raise EditRefusedError(
-                "base should be the digest of a text, 64 hexadecimal digits, as reading it tells"
-            )
-        words = (
-            proposal.reasoning
-            + proposal.source_agent
-            + proposal.source_session
-            + (proposal.target_id or "")
-        )
-        if len(proposal.reasoning) > _LONGEST_REASONING or any(
-            "\ud800" <= one <= "\udfff" for one in words
-        ):
-            raise EditRefusedError(
-                f"reasoning should be a text of at most {_LONGEST_REASONING} characters"
-            )
-        return Suggestion(
-            id=f"s{secrets.token_hex(5)}",
-            source_agent=proposal.source_agent,
-            source_session=proposal.source_session,
-            timestamp=self._parts.clock(),
-            action=proposal.action,
-            target_module=proposal.target_module or module_of(path),
-            target_id=proposal.target_id,
-            payload=payload,
-            reasoning=proposal.reasoning,
-            path=path,
-            base=proposal.base,
-            run=proposal.run,
-            causes=proposal.causes,
-            origin=proposal.origin,
-        )
-
     def _same_pending(self, made: Suggestion) -> Suggestion | None:
-        def key(one: Suggestion) -> tuple[str, str, str, str]:
-            return (
-                one.source_agent,
-                one.action,
-                one.path,
-                json.dumps(dict(one.payload), sort_keys=True),
-            )
+        def key(of: Suggestion) -> tuple[str, str, str, str]:
+            return of.source_agent, of.action, of.path, json.dumps(dict(of.payload), sort_keys=True)
 
-        return next(
-            (
-                one
-                for one in self.all(status="pending")
-                if one.path == made.path and key(one) == key(made)
-            ),
-            None,
-        )
+        pending = (one for one in self.all(status="pending") if one.path == made.path)
+        return next((one for one in pending if key(one) == key(made)), None)
 
     def _refuse_flood(self, made: Suggestion) -> None:
         pending = self.all(status="pending")
@@ -507,19 +398,22 @@ class Suggestions:
         the next start.
         """
         self._refuse_unaudited()
-        planned = self._applier.plan(made)
+        planned = self._resolver.applier.plan(made)
         suggestion = replace(made, base=planned.base)
         record = record_of(suggestion, file_name(suggestion), shown_of(suggestion, planned))
         self.store.keep(record)
         try:
             self.store.put_up(record)
         except ActRefusedError as error:
-            self.store.keep(self._over(record, "rejected", "hook", error.message))
+            self.store.keep(self._resolver.over(record, "rejected", "hook", error.message))
             raise
         return record, planned
 
     async def _resolved(
-        self, name: str, act: Callable[[SuggestionRecord], SuggestionRecord]
+        self,
+        name: str,
+        act: Callable[[SuggestionRecord], SuggestionRecord],
+        caller: Caller | None,
     ) -> Suggestion:
         record = self.record(name)
         if name in self._busy or name in self._unsettled:
@@ -534,153 +428,44 @@ class Suggestions:
             async with self._hand(name):
                 record = self.record(name)
                 self._refuse_unaudited()
-                resolved = await self._whole(lambda: act(record), self._tell_resolved)
+                resolved = await self._whole(
+                    lambda: act(record), lambda record: self._tell_resolved(record, caller)
+                )
         finally:
             self._busy.discard(name)
         written = [resolved.suggestion.path] if resolved.suggestion.applied_run is not None else []
-        await self._parts.notice([*written, resolved.file])
+        await self._vault.notice([*written, resolved.file])
         return resolved.suggestion
 
-    def _apply(
-        self, record: SuggestionRecord, by: str, payload: Mapping[str, object] | None
-    ) -> SuggestionRecord:
-        """In a thread.
-
-        What is about to be done is kept first, so that a crash does it neither twice nor half.
-        """
-        parts, now = self._parts, self._parts.clock()
-        suggestion = replace(record.suggestion, modifications=payload)
-        run, causes = new_id("r", now), suggestion.causes or (new_id("c", now),)
-        author = Author(by=f"suggestion:{suggestion.id}", run=run, causes=causes)
-        intent = replace(record, suggestion=replace(suggestion, resolved_by=by), applying=run)
-        self.store.keep(intent)
-        try:
-            applied = self._written(suggestion, author)
-        except BaseException:
-            if not parts.history.writes_by(run):
-                self.store.keep(record)
-            raise
-        if applied.why is not None:
-            made = self._over(record, "superseded", by, applied.why).suggestion
-            over = superseded(record, made, applied.ours, applied.theirs)
-            self.store.keep(over)
-            self._put_up(over)
-            return over
-        return self._done(record, suggestion, author, applied, by)
-
-    def _written(self, suggestion: Suggestion, author: Author) -> AppliedSuggestion:
-        """What a stranger's words were put into is a stranger's from before the write on, so that
-        no kill in between makes it trusted.
-        """
-        origins = self._parts.origins
-        if origins is None:
-            return self._applier.apply(suggestion, author)
-        try:
-            with origins.writing(suggestion.path, suggestion.origin) as wrote:
-                applied = self._applier.apply(suggestion, author)
-                wrote(_must_be_written(applied).after)
-        except _UnwrittenError as unwritten:
-            return unwritten.applied
-        return applied
-
-    def _done(
-        self,
-        record: SuggestionRecord,
-        suggestion: Suggestion,
-        author: Author,
-        applied: AppliedSuggestion,
-        by: str,
-    ) -> SuggestionRecord:
-        """In a thread: it was applied. Record the run, then that it is over."""
-        parts, written = self._parts, applied.written
-        writes = parts.history.writes_by(str(author.run))
-        if writes:
-            save_run(
-                parts.history,
-                parts.objects,
-                suggestion,
-                author,
-                by=by,
-                writes=writes,
-                at=parts.clock(),
-            )
-        merged = (
-            " (merged with what was written since)"
-            if written is not None and written.merged
-            else ""
-        )
-        says = (
-            f"{printable(suggestion.path)} was written{merged}; `parachute undo {author.run}` "
-            "takes it back"
-            if writes
-            else "it said that already"
-        )
-        status: Status = "approved" if suggestion.modifications is None else "modified"
-        applied_run = author.run if writes else None
-        return self._close(
-            replace(record, suggestion=replace(suggestion, applied_run=applied_run)),
-            status,
-            by,
-            says,
-        )
-
-    def _close(
-        self, record: SuggestionRecord, status: Status, by: str, says: str
-    ) -> SuggestionRecord:
-        over = self._over(record, status, by, says)
-        self.store.keep(over)
-        self._put_up(over)
-        return over
-
-    def _over(
-        self, record: SuggestionRecord, status: Status, by: str, says: str
-    ) -> SuggestionRecord:
-        suggestion = replace(
-            record.suggestion,
-            status=status,
-            resolved_by=by,
-            resolved_at=self._parts.clock(),
-            outcome=says,
-        )
-        return record_of(suggestion, record.file, replace(record.shown, words=""))
-
-    def _put_up(self, record: SuggestionRecord) -> None:
-        """The file follows; where it cannot, it does at the next start: what counts is kept."""
-        try:
-            self.store.put_up(record)
-        except ParachuteError as error:
-            self.trouble = f"the file of a suggestion could not be written: {error.message}"
-        else:
-            self.trouble = None
-
     def _refuse_unaudited(self) -> None:
-        if self._parts.audit.refusal is not None:
-            raise StorageFailedError(self._parts.audit.refusal)
+        if self._recorder.refusal is not None:
+            raise StorageFailedError(self._recorder.refusal)
 
     def _tell_created(self, filed: tuple[SuggestionRecord, PlannedSuggestion | None]) -> None:
         suggestion = filed[0].suggestion
-        self._audit(suggestion, "created", AuditCaller("agent", suggestion.source_agent, ""))
-        self._parts.bus.publish("suggestion.created", **_told(suggestion))
+        self._audit(suggestion, "created", Caller("agent", suggestion.source_agent))
+        self._bus.publish("suggestion.created", **_fields(suggestion))
 
-    def _tell_resolved(self, record: SuggestionRecord) -> None:
+    def _tell_resolved(self, record: SuggestionRecord, caller: Caller | None) -> None:
         suggestion = record.suggestion
         by = str(suggestion.resolved_by)
         self._audit(
             suggestion,
             suggestion.status,
-            CALLER.get() or AuditCaller("person" if by == USER else "daemon", by, ""),
+            caller or Caller("person" if by == USER else "daemon", by),
         )
-        told = {
-            "status": suggestion.status,
-            "resolved_by": by,
-            "applied_run": suggestion.applied_run,
-        }
-        self._parts.bus.publish("suggestion.resolved", **_told(suggestion), **told)
+        self._bus.publish(
+            "suggestion.resolved",
+            **_fields(suggestion),
+            status=suggestion.status,
+            resolved_by=by,
+            applied_run=suggestion.applied_run,
+        )
 
-    def _audit(self, suggestion: Suggestion, what: str, caller: AuditCaller) -> None:
-        self._parts.audit.record(
+    def _audit(self, suggestion: Suggestion, what: str, caller: Caller) -> None:
+        self._recorder.record(
             AuditEvent(
-                timestamp=self._parts.clock(),
+                timestamp=self._vault.clock(),
                 event_type="suggestion",
                 source_type=caller.source_type,
                 source_id=caller.source_id,
@@ -700,14 +485,11 @@ class Suggestions:
             )
         )
 
-    async def _whole(self, call: Callable[[], _Result], then: Callable[[_Result], None]) -> _Result:
-        """Call in a thread, then tell.
-
-        Who is cancelled meanwhile goes only when it has ended and was told: nothing is done half.
-        """
-        running = asyncio.get_running_loop().run_in_executor(
-            None, contextvars.copy_context().run, call
-        )
+    async def _whole(
+        self, call: Callable[[], _Result], then: Callable[[_Result], None] = lambda _result: None
+    ) -> _Result:
+        """Call in a thread, then `then` with the result, even when cancelled meanwhile."""
+        running = asyncio.get_running_loop().run_in_executor(None, call)
         try:
             result = await asyncio.shield(running)
         except asyncio.CancelledError:
@@ -719,13 +501,7 @@ class Suggestions:
         return result
 
 
-def _must_be_written(applied: AppliedSuggestion) -> WriteResult:
-    if applied.written is None:
-        raise _UnwrittenError(applied)
-    return applied.written
-
-
-def _told(suggestion: Suggestion) -> dict[str, object]:
+def _fields(suggestion: Suggestion) -> dict[str, object]:
     return {
         "id": suggestion.id,
         "action": suggestion.action,

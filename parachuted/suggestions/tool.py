@@ -23,8 +23,6 @@ _LONGEST_REASONING = 4_000
 
 
 class ProposalSink(Protocol):
-    """Takes proposals."""
-
     async def propose(self, proposal: Proposal) -> Suggestion:
         """File one."""
         ...

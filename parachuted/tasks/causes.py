@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from parachuted.state import StateStore
+from parachuted.vault import printable
 
 _REMEMBERED = 5000
 _FORGOTTEN_AT_ONCE = 500
@@ -67,6 +68,11 @@ class Causes:
             files=row["files"],
             at=datetime.fromisoformat(row["at"]),
         )
+
+    def root_of(self, cause: str) -> str | None:
+        """The file that a cause began with, as it is printed."""
+        found = self.get(cause)
+        return None if found is None else printable(found.path)
 
     def that_may_wake(self, watcher: str, causes: Iterable[str]) -> tuple[str, ...]:
         """Those of the causes that have not woken the watcher yet."""

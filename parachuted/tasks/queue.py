@@ -238,7 +238,7 @@ class Queue:
         self._put(back)
         return back
 
-    def hold(self, task: Task, reason: str | None, *, until_change: bool = False) -> None:
+    def set_reason(self, task: Task, reason: str | None, *, until_change: bool = False) -> None:
         """Say what a queued task waits for.
 
         `until_change`: until something new comes for it, and no other task waits for it. Lost at a
@@ -314,7 +314,7 @@ class Queue:
         before = self._tasks.get(task.id)
         if before is not None:
             self._forget(before)
-        self._hold(task)
+        self._keep(task)
         self._changed()
 
     def _drop(self, task: Task) -> None:
@@ -324,7 +324,7 @@ class Queue:
         self._forget(self._tasks[task.id])
         self._changed()
 
-    def _hold(self, task: Task) -> None:
+    def _keep(self, task: Task) -> None:
         self._tasks[task.id] = task
         if task.state == "queued":
             self._queued[task.watcher] = task.id
@@ -340,7 +340,7 @@ class Queue:
     def _load(self) -> None:
         self._tasks, self._queued, self._parked, self._waiting = {}, {}, set(), None
         for key, row in self._table.items():
-            self._hold(_task(key, row))
+            self._keep(_task(key, row))
 
 
 def _joined(*many: Iterable[str]) -> tuple[str, ...]:

@@ -49,13 +49,8 @@ class Worker:
         concurrency: int,
         backend: str,
     ) -> None:
-        self._state, self._queue, self._budget, self._bus, self._clock = (
-            state,
-            queue,
-            budget,
-            bus,
-            clock,
-        )
+        self._state, self._queue, self._budget, self._bus = state, queue, budget, bus
+        self._clock = clock
         self._perform, self._concurrency, self._backend = perform, concurrency, backend
         self._control = state.table("control")
         self._wake = asyncio.Event()
@@ -94,7 +89,7 @@ class Worker:
                 try:
                     self._begin_ready(group, now)
                 except StorageFailedError as error:
-                    log.warning("no task could be begun", extra={"error": str(error)})
+                    log.warning("no task could be started", extra={"error": str(error)})
                     self._stuck = True
                 await self._rest(now)
 
@@ -107,10 +102,10 @@ class Worker:
         for task in self._queue.ready(now):
             if len(self._active) >= self._concurrency:
                 break
-            if task.run is not None:  # begun before, and counted
+            if task.run is not None:  # started before, and counted
                 self._begin(group, task, task.run, task.causes)
             elif over is not None:
-                self._queue.hold(task, str(over))
+                self._queue.set_reason(task, str(over))
                 self._tell_once(over, task)
             elif causes := self._budget.causes_left(task, self._active.values()):
                 self._begin(group, task, new_id("r", now), causes)
@@ -142,7 +137,7 @@ class Worker:
 
     def _park(self, task: Task, over: ExceededLimit) -> None:
         """A cause gets no new budget, so the task waits for another cause."""
-        self._queue.hold(task, str(over), until_change=True)
+        self._queue.set_reason(task, str(over), until_change=True)
         self._publish(over, task)
 
     def _publish(self, over: ExceededLimit, task: Task) -> None:

@@ -3,15 +3,18 @@
 from parachuted.tools.context_files import ContextFiles, ContextGrant
 from parachuted.tools.doctor import LintWarning, VaultDoctor
 from parachuted.tools.migration import Migration, MigrationResult
-from parachuted.tools.move import Mover, MoveResult
+from parachuted.tools.move import FileNames, Mover, MoveResult, Writing, unwatched
 
 __all__ = [
     "ContextFiles",
     "ContextGrant",
+    "FileNames",
     "LintWarning",
     "Migration",
     "MigrationResult",
     "MoveResult",
     "Mover",
     "VaultDoctor",
+    "Writing",
+    "unwatched",
 ]

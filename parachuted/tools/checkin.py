@@ -130,7 +130,6 @@ def objection(act: CheckinAction, grant: Grant) -> str | None:
 
 
 def is_trusted_path(act: CheckinAction, grant: Grant) -> bool:
-    """Whether it may be done after strangers' texts were read."""
     return all(grant.may_write(path, tainted=True) for path in filter(None, (act.path, act.source)))
 
 

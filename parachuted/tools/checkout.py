@@ -9,26 +9,21 @@ reported, and the copy is reset to the vault's content.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import errno
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from parachuted.access.grant import Grant
-from parachuted.access.origin import UNTRUSTED, Taint
+from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
-from parachuted.audit.events import CALLER, AuditCaller, AuditRecorder, NullAuditRecorder
+from parachuted.audit.events import AuditRecorder, NullAuditRecorder
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import (
     ActRefusedError,
     ConflictError,
     HookRefusedError,
-    NotFoundError,
     ParachuteError,
-    PathRefusedError,
     StorageFailedError,
 )
 from parachuted.processes.uninterrupted import run_uninterrupted
@@ -43,24 +38,25 @@ from parachuted.tools.checkin import (
     twin_of,
 )
 from parachuted.tools.hostile_folder import (
-    FileStamp,
-    FolderContents,
     HostileFolder,
     ReadRefusedError,
     StillChangingError,
     shown,
 )
 from parachuted.tools.outside_copies import copy_outside
+from parachuted.tools.vault_copy import (
+    LARGEST_WRITE,
+    MOST_FILES,
+    CopiedFile,
+    Refusals,
+    VaultCopy,
+    failing_disk,
+)
 from parachuted.vault import (
-    NOTE_SUFFIXES,
     Author,
-    FileContent,
-    IndexEntry,
-    ObjectStore,
     Store,
     VaultIndex,
     VaultPath,
-    VaultRoot,
     WriteResult,
     diff_of,
     digest_of,
@@ -69,16 +65,7 @@ from parachuted.vault import (
 
 log = logging.getLogger(__name__)
 
-MOST_FILES = 20_000
-MOST_BYTES = 256 << 20
-LARGEST_FILE = 32 << 20
-LARGEST_WRITE = 16 << 20
-_LARGEST_BASE = 1 << 20
 _MOST_SHOWN = 2_000
-_SEEN_AT_ONCE = 200
-_SWAPPED = frozenset(
-    {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY}
-)
 _CHANGING = "it was changed while it was looked at, and is looked at again after the next call"
 
 
@@ -97,20 +84,7 @@ class CheckoutResult:
 
 
 @dataclass(slots=True)
-class _CopiedFile:
-    """One file of the copy as it was given: the vault's digest, what the index said, and the copy's
-    mark.
-    """
-
-    digest: str
-    entry: IndexEntry | None
-    mark: FileStamp | None
-
-
-@dataclass(slots=True)
 class _Outcome:
-    """A check-in while it goes on."""
-
     written: list[WriteResult] = field(default_factory=list)
     touched: list[str] = field(default_factory=list)
     merged: list[str] = field(default_factory=list)
@@ -127,17 +101,14 @@ class Checkout:
     def __init__(  # noqa: PLR0913  all that a write takes, and whose it is
         self,
         *,
-        root: VaultRoot,
         store: Store,
         index: VaultIndex,
-        objects: ObjectStore,
         grant: Grant,
         author: Author,
         origins: Origins,
         taint: Taint,
         folder: Path,
         suggest: Callable[[CheckinProposal], Awaitable[str]] | None,
-        notice: Callable[[Iterable[str]], Awaitable[None]],
         uid: int | None,
         outside: Path | None = None,
         user_home: Path | None = None,
@@ -150,21 +121,24 @@ class Checkout:
         /outside. `uid`: whose the copies are.
 
         `suggest` proposes what the run may not do itself, and answers the id of the suggestion.
-        `wrote` is told of each write. `private` are folders that are never copied, such as the home
-        of this program. OSError when `folder` cannot be opened.
+        `wrote` is called with each write. `private` are folders that are never copied, such as the
+        home of this program. OSError when `folder` cannot be opened.
         """
-        self._root, self._store, self._index, self._objects = root, store, index, objects
+        self._store, self._index = store, index
+        self._root, self._objects = store.root, store.objects
         self._grant, self._author, self._origins, self._taint = grant, author, origins, taint
-        self._suggest, self._notice, self._audit = suggest, notice, audit or NullAuditRecorder()
+        self._suggest, self._audit = suggest, audit or NullAuditRecorder()
         self._outside, self._user_home, self._private, self._uid = outside, user_home, private, uid
-        self._folder = HostileFolder(folder, uid=uid)
+        self._copy = VaultCopy(
+            store=store,
+            index=index,
+            grant=grant,
+            origins=origins,
+            taint=taint,
+            folder=HostileFolder(folder, uid=uid),
+        )
         self._wrote, self._hook_refused = wrote, hook_refused
-        self._copied: dict[str, _CopiedFile] = {}
         self._reported_left_out: set[str] = set()
-        self._unread: set[str] = set()
-        self._left_out: dict[str, str] = {}
-        self._strangers: set[str] = set()
-        self._version = -1
         self._turn = asyncio.Lock()
         self._is_dropped = False
         self._is_behind = False
@@ -177,7 +151,6 @@ class Checkout:
         return self._is_behind
 
     def expect(self) -> None:
-        """A call begins that may change the copy."""
         self._is_behind = True
 
     async def fill(self) -> CheckoutResult:
@@ -193,7 +166,7 @@ class Checkout:
 
         The paths that are new or other now.
         """
-        if self._index.version == self._version:
+        if self._copy.is_current:
             return ()
         async with self._turn:
             return await run_uninterrupted(self._refresh) if not self._is_dropped else ()
@@ -203,19 +176,18 @@ class Checkout:
 
         `because` is what was just done, such as a tool's name.
 
-        What is refused, by whomever, is told and never raised; only a disk that fails is:
+        What is refused is reported and never raised; only a disk that fails is:
         StorageFailedError.
         """
         async with self._turn:
             if self._is_dropped:
                 return CheckinResult()
             outcome, self._is_behind = _Outcome(), True
-            with self._as_agent():
-                acts = await run_uninterrupted(self._look, outcome)
-                for act in acts:
-                    await self._do(act, outcome)
+            acts = await run_uninterrupted(self._look, outcome)
+            for act in acts:
+                await self._do(act, outcome)
             if outcome.written:
-                await self._notice(outcome.touched)
+                await self._store.notice(outcome.touched)
             self._is_behind = False
         if acts:
             log.info(
@@ -238,40 +210,18 @@ class Checkout:
 
     def _drop(self) -> None:
         try:
-            self._folder.empty()
+            self._copy.folder.empty()
         except OSError as error:
             log.warning(
                 "an agent's copy of notes could not be removed",
                 extra={"run": self._author.run, "error": str(error)},
             )
         finally:
-            self._folder.close()
+            self._copy.folder.close()
 
     def _fill(self) -> CheckoutResult:
-        self._version = self._index.version
-        paths = list(self._granted())
-        total = sum(entry.size for _, entry in paths)
-        if len(paths) > MOST_FILES or total > MOST_BYTES:
-            raise ActRefusedError(
-                f"{self._grant.agent} is granted {len(paths):,} files of {total >> 20:,} MB, and "
-                "a container is given at most "
-                f"{MOST_FILES:,} of {MOST_BYTES >> 20} MB; narrow its paths"
-            )
-        size, seen = 0, dict[VaultPath, bytes]()
-        with _disk("the agent's copy of the notes could not be made"):
-            for path, entry in paths:
-                data = self._read_file(path, entry)
-                size += len(data or b"")
-                if data is not None and path.endswith(NOTE_SUFFIXES) and len(data) <= _LARGEST_BASE:
-                    seen[path] = data
-                if len(seen) >= _SEEN_AT_ONCE:
-                    self._store.bases.see(seen.items())
-                    seen = {}
-            self._store.bases.see(seen.items())
-            for name, mark in self._folder.walk(
-                MOST_FILES * 2
-            ).files.items():  # nobody is at work in it yet
-                self._copied[name].mark = mark
+        with failing_disk("the agent's copy of the notes could not be made"):
+            size = self._copy.fill()
             outside = copy_outside(
                 self._grant.outside,
                 self._outside,
@@ -279,162 +229,32 @@ class Checkout:
                 user_home=self._user_home,
                 never=(self._root.folder, *self._private),
             )
-        left_out = (*self._report_left_out(), *outside.left_out)
         return CheckoutResult(
-            files=len(self._copied), size=size, left_out=left_out, outside=outside.copied
+            files=len(self._copy.files),
+            size=size,
+            left_out=(*self._copy.left_out(), *outside.left_out),
+            outside=outside.copied,
         )
-
-    def _report_left_out(self) -> Iterator[tuple[str, str]]:
-        """What is not in the copy, and why.
-
-        The names that strangers gave are texts of theirs, which a run is not told unasked.
-        """
-        for path, why in self._left_out.items():
-            if self._taint or self._origins.of(path) not in UNTRUSTED:
-                yield printable(path), why
-        if self._strangers:
-            yield (
-                f"({len(self._strangers)} files)",
-                (
-                    "text of strangers, which list_notes with its folder finds, and read_note "
-                    "alone "
-                    "reads"
-                ),
-            )
-
-    def _granted(self) -> Iterator[tuple[VaultPath, IndexEntry]]:
-        for folder in self._index.below(""):
-            if self._grant.may_enter(folder):
-                for name, entry in tuple(self._index.entries(folder).items()):
-                    path = VaultPath(f"{folder}/{name}" if folder else name)
-                    if self._grant.may_read(path):
-                        yield path, entry
-
-    def _read_file(self, path: VaultPath, entry: IndexEntry | None) -> bytes | None:
-        """Copy one file of the vault, unless there is a reason not to. OSError."""
-        content = self._readable(path)
-        if content is None:
-            return None
-        mark = self._folder.put(path, content.data)
-        self._copied[path] = _CopiedFile(content.digest, entry, mark)
-        return content.data
-
-    def _readable(self, path: VaultPath) -> FileContent | None:
-        """A file of the vault as this agent may have it in its copy; None, and the reason is kept:
-        it may not.
-        """
-        self._left_out.pop(path, None)
-        self._strangers.discard(path)
-        try:
-            with self._root.straight():
-                size = self._root.size(path)
-                content = self._root.read(path) if size <= LARGEST_FILE else None
-        except NotFoundError:
-            return None
-        except ParachuteError as error:
-            self._left_out[path] = error.message
-            return None
-        if content is None:
-            self._left_out[path] = f"it is larger than {LARGEST_FILE >> 20} MB"
-            return None
-        origin = self._origins.of_text(path, content.data, content.digest)
-        if origin in UNTRUSTED:
-            self._strangers.add(path)
-            return None
-        return content
 
     def _refresh(self) -> tuple[str, ...]:
-        self._version = self._index.version
-        found: list[str] = []
-        now = dict(self._granted())
-        with _disk("the agent's copy of the notes could not be brought up to date"):
-            walked = self._folder.walk(MOST_FILES * 2)
-            changed = self._changed(walked)
-            for path in [
-                *map(VaultPath, self._copied),
-                *(one for one in now if one not in self._copied),
-            ]:
-                copied, entry = self._copied.get(path), now.get(path)
-                if (
-                    (copied is not None and copied.entry == entry)
-                    or path in changed
-                    or (copied is None and path in walked.files)
-                ):
-                    continue
-                try:
-                    if self._refresh_file(path, copied, entry):
-                        found.append(printable(path))
-                except OSError as error:
-                    if error.errno not in _SWAPPED:
-                        raise
-                    # its program swaps folders under us: that is no failure of the disk, and is
-                    # tried anew
-                    self._version = -1
-        return tuple(found)
-
-    def _refresh_file(
-        self, path: VaultPath, copied: _CopiedFile | None, entry: IndexEntry | None
-    ) -> bool:
-        """Make the copy of one file what the vault has; whether it was another."""
-        if copied is None and len(self._copied) >= MOST_FILES:
-            return False
-        content = self._readable(path)
-        if content is None:
-            if copied is not None:
-                self._folder.remove(path)
-                del self._copied[path]
-            return copied is not None
-        if copied is not None and copied.digest == content.digest:
-            copied.entry = entry
-            return False
-        self._keep_base(path, content)
-        self._copied[path] = _CopiedFile(
-            content.digest, entry, self._folder.put(path, content.data)
-        )
-        return True
-
-    def _keep_base(self, path: VaultPath, content: FileContent) -> None:
-        if path.endswith(NOTE_SUFFIXES) and len(content.data) <= _LARGEST_BASE:
-            self._store.bases.see([(path, content.data)])
-
-    def _changed(self, walked: FolderContents) -> set[str]:
-        """Paths of the copy that the agent changed, or took away."""
-        changed = set()
-        for path, copied in self._copied.items():
-            mark = walked.files.get(path)
-            if mark is None or (mark != copied.mark and self._digest(path) != copied.digest):
-                changed.add(path)
-        return changed
-
-    def _digest(self, path: str) -> str | None:
-        """What the copy's file holds now; None: it cannot be told."""
-        try:
-            data, mark = self._folder.read(path, LARGEST_FILE)
-        except (ReadRefusedError, OSError):
-            return None
-        digest, copied = digest_of(data), self._copied.get(path)
-        if copied is not None and copied.digest == digest:
-            copied.mark = mark
-        return digest
+        with failing_disk("the agent's copy of the notes could not be brought up to date"):
+            return tuple(self._copy.refresh())
 
     def _look(self, outcome: _Outcome) -> list[CheckinAction]:
-        """What was done to the copy. What cannot be taken for an act is told and put back."""
-        with _disk("the agent's copy of the notes could not be read"):
-            walked = self._folder.walk(MOST_FILES * 2)
-            found = self._found(walked, outcome)
+        """What was done to the copy. What is not an act is reported and put back."""
+        with failing_disk("the agent's copy of the notes could not be read"):
+            walked = self._copy.walk()
+            found = self._copy.digests(walked, Refusals(outcome.refused))
             odd = tuple(walked.odd)
             for path, what in walked.odd.items():
                 self._refuse(
                     VaultPath(path), f"it is {what}" if what.startswith("a ") else what, outcome
                 )
-            covered = (
-                [path for path in self._copied if path.startswith(tuple(f"{one}/" for one in odd))]
-                if odd
-                else []
-            )
+            below = tuple(f"{path}/" for path in odd)
+            covered = [path for path in self._copy.files if path.startswith(below)]
             for path in covered:  # something else stands in the place of its folder
-                self._put_back(VaultPath(path))
-            shut = {*odd, *covered, *self._unread}
+                self._copy.put_back(VaultPath(path))
+            shut = {*odd, *covered, *self._copy.unread}
             for path, why in walked.closed.items():
                 outcome.refused.append((shown(path) or "(the rest)", why))
             for path in walked.left:
@@ -443,53 +263,18 @@ class Checkout:
                     and len(self._reported_left_out) < MOST_FILES
                 ):
                     self._reported_left_out.add(path)
-                    outcome.refused.append(
-                        (
-                            shown(path),
-                            "what begins with a dot stays in the container, and goes with it",
-                        )
-                    )
-            copied = {path: one.digest for path, one in self._copied.items()}
+                    reason = "what begins with a dot stays in the container, and goes with it"
+                    outcome.refused.append((shown(path), reason))
+            copied = {path: one.digest for path, one in self._copy.files.items()}
             acts = acts_of(copied, found, lambda path: walked.is_known(path) and path not in shut)
             for kind, reason in too_many(acts, len(copied)).items():
                 for act in [act for act in acts if act.kind == kind]:
-                    self._put_back(act.path)
+                    self._copy.put_back(act.path)
                 outcome.refused.append((f"({kind})", reason))
                 acts = [act for act in acts if act.kind != kind]
         return acts
 
-    def _found(self, walked: FolderContents, outcome: _Outcome) -> dict[str, str]:
-        """The digests of the copy's files; of those that were not touched, what is known."""
-        found: dict[str, str] = {}
-        self._unread.clear()
-        for path, mark in walked.files.items():
-            copied = self._copied.get(path)
-            if copied is not None and copied.mark == mark:
-                found[path] = copied.digest
-                continue
-            try:
-                data, now = self._folder.read(path, LARGEST_WRITE)
-            except FileNotFoundError:
-                continue
-            except StillChangingError as error:
-                self._unread.add(path)
-                outcome.refused.append((shown(path), str(error)))
-                continue
-            except ReadRefusedError as error:
-                self._unread.add(path)
-                self._refuse(VaultPath(path), str(error), outcome)
-                continue
-            except OSError as error:
-                self._unread.add(path)
-                outcome.refused.append((shown(path), f"it cannot be read: {error.strerror}"))
-                continue
-            found[path] = digest_of(data)
-            if copied is not None and copied.digest == found[path]:
-                copied.mark = now
-        return found
-
     async def _do(self, act: CheckinAction, outcome: _Outcome) -> None:
-        """One act: done, proposed or refused."""
         reason = objection(act, self._grant) or self._twin(act)
         if reason is not None:
             await run_uninterrupted(self._refuse_act, act, reason, outcome)
@@ -545,10 +330,13 @@ class Checkout:
             raise StorageFailedError(self._audit.refusal)
         try:
             data = self._data(act) if act.digest is not None else b""
-            with self._root.straight(), self._origins.writing(act.path, self._taint.origin) as told:
+            with (
+                self._root.straight(),
+                self._origins.writing(act.path, self._taint.origin) as record,
+            ):
                 self._refuse_watching(act, data)
                 written = self._made(act, data)
-                told(written.after)
+                record(written.after)
         except ConflictError as error:
             self._conflict(act, error, data, outcome)
         except StorageFailedError:
@@ -574,7 +362,7 @@ class Checkout:
     def _data(self, act: CheckinAction) -> bytes:
         """What the copy holds. Raises StillChangingError when that is not what was decided on."""
         try:
-            data, _ = self._folder.read(act.path, LARGEST_WRITE)
+            data, _ = self._copy.folder.read(act.path, LARGEST_WRITE)
         except (OSError, ReadRefusedError) as error:
             raise StillChangingError(_CHANGING) from error
         if digest_of(data) != act.digest:
@@ -601,15 +389,15 @@ class Checkout:
         """
         if act.source is not None:
             self._origins.moved(act.source, act.path)
-            self._copied.pop(act.source, None)
+            self._copy.files.pop(act.source, None)
         if written.changed:
             outcome.written.append(written)
             outcome.touched += filter(None, (written.path, act.source))
             self._wrote(written)
         if written.after is None:
-            self._copied.pop(act.path, None)
+            self._copy.files.pop(act.path, None)
         elif written.after == act.digest:
-            self._copied[act.path] = _CopiedFile(written.after, None, None)
+            self._copy.files[act.path] = CopiedFile(written.after)
         else:
             outcome.merged.append(printable(act.path))
             self._take_merged(act, data)
@@ -622,28 +410,28 @@ class Checkout:
             self._data(act)
         except ReadRefusedError:
             self._store.bases.see([(act.path, data)])
-            self._copied[act.path] = _CopiedFile(digest_of(data), None, None)
+            self._copy.files[act.path] = CopiedFile(digest_of(data))
         else:
-            self._put_back(act.path)
+            self._copy.put_back(act.path)
 
     def _conflict(
         self, act: CheckinAction, error: ConflictError, data: bytes, outcome: _Outcome
     ) -> None:
         """Others wrote in the same place.
 
-        Theirs stands; the agent is told both, and decides anew.
+        Theirs stands; the agent is shown both, and decides again.
         """
         base = self._objects.get(act.base) if act.base is not None else None
         wanted = diff_of(base or b"", data, act.path)[:_MOST_SHOWN]
         self._put_back_all(act)
         now = (
             "your copy is as the vault is now"
-            if act.path in self._copied
+            if act.path in self._copy.files
             else "it is not in your copy any more"
         )
         theirs = (
             diff_of(base or b"", error.theirs, act.path)[:_MOST_SHOWN]
-            if act.path in self._copied
+            if act.path in self._copy.files
             else "(not shown)"
         )
         outcome.refused.append(
@@ -657,7 +445,7 @@ class Checkout:
         )
 
     def _refuse(self, path: VaultPath, reason: str, outcome: _Outcome) -> None:
-        self._put_back(path)
+        self._copy.put_back(path)
         outcome.refused.append((shown(path), reason))
 
     def _refuse_act(self, act: CheckinAction, reason: str, outcome: _Outcome) -> None:
@@ -666,53 +454,4 @@ class Checkout:
 
     def _put_back_all(self, act: CheckinAction) -> None:
         for path in filter(None, (act.path, act.source)):
-            self._put_back(path)
-
-    def _put_back(self, path: VaultPath) -> None:
-        """Make the copy of a file what the vault has; nothing, where it has none that this agent
-        may see.
-        """
-        try:
-            content = (
-                self._readable(path) if self._grant.may_read(path) and _is_path(path) else None
-            )
-            if content is None:
-                self._folder.remove(path)
-                self._copied.pop(path, None)
-            else:
-                self._keep_base(path, content)
-                self._copied[path] = _CopiedFile(
-                    content.digest, None, self._folder.put(path, content.data)
-                )
-        except OSError as error:  # the copy is the agent's own affair: the vault is as it was
-            log.warning(
-                "an agent's copy could not be put back",
-                extra={"path": shown(path), "error": str(error)},
-            )
-
-    @contextmanager
-    def _as_agent(self) -> Iterator[None]:
-        """The audit tells of the agent."""
-        asked = CALLER.get()
-        token = CALLER.set(
-            AuditCaller("agent", self._grant.agent, asked.request_id if asked is not None else "")
-        )
-        try:
-            yield
-        finally:
-            CALLER.reset(token)
-
-
-def _is_path(path: str) -> bool:
-    with contextlib.suppress(PathRefusedError):
-        VaultPath.parse(path)
-        return True
-    return False
-
-
-@contextmanager
-def _disk(what: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageFailedError(f"{what}: {error.strerror or error}", errno=error.errno) from error
+            self._copy.put_back(path)

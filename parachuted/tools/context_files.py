@@ -18,7 +18,8 @@ from datetime import datetime
 
 from parachuted.access.origin import UNTRUSTED, Origin, Taint
 from parachuted.access.origins import Origins
-from parachuted.access.quoted import QuotedPaths
+from parachuted.access.private_text import edit_keeping_private, without_private
+from parachuted.access.run_records import QuotedPaths
 from parachuted.agents import Tool, ToolResult
 from parachuted.agents.extract import describe
 from parachuted.errors import (
@@ -95,7 +96,6 @@ class ContextFiles:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def tools(self) -> tuple[Tool, ...]:
-        """The tools, as an agent is given them."""
         path = {"type": "string", "description": "Vault path as list_context_files gives it."}
         section = {
             "type": "string",
@@ -146,7 +146,6 @@ class ContextFiles:
         )
 
     async def read_context(self, arguments: Mapping[str, object]) -> ToolResult:
-        """The text of one file of the grant."""
         path = self._granted(arguments.get("file_path"), (self.grant.own, *self.grant.watched))
         if path is None:
             return _refused(
@@ -159,11 +158,12 @@ class ContextFiles:
             return _refused(error.message)
         self.read[path] = content.digest
         self.saw(path, content.data)
-        text = content.data[:_LARGEST_ANSWER].decode("utf-8", "replace")
+        data = without_private(content.data)
+        text = data[:_LARGEST_ANSWER].decode("utf-8", "replace")
         return ToolResult(
             text=text
-            if len(content.data) <= _LARGEST_ANSWER
-            else f"{text}\n(cut: the file has {len(content.data)} bytes)"
+            if len(data) <= _LARGEST_ANSWER
+            else f"{text}\n(cut: the file has {len(data)} bytes)"
         )
 
     async def update_context(self, arguments: Mapping[str, object]) -> ToolResult:
@@ -190,7 +190,6 @@ class ContextFiles:
             return await run_uninterrupted(self._update, path, section.strip(), text)
 
     async def no_change(self, arguments: Mapping[str, object]) -> ToolResult:
-        """Say that nothing needs to be written."""
         reason = arguments.get("reason")
         if not isinstance(reason, str) or not reason.strip():
             return _refused("reason must be a sentence")
@@ -208,7 +207,7 @@ class ContextFiles:
     def _read(self, path: VaultPath) -> FileContent:
         """The file itself.
 
-        A link that has come to stand there since leads to what nobody granted.
+        A link that has come to stand there since leads to what was not granted.
         """
         if self.store.resolve(path) != path:
             raise PathRefusedError(
@@ -218,7 +217,8 @@ class ContextFiles:
 
     def _update(self, path: VaultPath, section: str, content: str) -> ToolResult:
         try:
-            note = parse_note(self._read(path).data)
+            present = self._read(path).data
+            note = parse_note(present)
             found = note.section(section) if section else None
             name = section if found is not None else _standard(section)
             if name is None:
@@ -232,11 +232,10 @@ class ContextFiles:
                     f"{_shown(section)} holds the section {HISTORY}, which only grows; name one "
                     "of the sections in it"
                 )
-            with self._recorded(path) as told:
-                written = self.store.edit(
-                    path, self._edit(name, content, found), self.author, base=self.read.get(path)
-                )
-                told(written.after)
+            edit = edit_keeping_private(self._edit(name, content, found), present)
+            with self._recorded(path) as record:
+                written = self.store.edit(path, edit, self.author, base=self.read.get(path))
+                record(written.after)
         except ConflictError:
             return _refused(
                 "a person changed this section meanwhile; read the file again, then decide again"
@@ -258,7 +257,6 @@ class ContextFiles:
         )
 
     def _recorded(self, path: VaultPath) -> AbstractContextManager[Callable[[str | None], None]]:
-        """Around a write: whose words it is made of is kept."""
         if self.origins is None:
             return contextlib.nullcontext(lambda _digest: None)
         return self.origins.writing(path, self.taint.origin)
@@ -277,15 +275,16 @@ class ContextFiles:
         """
         shown, left_out = [], 0
         for path in (self.grant.own, *self.grant.watched):
+            data = b""
             try:
-                note = parse_note(self._read(path).data)
+                data = self._read(path).data
             except NotFoundError:
                 continue
             except ParachuteError as error:
-                note, problem = parse_note(b""), error.message
+                problem = error.message
             else:
                 problem = ""
-            origin = self._origin(path, note.data)
+            note, origin = parse_note(without_private(data)), self._origin(path, data)
             if origin in UNTRUSTED and not (wants_all or self.taint):
                 left_out += 1
                 continue
@@ -331,7 +330,6 @@ def _problem(content: str) -> str | None:
 
 
 def _standard(section: str) -> str | None:
-    """The standard section of that name, which may be made."""
     plain = " ".join(section.lstrip("#").casefold().split())
     return next((name for name in STANDARD_SECTIONS if name.casefold() == plain), None)
 

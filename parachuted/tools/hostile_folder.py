@@ -79,7 +79,6 @@ class FolderContents:
     seen: int = 0
 
     def is_known(self, path: str) -> bool:
-        """Whether the absence of that path says that it is gone."""
         return not any(not folder or path.startswith(f"{folder}/") for folder in self.closed)
 
 
@@ -101,7 +100,6 @@ class HostileFolder:
         self._root = _open_straight(folder) if is_others else os.open(folder, _FOLDER)
 
     def close(self) -> None:
-        """Let go of it."""
         if self._root >= 0:
             os.close(self._root)
             self._root = -1
@@ -160,7 +158,6 @@ class HostileFolder:
                 os.close(descriptor)
 
     def remove(self, path: str) -> None:
-        """Take away whatever stands there."""
         folder, _, name = path.rpartition("/")
         with (
             contextlib.suppress(FileNotFoundError, NotADirectoryError),
@@ -169,7 +166,6 @@ class HostileFolder:
             _clear(within, name)
 
     def empty(self) -> None:
-        """Take away all that is in it."""
         for name in os.listdir(self._root):  # noqa: PTH208  a descriptor
             _clear(self._root, name)
 

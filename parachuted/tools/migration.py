@@ -5,12 +5,12 @@ reverts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from parachuted.access.origins import Origins
-from parachuted.access.quoted import QuotedPaths
+from parachuted.access.run_records import QuotedPaths
 from parachuted.context import LEGACY_FOLDER, PlannedMove, SessionContexts, added_to, plan_moves
 from parachuted.errors import ParachuteError
 from parachuted.events import Bus
@@ -19,16 +19,14 @@ from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import (
     Author,
     FileContent,
-    History,
-    ObjectStore,
     Store,
     VaultIndex,
     VaultPath,
     WriteResult,
-    diff_of,
     new_id,
     printable,
 )
+from parachuted.vault.run_document import requested, run_document, wrote
 
 NAME = "migration"
 CanSee = Callable[[str], bool]
@@ -46,24 +44,17 @@ class MigrationResult:
 
 
 class Migration:
-    """Plans and does it. One at a time."""
-
-    def __init__(  # noqa: PLR0913  all that a write takes, and where texts came from
+    def __init__(
         self,
         *,
         store: Store,
-        objects: ObjectStore,
         index: VaultIndex,
-        history: History,
         sessions: SessionContexts,
         bus: Bus,
-        clock: Callable[[], datetime],
-        notice: Callable[[Iterable[str]], Awaitable[None]],
         origins: Origins | None = None,
     ) -> None:
-        self._origins = origins
-        self._store, self._objects, self._index, self._history = store, objects, index, history
-        self._sessions, self._bus, self._clock, self._notice = sessions, bus, clock, notice
+        self._store, self._index, self._sessions = store, index, sessions
+        self._bus, self._origins = bus, origins
         self._turn = asyncio.Lock()
 
     async def plan(self, sees: CanSee) -> tuple[PlannedMove, ...]:
@@ -73,16 +64,16 @@ class Migration:
     async def apply(self, sees: CanSee) -> MigrationResult:
         """Do it.
 
-        What one file refuses is told and stops no other. Raises StorageFailedError when the history
-        cannot be written.
+        What one file refuses is reported and stops no other. Raises StorageFailedError when the
+        history cannot be written.
         """
         async with self._turn:
-            now = self._clock()
+            now = self._store.clock()
             author = Author(by=NAME, run=new_id("r", now), causes=(new_id("c", now),))
             done, written = await run_uninterrupted(self._apply, sees, author, now)
             if not written:
                 return MigrationResult(run=None, moves=done)
-            await self._notice(list(dict.fromkeys(one.path for one in written)))
+            await self._store.notice(list(dict.fromkeys(one.path for one in written)))
             moved = {move.file: move.target.folder for move in done if move.action != "refuse"}
             self._bus.publish(
                 "run.finished",
@@ -146,9 +137,9 @@ class Migration:
             return self._store.replace(move.target, data, author, base=base)
         with self._origins.writing(
             move.target, self._origins.of_text(move.file, old.data, old.digest)
-        ) as told:
+        ) as record:
             written = self._store.replace(move.target, data, author, base=base)
-            told(written.after)
+            record(written.after)
         return written
 
     def _save(
@@ -160,52 +151,20 @@ class Migration:
         *,
         outcome: str,
     ) -> None:
-        ended, moves = None if outcome == RUNNING else self._clock().isoformat(), tuple(moves)
-        document: dict[str, object] = {
-            "id": author.run,
-            "task": "",
-            "watcher": str(LEGACY_FOLDER),
-            "agent": NAME,
-            "backend": "none",
-            "model": None,
-            "causes": [
-                {
-                    "id": author.causes[0],
-                    "kind": "request",
-                    "path": str(LEGACY_FOLDER),
-                    "files": 0,
-                    "at": now.isoformat(),
-                }
-            ],
-            "parents": [],
-            "started": now.isoformat(),
-            "ended": ended,
-            "outcome": outcome,
-            "reason": _reason(moves),
-            "reviewed": [],
-            "reviewed_count": 0,
-            "wrote": [self._wrote(one) for one in written],
-            "steps": [],
-            "quotes": _quoted(moves).document(),
-            "prompt_digest": "",
-            "cost_usd": 0.0,
-            "input_tokens": 0,
-            "output_tokens": 0,
-            "undone": None,
-        }
-        save(self._history, document)
-
-    def _wrote(self, written: WriteResult) -> dict[str, object]:
-        before, after = (
-            b"" if digest is None else self._objects.get(digest) or b""
-            for digest in (written.before, written.after)
+        moves, objects = tuple(moves), self._store.objects
+        document = run_document(
+            str(author.run),
+            watcher=str(LEGACY_FOLDER),
+            agent=NAME,
+            started=now,
+            causes=requested(author.causes, str(LEGACY_FOLDER), 0, now),
+            ended=None if outcome == RUNNING else self._store.clock().isoformat(),
+            outcome=outcome,
+            reason=_reason(moves),
+            wrote=[wrote(one.path, (one.before, one.after), objects) for one in written],
+            quotes=_quoted(moves).document(),
         )
-        return {
-            "path": printable(written.path),
-            "before": written.before,
-            "after": written.after,
-            "diff": diff_of(before, after, written.path),
-        }
+        save(self._store.history, document)
 
 
 def _quoted(moves: Iterable[PlannedMove]) -> QuotedPaths:

@@ -1,16 +1,19 @@
-"""Moves a note, and rewrites every link that led to it or would now lead elsewhere.
+"""Moves a file, and rewrites every link that led to it or would now lead elsewhere.
 
-The note moves first. If the program dies before the last link is rewritten, nothing is lost: the
+The file moves first. If the program dies before the last link is rewritten, nothing is lost: the
 remaining links are listed as broken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from parachuted.errors import ParachuteError
 from parachuted.vault import (
+    NOTE_SUFFIXES,
     Author,
     Link,
     Note,
@@ -26,6 +29,12 @@ from parachuted.vault import (
     spelled,
 )
 
+Writing: TypeAlias = Callable[[VaultPath], AbstractContextManager[Callable[[WriteResult], None]]]
+
+
+def unwatched(_path: VaultPath) -> AbstractContextManager[Callable[[WriteResult], None]]:
+    return nullcontext(lambda _written: None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveResult:
@@ -39,8 +48,6 @@ class MoveResult:
 
 
 class FileNames:
-    """The files of a vault by name, as links look for them."""
-
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths = frozenset(paths)
         self._by_name: dict[str, list[str]] = {}
@@ -52,11 +59,9 @@ class FileNames:
         return self._by_name.get(key, ())
 
     def exists(self, path: str) -> bool:
-        """Whether that very path is a file."""
         return path in self._paths
 
     def moved(self, source: str, target: str) -> FileNames:
-        """The files once one has another path."""
         return FileNames((self._paths - {source}) | {target})
 
 
@@ -94,7 +99,6 @@ class LinkRewrites:
         return rewrite_links(note, replaced), left
 
     def count(self, note: Note, path: str) -> int:
-        """How many links of that note a move would have to rewrite."""
         return sum(self._wanted(link, path) is not None for link in links_in(note))
 
     def sources(self, linking: Callable[[str], Iterable[str]]) -> set[str]:
@@ -145,9 +149,10 @@ class Mover:
         files: Iterable[str],
         may_write: Callable[[str], bool],
         are_all: bool = True,
+        writing: Writing = unwatched,
     ) -> MoveResult:
-        """Move the note and rewrite links, each note a write of its own, in those that `may_write`
-        allows.
+        """Move the file and rewrite links, each note a write of its own, in those that `may_write`
+        allows. `writing` is entered for each write, and gives what is called with its result.
 
         `files` are all files of the vault, or, where they are not (`are_all`), all that exist for
         the caller. Raises ConflictError when the target is taken, or the note is not of digest
@@ -162,18 +167,28 @@ class Mover:
             are_all=are_all,
         )
         sources = rewriting.sources(self._linking)
-        written = self._store.move(source, target, author, base=base)
+        if not target.endswith(NOTE_SUFFIXES):
+            sources.discard(source)  # nothing in it is a link
+        with writing(target) as wrote:
+            written = self._store.move(source, target, author, base=base)
+            wrote(written)
         rewritten, left = [], 0
         for note in sorted(sources):
             done, stays = self._rewrite(
-                VaultPath(note), rewriting, author, may_write=may_write(note)
+                VaultPath(note), rewriting, author, may_write=may_write(note), writing=writing
             )
             rewritten += [done] if done is not None and done.changed else []
             left += stays
         return MoveResult(written=written, rewritten=tuple(rewritten), left=left)
 
     def _rewrite(
-        self, path: VaultPath, rewriting: LinkRewrites, author: Author, *, may_write: bool
+        self,
+        path: VaultPath,
+        rewriting: LinkRewrites,
+        author: Author,
+        *,
+        may_write: bool,
+        writing: Writing,
     ) -> tuple[WriteResult | None, int]:
         place = VaultPath(rewriting.target) if path == rewriting.source else path
         wanted = 0
@@ -184,7 +199,10 @@ class Mover:
             if not wanted or not may_write:
                 return None, wanted
             data, left = rewriting.rewritten(note, path)
-            return self._store.replace(place, data, author, base=content.digest), left
+            with writing(place) as wrote:
+                written = self._store.replace(place, data, author, base=content.digest)
+                wrote(written)
+                return written, left
         # changed in the same place meanwhile, gone, or the disk refuses: the note has moved all the
         # same
         except ParachuteError:

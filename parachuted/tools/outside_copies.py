@@ -23,8 +23,6 @@ _MACHINES = ("/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/etc", "/roo
 
 @dataclass(slots=True)
 class _Sum:
-    """What was copied so far, of all folders."""
-
     files: int = 0
     size: int = 0
     left_out: list[tuple[str, str]] = field(default_factory=list)
@@ -136,7 +134,7 @@ def _copy_all(
         _copy(source, file, into, f"{name}/{file}", sum_, real.parent)
         return
     walked = source.walk(_MOST_FILES)
-    sum_.left_out += _told(real, walked)
+    sum_.left_out += _left_out(real, walked)
     for path in sorted(walked.files):
         if not _copy(source, path, into, f"{name}/{path}", sum_, real):
             return
@@ -168,6 +166,6 @@ def _copy(
     return True
 
 
-def _told(place: Path, walked: FolderContents) -> Iterator[tuple[str, str]]:
+def _left_out(place: Path, walked: FolderContents) -> Iterator[tuple[str, str]]:
     for path, why in (*walked.odd.items(), *walked.closed.items()):
         yield printable(os.path.join(place, path)), why  # noqa: PTH118  the same

@@ -1,17 +1,21 @@
 """Vault: the folder of notes, and the only code that writes in it."""
 
-from parachuted.vault.bases import KnownBases
+from parachuted.vault.author import Author, Caller, SourceType
 from parachuted.vault.batch import EditBatch
 from parachuted.vault.declared_origin import declared_origin
 from parachuted.vault.diff import count_changed, diff_of
-from parachuted.vault.edit_request import EditRequest
+from parachuted.vault.edit_request import EditRequest, WriteResult, decide_all
 from parachuted.vault.edits import (
     AppendToSection,
     DeleteKey,
     Edit,
     ReplaceAll,
     ReplaceSection,
+    ReplaceSpans,
+    SectionEdit,
     SetKey,
+    SeveralEdits,
+    TextSpan,
     apply_edit,
 )
 from parachuted.vault.frontmatter import NoteProblem, declared_watch
@@ -20,14 +24,12 @@ from parachuted.vault.history import (
     PERSONS,
     RESTORE,
     UNDO,
-    Author,
     History,
     ObservedWrite,
     Write,
+    new_id,
 )
-from parachuted.vault.identity import new_id
 from parachuted.vault.ignore import IGNORE_FILE, IgnoreRules
-from parachuted.vault.incoming import IncomingFile
 from parachuted.vault.index import CONTEXT_NAMES, IndexEntry, IndexSnapshot, VaultIndex
 from parachuted.vault.links import (
     Link,
@@ -42,17 +44,17 @@ from parachuted.vault.links import (
 )
 from parachuted.vault.meaning import Meaning, changed_units, meaning
 from parachuted.vault.merge import MergeResult, merge_three
-from parachuted.vault.names import begins_with_dot, fold_name
-from parachuted.vault.note import Note, Section, parse_note
-from parachuted.vault.objects import ObjectStore
-from parachuted.vault.paths import VaultPath, printable, refusal
+from parachuted.vault.note import Note, Section, Span, is_utf8, parse_note
+from parachuted.vault.objects import IncomingFile, ObjectStore
+from parachuted.vault.paths import VaultPath, begins_with_dot, fold_name, printable, refusal
+from parachuted.vault.placing import place_incoming
 from parachuted.vault.recovery import Recovery
 from parachuted.vault.rescue import rescue
 from parachuted.vault.root import FileContent, VaultRoot, digest_of, digest_of_open, named_errors
 from parachuted.vault.scan_findings import NOTE_SUFFIXES, PathDifference, ScanFindings
 from parachuted.vault.scanner import Scanner
-from parachuted.vault.store import Store, WriteResult
-from parachuted.vault.trail import TextVersion, place_of, trail_of, version_named
+from parachuted.vault.store import Store
+from parachuted.vault.trail import KnownBases, TextVersion, place_of, trail_of, version_named
 from parachuted.vault.write_intent import WriteIntent
 
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "UNDO",
     "AppendToSection",
     "Author",
+    "Caller",
     "DeleteKey",
     "Edit",
     "EditBatch",
@@ -88,11 +91,17 @@ __all__ = [
     "Recovery",
     "ReplaceAll",
     "ReplaceSection",
+    "ReplaceSpans",
     "ScanFindings",
     "Scanner",
     "Section",
+    "SectionEdit",
     "SetKey",
+    "SeveralEdits",
+    "SourceType",
+    "Span",
     "Store",
+    "TextSpan",
     "TextVersion",
     "VaultIndex",
     "VaultPath",
@@ -104,12 +113,14 @@ __all__ = [
     "begins_with_dot",
     "changed_units",
     "count_changed",
+    "decide_all",
     "declared_origin",
     "declared_watch",
     "diff_of",
     "digest_of",
     "digest_of_open",
     "fold_name",
+    "is_utf8",
     "leads_straight",
     "links_in",
     "meaning",
@@ -118,6 +129,7 @@ __all__ = [
     "named_errors",
     "new_id",
     "parse_note",
+    "place_incoming",
     "place_of",
     "printable",
     "refusal",

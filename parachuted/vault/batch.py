@@ -17,13 +17,21 @@ from datetime import datetime
 
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.vault import swap
-from parachuted.vault.bases import KnownBases
-from parachuted.vault.edit_request import EditRequest, MergeDecision, decide_all
-from parachuted.vault.history import Author, History, Write
+from parachuted.vault.author import Author
+from parachuted.vault.edit_request import (
+    EditRequest,
+    MergeDecision,
+    WriteResult,
+    answers_of,
+    decide_all,
+    operation_of,
+)
+from parachuted.vault.history import History, Write
 from parachuted.vault.late_writes import LateWrites, is_being_written
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.root import VaultRoot, digest_of, let_go, named_errors
+from parachuted.vault.trail import KnownBases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,20 +44,7 @@ class EditBatch:
 
 
 @dataclass(slots=True, kw_only=True)
-class BatchResult:
-    """What became of one note: it holds what was `decided`, or `error` says why nothing was
-    written.
-    """
-
-    write: Write
-    decided: MergeDecision
-    error: ParachuteError | None = None
-
-
-@dataclass(slots=True, kw_only=True)
 class _Turn:
-    """One note on its way."""
-
     number: int
     write: Write
     decided: MergeDecision
@@ -62,12 +57,18 @@ class _Turn:
     error: ParachuteError | None = None
     is_over: bool = False
 
+    def answers(self) -> list[WriteResult | ParachuteError]:
+        if self.error is not None:
+            return [self.error] * len(self.decided.merged)
+        path, before, after = VaultPath(self.write.path), self.write.before, self.write.after
+        return answers_of(self.decided, WriteResult(path=path, before=before, after=after))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteBatch:
-    """The writer's parts, lent by it while nobody else writes.
+    """The writer's parts, lent by it while no other thread writes.
 
-    `take_back` undoes what a failed write left; `wrote` is told of each.
+    `take_back` undoes what a failed write left; `wrote` is called with each.
     """
 
     root: VaultRoot
@@ -80,7 +81,7 @@ class WriteBatch:
     take_back: Callable[[Write], None]
     wrote: Callable[[Write], None]
 
-    def edit(self, notes: Sequence[EditBatch]) -> list[BatchResult | None]:
+    def edit(self, notes: Sequence[EditBatch]) -> list[list[WriteResult | ParachuteError] | None]:
         """Write all that can be written together; None: nothing was done to that note, it is to be
         written alone.
         """
@@ -92,12 +93,10 @@ class WriteBatch:
                 for turn in turns:
                     if not turn.is_over and turn.write.state != "done":
                         self._fail(turn)
-            answers: list[BatchResult | None] = [None] * len(notes)
+            answers: list[list[WriteResult | ParachuteError] | None] = [None] * len(notes)
             for turn in turns:
                 if turn.error is not None or not turn.is_over:
-                    answers[turn.number] = BatchResult(
-                        write=turn.write, decided=turn.decided, error=turn.error
-                    )
+                    answers[turn.number] = turn.answers()
             return answers
 
     def _begun(self, notes: Sequence[EditBatch], stack: contextlib.ExitStack) -> list[_Turn]:
@@ -118,15 +117,13 @@ class WriteBatch:
                 if is_being_written(original):
                     continue
                 write = Write(
-                    id=0,
                     at=self.clock(),
                     path=path,
                     author=edits.author,
-                    operation=_operation(edits.requests),
+                    operation=operation_of(edits.requests),
                     before=content.digest,
                     after=digest_of(decided.data),
                     temporary=swap.temporary_name(),
-                    state="intended",
                 )
                 turns[path] = _Turn(
                     number=number,
@@ -228,7 +225,3 @@ class WriteBatch:
 
 def _going(turns: Sequence[_Turn]) -> list[_Turn]:
     return [turn for turn in turns if not turn.is_over]
-
-
-def _operation(requests: Sequence[EditRequest]) -> str:
-    return type(requests[0].edit).__name__ if len(requests) == 1 else "Several"

@@ -87,11 +87,11 @@ def _check_bounds(text: bytes) -> None:
         if len(text) - len(text.translate(None, _MARKS)) > MAX_MARKS:
             raise MarkdownRefusedError(
                 "too-many-marks",
-                f"more than {MAX_MARKS} lines and marks; sections were not told apart",
+                f"more than {MAX_MARKS} lines and marks; its sections were not read",
             )
         if _TOO_DEEP.search(text):
             raise MarkdownRefusedError(
-                "too-deep", f"lists or quotes nested {MAX_DEPTH} deep; sections were not told apart"
+                "too-deep", f"lists or quotes nested {MAX_DEPTH} deep; its sections were not read"
             )
 
 
@@ -102,7 +102,7 @@ def _events(text: str) -> Iterator[tuple[Event, Range]]:
         if type(error).__module__ != "pyo3_runtime":
             raise
         raise MarkdownRefusedError(
-            "not-parsed", "the markdown parser failed on this text; sections were not told apart"
+            "not-parsed", "the markdown parser failed on this text; its sections were not read"
         ) from error
 
 

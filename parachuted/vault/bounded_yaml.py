@@ -150,12 +150,10 @@ def plain_text(event: yaml.Event) -> str | None:
 
 
 def start_of(event: yaml.Event) -> int:
-    """Where the event begins, in characters."""
     return event.start_mark.index if event.start_mark else 0
 
 
 def stop_of(event: yaml.Event) -> int:
-    """Where the event ends, in characters."""
     return event.end_mark.index if event.end_mark else 0
 
 
@@ -292,8 +290,8 @@ class _Builder:
             if not isinstance(key, str):
                 self._report(
                     "frontmatter-complex-key",
-                    "a key in the frontmatter is no text (a {{template}}, perhaps); it was left "
-                    "out",
+                    "a key in the frontmatter is not text (a {{template}}, perhaps); it was "
+                    "left out",
                 )
                 continue
             if key in pairs:

@@ -1,15 +1,69 @@
-"""Edit request: applies several callers' edits of one note in order, so that they are one write."""
+"""Edit request: applies several callers' edits of one note in order, so that they are one write,
+each on the text that it was based on or, merged, on what the text is now.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from parachuted.errors import ConflictError, ParachuteError
-from parachuted.vault.bases import PathPredicate
-from parachuted.vault.edits import Edit, apply_edit
-from parachuted.vault.rebase import rebase
+from parachuted.errors import ConflictError, NotFoundError, ParachuteError
+from parachuted.vault.edits import (
+    AppendToSection,
+    DeleteKey,
+    Edit,
+    ReplaceSection,
+    SetKey,
+    SeveralEdits,
+    apply_edit,
+    section_for,
+)
+from parachuted.vault.merge import merge_three
+from parachuted.vault.note import Note, parse_note
+from parachuted.vault.paths import VaultPath
 from parachuted.vault.root import digest_of
+from parachuted.vault.trail import PathPredicate
+
+
+def rebase(edit: Edit, base: bytes, current: bytes) -> bytes:
+    """The current text with the edit in it.
+
+    Raises ConflictError when both changed the same place.
+    """
+    if _same_place(edit, parse_note(base), parse_note(current)):
+        return apply_edit(edit, current)
+    ours = apply_edit(edit, base)
+    merged = merge_three(base, ours, current)
+    if not merged.clean:
+        raise ConflictError(base=base, ours=ours, theirs=current)
+    return merged.data
+
+
+def _same_place(edit: Edit, base: Note, current: Note) -> bool:
+    """Whether the edit means in the current text what it meant in its base."""
+    if isinstance(edit, AppendToSection):
+        return True
+    if isinstance(edit, SeveralEdits):
+        return all(_same_place(one, base, current) for one in edit.edits)
+    if isinstance(edit, ReplaceSection):
+        return _section_bytes(base, edit) == _section_bytes(current, edit)
+    if isinstance(edit, SetKey | DeleteKey):
+        return _key_bytes(base, edit.key) == _key_bytes(current, edit.key)
+    return False
+
+
+def _section_bytes(note: Note, edit: ReplaceSection) -> bytes | None:
+    try:
+        section = section_for(edit, note)
+    except NotFoundError:
+        return None
+    return note.data[section.span.start : section.span.stop] if section else None
+
+
+def _key_bytes(note: Note, name: str) -> bytes | None:
+    return next(
+        (note.data[key.span.start : key.span.stop] for key in note.keys if key.name == name), None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +86,23 @@ class MergeDecision:
 
     data: bytes
     merged: tuple[bool | ParachuteError, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResult:
+    """What a write did.
+
+    `before` and `after` are digests, None where there is no file; equal when nothing had to change.
+    """
+
+    path: VaultPath
+    before: str | None
+    after: str | None
+    merged: bool = False
+
+    @property
+    def changed(self) -> bool:
+        return self.before != self.after
 
 
 def decide_all(
@@ -69,3 +140,18 @@ def _kept(text: bytes | None, request: EditRequest, data: bytes) -> bytes:
         )
         raise ConflictError(message, base=b"", ours=apply_edit(request.edit, data), theirs=data)
     return text
+
+
+def operation_of(requests: Sequence[EditRequest]) -> str:
+    """The word for it in the history."""
+    edit = requests[0].edit
+    is_one = len(requests) == 1 and not isinstance(edit, SeveralEdits)
+    return type(edit).__name__ if is_one else "Several"
+
+
+def answers_of(decided: MergeDecision, written: WriteResult) -> list[WriteResult | ParachuteError]:
+    """What each caller is answered."""
+    return [
+        merged if isinstance(merged, ParachuteError) else replace(written, merged=merged)
+        for merged in decided.merged
+    ]

@@ -7,6 +7,7 @@ would touch more than it names is refused.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -34,13 +35,8 @@ _NAMED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaceSection:
-    """Put `content` in place of a section's text, subsections included; with `create`, add the
-    section where it is missing.
-
-    The text reaches to the next top-level heading of the same or a higher level, as CommonMark sees
-    headings; those inside list items and quotes are part of the text they stand in. Where readers
-    of markdown may disagree about that reach, the edit is refused.
+class SectionEdit:
+    """An edit of a section; with `create`, the section is added where it is missing.
 
     Of several that `section` (a name, or the titles of a heading path) may mean, `occurrence` (from
     1) says which, else the first counts; with `is_only` several are refused.
@@ -53,19 +49,21 @@ class ReplaceSection:
     is_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendToSection:
-    """Add `content` below a section's own text, before its subsections; with `create`, add the
-    section where it is missing.
+class ReplaceSection(SectionEdit):
+    """Put `content` in place of a section's text, subsections included.
 
-    Which section is meant is said as for `ReplaceSection`.
+    The text reaches to the next top-level heading of the same or a higher level, as CommonMark sees
+    headings; those inside list items and quotes are part of the text they stand in. Where readers
+    of markdown may disagree about that reach, the edit is refused.
     """
 
-    section: str | tuple[str, ...]
-    content: str
-    create: bool = False
-    occurrence: int | None = None
-    is_only: bool = False
+    __slots__ = ()
+
+
+class AppendToSection(SectionEdit):
+    """Add `content` below a section's own text, before its subsections."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,19 +78,41 @@ class SetKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteKey:
-    """Take a top-level frontmatter key out."""
-
     key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceAll:
-    """Put `data` in place of the whole file."""
-
     data: bytes
 
 
-Edit: TypeAlias = ReplaceSection | AppendToSection | SetKey | DeleteKey | ReplaceAll
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSpan:
+    """Put `text` in place of the characters from `start` up to `stop`."""
+
+    start: int
+    stop: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceSpans:
+    """Replace pieces that do not overlap.
+
+    All offsets are those of the text that the edit is decided on, which its base has to name.
+    """
+
+    spans: tuple[TextSpan, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeveralEdits:
+    """All of these, one after the other, or none."""
+
+    edits: tuple[Edit, ...]
+
+
+Edit: TypeAlias = SectionEdit | SetKey | DeleteKey | ReplaceAll | ReplaceSpans | SeveralEdits
 
 
 def apply_edit(edit: Edit, data: bytes) -> bytes:
@@ -108,6 +128,12 @@ def apply_edit(edit: Edit, data: bytes) -> bytes:
             return set_key(_readable(data), edit.key, edit.value)
         case DeleteKey():
             return delete_key(_readable(data), edit.key)
+        case ReplaceSpans():
+            return _replace_spans(edit.spans, data)
+        case SeveralEdits():
+            for one in edit.edits:
+                data = apply_edit(one, data)
+            return data
         case _:
             return _edit_section(edit, _readable(data))
 
@@ -122,7 +148,30 @@ def _readable(data: bytes) -> Note:
     return note
 
 
-def _edit_section(edit: ReplaceSection | AppendToSection, note: Note) -> bytes:
+def _replace_spans(spans: Sequence[TextSpan], data: bytes) -> bytes:
+    try:
+        text = data.decode()
+        pieces, at = list[str](), 0
+        for span in sorted(spans, key=lambda one: (one.start, one.stop)):
+            if not at <= span.start <= span.stop <= len(text):
+                raise EditRefusedError(
+                    f"the characters {span.start} to {span.stop} overlap with others, or are not "
+                    "in the text"
+                )
+            pieces += [text[at : span.start], span.text]
+            at = span.stop
+        return "".join([*pieces, text[at:]]).encode()
+    except UnicodeDecodeError as error:
+        raise EditRefusedError(
+            "the file is not UTF-8 text, so characters cannot be counted"
+        ) from error
+    except UnicodeEncodeError as error:
+        raise EditRefusedError(
+            "the content holds text that is not Unicode (a lone surrogate)"
+        ) from error
+
+
+def _edit_section(edit: SectionEdit, note: Note) -> bytes:
     if not note.outline.complete:
         raise EditRefusedError(
             f"{note.outline.problems[0].message}; only its keys, or the whole of it, can be changed"
@@ -156,7 +205,7 @@ def _refuse_doubtful(note: Note, section: Section) -> None:
             )
 
 
-def section_for(edit: ReplaceSection | AppendToSection, note: Note) -> Section | None:
+def section_for(edit: SectionEdit, note: Note) -> Section | None:
     """The section that is meant.
 
     Raises EditRefusedError where it may be any of several, NotFoundError where there are fewer than
@@ -175,7 +224,7 @@ def section_for(edit: ReplaceSection | AppendToSection, note: Note) -> Section |
     return found[(edit.occurrence or 1) - 1]
 
 
-def _several(edit: ReplaceSection | AppendToSection, found: list[Section]) -> str:
+def _several(edit: SectionEdit, found: list[Section]) -> str:
     paths = [" > ".join(section.path)[:200] for section in found]
     way = (
         'by its path, like "section": '
@@ -183,10 +232,10 @@ def _several(edit: ReplaceSection | AppendToSection, found: list[Section]) -> st
         if len(set(paths)) > 1
         else ""
     )
-    told = ", ".join(f"{number}: {path!r}" for number, path in enumerate(paths[:_NAMED], 1))
+    found_at = ", ".join(f"{number}: {path!r}" for number, path in enumerate(paths[:_NAMED], 1))
     name = _spoken(edit.section)[:200]
     return (
-        f"there are {len(found)} sections {name!r} ({told}); name one {way}by its number, "
+        f"there are {len(found)} sections {name!r} ({found_at}); name one {way}by its number, "
         f'"occurrence": {len(found)}'
     )
 

@@ -27,7 +27,7 @@ from parachuted.vault.bounded_yaml import (
     start_of,
     stop_of,
 )
-from parachuted.vault.scalars import kind_of
+from parachuted.vault.scalars import json_scalar, kind_of
 
 __all__ = [
     "BOM",
@@ -104,9 +104,12 @@ class FrontmatterValues:
     lines.
 
     `tangled`: keys and lines do not go together, so no key can be changed by changing lines.
+
+    `typed`: the values as JSON, where unquoted words may be numbers, booleans and null.
     """
 
     values: Mapping[str, YamlValue] = field(default_factory=dict)
+    typed: Mapping[str, object] = field(default_factory=dict)
     keys: tuple[FrontmatterKey, ...] = ()
     problems: tuple[NoteProblem, ...] = ()
     readable: bool = True
@@ -235,8 +238,11 @@ def _decode(block: bytes) -> str:
 def _matter(events: list[yaml.Event], text: str, span: Span) -> FrontmatterValues:
     if not events:
         return FrontmatterValues()
-    value, problems = read_value(expand_aliases(events))
-    if not isinstance(value, dict):
+    whole = expand_aliases(events)
+    found: list[str] = []
+    value, problems = read_value(whole, convert=lambda word: _noted(word, found))
+    typed = read_value(whole, convert=json_scalar)[0] if found else value
+    if not isinstance(value, dict) or not isinstance(typed, dict):
         problem = NoteProblem(
             code="frontmatter-not-mapping",
             message="the frontmatter is not `key: value` lines; it was kept as it is",
@@ -250,12 +256,20 @@ def _matter(events: list[yaml.Event], text: str, span: Span) -> FrontmatterValue
             code="frontmatter-tangled",
             message="keys of the frontmatter share a line, so they cannot be changed singly",
         )
-        return FrontmatterValues(values=value, problems=(*problems, problem), tangled=True)
-    return FrontmatterValues(values=value, keys=tuple(keys), problems=problems)
+        return FrontmatterValues(
+            values=value, typed=typed, problems=(*problems, problem), tangled=True
+        )
+    return FrontmatterValues(values=value, typed=typed, keys=tuple(keys), problems=problems)
+
+
+def _noted(word: str, found: list[str]) -> str:
+    """The word as it is; it is noted where it means more than a text."""
+    if json_scalar(word) is not word:
+        found.append(word)
+    return word
 
 
 def _pairs(events: list[yaml.Event]) -> Iterator[tuple[list[yaml.Event], list[yaml.Event]]]:
-    """The top-level keys and values of a mapping, each as its events."""
     at = 1
     while at < len(events) - 1:
         middle = node_stop(events, at)

@@ -153,7 +153,6 @@ def _holds(note: Note, key: FrontmatterKey, value: FrontmatterInput) -> bool:
 
 
 def _read_back(value: FrontmatterInput) -> YamlValue:
-    """What a written value is read as: texts, and lists of them."""
     if isinstance(value, str):
         return value
     return write_scalar(value) if isinstance(value, int | float) else list(value)

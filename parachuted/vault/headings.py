@@ -166,7 +166,7 @@ class _Scan:
         if len(self.headings) == MAX_HEADINGS:
             raise MarkdownRefusedError(
                 "too-many-headings",
-                f"more than {MAX_HEADINGS} headings; sections were not told apart",
+                f"more than {MAX_HEADINGS} headings; its sections were not read",
             )
         self.headings.append(heading)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from parachuted.state import Database, DatabaseStatus
+from parachuted.vault.author import Author
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS writes (
@@ -57,21 +59,10 @@ Each is a run of its own, but no agent's.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Author:
-    """Who makes a write, in which run, and which causes it carries on."""
-
-    by: str
-    run: str | None = None
-    causes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One write of the vault: digests of what stood there before and stands there after (None: no
-    file).
-    """
+    """A write, with the digests before and after it (None: no file); `id` is 0 until recorded."""
 
-    id: int
+    id: int = 0
     at: datetime
     path: str
     author: Author
@@ -79,7 +70,7 @@ class Write:
     before: str | None
     after: str | None
     temporary: str
-    state: WriteState
+    state: WriteState = "intended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,43 +112,17 @@ class History:
         return self._database.problem
 
     def status(self) -> DatabaseStatus:
-        """The state of the file. Blocks on the disk."""
         return self._database.status()
 
     def close(self) -> None:
-        """Close the file; no method may be called afterwards."""
         self._database.close()
 
-    def intend(
-        self,
-        *,
-        at: datetime,
-        path: str,
-        author: Author,
-        operation: str,
-        before: str | None,
-        after: str | None,
-        temporary: str,
-    ) -> Write:
-        """Record, durably, that a write is about to be made."""
-        write = Write(
-            id=0,
-            at=at,
-            path=path,
-            author=author,
-            operation=operation,
-            before=before,
-            after=after,
-            temporary=temporary,
-            state="intended",
-        )
+    def intend(self, write: Write) -> Write:
+        """Record, durably, that a write is about to be made. Returns it with its number."""
         return self.intend_all([write])[0]
 
     def intend_all(self, writes: Sequence[Write]) -> list[Write]:
-        """The same for several at once: all of them are recorded, or none.
-
-        Returns them with their numbers.
-        """
+        """Record several at once, all or none. Returns them with their numbers."""
         columns = "at, path, by, run, causes, operation, before, after, temporary, state"
         sql = f"INSERT INTO writes ({columns}) VALUES (?,?,?,?,?,?,?,?,?,'intended')"  # noqa: S608
         with self._database.write() as database:
@@ -175,7 +140,7 @@ class History:
         self.settle_all([write], state)
 
     def settle_all(self, writes: Sequence[int], state: Literal["done", "void"]) -> None:
-        """The same for several that ended alike."""
+        """Say how several writes ended."""
         with self._database.write(is_durable=False) as database:
             database.executemany(
                 "UPDATE writes SET state = ? WHERE id = ?", [(state, write) for write in writes]
@@ -188,9 +153,7 @@ class History:
         return self._writes("state = 'intended' ORDER BY id", ())
 
     def unnoticed(self, path: str, digest: str | None) -> Write | None:
-        """The write that left `path` with that content, if the scanner has not come across it
-        before.
-        """
+        """The write that left `path` with that content, unless the scanner has seen it before."""
         if path not in self._unnoticed:
             return None
         found = self._writes(
@@ -214,8 +177,8 @@ class History:
         return at == digest
 
     def notice(self, writes: Sequence[Write]) -> None:
-        """Remember that the scanner has come across these, so that the same content is a person's
-        when it comes again.
+        """Remember that the scanner has seen these: the same content, when it comes again, is a
+        person's.
         """
         with self._database.writer():
             with self._database.write() as database:
@@ -224,7 +187,6 @@ class History:
             self._unnoticed = self._paths_unnoticed()
 
     def writes_of(self, path: str) -> list[Write]:
-        """All writes of that path, oldest first."""
         return self._writes("path = ? AND state != 'void' ORDER BY id", (path,))
 
     def knows_text(self, path: str, digest: str) -> bool:
@@ -237,7 +199,6 @@ class History:
         return bool(self._rows(written, (path, digest, digest)) or self._rows(seen, (path, digest)))
 
     def writes_by(self, run: str) -> list[Write]:
-        """All writes of that run, oldest first."""
         return self._writes("run = ? AND state != 'void' ORDER BY id", (run,))
 
     def other_half(self, write: Write) -> Write | None:
@@ -250,26 +211,18 @@ class History:
         found = self._writes(
             "id IN (?, ?) AND operation = 'Move' AND state != 'void'", (write.id - 1, write.id + 1)
         )
-        return next(
-            (
-                one
-                for one in found
-                if (one.before, one.after) == other and one.author == write.author
-            ),
-            None,
-        )
+        own = (half for half in found if half.author == write.author)
+        return next((half for half in own if (half.before, half.after) == other), None)
 
     def saw(self, at: datetime, seen: Sequence[tuple[str, str, str | None, str | None]]) -> None:
-        """Remember what people did: path, kind, where it was before, digest.
-
-        Not durable by itself: it explains, and decides nothing.
+        """Remember what people did, as path, kind, earlier path, digest. Not durable by itself: it
+        explains, and decides nothing.
         """
-        sql = (
-            "INSERT INTO sightings (at, path, kind, source, digest, write) SELECT ?,?,?,?,?, "
-            "coalesce(max(id), 0) FROM writes"
-        )
+        sql = "INSERT INTO sightings (path, kind, source, digest, at, write) VALUES (?,?,?,?,?,?)"
         with self._database.write(is_durable=False) as database:
-            database.executemany(sql, [_storable((at.isoformat(), *one)) for one in seen])
+            last = database.execute("SELECT coalesce(max(id), 0) FROM writes").fetchone()[0]
+            rest = (at.isoformat(), last)
+            database.executemany(sql, [(*_storable(one), *rest) for one in seen])
 
     def sightings_of(self, path: str) -> list[ObservedWrite]:
         """What people did to that path, oldest first."""
@@ -282,8 +235,8 @@ class History:
         return self._sightings("source = ? AND write >= ? ORDER BY id", (path, after))
 
     def move_away(self, path: str, after: int) -> Write | None:
-        """The write at the new place, where that path was moved by a write of ours after the one of
-        that number: the first such move.
+        """The write at the new place, where that path was moved by one of our writes after the one
+        of that number: the first such move.
         """
         gone = self._writes(
             "path = ? AND id > ? AND operation = 'Move' AND after IS NULL AND state != 'void' "
@@ -293,12 +246,12 @@ class History:
         return next((came for came in map(self.other_half, gone) if came is not None), None)
 
     def pruned(self, path: str) -> datetime | None:
-        """When the newest write of that path was made of those that are no longer kept."""
+        """The time of the newest write of that path that is no longer kept."""
         rows = self._rows("SELECT at FROM pruned WHERE path = ?", (path,))
         return datetime.fromisoformat(rows[0][0]) if rows else None
 
     def reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-        """The file as it is now, for questions that take long: no writer waits for them."""
+        """The file as it is now, for long queries that no writer waits for."""
         return self._database.reading()
 
     def drop_writes(self, writes: Sequence[int]) -> None:
@@ -319,7 +272,6 @@ class History:
             self._unnoticed = self._paths_unnoticed()
 
     def drop_runs(self, runs: Sequence[str]) -> None:
-        """Forget these, and which causes they carried."""
         rows = [(run,) for run in runs]
         with self._database.write() as database:
             database.executemany("DELETE FROM runs WHERE id = ?", rows)
@@ -342,11 +294,10 @@ class History:
             ).rowcount
 
     def done_after(self, write: int) -> list[Write]:
-        """The writes with a later number than that which stand, oldest first."""
+        """The writes that stand with a higher number than that, oldest first."""
         return self._writes("id > ? AND state = 'done' ORDER BY id", (write,))
 
     def last_write(self) -> int:
-        """The number of the newest write; 0 when there is none."""
         return int(self._rows("SELECT coalesce(max(id), 0) FROM writes", ())[0][0])
 
     def save_run(
@@ -359,22 +310,17 @@ class History:
         causes: Sequence[str],
         document: Mapping[str, object],
     ) -> None:
-        """Record a run, or what has become of it."""
         with self._database.write() as database:
-            sql = (
-                "INSERT OR REPLACE INTO runs (id, started, watcher, outcome, document) VALUES "
-                "(?,?,?,?,?)"
-            )
-            database.execute(
-                sql, _storable((run, started.isoformat(), watcher, outcome, json.dumps(document)))
-            )
+            columns = "id, started, watcher, outcome, document"
+            values = (run, started.isoformat(), watcher, outcome, json.dumps(document))
+            sql = f"INSERT OR REPLACE INTO runs ({columns}) VALUES (?,?,?,?,?)"  # noqa: S608
+            database.execute(sql, _storable(values))
             database.executemany(
                 "INSERT OR IGNORE INTO run_causes (cause, run) VALUES (?,?)",
                 [(cause, run) for cause in causes],
             )
 
     def run(self, run: str) -> dict[str, object] | None:
-        """The run's document, or None."""
         rows = self._rows("SELECT document FROM runs WHERE id = ?", (run,))
         return json.loads(rows[0][0]) if rows else None
 
@@ -415,7 +361,6 @@ class History:
         return found
 
     def runs_of_causes(self, causes: Sequence[str]) -> list[dict[str, object]]:
-        """Documents of all runs that carried one of these causes, oldest first."""
         marks = ",".join("?" * len(causes))
         sql = (
             "SELECT document FROM runs WHERE id IN (SELECT run FROM run_causes WHERE cause IN "  # noqa: S608
@@ -424,21 +369,16 @@ class History:
         return [json.loads(row[0]) for row in self._rows(sql, tuple(causes))]
 
     def unended(self) -> list[dict[str, object]]:
-        """Documents of the runs whose end was not recorded."""
-        return [
-            json.loads(row[0])
-            for row in self._rows(
-                "SELECT document FROM runs WHERE outcome IN ('running', 'waiting')", ()
-            )
-        ]
+        """Documents of the runs whose end was never recorded."""
+        sql = "SELECT document FROM runs WHERE outcome IN ('running', 'waiting')"
+        return [json.loads(row[0]) for row in self._rows(sql, ())]
 
     def count_runs(self, *, cause: str | None = None) -> int:
         """How many runs of agents have begun, in all or for a cause."""
-        if cause is not None:
-            return int(
-                self._rows("SELECT count(*) FROM run_causes WHERE cause = ?", (cause,))[0][0]
-            )
-        return int(self._rows(f"SELECT count(*) FROM runs WHERE {_OF_AGENTS}", ())[0][0])  # noqa: S608
+        if cause is None:
+            return int(self._rows(f"SELECT count(*) FROM runs WHERE {_OF_AGENTS}", ())[0][0])  # noqa: S608
+        found = self._rows("SELECT count(*) FROM run_causes WHERE cause = ?", (cause,))
+        return int(found[0][0])
 
     def runs_begun(self, since: datetime, until: datetime) -> set[str]:
         """The runs of agents that began between two moments, by the wall clock of then."""
@@ -446,9 +386,7 @@ class History:
         return {row[0] for row in self._rows(sql, (since.isoformat(), until.isoformat()))}
 
     def spent(self, since: datetime) -> dict[str, object]:
-        """How many runs have begun since then, and what they came to: US dollars, tokens in and
-        out.
-        """
+        """The runs that started since then, and their sums: US dollars, tokens in and out."""
         sums = ", ".join(
             f"coalesce(sum(json_extract(document, '$.{name}')), 0)"
             for name in ("cost_usd", "input_tokens", "output_tokens")
@@ -464,10 +402,8 @@ class History:
 
     def _paths_unnoticed(self) -> set[str]:
         """Asked once, so that a walk over a whole vault need not ask for each file."""
-        return {
-            _text(row[0])
-            for row in self._rows("SELECT DISTINCT path FROM writes WHERE noticed = 0", ())
-        }
+        sql = "SELECT DISTINCT path FROM writes WHERE noticed = 0"
+        return {_text(row[0]) for row in self._rows(sql, ())}
 
     def _writes(self, where: str, values: tuple[object, ...]) -> list[Write]:
         columns = "id, at, path, by, run, causes, operation, before, after, temporary, state"
@@ -499,9 +435,7 @@ class History:
 
 
 def _storable(values: Sequence[object]) -> tuple[object, ...]:
-    """Names that are not UTF-8 hold lone surrogates, which SQLite's text cannot: they go in as
-    bytes.
-    """
+    """Names that are not UTF-8 hold lone surrogates, which SQLite's text cannot: as bytes."""
     return tuple(
         _as_bytes(value) if isinstance(value, str) and not value.isascii() else value
         for value in values
@@ -542,3 +476,19 @@ def _write(row: tuple[str, ...]) -> Write:
 
 def _text(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode("utf-8", "surrogateescape")
+
+
+def new_id(prefix: str, at: datetime) -> str:
+    """`prefix`, the moment to the millisecond, and eight random digits:
+    `r-20261121-231502-417-9f3a61c8`.
+    """
+    moment = "%04d%02d%02d-%02d%02d%02d-%03d" % (  # noqa: UP031  four times as fast as an f-string
+        at.year,
+        at.month,
+        at.day,
+        at.hour,
+        at.minute,
+        at.second,
+        at.microsecond // 1000,
+    )
+    return f"{prefix}-{moment}-{os.urandom(4).hex()}"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from pathspec import GitIgnoreSpec
+from parachuted.heavy import load_heavy_here
+from parachuted.vault.paths import begins_with_dot
 
-from parachuted.vault.names import begins_with_dot
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 IGNORE_FILE = ".parachuteignore"
 _KEPT_FOLDERS = {".agents"}
@@ -46,7 +50,7 @@ class IgnoreRules:
             for number, line in enumerate(lines[:_MOST_LINES], 1)
             if self._is_rule(line, number)
         ]
-        self._own = GitIgnoreSpec.from_lines(rules) if rules else None
+        self._own = _compile(rules) if rules else None
 
     def file(self, folder: str, name: str) -> bool:
         """Whether the file `name` in `folder` is ignored."""
@@ -81,7 +85,12 @@ def _refusal(line: str) -> str | None:
     ):
         return "it has too many *"
     try:
-        GitIgnoreSpec.from_lines([line])
+        _compile([line])
     except (ValueError, re.error) as error:
         return str(error)
     return None
+
+
+def _compile(lines: Iterable[str]) -> GitIgnoreSpec:
+    spec: GitIgnoreSpec = load_heavy_here("pathspec").GitIgnoreSpec.from_lines(lines)
+    return spec

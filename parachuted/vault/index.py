@@ -1,6 +1,6 @@
 """Index: what the vault held at the last scan, by folder, in memory, and a copy of it on disk.
 
-Derived: delete the copy and the next start reads the vault anew. The copy is a whole snapshot plus
+Derived: delete the copy and the next start reads the whole vault. The copy is a whole snapshot plus
 a log of what changed since, so that noticing a change costs the same in a small and a large vault.
 """
 
@@ -9,33 +9,75 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Self
 
 from parachuted.vault.paths import VaultPath
 
 CONTEXT_NAMES = ("AGENTS.md", "CLAUDE.md")
 _VERSION = 1
 _LOG_LIMIT = 8 << 20
+_STATUS = struct.Struct("<qqqQ")
 
 
-class IndexEntry(NamedTuple):
+class IndexEntry(bytes):
     """One file as last seen: times in nanoseconds, size in bytes, SHA-256 in hex (None: not a note,
     so not read).
+
+    Packed, since there is one for every file: 160 bytes, where a tuple of five objects takes 384.
     """
 
-    mtime_ns: int
-    ctime_ns: int
-    size: int
-    inode: int
-    digest: str | None
+    __slots__ = ()
+
+    def __new__(
+        cls, mtime_ns: int, ctime_ns: int, size: int, inode: int, digest: str | None
+    ) -> Self:
+        """The entry of these values."""
+        status = _STATUS.pack(mtime_ns, ctime_ns, size, inode)
+        return super().__new__(cls, status if digest is None else status + digest.encode())
 
     @classmethod
     def of(cls, status: os.stat_result, digest: str | None) -> IndexEntry:
-        """The entry for a file of that status."""
         return cls(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, digest)
+
+    @property
+    def mtime_ns(self) -> int:
+        """When the content changed last."""
+        return int(_STATUS.unpack_from(self)[0])
+
+    @property
+    def ctime_ns(self) -> int:
+        """When the status changed last."""
+        return int(_STATUS.unpack_from(self)[1])
+
+    @property
+    def size(self) -> int:
+        """The size in bytes."""
+        return int(_STATUS.unpack_from(self)[2])
+
+    @property
+    def inode(self) -> int:
+        """The file's number in its file system."""
+        return int(_STATUS.unpack_from(self)[3])
+
+    @property
+    def digest(self) -> str | None:
+        """SHA-256 of the content, in hex; None: it was not read."""
+        return self[_STATUS.size :].decode() or None
+
+    def values(self) -> tuple[int, int, int, int, str | None]:
+        """The values that make an equal entry."""
+        mtime_ns, ctime_ns, size, inode = _STATUS.unpack_from(self)
+        return mtime_ns, ctime_ns, size, inode, self.digest
+
+    def has_status(self, status: os.stat_result) -> bool:
+        """Whether nothing of a file's status is another than it was."""
+        return self.startswith(
+            _STATUS.pack(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+        )
 
     def same_content(self, other: IndexEntry | None) -> bool:
         """Whether both stand for the same bytes, as far as is known."""
@@ -49,8 +91,8 @@ class IndexEntry(NamedTuple):
 class VaultIndex:
     """The files of the vault by folder. One thread changes it; others may read single entries.
 
-    `contexts_version` grows when a context file comes, goes or changes its size, so that what is
-    told of them need be made but once; `version` grows with every change of any file, and
+    `contexts_version` grows when a context file comes, goes or changes its size, so that answers
+    about them can be kept; `version` grows with every change of any file, and
     `version_of` a folder is what it was at the last one of a file directly in it.
     """
 
@@ -63,20 +105,17 @@ class VaultIndex:
         self._versions: dict[str, int] = {}
 
     def get(self, path: str) -> IndexEntry | None:
-        """What is known of that path."""
         folder, _, name = path.rpartition("/")
         return self._folders.get(folder, {}).get(name)
 
     def entries(self, folder: str) -> dict[str, IndexEntry]:
-        """The files directly in that folder; not to be changed."""
+        """The files directly in that folder; do not change it."""
         return self._folders.get(folder, {})
 
     def files(self, folder: str) -> Iterable[str]:
-        """Names of the files directly in that folder."""
         return self._folders.get(folder, {}).keys()
 
     def folders(self, folder: str) -> Iterable[str]:
-        """Names of the folders directly in that folder."""
         return self._children.get(folder, ())
 
     def __contains__(self, folder: str) -> bool:
@@ -86,7 +125,6 @@ class VaultIndex:
         return sum(map(len, self._folders.values()))
 
     def paths(self) -> Iterator[VaultPath]:
-        """Every file."""
         for folder, files in self._folders.items():
             prefix = f"{folder}/" if folder else ""
             for name in files:
@@ -110,7 +148,6 @@ class VaultIndex:
         return self._versions.get(folder, 0)
 
     def context_folders(self) -> list[str]:
-        """Every folder with a context file, in order."""
         return sorted(self._context_folders)
 
     def context_file(self, folder: str) -> VaultPath | None:
@@ -120,14 +157,13 @@ class VaultIndex:
         return None if name is None else VaultPath(f"{folder}/{name}" if folder else name)
 
     def is_context_file(self, path: str) -> bool:
-        """Whether that path is its folder's context file."""
         return (
             path.rpartition("/")[2] in CONTEXT_NAMES
             and self.context_file(path.rpartition("/")[0]) == path
         )
 
     def set(self, path: str, entry: IndexEntry | None) -> None:
-        """Remember what is there now; None: nothing."""
+        """Set what is there now; None: nothing."""
         folder, _, name = path.rpartition("/")
         before = self._folders.get(folder, {}).get(name)
         if entry is not None:
@@ -141,7 +177,6 @@ class VaultIndex:
             self._follow_contexts(folder)
 
     def add_folder(self, folder: str) -> None:
-        """Remember a folder and those it is in."""
         while folder not in self._folders:
             self._folders[folder] = {}
             self._children.setdefault(folder, set())
@@ -150,7 +185,6 @@ class VaultIndex:
             folder = parent
 
     def drop_folder(self, folder: str) -> None:
-        """Forget a folder and all below it."""
         for place in reversed(self.below(folder)):
             self._folders.pop(place, None)
             self._children.pop(place, None)
@@ -162,7 +196,6 @@ class VaultIndex:
         self._children.get(parent, set()).discard(name)
 
     def fill_folder(self, folder: str, files: Mapping[str, IndexEntry]) -> None:
-        """Remember a folder with all these files in it."""
         self.add_folder(folder)
         self._folders[folder].update(files)
         self._count(folder)
@@ -209,9 +242,10 @@ class IndexSnapshot:
             AttributeError,
             LookupError,
             RecursionError,
+            struct.error,
         ) as error:
             self.problem = (
-                f"the snapshot was unreadable ({error}) and was set aside; the vault is read anew"
+                f"the snapshot was unreadable ({error}) and was set aside; the vault is read again"
             )
             with contextlib.suppress(OSError):
                 self._base.replace(self._base.with_suffix(".garbled"))
@@ -219,9 +253,12 @@ class IndexSnapshot:
         return index
 
     def save(self, index: VaultIndex) -> None:
-        """Write the whole index anew and empty the log."""
         payload = json.dumps(
-            {folder: index.entries(folder) for folder in index.all_folders()}, separators=(",", ":")
+            {
+                folder: {name: entry.values() for name, entry in index.entries(folder).items()}
+                for folder in index.all_folders()
+            },
+            separators=(",", ":"),
         ).encode()
         temporary = self._base.with_suffix(".tmp")
         try:
@@ -237,7 +274,9 @@ class IndexSnapshot:
         """Log changes that were just made to the index."""
         if self._descriptor is None:
             self._descriptor = _opened_log(self._log)
-        lines = "".join(f"{json.dumps(change)}\n" for change in changes).encode()
+        lines = "".join(
+            f"{json.dumps((path, entry and entry.values()))}\n" for path, entry in changes
+        ).encode()
         try:
             whole = os.write(self._descriptor, lines) == len(lines)
         except OSError:
@@ -247,7 +286,6 @@ class IndexSnapshot:
             self.save(index)
 
     def close(self) -> None:
-        """Close the log."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -271,9 +309,8 @@ def _index_of(data: bytes) -> VaultIndex:
     if int(version) != _VERSION or int(checksum, 16) != zlib.crc32(payload):
         raise ValueError("another version, or damaged")
     index = VaultIndex()
-    make = IndexEntry._make
     for folder, files in json.loads(payload).items():
-        index.fill_folder(folder, {name: make(entry) for name, entry in files.items()})
+        index.fill_folder(folder, {name: IndexEntry(*entry) for name, entry in files.items()})
     return index
 
 

@@ -75,7 +75,6 @@ class LateWrites:
         )
 
     def follow(self, source: VaultPath, target: VaultPath) -> None:
-        """The note at `source` is now at `target`."""
         for file in self._files:
             if file.path == source:
                 file.path = target
@@ -85,7 +84,7 @@ class LateWrites:
 
         Set `digest` when they are in a safe place, or they come again.
 
-        `last_call`: nobody will ask again, so those that do not rest yet come too.
+        `last_call`: there will be no other call, so those that do not rest yet come too.
         """
         for file in list(self._files):
             over, data = self._look(file, last_call=last_call)
@@ -101,12 +100,11 @@ class LateWrites:
                 let_go(file.descriptor)
 
     def close(self) -> None:
-        """Stop watching all."""
         while self._files:
             let_go(self._files.pop().descriptor)
 
     def _look(self, file: LateWrite, *, last_call: bool) -> tuple[bool, bytes | None]:
-        """Whether nobody can write into it any more, and its bytes, if they are to be looked at
+        """Whether no process can write into it any more, and its bytes, if they are to be looked at
         now.
         """
         being_written = is_being_written(file.descriptor)

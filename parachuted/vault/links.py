@@ -6,12 +6,14 @@ of a path; case does not matter.
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Literal, Protocol
 from urllib.parse import unquote_to_bytes
 
 from parachuted.vault.frontmatter import Span
@@ -56,7 +58,7 @@ def links_in(note: Note) -> tuple[Link, ...]:
     """
     if not note.is_read:
         return ()
-    return tuple(_told(find_links(note), note.data))
+    return tuple(_links_of(find_links(note), note.data))
 
 
 def rewrite_links(note: Note, replace: Callable[[Link], str | None]) -> bytes:
@@ -111,7 +113,7 @@ def _percent(text: bytes, form: Form, *, old: bytes) -> bytes:
     )
 
 
-def _told(found: Iterable[LinkMark], data: bytes) -> Iterator[Link]:
+def _links_of(found: Iterable[LinkMark], data: bytes) -> Iterator[Link]:
     line, at = 1, 0
     for one in found:
         raw = data[one.span.start : one.span.stop]
@@ -152,8 +154,7 @@ class LinkNames(Protocol):
     def by_name(self, key: str) -> Iterable[str]:
         """The files whose last name is that, as `name_key` spells it."""
 
-    def exists(self, path: str) -> bool:
-        """Whether that very path is a file."""
+    def exists(self, path: str) -> bool: ...
 
 
 def name_key(name: str) -> str:
@@ -175,10 +176,8 @@ def resolve(link: Link, source: str, names: LinkNames) -> str | None:
 def resolve_target(
     target: str, source: str, names: LinkNames, *, from_folder: bool = False
 ) -> str | None:
-    """The file of that target.
-
-    `from_folder`: a path is first looked for from the note's own folder, as markdown's own links
-    mean it.
+    """The file of that target. `from_folder`: look for a path from the note's own folder first, as
+    markdown links mean it.
     """
     folder = posixpath.dirname(source)
     if target.startswith("/"):
@@ -233,7 +232,6 @@ def spelled(
 def _manners(
     link: Link, was: tuple[str, str], now: tuple[str, str], *, whole: bool
 ) -> Iterator[str]:
-    """The ways to spell the path, the likest to the old one first."""
     target, new = link.target, now[1]
     near = posixpath.relpath(new, posixpath.dirname(now[0]) or ".")
     if target.startswith("/"):
@@ -290,3 +288,23 @@ def _ending(target: str, folder: str, names: LinkNames) -> Iterator[str]:
                 found, key=lambda one: (not one.startswith(prefix), one.count("/"), len(one), one)
             )
             return
+
+
+_LARGEST = 1 << 20
+
+
+def link_setting(vault: Path) -> Literal["wiki", "markdown"] | None:
+    """What Obsidian's settings in the vault say, which without a word means wikilinks; None where
+    there are none. Blocks on the disk.
+    """
+    settings = vault / ".obsidian"
+    if settings.is_symlink() or not settings.is_dir():
+        return None
+    try:
+        with (settings / "app.json").open("rb") as file:
+            found = json.loads(file.read(_LARGEST))
+    except (OSError, ValueError, RecursionError):
+        return "wiki"
+    return (
+        "markdown" if isinstance(found, dict) and found.get("useMarkdownLinks") is True else "wiki"
+    )

@@ -1,4 +1,4 @@
-"""Meaning: digests of a note's parts, so that a change without meaning wakes nobody.
+"""Meaning: digests of a note's parts, so that a change without meaning wakes no watcher.
 
 White space, line ends, a byte order mark and the order of keys and sections are no meaning. What
 cannot be told apart into parts counts as one part, which then concerns everybody: rather one look
@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from parachuted.vault.note import Note, YamlValue, parse_note
+from parachuted.vault.note import Note, YamlValue, is_utf8, parse_note
 
 Meaning = Mapping[str, str]
 """The digest of each unit in the note's order: sections by heading path (`Projects > A`), keys
@@ -43,7 +43,7 @@ def unit_texts(note: Note) -> dict[str, str] | None:
     """The text of each unit, that of a key as JSON; None where the note cannot be told apart into
     parts.
     """
-    if not (note.outline.complete and _is_text(note.data)):
+    if not (note.outline.complete and is_utf8(note.data)):
         return None
     units: dict[str, str] = {}
     used: dict[str, int] = {}
@@ -59,14 +59,6 @@ def changed_units(old: Meaning | None, new: Meaning | None) -> tuple[str, ...]:
     before, after = old or {}, new or {}
     changed = [unit for unit in after if before.get(unit) != after[unit]]
     return (*changed, *(unit for unit in before if unit not in after))
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _parts(note: Note) -> Iterator[tuple[str, str]]:

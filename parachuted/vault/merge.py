@@ -2,7 +2,8 @@
 
 Line ends and a missing last one are part of their lines, so every byte of the result is one of the
 three texts' bytes. The lines are paired by those that occur once in both texts, which stays fast
-where difflib does not and pairs what a person would pair.
+where difflib does not and pairs what a person would pair. Not patiencediff (1.0.2): it panics at
+ten levels of recursion, on texts of sixty lines that repeat.
 """
 
 from __future__ import annotations
@@ -66,7 +67,6 @@ def merge_three(
 def _merge_lines(
     base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes]
 ) -> tuple[bytes, list[bytes]]:
-    """The merged lines, theirs where both clash, and what theirs has there."""
     parts: list[bytes] = []
     kept: list[bytes] = []
     for group in Merge3(base, ours, theirs, sequence_matcher=_Pairing).merge_groups():
@@ -81,7 +81,6 @@ def _shown(text: bytes) -> str:
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """The lines with their ends; only LF ends one."""
     *whole, rest = text.split(b"\n")
     return [line + b"\n" for line in whole] + ([rest] if rest else [])
 
@@ -136,7 +135,6 @@ class _Pairing:
         self._budget = _BUDGET
 
     def get_matching_blocks(self) -> list[tuple[int, int, int]]:
-        """Runs as (place in a, place in b, length), in order, then an empty one at the end."""
         blocks: list[tuple[int, int, int]] = []
         for i, j in self._pairs(0, len(self._a), 0, len(self._b), 0):
             if blocks and (sum(blocks[-1][::2]), blocks[-1][1] + blocks[-1][2]) == (i, j):

@@ -33,6 +33,7 @@ __all__ = [
     "Section",
     "Span",
     "YamlValue",
+    "is_utf8",
     "parse_note",
     "plain_title",
 ]
@@ -64,7 +65,6 @@ class Section:
 
     @property
     def heading(self) -> Span:
-        """The heading's own lines."""
         return Span(start=self.start, stop=self.body_start)
 
     @property
@@ -76,12 +76,10 @@ class Section:
 
     @property
     def own(self) -> Span:
-        """The body up to the first subsection."""
         return Span(start=self.body_start, stop=self.own_stop)
 
     @property
     def span(self) -> Span:
-        """Heading and body."""
         return Span(start=self.start, stop=self.stop)
 
 
@@ -98,29 +96,24 @@ class Note:
 
     @property
     def bom(self) -> bool:
-        """Whether the file begins with a byte order mark."""
         return self.data.startswith(BOM)
 
     @property
     def is_read(self) -> bool:
-        """Whether the note is small enough to be looked into."""
         return len(self.data) <= MAX_NOTE_BYTES
 
     @cached_property
     def eol(self) -> bytes:
-        """The line end that most lines have."""
         head = self.data if self.is_read else self.data[:65536]
         windows = head.count(b"\r\n")
         return b"\r\n" if windows > head.count(b"\n") - windows else b"\n"
 
     @cached_property
     def matter(self) -> FrontmatterValues:
-        """What the frontmatter says."""
         return read_block(self.data, self.frontmatter) if self.frontmatter else FrontmatterValues()
 
     @property
     def keys(self) -> tuple[FrontmatterKey, ...]:
-        """The top-level keys of the frontmatter, in order."""
         return self.matter.keys
 
     @property
@@ -130,23 +123,19 @@ class Note:
 
     @cached_property
     def outline(self) -> Outline:
-        """The top-level headings of the body, as CommonMark sees them."""
         return read_outline(self.data, self.body.start) if self.is_read else Outline(complete=False)
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
-        """Every section, subsections too, in the order of their headings."""
         return tuple(_sections(self.outline.headings, len(self.data)))
 
     @property
     def preamble(self) -> Span:
-        """The body up to the first heading."""
         headings = self.outline.headings
         return Span(start=self.body.start, stop=headings[0].start if headings else self.body.stop)
 
     @cached_property
     def problems(self) -> tuple[NoteProblem, ...]:
-        """What is odd about the file."""
         if not self.is_read:
             return (_UNREAD,)
         return (
@@ -158,7 +147,7 @@ class Note:
 
     @cached_property
     def title(self) -> str | None:
-        """The text of the first level-1 heading."""
+        """The first level-1 heading."""
         return next(
             (heading.title for heading in self.outline.headings if heading.level == 1), None
         )
@@ -183,7 +172,7 @@ class Note:
         return found or (self._at_path(name.split(">")) if ">" in name else [])
 
     def text(self, span: Span) -> str:
-        """The text there; bytes that are not UTF-8 show as the replacement character."""
+        """The text there, with the replacement character for bytes that are not UTF-8."""
         return self.data[span.start : span.stop].decode("utf-8", "replace")
 
     def _named(self, name: str) -> list[Section]:
@@ -201,7 +190,7 @@ class Note:
 
 
 def parse_note(data: bytes) -> Note:
-    """The note in those bytes. Never raises on content; what is odd is told in `problems`."""
+    """The note in those bytes. Never raises on content; `problems` lists what is odd."""
     start = len(BOM) if data.startswith(BOM) else 0
     block = find_block(data) if len(data) <= MAX_NOTE_BYTES else None
     if block is None or block.unterminated:
@@ -209,8 +198,15 @@ def parse_note(data: bytes) -> Note:
     return Note(data=data, frontmatter=block.span, body=Span(start=block.stop, stop=len(data)))
 
 
+def is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def plain_title(name: str) -> str:
-    """The name without the marks of a heading line."""
     return _MARKS.sub("", name).strip()
 
 
@@ -238,7 +234,6 @@ def _sections(headings: Sequence[Heading], end: int) -> Iterator[Section]:
 
 
 def _stops(headings: Sequence[Heading], end: int) -> list[int]:
-    """For each heading, where the next one of the same or a higher level begins."""
     following = [end] * 7
     stops = []
     for heading in reversed(headings):

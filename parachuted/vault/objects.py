@@ -1,24 +1,26 @@
 """Objects: contents stored under their digest, so that any text an agent read or replaced can be
-restored.
+restored; those of any size come in pieces and are never wholly in memory.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import re
 import secrets
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from parachuted.errors import StorageFailedError
 from parachuted.state import DatabaseStatus
-from parachuted.vault.root import begin_sync, digest_of, digest_of_open, let_go
+from parachuted.vault.root import begin_sync, digest_of, digest_of_open, let_go, read_all
 from parachuted.vault.texts import TextStore
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -29,8 +31,8 @@ _PLACES_ARE_KEPT_S = 90 * 24 * 60 * 60
 
 
 class StoredObject(NamedTuple):
-    """A content that is kept for good: its size in bytes, and when somebody last kept or wanted it,
-    in seconds since 1970.
+    """A content that is kept for good: its size in bytes, and when it was last kept or wanted, in
+    seconds since 1970.
     """
 
     digest: str
@@ -50,6 +52,7 @@ class ObjectStore:
         self._dropping = threading.Lock()
         self._placing = threading.Lock()
         self._places: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._needed: Counter[str] = Counter()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._seen = TextStore(folder / "seen.db")
 
@@ -126,15 +129,29 @@ class ObjectStore:
         finally:
             let_go(descriptor)
 
+    @contextlib.contextmanager
+    def needed(self, digest: str) -> Iterator[None]:
+        """Inside, nobody else's `drop` takes that content away."""
+        with self._dropping:
+            self._needed[digest] += 1
+        try:
+            yield
+        finally:
+            with self._dropping:
+                self._needed[digest] -= 1
+                if not self._needed[digest]:
+                    del self._needed[digest]
+
     def drop(self, digest: str) -> None:
-        """Keep that content no longer: it stands in the vault, and is kept again when it is
-        replaced.
+        """Drop that content, unless others need it: it is in the vault, and is kept again when it
+        is replaced.
         """
-        with contextlib.suppress(OSError):
-            self._place(digest).unlink()
+        with self._dropping, contextlib.suppress(OSError):
+            if self._needed[digest] <= 1:
+                self._place(digest).unlink()
 
     def kept(self) -> Iterator[StoredObject]:
-        """All that is kept for good, in no order. OSError."""
+        """All that is kept for good, unordered. OSError."""
         with os.scandir(self._folder) as folders:
             names = [
                 one.name
@@ -150,8 +167,8 @@ class ObjectStore:
                             yield StoredObject(name + file.name, status.st_size, status.st_mtime)
 
     def drop_if_unused(self, digest: str, since: float) -> bool:
-        """Keep that content no longer, unless somebody has kept or wanted it since that moment;
-        whether it is gone. OSError.
+        """Drop that content, unless it was kept or wanted since that moment; whether it is gone.
+        OSError.
         """
         place = self._place(digest)
         with self._dropping:
@@ -164,32 +181,29 @@ class ObjectStore:
         return True
 
     def seen_status(self) -> DatabaseStatus:
-        """The state of the file of contents which were only seen. Blocks on the disk."""
         return self._seen.status()
 
     def seen_size(self) -> int:
-        """The bytes that contents take which were only seen."""
         return sum(file.stat().st_size for file in self._folder.glob("seen.db*"))
 
     def sweep(self) -> None:
         """Remove what was being written when the program died.
 
-        Raises OSError. Nobody may be writing.
+        Raises OSError. Nothing may be writing.
         """
         with contextlib.suppress(FileNotFoundError):
             for left in (self._folder / _UNFINISHED).iterdir():
                 left.unlink()
 
     def see(self, texts: Iterable[tuple[str, bytes]]) -> None:
-        """Keep contents that were only seen, under their digests, as long as nothing happens to
-        this machine. Raises OSError.
+        """Cache contents that were only seen, under their digests; a power cut may lose them.
+        Raises OSError.
         """
         self._seen.put(texts)
 
     def stood(self, places: Iterable[tuple[str, str]]) -> None:
         """Remember that texts stood at paths, as pairs of path and digest: edits of those files may
-        be decided on them. Where that cannot be remembered for long, it is as long as this program
-        runs.
+        be based on them. On a failing disk this lasts until the program ends.
         """
         now = int(time.time())
         with self._placing:
@@ -202,18 +216,17 @@ class ObjectStore:
                 self._seen.put_places([(os.fsencode(path), digest) for path, digest in new], now)
 
     def has_stood(self, path: str, digest: str) -> bool:
-        """Whether that text is remembered to have stood there."""
         return (path, digest) in self._places or self._seen.has_place(os.fsencode(path), digest)
 
     def forget_seen(self, wanted: Iterable[str]) -> None:
-        """Drop what was only seen, but for these digests: the texts that a next difference can
-        begin at; and where texts stood long ago.
+        """Drop contents that were only seen, except these digests, which a next difference may
+        start from, and places that are old.
         """
         self._seen.keep_only(wanted)
         self._seen.forget_places(int(time.time()) - _PLACES_ARE_KEPT_S)
 
     def get(self, digest: str) -> bytes | None:
-        """The content of that digest, or None when it is not here or no longer what it was."""
+        """The content of that digest; None if it is missing or damaged."""
         try:
             data: bytes | None = self._place(digest).read_bytes()
         except OSError:
@@ -221,7 +234,6 @@ class ObjectStore:
         return data if data is not None and digest_of(data) == digest else None
 
     def close(self) -> None:
-        """Close what is open."""
         self._seen.close()
 
     def __contains__(self, digest: str) -> bool:
@@ -290,7 +302,7 @@ class ObjectStore:
 
     def _place(self, digest: str) -> Path:
         if _DIGEST.fullmatch(digest) is None:
-            raise ValueError(f"{digest[:80]!r} is no digest")
+            raise ValueError(f"{digest[:80]!r} is not a digest")
         return self._folder / digest[:2] / digest[2:]
 
 
@@ -309,7 +321,6 @@ def _write_new(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def _begun(path: Path, data: bytes) -> Iterator[None]:
-    """A new file, written now and synced at the end: others may be begun meanwhile."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         view = memoryview(data)
@@ -328,3 +339,90 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         let_go(descriptor)
+
+
+_SMALL = 4 << 20
+_CHUNK = 1 << 20
+
+
+class IncomingFile:
+    """Use it with `with`; methods block on the disk and raise StorageFailedError.
+
+    `size` is in bytes, `digest` SHA-256, both so far.
+    """
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+        self._hash = hashlib.sha256()
+        self.size = 0
+        try:
+            self._path, self._descriptor = objects.begin()
+        except OSError as error:
+            raise _failed(error) from error
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+    def write(self, piece: bytes) -> None:
+        view = memoryview(piece)
+        try:
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        except OSError as error:
+            raise _failed(error) from error
+        self._hash.update(piece)
+        self.size += len(piece)
+
+    def beginning(self, limit: int) -> bytes:
+        """At most `limit` of its first bytes."""
+        try:
+            with self._path.open("rb") as file:
+                return file.read(limit)
+        except OSError as error:
+            raise _failed(error) from error
+
+    def keep(self) -> bool:
+        """Keep it, now whole, durably under its digest; False if that content was kept before."""
+        try:
+            os.fsync(self._descriptor)
+            return self._objects.adopt(self._path, self.digest)
+        except OSError as error:
+            raise _failed(error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        let_go(self._descriptor)
+        with contextlib.suppress(
+            OSError
+        ):  # it has another name by now, or is swept at the next start
+            self._path.unlink()
+
+
+def keep_open(objects: ObjectStore, descriptor: int) -> str:
+    """Keep all that an open file holds; returns its digest.
+
+    OSError when it cannot be read, StorageFailedError when it cannot be kept.
+    """
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    if os.fstat(descriptor).st_size <= _SMALL:
+        return objects.put(read_all(descriptor))
+    with IncomingFile(objects) as incoming:
+        while piece := os.read(descriptor, _CHUNK):
+            incoming.write(piece)
+        incoming.keep()
+        return incoming.digest
+
+
+def _failed(error: OSError) -> StorageFailedError:
+    return StorageFailedError(
+        f"a content could not be kept: {error.strerror or os.strerror(errno.EIO)}",
+        errno=error.errno,
+    )

@@ -14,11 +14,10 @@ from datetime import datetime
 
 from parachuted.errors import StorageFailedError
 from parachuted.vault import swap
-from parachuted.vault.copies import put_aside
 from parachuted.vault.history import History, Write
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath, printable
-from parachuted.vault.rename import exchange, move_to_free_name
+from parachuted.vault.rename import exchange, move_to_free_name, put_aside
 from parachuted.vault.root import VaultRoot
 
 log = logging.getLogger(__name__)
@@ -30,15 +29,13 @@ _NO_FOLDER = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """Looks at each write whose end was not recorded."""
-
     root: VaultRoot
     objects: ObjectStore
     history: History
     now: datetime
 
     def run(self) -> list[str]:
-        """Settle all; returns what a person should know. For the start, when nobody writes yet."""
+        """Settle all; returns what a person should know. For the start, before anything writes."""
         said = [self._tried(write) for write in self.history.intended()]
         try:
             self.objects.sweep()
@@ -201,7 +198,6 @@ class _Leftover:
 
 
 def _begins_with(whole: int, part: int) -> bool:
-    """Whether one open file begins with all that another holds."""
     while piece := os.read(part, _CHUNK):
         if os.read(whole, len(piece)) != piece:
             return False

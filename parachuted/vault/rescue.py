@@ -8,11 +8,11 @@ from datetime import datetime
 from itertools import chain
 
 from parachuted.errors import ConflictError, NotFoundError, PathRefusedError, StorageFailedError
-from parachuted.vault.copies import copy_names
+from parachuted.vault.author import Author
 from parachuted.vault.edits import ReplaceAll
-from parachuted.vault.history import Author
-from parachuted.vault.identity import new_id
+from parachuted.vault.history import new_id
 from parachuted.vault.paths import VaultPath, printable
+from parachuted.vault.rename import copy_names
 from parachuted.vault.store import Store
 
 

@@ -10,15 +10,22 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import itertools
 import os
 import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from parachuted.errors import NotFoundError, PathRefusedError, StorageFailedError
+from parachuted.errors import (
+    EditRefusedError,
+    NotFoundError,
+    ParachuteError,
+    PathRefusedError,
+    StorageFailedError,
+)
 from parachuted.vault.paths import VaultPath, printable
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -29,20 +36,16 @@ _STABLE_READS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileContent:
-    """What one file held at one moment: its bytes, their SHA-256 (hex) and the file's status."""
-
     data: bytes
     digest: str
     status: os.stat_result
 
 
 def digest_of(data: bytes) -> str:
-    """SHA-256 of `data` in hex: the name of a content everywhere."""
     return hashlib.sha256(data).hexdigest()
 
 
 def read_all(descriptor: int) -> bytes:
-    """Every byte from the descriptor's position to the end."""
     parts = []
     while part := os.read(descriptor, _CHUNK):
         parts.append(part)
@@ -50,7 +53,6 @@ def read_all(descriptor: int) -> bytes:
 
 
 def digest_of_open(descriptor: int) -> str:
-    """The digest of all that an open file holds, read in pieces."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     digest = hashlib.sha256()
     while part := os.read(descriptor, _CHUNK):
@@ -60,8 +62,8 @@ def digest_of_open(descriptor: int) -> str:
 
 @contextlib.contextmanager
 def named_errors(path: str) -> Iterator[None]:
-    """Turn what the system refuses inside into an error that names the path: missing, refused, or
-    the disk failed.
+    """Turn an OSError inside into one of our errors, which names the path: missing, refused, or a
+    disk failure.
     """
     try:
         yield
@@ -77,9 +79,7 @@ def named_errors(path: str) -> Iterator[None]:
 
 
 def let_go(descriptor: int) -> None:
-    """Close a descriptor that nothing was written through: whatever the system says to that,
-    nothing is lost.
-    """
+    """Close a descriptor that nothing was written through; an error loses nothing."""
     try:  # noqa: SIM105  suppress costs more than the call, and a scan closes every file
         os.close(descriptor)
     except OSError:
@@ -87,17 +87,13 @@ def let_go(descriptor: int) -> None:
 
 
 def begin_sync(descriptor: int) -> None:
-    """Have the system begin to write what an open file holds, where it can: many begun so are soon
-    synced.
-    """
+    """Ask the system to start writing what an open file holds, so that many are synced soon."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 class _Way(threading.local):
-    """How paths are followed in one thread."""
-
     is_straight = False
 
 
@@ -111,10 +107,8 @@ class VaultRoot:
 
     @contextlib.contextmanager
     def straight(self) -> Iterator[None]:
-        """Inside, and in this thread, no link is followed on any path: PathRefusedError.
-
-        For who has asked where a path leads and judged that place: a link that is swapped in since
-        must not lead elsewhere.
+        """Inside, and in this thread, following a link on any path raises PathRefusedError: a link
+        swapped in after a check must not lead elsewhere.
         """
         before, self._way.is_straight = self._way.is_straight, True
         try:
@@ -124,11 +118,8 @@ class VaultRoot:
 
     @contextlib.contextmanager
     def opened_folder(self, path: str, *, create: bool = False) -> Iterator[int]:
-        """A descriptor of the folder `path` (empty: the vault).
-
-        OSError as the system gives it; links are not followed.
-
-        A vault that is not there is ESTALE, so that it is never taken for a note that is not there.
+        """A descriptor of the folder `path` (empty: the vault). OSError as the system gives it,
+        ESTALE if the vault is missing; links are not followed.
         """
         descriptor = self._open()
         try:
@@ -175,10 +166,6 @@ class VaultRoot:
         return found
 
     def size(self, path: VaultPath) -> int:
-        """How many bytes the regular file holds.
-
-        Raises NotFoundError, PathRefusedError or StorageFailedError.
-        """
         with named_errors(path), self.opened_file(self.resolve(path)) as descriptor:
             return os.fstat(descriptor).st_size
 
@@ -194,6 +181,27 @@ class VaultRoot:
                 if error.errno not in {errno.ELOOP, errno.ENOTDIR}:
                     raise
             return self._read(self.resolve(path))
+
+    def read_each(
+        self, paths: Iterable[VaultPath], largest: int
+    ) -> Iterator[tuple[VaultPath, FileContent | ParachuteError]]:
+        """The content of each file, or why it cannot be read; those that lie in one folder, one
+        after the other, in less time than alone.
+
+        Links are not followed.
+        """
+        for folder, below in itertools.groupby(paths, key=lambda path: path.folder):
+            with contextlib.ExitStack() as stack:
+                opened = None
+                for path in below:
+                    try:
+                        with named_errors(path):
+                            if opened is None:
+                                opened = stack.enter_context(self.opened_folder(folder))
+                            found: FileContent | ParachuteError = _read_in(opened, path, largest)
+                    except ParachuteError as error:
+                        found = error
+                    yield path, found
 
     def read_head(self, path: VaultPath, limit: int) -> tuple[bytes, int]:
         """At most `limit` bytes of the file's beginning, and its whole size.
@@ -224,14 +232,27 @@ class VaultRoot:
             raise
 
     def _read(self, path: VaultPath) -> FileContent:
-        for _ in range(_STABLE_READS):
-            with self.opened_file(path) as descriptor:
-                before = os.fstat(descriptor)
-                data = read_all(descriptor)
-                after = os.fstat(descriptor)
-            if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
-                break
-        return FileContent(data=data, digest=digest_of(data), status=after)
+        with self.opened_folder(path.folder) as folder:
+            return _read_in(folder, path)
+
+
+def _read_in(folder: int, path: VaultPath, largest: int | None = None) -> FileContent:
+    """OSError as the system gives it; EditRefusedError for what is larger than `largest`."""
+    for _ in range(_STABLE_READS):
+        descriptor = os.open(path.name, _FILE, dir_fd=folder)
+        try:
+            before = os.fstat(descriptor)
+            if not stat.S_ISREG(before.st_mode):
+                raise OSError(errno.ENXIO, "not a regular file")
+            if largest is not None and before.st_size > largest:
+                raise EditRefusedError(f"{printable(path)} is larger than is read at once")
+            data = read_all(descriptor)
+            after = os.fstat(descriptor)
+        finally:
+            let_go(descriptor)
+        if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
+            break
+    return FileContent(data=data, digest=digest_of(data), status=after)
 
 
 def _open_or_make(name: str, folder: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from typing import Literal
 
 import yaml
@@ -27,6 +28,14 @@ _KINDS: dict[str, ScalarKind] = {
 _NUMBER_12 = re.compile(
     r"0o[0-7]+|0x[0-9a-fA-F]+|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 )
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+}
+_TYPED = frozenset(["", *"tTfFnN~-.0123456789"])
+_LARGEST_NUMBER = 2**63
+_LONGEST_NUMBER = 30
 _RESERVED = frozenset({"y", "Y", "n", "N", "=", "<<"})
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
@@ -39,6 +48,24 @@ def kind_of(word: str) -> ScalarKind:
         if tag in _KINDS and pattern.match(word):
             return _KINDS[tag]
     return "number" if _NUMBER_12.fullmatch(word) else "text"
+
+
+def json_scalar(word: str) -> str | float | bool | None:
+    """What the unquoted word means as JSON.
+
+    A number is one only where it is written as it would be written from here, so that no text is
+    lost: `1.10`, `007` and numbers beyond 64 bits stay the words that they are. Dates do too.
+    """
+    if word[:1] not in _TYPED:
+        return word
+    if (found := _WORDS.get(word, word)) is not word or len(word) > _LONGEST_NUMBER:
+        return found
+    for kind in (int, float):
+        with suppress(ValueError, OverflowError):
+            number = kind(word)
+            if math.isfinite(number) and str(number) == word and abs(number) < _LARGEST_NUMBER:
+                return number
+    return word
 
 
 def write_scalar(value: str | float) -> str:

@@ -57,16 +57,6 @@ class ScanFindings:
     kept_bytes: int = 0
 
 
-def is_as_known(old: IndexEntry, status: os.stat_result) -> bool:
-    """Whether nothing of a file's status is another than it was."""
-    return (
-        old[0] == status.st_mtime_ns
-        and old[2] == status.st_size
-        and old[3] == status.st_ino
-        and old[1] == status.st_ctime_ns
-    )
-
-
 def compare(
     scan: ScanFindings,
     path: VaultPath,
@@ -82,7 +72,7 @@ def compare(
     `settle_ns`: how long it must have been left alone, in nanoseconds; 0: its writer is known to
     have finished.
     """
-    if old is not None and is_as_known(old, status):
+    if old is not None and old.has_status(status):
         return
     if abs(time.time_ns() - status.st_mtime_ns) < settle_ns:
         scan.unsettled.add(path)

@@ -8,15 +8,13 @@ is untouched, else merged three ways, else refused with both texts.
 from __future__ import annotations
 
 import contextlib
-import functools
-import logging
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple
 
 from parachuted.errors import (
     ConflictError,
@@ -26,44 +24,45 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.vault import swap
-from parachuted.vault.bases import KnownBases, PathPredicate
-from parachuted.vault.batch import BatchResult, EditBatch, WriteBatch
-from parachuted.vault.edit_request import EditRequest, MergeDecision, decide_all
-from parachuted.vault.edits import Edit, ReplaceAll, apply_edit
-from parachuted.vault.history import Author, History, Write
-from parachuted.vault.incoming import keep_open
+from parachuted.vault.author import Author
+from parachuted.vault.batch import EditBatch, WriteBatch
+from parachuted.vault.edit_request import (
+    EditRequest,
+    WriteResult,
+    answers_of,
+    decide_all,
+    operation_of,
+)
+from parachuted.vault.edits import Edit, ReplaceAll
+from parachuted.vault.history import History, Write
 from parachuted.vault.late_writes import LateWrite, LateWrites, is_being_written
-from parachuted.vault.names import fold_name
-from parachuted.vault.objects import ObjectStore
-from parachuted.vault.paths import VaultPath, printable
-from parachuted.vault.rebase import rebase
-from parachuted.vault.recovery import Recovery
+from parachuted.vault.objects import ObjectStore, keep_open
+from parachuted.vault.paths import VaultPath, fold_name, printable
 from parachuted.vault.root import FileContent, VaultRoot, digest_of, named_errors
-from parachuted.vault.write_intent import FREELY, WriteConsent, WriteGuard, WriteIntent, kept_texts
+from parachuted.vault.trail import KnownBases, PathPredicate
+from parachuted.vault.write_intent import (
+    BeforeAndAfter,
+    WriteConsent,
+    WriteGuard,
+    WriteIntent,
+    WriteRunner,
+    kept_texts,
+)
 
-log = logging.getLogger(__name__)
-
-_PAUSES_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.0, 0.0, 0.0, 0.0)
-_Result = TypeVar("_Result")
 _CONTROL_FOLDERS = {".parachute", ".claude", ".git", ".obsidian"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteResult:
-    """What a write did.
+async def _notice_nothing(_paths: Iterable[str]) -> None:
+    """Where nothing watches the vault."""
 
-    `before` and `after` are digests, None where there is no file; equal when nothing had to change.
-    """
+
+class _Place(NamedTuple):
+    """Where a kept content is to go: its path and open folder; its descriptor and digest."""
 
     path: VaultPath
-    before: str | None
-    after: str | None
-    merged: bool = False
-
-    @property
-    def changed(self) -> bool:
-        """Whether any byte changed."""
-        return self.before != self.after
+    folder: int
+    content: int
+    digest: str
 
 
 class Store:
@@ -85,48 +84,60 @@ class Store:
         wrote: Callable[[Write], None] = lambda _write: None,
         ask: Callable[[WriteIntent], None] | None = None,
         is_asked: Callable[[], bool] = lambda: True,
+        notice: Callable[[Iterable[str]], Awaitable[None]] = _notice_nothing,
     ) -> None:
-        """`wrote` is called after each write that stands, in the thread that made it.
+        """`notice` makes the vault's index follow the paths that were written, before the file
+        watcher reports them; whoever writes awaits it on the event loop afterwards.
+
+        `wrote` is called after each write that stands, in the thread that made it.
 
         `ask` is called before each write, in the same thread, while nothing is held: others may
         write meanwhile, and so may who is asked. It objects with ActRefusedError, and is not called
         while `is_asked` says no.
         """
-        self._root = root
-        self._objects = objects
-        self._history = history
+        self.root = root
+        self.objects = objects
+        self.history = history
         self.bases = KnownBases(objects, history)
-        self._clock = clock
-        self._wrote = wrote
-        self._lock = threading.RLock()
+        self.clock = clock
+        self.notice = notice
         self._late = LateWrites()
-        self.trouble: str | None = None
-        self._unsettled: list[Write] = []
-        self._asking = WriteGuard(ask=ask, is_asked=is_asked) if ask is not None else None
-        self._rescuer: int | None = None
+        self._runner = WriteRunner(
+            root=root,
+            objects=objects,
+            history=history,
+            clock=clock,
+            wrote=wrote,
+            guard=WriteGuard(ask=ask, is_asked=is_asked) if ask is not None else None,
+        )
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the disk refused the last write; None: it did not."""
+        return self._runner.trouble
 
     def read(self, path: VaultPath, *, keep: bool = False) -> FileContent:
         """The content now. `keep` also keeps it as a base that a later write may name."""
-        content = self._root.read(path)
+        content = self.root.read(path)
         if keep:
             self.bases.keep(path, content.data)
         return content
 
     def resolve(self, path: VaultPath) -> VaultPath:
-        """Where the file is that `path` names, links followed."""
-        return self._resolved(path)
+        """The file that `path` names, links followed."""
+        self._refuse_control(path)
+        target = self.root.resolve(path)
+        self._refuse_control(target)
+        return target
 
     @property
     def folder(self) -> Path:
-        """The vault's folder."""
-        return self._root.folder
+        return self.root.folder
 
     @property
     def is_asked(self) -> bool:
-        """Whether somebody is to be asked before a write, which may then take as long as they
-        do.
-        """
-        return self._asking is not None and self._asking.is_asked()
+        """Whether somebody is asked before a write, which may then take long."""
+        return self._runner.is_asked
 
     def edit(
         self,
@@ -138,128 +149,87 @@ class Store:
         sees: PathPredicate | None = None,
     ) -> WriteResult:
         """Apply `edit`, decided on the content of digest `base` (None: on whatever is there), which
-        stood at that path, or, where `sees` sees them, at a path that the file had before.
+        stood at that path, or at an earlier path of the file that `sees` sees.
 
-        Raises EditRefusedError, or ConflictError with both texts when the named place has changed
-        since.
+        Raises EditRefusedError; ConflictError when the named place has changed since.
         """
-        return self._made(
-            lambda consent: self._edit(
-                path, EditRequest(edit=edit, base=base, sees=sees), author, consent
-            ),
-            path,
-        )
+        request = EditRequest(edit=edit, base=base, sees=sees)
 
-    def _edit(
-        self, path: VaultPath, request: EditRequest, author: Author, consent: WriteConsent
-    ) -> WriteResult:
-        edit = request.edit
-        with self._writing():
-            for pause in _PAUSES_S:
-                target = self._resolved(path)
-                content = self._root.read(target)
-                new, merged = self._decide(request, target, content)
-                if new == content.data:
-                    return WriteResult(
-                        path=target, before=content.digest, after=content.digest, merged=merged
-                    )
-                operation = type(edit).__name__
-                consent.need(lambda: _replacing(target, author, operation, content, new))  # noqa: B023  called at once
-                with contextlib.suppress(swap.MovedBaseError):
-                    return self._replace(
-                        target,
-                        content,
-                        new,
-                        author,
-                        operation=operation,
-                        merged=merged,
-                        patient=pause > 0,
-                    )
-                time.sleep(
-                    pause
-                )  # a program is saving the file in place, or saves it again and again
-        raise StorageFailedError(
-            f"{printable(path)} is being changed too quickly; nothing was written"
-        )
+        def alone(consent: WriteConsent, pause: float) -> WriteResult:
+            (answer,) = self._edit(path, [request], author, self._known, consent, pause)
+            if isinstance(answer, ParachuteError):
+                raise answer
+            return answer
+
+        return self._runner.made(path, lambda consent: partial(alone, consent))
 
     def edit_all(
         self, path: VaultPath, requests: Sequence[EditRequest], author: Author
     ) -> list[WriteResult | ParachuteError]:
-        """Apply edits of several callers in their order, as one write; one that cannot be applied
-        is answered by its error alone.
-        """
-        return self._made(lambda consent: self._edit_all(path, requests, author, consent), path)
+        """Apply several callers' edits in order, as one write; each error is one's own answer."""
+        known = self.bases.text
+        return self._runner.made(
+            path, lambda consent: partial(self._edit, path, requests, author, known, consent)
+        )
 
-    def _edit_all(
+    def _edit(
         self,
         path: VaultPath,
         requests: Sequence[EditRequest],
         author: Author,
+        known: Callable[[str, str, PathPredicate | None], bytes | None],
         consent: WriteConsent,
+        pause: float,
     ) -> list[WriteResult | ParachuteError]:
-        with self._writing():
-            for pause in _PAUSES_S:
-                target = self._resolved(path)
-                content = self._root.read(target)
-                decided = decide_all(
-                    requests, content.data, functools.partial(self.bases.text, target)
-                )
-                if decided.data == content.data:
-                    return _answers(
-                        decided,
-                        WriteResult(path=target, before=content.digest, after=content.digest),
-                    )
-                operation = type(requests[0].edit).__name__ if len(requests) == 1 else "Several"
-                consent.need(lambda: _replacing(target, author, operation, content, decided.data))  # noqa: B023  called at once
-                with contextlib.suppress(swap.MovedBaseError):
-                    written = self._replace(
-                        target,
-                        content,
-                        decided.data,
-                        author,
-                        operation=operation,
-                        merged=False,
-                        patient=pause > 0,
-                    )
-                    return _answers(decided, written)
-                time.sleep(pause)
-        raise StorageFailedError(
-            f"{printable(path)} is being changed too quickly; nothing was written"
+        target = self.resolve(path)
+        content = self.root.read(target)
+        decided = decide_all(requests, content.data, partial(known, target))
+        before, data = content.digest, decided.data
+        if data == content.data:
+            return answers_of(decided, WriteResult(path=target, before=before, after=before))
+        operation = operation_of(requests)
+        consent.need(
+            lambda: self._intent(
+                target, author, operation, before, digest_of(data), lambda: (content.data, data)
+            )
         )
+        with (
+            named_errors(target),
+            self.root.opened_folder(target.folder) as folder,
+            swap.opened(folder, target.name) as original,
+        ):
+            if pause and is_being_written(original):
+                raise swap.MovedBaseError
+            before, after = self.objects.put(content.data), self.objects.put(data)
+            with self._runner.recorded(target, author, operation, before, after) as temporary:
+                swap.write_temporary(folder, temporary, data, original)
+                swap.replace(folder, target.name, temporary, original, old=before)
+            self._late.keep(target, original, before)
+        return answers_of(decided, WriteResult(path=target, before=before, after=after))
 
     def edit_many(self, notes: Sequence[EditBatch]) -> list[list[WriteResult | ParachuteError]]:
-        """`edit_all` for several notes, in a fraction of the time.
-
-        By note, answers by wish; what befalls one is told to that one alone.
-        """
+        """`edit_all` for several notes, in a fraction of the time; an error concerns one note."""
         if self.is_asked:  # each is asked about by itself, and may be refused
             return [self._edited_alone(edits) for edits in notes]
-        with self._writing():
+        with self._runner.writing():
             batch = WriteBatch(
-                root=self._root,
-                objects=self._objects,
+                root=self.root,
+                objects=self.objects,
                 bases=self.bases,
-                history=self._history,
+                history=self.history,
                 late=self._late,
-                clock=self._clock,
-                resolve=self._resolved,
-                take_back=self._take_back,
-                wrote=self._wrote,
+                clock=self.clock,
+                resolve=self.resolve,
+                take_back=self._runner.take_back,
+                wrote=self._runner.wrote,
             )
             found = batch.edit(notes)
         answers = [
-            self._edited_alone(edits) if done is None else _answers_of(done)
+            self._edited_alone(edits) if done is None else done
             for edits, done in zip(notes, found, strict=True)
         ]
-        self.trouble = next(
-            (
-                one.message
-                for many in answers
-                for one in many
-                if isinstance(one, StorageFailedError)
-            ),
-            None,
-        )
+        errors = [answer for answer in chain(*answers) if isinstance(answer, StorageFailedError)]
+        self._runner.trouble = errors[0].message if errors else None
         return answers
 
     def _edited_alone(self, edits: EditBatch) -> list[WriteResult | ParachuteError]:
@@ -277,39 +247,31 @@ class Store:
         base: str | None = None,
         sees: PathPredicate | None = None,
     ) -> WriteResult:
-        """Replace the whole content."""
         return self.edit(path, ReplaceAll(data=data), author, base=base, sees=sees)
 
     def create(self, path: VaultPath, data: bytes, author: Author) -> WriteResult:
-        """Make a new file, and its folders; raises ConflictError when one is there."""
-        return self._made(lambda consent: self._create(path, data, author, consent), path)
+        """Make a new file, and its folders; ConflictError when it exists."""
+        return self._runner.made(
+            path, lambda consent: partial(self._create, path, data, author, consent)
+        )
 
     def _create(
-        self, path: VaultPath, data: bytes, author: Author, consent: WriteConsent
+        self, path: VaultPath, data: bytes, author: Author, consent: WriteConsent, _pause: float
     ) -> WriteResult:
-        with self._writing():
-            target = self._resolved(path)
-            after = digest_of(data)
-            consent.need(
-                lambda: WriteIntent(
-                    path=target,
-                    author=author,
-                    operation="Create",
-                    base=None,
-                    digest=after,
-                    texts=lambda: (None, data),
-                )
-            )
-            self._objects.put(data)
-            with (
-                named_errors(path),
-                self._conflicting(target, b"", data),
-                self._root.opened_folder(target.folder, create=True) as folder,
-                self._recorded(target, author, "Create", None, after) as temporary,
-            ):
-                swap.write_temporary(folder, temporary, data)
-                swap.create(folder, target.name, temporary)
-            return WriteResult(path=target, before=None, after=after)
+        target, after = self.resolve(path), digest_of(data)
+        consent.need(
+            lambda: self._intent(target, author, "Create", None, after, lambda: (None, data))
+        )
+        self.objects.put(data)
+        with (
+            named_errors(path),
+            self._conflicting(target, data),
+            self.root.opened_folder(target.folder, create=True) as folder,
+            self._runner.recorded(target, author, "Create", None, after) as temporary,
+        ):
+            swap.write_temporary(folder, temporary, data)
+            swap.create(folder, target.name, temporary)
+        return WriteResult(path=target, before=None, after=after)
 
     def place(
         self,
@@ -320,94 +282,93 @@ class Store:
         base: str | None = None,
         is_new: bool = False,
     ) -> WriteResult:
-        """Make the file, or replace all of it, with the kept content of that digest, which need not
-        fit into memory.
+        """Make or replace the file with the kept content of that digest, of any size.
 
-        Raises ConflictError, without texts, when the file is not of digest `base` or, with
-        `is_new`, is there; nothing is merged.
+        Nothing is merged. Raises ConflictError, without texts, when the file is not of digest
+        `base` or, with `is_new`, is there.
         """
-        return self._made(
-            lambda consent: self._place_whole(
-                path, digest, author, consent, base=base, is_new=is_new
-            ),
-            path,
-        )
 
-    def _place_whole(
-        self,
-        path: VaultPath,
-        digest: str,
-        author: Author,
-        consent: WriteConsent,
-        *,
-        base: str | None,
-        is_new: bool,
+        def attempt(consent: WriteConsent, pause: float) -> WriteResult:
+            with named_errors(path), self._kept(digest) as new:
+                target = self.resolve(path)
+                may_create = base is None
+                if consent.is_needed and may_create and (is_new or not self._stands(target)):
+                    # asked before its folders are made
+                    consent.need(lambda: self._intent(target, author, "Create", None, digest))
+                with self.root.opened_folder(target.folder, create=True) as folder:
+                    place = _Place(target, folder, new, digest)
+                    if may_create and (is_new or not swap.is_there(folder, target.name)):
+                        consent.need(lambda: self._intent(target, author, "Create", None, digest))
+                        return self._place_new(place, author, is_new=is_new)
+                    return self._place(place, author, consent, base, pause)
+
+        return self._runner.made(path, lambda consent: partial(attempt, consent))
+
+    def _place_new(self, place: _Place, author: Author, *, is_new: bool) -> WriteResult:
+        path, folder, new, digest = place
+        try:
+            with self._runner.recorded(path, author, "Create", None, digest) as temporary:
+                swap.copy_temporary(folder, temporary, new)
+                swap.create(folder, path.name, temporary)
+        except swap.MovedBaseError as error:
+            if is_new:
+                raise _other(path) from error
+            raise
+        return WriteResult(path=path, before=None, after=digest)
+
+    def _place(
+        self, place: _Place, author: Author, consent: WriteConsent, base: str | None, pause: float
     ) -> WriteResult:
-        with self._writing(), named_errors(path), self._kept(digest) as new:
-            for pause in _PAUSES_S:
-                target = self._resolved(path)
-                if (
-                    consent.is_needed and base is None and (is_new or not self._stands(target))
-                ):  # before its folders are made
-                    consent.need(lambda: self._intent(target, author, "Create", None, digest))  # noqa: B023  called at once
-                with (
-                    contextlib.suppress(swap.MovedBaseError),
-                    self._root.opened_folder(target.folder, create=True) as folder,
-                ):
-                    if base is None and (is_new or not swap.is_there(folder, target.name)):
-                        consent.need(lambda: self._intent(target, author, "Create", None, digest))  # noqa: B023  the same
-                        return self._place_new(target, folder, (new, digest), author, is_new=is_new)
-                    return self._place(
-                        target, folder, (new, digest), author, consent, base=base, patient=pause > 0
-                    )
-                time.sleep(pause)
-        raise StorageFailedError(
-            f"{printable(path)} is being changed too quickly; nothing was written"
-        )
+        path, folder, new, digest = place
+        with swap.opened(folder, path.name) as original:
+            if pause and is_being_written(original):
+                raise swap.MovedBaseError
+            before = keep_open(self.objects, original)
+            if base not in {None, before}:
+                raise _other(path)
+            if before != digest:
+                consent.need(lambda: self._intent(path, author, "ReplaceAll", before, digest))
+                with self._runner.recorded(path, author, "ReplaceAll", before, digest) as temporary:
+                    swap.copy_temporary(folder, temporary, new, original)
+                    swap.replace(folder, path.name, temporary, original, old=before)
+                self._late.keep(path, original, before)
+        return WriteResult(path=path, before=before, after=digest)
 
     def delete(self, path: VaultPath, author: Author, *, base: str | None = None) -> WriteResult:
-        """Remove the file; its content stays in the objects.
+        """Remove the file; its content is kept. Raises ConflictError if it is not of `base`."""
 
-        Raises ConflictError when it is not of digest `base` any more.
-        """
-        return self._made(lambda consent: self._remove(path, author, base, consent), path)
+        def begin(consent: WriteConsent) -> Callable[[float], WriteResult]:
+            expected = base  # from the first look on, no other content is removed
 
-    def _remove(
-        self, path: VaultPath, author: Author, base: str | None, consent: WriteConsent
-    ) -> WriteResult:
-        with self._writing():
-            for pause in _PAUSES_S:
+            def attempt(_pause: float) -> WriteResult:
+                nonlocal expected
                 target = self._placed(path)
                 with (
                     named_errors(path),
-                    self._root.opened_folder(target.folder) as folder,
+                    self.root.opened_folder(target.folder) as folder,
                     swap.opened(folder, target.name) as original,
                 ):
-                    before = keep_open(self._objects, original)
-                    if base is not None and base != before:
-                        texts = self.bases.text(target, base), self._objects.get(before)
-                        raise ConflictError(
-                            base=texts[0] or b"",
-                            ours=b"",
-                            theirs=texts[1] or b"",
-                            is_known=texts[1] is not None,
-                        )
-                    base = before
-                    consent.need(lambda: self._intent(target, author, "Delete", before, None))  # noqa: B023  called at once
-                    with contextlib.suppress(swap.MovedBaseError):
-                        return self._delete((folder, target, original), before, author)
-                time.sleep(pause)
-        raise StorageFailedError(
-            f"{printable(path)} is being changed too quickly; nothing was removed"
-        )
+                    before = keep_open(self.objects, original)
+                    if expected not in {None, before}:
+                        raise self._changed(target, str(expected), before)
+                    expected = before
+                    consent.need(lambda: self._intent(target, author, "Delete", before, None))
+                    with self._runner.recorded(target, author, "Delete", before, None) as temporary:
+                        swap.remove(folder, target.name, temporary, original, old=before)
+                    self._late.keep(target, original, before)
+                return WriteResult(path=target, before=before, after=None)
+
+            return attempt
+
+        return self._runner.made(path, begin)
 
     def move(
         self, source: VaultPath, target: VaultPath, author: Author, *, base: str | None = None
     ) -> WriteResult:
-        """Give the file another path, which must be free (ConflictError); what is saved in between
-        moves along.
-        """
-        return self._made(lambda consent: self._move(source, target, author, base, consent), source)
+        """Give the file a free path (else ConflictError); what is saved meanwhile moves along."""
+        return self._runner.made(
+            source, lambda consent: partial(self._move, source, target, author, base, consent)
+        )
 
     def _move(
         self,
@@ -416,278 +377,110 @@ class Store:
         author: Author,
         base: str | None,
         consent: WriteConsent,
+        _pause: float,
     ) -> WriteResult:
-        with self._writing():
-            source, target = self._placed(source), self._placed(target)
-            content = self._expected(source, base)
-            data, digest = content.data, content.digest
-            come = WriteIntent(
-                path=target,
-                author=author,
-                operation="Move",
-                base=None,
-                digest=digest,
-                source=source,
-                texts=lambda: (data, data),
-            )
-            gone = WriteIntent(
-                path=source,
-                author=author,
-                operation="Move",
-                base=digest,
-                digest=None,
-                texts=lambda: (data, None),
-            )
-            consent.need(lambda: gone)  # a guard of either place is asked
-            consent.need(lambda: come)
-            self._objects.put(data)
-            with (
-                named_errors(target),
-                self._root.opened_folder(target.folder, create=True) as new,
-                named_errors(source),
-                self._conflicting(target, b"", content.data),
-                self._root.opened_folder(source.folder) as old,
-                swap.opened(old, source.name),
-                self._recorded(target, author, "Move", None, digest),
-                self._recorded(source, author, "Move", digest, None),
-            ):
-                swap.rename_durably((old, source.name), (new, target.name))
-            self._late.follow(source, target)
-            return WriteResult(path=target, before=None, after=digest)
+        source, target = self._placed(source), self._placed(target)
+        content = self.root.read(source)
+        data, digest = content.data, content.digest
+        if base not in {None, digest}:
+            known = self.bases.text(source, str(base)) or b""
+            raise ConflictError(base=known, ours=b"", theirs=data)
+        gone = self._intent(source, author, "Move", digest, None, lambda: (data, None))
+        come = self._intent(target, author, "Move", None, digest, lambda: (data, data))
+        consent.need(lambda: gone)  # a guard of either place is asked
+        consent.need(lambda: replace(come, source=source))
+        self.objects.put(data)
+        with (
+            named_errors(target),
+            self.root.opened_folder(target.folder, create=True) as new,
+            named_errors(source),
+            self._conflicting(target, data),
+            self.root.opened_folder(source.folder) as old,
+            swap.opened(old, source.name),
+            self._runner.recorded(target, author, "Move", None, digest),
+            self._runner.recorded(source, author, "Move", digest, None),
+        ):
+            swap.rename_durably((old, source.name), (new, target.name))
+        self._late.follow(source, target)
+        return WriteResult(path=target, before=None, after=digest)
 
     @property
     def expects_late_writes(self) -> bool:
-        """Whether a program may still be writing into a file that was replaced, or a failed write
-        is still to be cleared away.
-        """
-        return bool(self._late or self._unsettled)
+        """Whether a program may still write into a replaced file, or a failed write is left."""
+        return bool(self._late or self._runner.unsettled)
 
     @contextlib.contextmanager
     def late_files(self, *, last_call: bool = False) -> Iterator[Iterator[tuple[LateWrite, bytes]]]:
-        """What programs wrote into files that they had open when these were replaced; nobody else
-        writes meanwhile. See `rescue`.
-
-        What is written within is somebody's save that was made already, and has a name nowhere:
-        nobody is asked whether it may be kept.
-        """
-        with self._writing():
-            self._rescuer = threading.get_ident()
-            try:
-                yield self._late.arrived(last_call=last_call)
-            finally:
-                self._rescuer = None
+        """What programs wrote into files that were replaced under them; see `rescue`."""
+        with self._runner.unasked():
+            yield self._late.arrived(last_call=last_call)
 
     def close(self) -> None:
-        """Let go of what is kept open; late writes are no longer found."""
-        with self._lock:
+        with self._runner.lock:
             self._late.close()
 
-    def _made(self, write: Callable[[WriteConsent], _Result], path: VaultPath) -> _Result:
-        """Make the write, which takes the lock by itself, once all who are to be asked agree."""
-        if (
-            self._asking is None
-            or not self._asking.is_asked()
-            or self._rescuer == threading.get_ident()
-        ):
-            return write(FREELY)
-        return self._asking.made(write, path)
-
     def _intent(
-        self, path: VaultPath, author: Author, operation: str, base: str | None, digest: str | None
+        self,
+        path: VaultPath,
+        author: Author,
+        operation: str,
+        base: str | None,
+        digest: str | None,
+        texts: Callable[[], BeforeAndAfter | None] | None = None,
     ) -> WriteIntent:
-        """A write of contents that are kept, and may be large."""
+        """Without `texts`, a write of contents that are kept, and may be large."""
         return WriteIntent(
             path=path,
             author=author,
             operation=operation,
             base=base,
             digest=digest,
-            texts=lambda: kept_texts(self._objects, base, digest),
+            texts=texts or (lambda: kept_texts(self.objects, base, digest)),
         )
 
-    def _decide(
-        self, request: EditRequest, path: VaultPath, content: FileContent
-    ) -> tuple[bytes, bool]:
-        if request.base is None or request.base == content.digest:
-            return apply_edit(request.edit, content.data), False
-        known = self.bases.text(path, request.base, request.sees)
-        if known is None:
+    def _known(self, path: str, digest: str, sees: PathPredicate | None) -> bytes:
+        text = self.bases.text(path, digest, sees)
+        if text is None:
             raise NotFoundError(
-                f"the text this edit was decided on ({request.base[:12]}) is not known as one of "
+                f"the text this edit was decided on ({digest[:12]}) is not known as one of "
                 "this note's; read it again"
             )
-        return rebase(request.edit, known, content.data), True
+        return text
 
-    def _replace(
-        self,
-        path: VaultPath,
-        content: FileContent,
-        data: bytes,
-        author: Author,
-        *,
-        operation: str,
-        merged: bool,
-        patient: bool,
-    ) -> WriteResult:
-        with (
-            named_errors(path),
-            self._root.opened_folder(path.folder) as folder,
-            swap.opened(folder, path.name) as original,
-        ):
-            if patient and is_being_written(original):
-                raise swap.MovedBaseError
-            before, after = self._objects.put(content.data), self._objects.put(data)
-            with self._recorded(path, author, operation, before, after) as temporary:
-                swap.write_temporary(folder, temporary, data, original)
-                swap.replace(folder, path.name, temporary, original, old=before)
-            self._late.keep(path, original, before)
-        return WriteResult(path=path, before=before, after=after, merged=merged)
-
-    def _place_new(
-        self, path: VaultPath, folder: int, new: tuple[int, str], author: Author, *, is_new: bool
-    ) -> WriteResult:
-        try:
-            with self._recorded(path, author, "Create", None, new[1]) as temporary:
-                swap.copy_temporary(folder, temporary, new[0])
-                swap.create(folder, path.name, temporary)
-        except swap.MovedBaseError as error:
-            if is_new:
-                raise _other(path) from error
-            raise
-        return WriteResult(path=path, before=None, after=new[1])
-
-    def _place(
-        self,
-        path: VaultPath,
-        folder: int,
-        new: tuple[int, str],
-        author: Author,
-        consent: WriteConsent,
-        *,
-        base: str | None,
-        patient: bool,
-    ) -> WriteResult:
-        with swap.opened(folder, path.name) as original:
-            if patient and is_being_written(original):
-                raise swap.MovedBaseError
-            before = keep_open(self._objects, original)
-            if base not in {None, before}:
-                raise _other(path)
-            if before != new[1]:
-                consent.need(lambda: self._intent(path, author, "ReplaceAll", before, new[1]))
-                with self._recorded(path, author, "ReplaceAll", before, new[1]) as temporary:
-                    swap.copy_temporary(folder, temporary, new[0], original)
-                    swap.replace(folder, path.name, temporary, original, old=before)
-                self._late.keep(path, original, before)
-        return WriteResult(path=path, before=before, after=new[1])
-
-    def _delete(self, file: tuple[int, VaultPath, int], before: str, author: Author) -> WriteResult:
-        folder, path, original = file
-        with self._recorded(path, author, "Delete", before, None) as temporary:
-            swap.remove(folder, path.name, temporary, original, old=before)
-        self._late.keep(path, original, before)
-        return WriteResult(path=path, before=before, after=None)
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        with self._lock:
-            unsettled, self._unsettled = self._unsettled, []
-            for write in unsettled:
-                self._take_back(write)
-            try:
-                yield
-            except StorageFailedError as error:
-                self.trouble = error.message
-                raise
-            self.trouble = None
-
-    @contextlib.contextmanager
-    def _recorded(
-        self, path: VaultPath, author: Author, operation: str, before: str | None, after: str | None
-    ) -> Iterator[str]:
-        """Record the intent, hand out the temporary name, and record how it ended."""
-        write = self._history.intend(
-            at=self._clock(),
-            path=path,
-            author=author,
-            operation=operation,
-            before=before,
-            after=after,
-            temporary=swap.temporary_name(),
+    def _changed(self, path: VaultPath, base: str, now: str) -> ConflictError:
+        known, theirs = self.bases.text(path, base), self.objects.get(now)
+        return ConflictError(
+            base=known or b"", ours=b"", theirs=theirs or b"", is_known=theirs is not None
         )
-        done = False
-        try:
-            yield write.temporary
-            done = True
-        finally:
-            if not done:
-                self._take_back(write)
-        with contextlib.suppress(
-            StorageFailedError
-        ):  # the write stands; recovery will settle the record by what is on disk
-            self._history.settle(write.id, "done")
-        self._wrote(write)
-
-    def _take_back(self, write: Write) -> None:
-        """Undo what a failed write left; where the disk refuses that too, the next write, or the
-        next start, tries again.
-        """
-        recovery = Recovery(
-            root=self._root, objects=self._objects, history=self._history, now=self._clock()
-        )
-        try:
-            recovery.settle(write, undo=True)
-        except (OSError, StorageFailedError) as error:
-            log.warning(
-                "a failed write could not be cleared away yet",
-                extra={"path": printable(write.path), "error": str(error)},
-            )
-            self._unsettled.append(write)
 
     @contextlib.contextmanager
     def _kept(self, digest: str) -> Iterator[int]:
-        if digest not in self._objects:
+        if digest not in self.objects:
             raise NotFoundError(f"no content {digest[:12]} is kept")
-        with self._objects.opened(digest) as descriptor:
+        with self.objects.opened(digest) as descriptor:
             yield descriptor
 
     def _stands(self, path: VaultPath) -> bool:
-        with contextlib.suppress(OSError), self._root.opened_folder(path.folder) as folder:
+        with contextlib.suppress(OSError), self.root.opened_folder(path.folder) as folder:
             return swap.is_there(folder, path.name)
         return False
 
-    def _expected(self, path: VaultPath, base: str | None) -> FileContent:
-        content = self._root.read(path)
-        if base is not None and base != content.digest:
-            raise ConflictError(
-                base=self.bases.text(path, base) or b"", ours=b"", theirs=content.data
-            )
-        return content
-
     @contextlib.contextmanager
-    def _conflicting(self, path: VaultPath, base: bytes, ours: bytes) -> Iterator[None]:
+    def _conflicting(self, path: VaultPath, ours: bytes) -> Iterator[None]:
         try:
             yield
         except swap.MovedBaseError as error:
-            theirs = self._root.read(path).data
             raise ConflictError(
                 f"{printable(path)} exists with other content; nothing was written",
-                base=base,
+                base=b"",
                 ours=ours,
-                theirs=theirs,
+                theirs=self.root.read(path).data,
             ) from error
-
-    def _resolved(self, path: VaultPath) -> VaultPath:
-        """Where the file is that `path` names, links followed."""
-        self._refuse_control(path)
-        target = self._root.resolve(path)
-        self._refuse_control(target)
-        return target
 
     def _placed(self, path: VaultPath) -> VaultPath:
         """The same for a name that is itself to come or go: links are followed on the way only."""
         self._refuse_control(path)
-        return self._resolved(path.folder) / path.name if path.folder else path
+        return self.resolve(path.folder) / path.name if path.folder else path
 
     @staticmethod
     def _refuse_control(path: VaultPath) -> None:
@@ -698,19 +491,6 @@ class Store:
             )
 
 
-def _replacing(
-    path: VaultPath, author: Author, operation: str, content: FileContent, data: bytes
-) -> WriteIntent:
-    return WriteIntent(
-        path=path,
-        author=author,
-        operation=operation,
-        base=content.digest,
-        digest=digest_of(data),
-        texts=lambda: (content.data, data),
-    )
-
-
 def _other(path: VaultPath) -> ConflictError:
     return ConflictError(
         f"{printable(path)} is not what it was meant to be; nothing was written",
@@ -718,21 +498,4 @@ def _other(path: VaultPath) -> ConflictError:
         ours=b"",
         theirs=b"",
         is_known=False,
-    )
-
-
-def _answers(decided: MergeDecision, written: WriteResult) -> list[WriteResult | ParachuteError]:
-    return [
-        one if isinstance(one, ParachuteError) else replace(written, merged=one)
-        for one in decided.merged
-    ]
-
-
-def _answers_of(done: BatchResult) -> list[WriteResult | ParachuteError]:
-    if done.error is not None:
-        return [done.error] * len(done.decided.merged)
-    write = done.write
-    return _answers(
-        done.decided,
-        WriteResult(path=VaultPath(write.path), before=write.before, after=write.after),
     )

@@ -30,7 +30,6 @@ class MovedBaseError(Exception):
 
 
 def temporary_name() -> str:
-    """A name beside the target that the scanner knows and ignores."""
     return f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
 
 
@@ -196,7 +195,6 @@ def rename_durably(source: tuple[int, str], target: tuple[int, str]) -> None:
 
 
 def holds(descriptor: int) -> bytes:
-    """All that an open file holds now."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     return read_all(descriptor)
 

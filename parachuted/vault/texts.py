@@ -42,7 +42,6 @@ class TextStore:
             pass
 
     def status(self) -> DatabaseStatus:
-        """The state of the file. Blocks on the disk."""
         return self._database.status()
 
     def put(self, texts: Iterable[tuple[str, bytes]]) -> None:
@@ -74,22 +73,17 @@ class TextStore:
             raise OSError(f"the places of texts could not be kept: {error}") from error
 
     def has_place(self, path: bytes, digest: str) -> bool:
-        """Whether a content of that digest is remembered to have been there."""
         with contextlib.suppress(StorageFailedError):
             sql = "SELECT 1 FROM places WHERE path = ? AND digest = ?"
             return bool(self._database.rows(sql, (path, digest)))
         return False
 
     def forget_places(self, before: int) -> None:
-        """Forget the places where contents were not seen since.
-
-        A fault leaves more than was wanted.
-        """
+        """Forget places last seen before that. A fault keeps more than wanted."""
         with contextlib.suppress(StorageFailedError), self._database.write() as connection:
             connection.execute("DELETE FROM places WHERE at < ?", (before,))
 
     def get(self, digest: str) -> bytes | None:
-        """The content of that digest, as it was put; None when it is not kept."""
         with contextlib.suppress(StorageFailedError):
             for (data,) in self._database.rows(
                 "SELECT data FROM texts WHERE digest = ?", (digest,)
@@ -103,15 +97,11 @@ class TextStore:
         return False
 
     def keep_only(self, digests: Iterable[str]) -> None:
-        """Forget all but these. A fault leaves more than was wanted."""
-        rows = [(digest,) for digest in digests]
+        """Forget all but these. A fault keeps more than wanted."""
         with contextlib.suppress(StorageFailedError), self._database.write() as connection:
-            connection.execute("DROP TABLE IF EXISTS temp.wanted")
-            connection.execute("CREATE TEMP TABLE wanted (digest TEXT PRIMARY KEY) WITHOUT ROWID")
-            connection.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", rows)
-            connection.execute("DELETE FROM texts WHERE digest NOT IN (SELECT digest FROM wanted)")
-            connection.execute("DROP TABLE wanted")
+            kept = {digest for (digest,) in connection.execute("SELECT digest FROM texts")}
+            unwanted = [(digest,) for digest in kept.difference(digests)]
+            connection.executemany("DELETE FROM texts WHERE digest = ?", unwanted)
 
     def close(self) -> None:
-        """Close the file."""
         self._database.close()

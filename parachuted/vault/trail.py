@@ -3,16 +3,21 @@ followed through moves.
 
 What our writer wrote is known to the moment. What a person saved in between is known by the text
 that our next write found, or since it was noticed on the disk.
+
+Texts are kept under their digests, and a merge reveals its base. So an edit may name a digest as
+its base only where that text is known to have stood at the path (`KnownBases`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 from parachuted.vault.history import History, ObservedWrite, Write
+from parachuted.vault.objects import ObjectStore
+from parachuted.vault.root import digest_of
 
 PERSON = "person"
 _MOST_MOVES = 100
@@ -208,5 +213,53 @@ def _seen(seen: ObservedWrite, last: TextVersion | None) -> list[TextVersion]:
 
 
 def version_named(versions: Sequence[TextVersion], name: str) -> list[TextVersion]:
-    """Those whose digest begins with the name: one text, unless the name is too short."""
+    """Those whose digest begins with the name: several texts if the name is too short."""
     return [one for one in versions if one.digest is not None and one.digest.startswith(name)]
+
+
+PathPredicate: TypeAlias = Callable[[str], bool]
+
+
+class KnownBases:
+    """Asked by the one writer, and by who else merges. Blocks on the disk; threads may share it."""
+
+    def __init__(self, objects: ObjectStore, history: History) -> None:
+        self._objects, self._history = objects, history
+
+    def text(self, path: str, digest: str, sees: PathPredicate | None = None) -> bytes | None:
+        """The kept text of that digest, if it stood at that path, or, where `sees` sees them, at a
+        path that the file had before. Raises StorageFailedError.
+        """
+        return (
+            self._objects.get(digest)
+            if self._stood(path, digest) or self._stood_before(path, digest, sees)
+            else None
+        )
+
+    def keep(self, path: str, data: bytes) -> str:
+        """Keep a text for good as one that stood there; returns its digest.
+
+        Raises StorageFailedError.
+        """
+        digest = self._objects.put(data)
+        self._objects.stood([(path, digest)])
+        return digest
+
+    def see(self, texts: Iterable[tuple[str, bytes]]) -> None:
+        """Keep texts, by path, that were only read there, as long as nothing happens to this
+        machine. Raises OSError.
+        """
+        found = [(path, digest_of(data), data) for path, data in texts]
+        self._objects.see(
+            (digest, data) for _, digest, data in found if digest not in self._objects
+        )
+        self._objects.stood((path, digest) for path, digest, _ in found)
+
+    def _stood(self, path: str, digest: str) -> bool:
+        return self._objects.has_stood(path, digest) or self._history.knows_text(path, digest)
+
+    def _stood_before(self, path: str, digest: str, sees: PathPredicate | None) -> bool:
+        if sees is None:
+            return False
+        places = {version.path for version in trail_of(self._history, path)} - {path}
+        return any(self._stood(place, digest) for place in places if sees(place))

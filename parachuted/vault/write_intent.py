@@ -9,20 +9,31 @@ then to be done is, digest for digest, what was asked about.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
-from collections.abc import Callable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TypeAlias, TypeVar
 
 from parachuted.errors import StorageFailedError
+from parachuted.vault import swap
+from parachuted.vault.author import Author
 from parachuted.vault.bounded_yaml import YamlValue
 from parachuted.vault.diff import diff_of
-from parachuted.vault.history import Author
+from parachuted.vault.history import History, Write
 from parachuted.vault.meaning import WHOLE, changed_units, meaning
 from parachuted.vault.note import parse_note
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath, printable
+from parachuted.vault.recovery import Recovery
+from parachuted.vault.root import VaultRoot
 
+log = logging.getLogger(__name__)
+
+_PAUSES_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.0, 0.0, 0.0, 0.0)
 _MOST_ASKED = 20
 _LARGEST = 4 << 20
 _BEGINNING = 8 << 10
@@ -59,16 +70,16 @@ class WriteIntent:
         )
 
     def diff(self) -> str:
-        """The change as unified text, in bounds."""
+        """The change as a unified diff of bounded length."""
         texts = self.texts()
         if texts is None:
             return "(too large to be compared)"
         if any(text is not None and b"\0" in text[:_BEGINNING] for text in texts):
-            return "(no text, so there are no lines to compare)"
+            return "(no text, so no lines can be compared)"
         return diff_of(texts[0] or b"", texts[1] or b"", self.path, source=self.source)
 
     def frontmatter(self) -> Mapping[str, YamlValue]:
-        """What the note's frontmatter would say, or, when it is to go, says."""
+        """The note's frontmatter after the write; when it is deleted, before."""
         texts = self.texts() or (None, None)
         text = texts[0] if texts[1] is None else texts[1]
         return {} if text is None else dict(parse_note(text).values)
@@ -82,25 +93,21 @@ class _AskFirstError(Exception):
 
     def __init__(self, intent: WriteIntent) -> None:
         super().__init__(
-            f"{intent.operation} of {printable(intent.path)} is to be asked about first"
+            f"{intent.operation} of {printable(intent.path)} must be asked about first"
         )
         self.intent = intent
 
 
 class WriteConsent:
-    """What was agreed to in one call of the store."""
-
     def __init__(self, *, is_needed: bool) -> None:
         self.is_needed = is_needed
         self._given: list[WriteIntent] = []
 
     def need(self, intent: Callable[[], WriteIntent]) -> None:
-        """Go on only if that was agreed to."""
         if self.is_needed and (wanted := intent()) not in self._given:
             raise _AskFirstError(wanted)
 
     def give(self, intent: WriteIntent) -> None:
-        """It was agreed to."""
         self._given.append(intent)
 
 
@@ -115,9 +122,7 @@ class WriteGuard:
     is_asked: Callable[[], bool]
 
     def made(self, write: Callable[[WriteConsent], _Result], path: VaultPath) -> _Result:
-        """Make the write, asking as often as it turns out to be another one than was asked
-        about.
-        """
+        """Make the write, asking again whenever it turns out to differ from what was agreed to."""
         consent = WriteConsent(is_needed=True)
         for _ in range(_MOST_ASKED):
             try:
@@ -132,13 +137,128 @@ class WriteGuard:
         )
 
 
-FREELY = WriteConsent(is_needed=False)
+_FREELY = WriteConsent(is_needed=False)
+
+
+class WriteRunner:
+    """Makes writes: each is agreed to, made while no other thread writes, recorded, and taken back
+    if it fails. `trouble` says why the disk refused the last one.
+    """
+
+    def __init__(
+        self,
+        *,
+        root: VaultRoot,
+        objects: ObjectStore,
+        history: History,
+        clock: Callable[[], datetime],
+        wrote: Callable[[Write], None],
+        guard: WriteGuard | None,
+    ) -> None:
+        self._root, self._objects, self._history = root, objects, history
+        self._clock, self.wrote, self._guard = clock, wrote, guard
+        self.lock = threading.RLock()
+        self.unsettled: list[Write] = []
+        self.trouble: str | None = None
+        self._rescuer: int | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        return self._guard is not None and self._guard.is_asked()
+
+    @contextlib.contextmanager
+    def unasked(self) -> Iterator[None]:
+        """Inside, this thread writes what somebody saved already and has a name nowhere: nobody is
+        asked whether it may be kept.
+        """
+        with self.writing():
+            self._rescuer = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._rescuer = None
+
+    def made(
+        self, path: VaultPath, begin: Callable[[WriteConsent], Callable[[float], _Result]]
+    ) -> _Result:
+        """Make the write once all who are to be asked agree, trying again while a program saves the
+        file: `begin` gives the attempt, which is told how long the next one will wait, in seconds.
+        """
+
+        def write(consent: WriteConsent) -> _Result:
+            attempt = begin(consent)
+            with self.writing():
+                for pause in _PAUSES_S:
+                    with contextlib.suppress(swap.MovedBaseError):
+                        return attempt(pause)
+                    time.sleep(pause)
+            raise StorageFailedError(
+                f"{printable(path)} is being changed too quickly; nothing was changed"
+            )
+
+        if self._guard is None or not self.is_asked or self._rescuer == threading.get_ident():
+            return write(_FREELY)
+        return self._guard.made(write, path)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        with self.lock:
+            unsettled, self.unsettled = self.unsettled, []
+            for write in unsettled:
+                self.take_back(write)
+            try:
+                yield
+            except StorageFailedError as error:
+                self.trouble = error.message
+                raise
+            self.trouble = None
+
+    @contextlib.contextmanager
+    def recorded(
+        self, path: VaultPath, author: Author, operation: str, before: str | None, after: str | None
+    ) -> Iterator[str]:
+        """Record the intent, hand out the temporary name, and record how it ended."""
+        write = self._history.intend(
+            Write(
+                at=self._clock(),
+                path=path,
+                author=author,
+                operation=operation,
+                before=before,
+                after=after,
+                temporary=swap.temporary_name(),
+            )
+        )
+        done = False
+        try:
+            yield write.temporary
+            done = True
+        finally:
+            if not done:
+                self.take_back(write)
+        with contextlib.suppress(StorageFailedError):  # it stands; recovery will settle the record
+            self._history.settle(write.id, "done")
+        self.wrote(write)
+
+    def take_back(self, write: Write) -> None:
+        """Undo what a failed write left; where the disk refuses that too, the next write, or the
+        next start, tries again.
+        """
+        recovery = Recovery(
+            root=self._root, objects=self._objects, history=self._history, now=self._clock()
+        )
+        try:
+            recovery.settle(write, undo=True)
+        except (OSError, StorageFailedError) as error:
+            log.warning(
+                "a failed write could not be cleared away yet",
+                extra={"path": printable(write.path), "error": str(error)},
+            )
+            self.unsettled.append(write)
 
 
 def kept_texts(objects: ObjectStore, base: str | None, digest: str | None) -> BeforeAndAfter | None:
-    """Both contents as they are kept, or None when one of them is too large to be looked at or is
-    not kept.
-    """
+    """Both contents; None when one is too large or is not kept."""
     texts = []
     for one in (base, digest):
         text = None if one is None else _kept(objects, one)

@@ -183,21 +183,21 @@ def test_sizes_of_memory(text, size):
     ("said", "says"),
     [
         ({"paths": "Brain/"}, "should be a list of paths"),
-        ({"paths": ["../x"]}, "no pattern of paths"),
-        ({"paths": ["~/../x"]}, "is no path"),
-        ({"paths": ["${CWD}/../x"]}, "no pattern of paths"),
+        ({"paths": ["../x"]}, "not a pattern of paths"),
+        ({"paths": ["~/../x"]}, "is not a path"),
+        ({"paths": ["${CWD}/../x"]}, "not a pattern of paths"),
         ({"paths": [7]}, "should be a valid string"),
         ({"capabilities": ["Computer"]}, "Bash is what there is"),
         (
             {"capabilities": ["WebSearch"]},
             "WebFetch, with network: true beside it, is what there is",
         ),
-        ({"capabilities": ["fly"]}, "none of read, write"),
+        ({"capabilities": ["fly"]}, "not one of read, write"),
         ({"capabilities": "read"}, "should be a list"),
         ({"bash": "git"}, "should be true, false or a list"),
         ({"bash": {"a": 1}}, "should be true, false or a list"),
-        ({"network": ["http://x"]}, "no name of a host"),
-        ({"network": ["-x.org"]}, "no name of a host"),
+        ({"network": ["http://x"]}, "not the name of a host"),
+        ({"network": ["-x.org"]}, "not the name of a host"),
         ({"model": ["x"]}, "should be a valid string"),
         ({"sandbox": {"workspace_access": "all"}}, "none', 'ro' or 'rw'"),
         ({"sandbox": {"network": "host"}}, "should be one of none, bridge"),
@@ -217,5 +217,5 @@ def test_what_makes_no_sense_is_refused(said, says):
 
 
 def test_the_constructor_checks_too():
-    with pytest.raises(ValidationError, match="none of read, write"):
+    with pytest.raises(ValidationError, match="not one of read, write"):
         AgentConfig(capabilities=("fly",))

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from jsonschema import Draft202012Validator
 
-from parachuted.access.fields import HOLDS, PATH_KINDS, FieldKind, fits, paths_in, without_words
+from parachuted.access.fields import (
+    HOLDS,
+    PATH_KINDS,
+    FieldKind,
+    fits,
+    paths_in,
+    schema_of,
+    without_words,
+)
 
 GOOD = {
     FieldKind.PATH: ["Daily/today.md", "a", "Über/ü.md"],
@@ -93,3 +102,16 @@ def test_what_is_left_out_leaves_its_type():
 
 def test_each_kind_is_explained_where_a_value_is_refused():
     assert set(HOLDS) == set(FieldKind)
+
+
+@pytest.mark.parametrize("kind", FieldKind)
+def test_the_schema_of_a_kind_takes_all_that_fits_it(kind):
+    schema = schema_of(kind)
+
+    Draft202012Validator.check_schema(schema)
+    check = Draft202012Validator(schema)
+    for value in [*GOOD.get(kind, ["words", {"a": [1]}]), None]:
+        check.validate(list(value) if isinstance(value, tuple) else value)
+    if kind in GOOD:
+        assert not check.is_valid(object() if kind is FieldKind.FLAG else {"a": {"b": 1}})
+    assert HOLDS[kind] in schema["description"]

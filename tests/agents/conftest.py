@@ -26,9 +26,9 @@ from parachuted.agents import (
     make_backend,
 )
 from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
-from parachuted.agents.heavy import load_heavy
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentFailedError
+from parachuted.heavy import load_heavy
 from parachuted.testing import Block, Delay, Reply, ScriptedBackend, ScriptedMessages, say
 
 HAIKU = "claude-haiku-4-5-20251001"

@@ -29,9 +29,9 @@ async def test_work_answers_and_raises_as_if_nobody_held_it():
         raise AgentFailedError("it broke")
 
     at_work = ActiveRuns()
-    assert await at_work.hold(working("r-1"), answers()) == "done"
+    assert await at_work.perform(working("r-1"), answers()) == "done"
     with pytest.raises(AgentFailedError, match="it broke"):
-        await at_work.hold(working("r-2"), fails())
+        await at_work.perform(working("r-2"), fails())
     assert at_work.all() == []
 
 
@@ -47,8 +47,8 @@ async def test_ending_a_run_ends_its_work_and_tells_who_waits_why():
             cleaned.append("up")
 
     async with asyncio.TaskGroup() as group:
-        waits = group.create_task(outcome(at_work.hold(working("r-1"), work())))
-        other = group.create_task(outcome(at_work.hold(working("r-2", module="bot"), endless())))
+        waits = group.create_task(outcome(at_work.perform(working("r-1"), work())))
+        other = group.create_task(outcome(at_work.perform(working("r-2", module="bot"), endless())))
         while len(at_work.all()) < 2 or not cleaned:
             await asyncio.sleep(0)
         assert await at_work.stop("you said so", lambda one: one.module is None) == ("r-1",)
@@ -62,9 +62,11 @@ async def test_a_run_of_somebody_who_may_ask_for_it_no_longer_ends_and_others_go
     at_work, allowed = ActiveRuns(), {"phone"}
     async with asyncio.TaskGroup() as group:
         mine = group.create_task(
-            outcome(at_work.hold(working("r-1", may_go_on=lambda: "phone" in allowed), endless()))
+            outcome(
+                at_work.perform(working("r-1", may_go_on=lambda: "phone" in allowed), endless())
+            )
         )
-        other = group.create_task(outcome(at_work.hold(working("r-2"), endless())))
+        other = group.create_task(outcome(at_work.perform(working("r-2"), endless())))
         await asyncio.sleep(0)
         at_work.recheck()
         await asyncio.sleep(0)
@@ -80,7 +82,7 @@ async def test_a_run_of_somebody_who_may_ask_for_it_no_longer_ends_and_others_go
 async def test_who_waits_goes_away_and_the_work_ends_with_it():
     at_work = ActiveRuns()
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(at_work.hold(working("r-1"), endless()))
+        task = group.create_task(at_work.perform(working("r-1"), endless()))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         task.cancel()
@@ -91,7 +93,7 @@ async def test_who_waits_goes_away_and_the_work_ends_with_it():
 async def test_a_run_that_is_ended_before_it_began_is_ended():
     at_work = ActiveRuns()
     async with asyncio.TaskGroup() as group:
-        waits = group.create_task(outcome(at_work.hold(working("r-1"), endless())))
+        waits = group.create_task(outcome(at_work.perform(working("r-1"), endless())))
         while not at_work.all():
             await asyncio.sleep(0)
         at_work.end("at once")
@@ -104,7 +106,7 @@ async def test_work_that_is_cancelled_from_within_has_failed():
         raise asyncio.CancelledError
 
     with pytest.raises(AgentFailedError, match="from within"):
-        await ActiveRuns().hold(working("r-1"), cancels())
+        await ActiveRuns().perform(working("r-1"), cancels())
 
 
 async def outcome(held) -> str:
@@ -124,18 +126,18 @@ async def test_what_is_ended_while_a_run_is_put_together_does_not_begin():
     asked = at_work.moment
     at_work.end("you said so", lambda one: one.module == "bot")
     assert (
-        await outcome(at_work.hold(working("r-1", module="bot"), work(), since=asked))
+        await outcome(at_work.perform(working("r-1", module="bot"), work(), since=asked))
         == "you said so"
     )
     assert began == []
-    assert await outcome(at_work.hold(working("r-2"), work(), since=asked)) == "done"
+    assert await outcome(at_work.perform(working("r-2"), work(), since=asked)) == "done"
     assert (
-        await outcome(at_work.hold(working("r-3", module="bot"), work(), since=at_work.moment))
+        await outcome(at_work.perform(working("r-3", module="bot"), work(), since=at_work.moment))
         == "done"
     )
     assert "no longer" in await outcome(
-        at_work.hold(working("r-4", may_go_on=lambda: False), work(), since=at_work.moment)
+        at_work.perform(working("r-4", may_go_on=lambda: False), work(), since=at_work.moment)
     )
     for _ in range(200):
         at_work.end("others", lambda _one: False)
-    assert "while it began" in await outcome(at_work.hold(working("r-5"), work(), since=asked))
+    assert "while it began" in await outcome(at_work.perform(working("r-5"), work(), since=asked))

@@ -47,6 +47,7 @@ def test_a_context_file_tells_title_description_and_the_first_lines_of_its_focus
         ("# A\n> [!info] A callout\n> is left alone\n\nText.\n", "Text."),
         ("<div>\n> no\n</div>\n\nText.\n", "Text."),
         ("![[cover.png]]\n#book #reading\nrating:: 5\n- a list\n| a | table |\n\nText.\n", "Text."),
+        ("<< [[2026-11-22]] | [[2026-11-24|next]] >>\n[up](../Home.md) →\n\nText.\n", "Text."),
         ("%% a comment %%\n```dataview\nLIST\n```\nSee [[Ann|her]].\n", "See her."),
         ("## Summary\nBelow a heading.\n", "Below a heading."),
         ("# A\n\n## History\nold news\n", ""),

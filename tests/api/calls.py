@@ -38,7 +38,7 @@ def key_of(
     """The headers of a new key that may `vault:read,write` and so on; from elsewhere, unless
     `local`.
     """
-    file = KeyFile(life.daemon._home)
+    file = KeyFile(life.daemon.home)
     name = f"a test's {len(file.load().keys) or ''}".rstrip()
     made = mint(
         name, [parse_words(one, paths) for one in scopes], now=life.daemon.clock(), expires=expires

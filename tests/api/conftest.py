@@ -11,7 +11,8 @@ from parachuted.api.http import middleware
 from parachuted.api.http.openapi import errors_of
 from parachuted.api.http.recorded import GONE, Reached
 from parachuted.api.http.route import ApiCall
-from parachuted.audit.events import AuditCaller, AuditEvent
+from parachuted.audit.events import AuditEvent
+from parachuted.vault import Caller
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +23,7 @@ def _described(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def checked(
         request: web.Request,
         reached: Reached | None,
-        caller: AuditCaller,
+        caller: Caller,
         call: ApiCall | None,
         *,
         status: int,

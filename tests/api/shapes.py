@@ -11,14 +11,13 @@ from aiohttp import web
 from pydantic import TypeAdapter
 from typing_extensions import is_typeddict
 
-from parachuted.api import make_app
 from parachuted.api.http.route import Route
 from tests.stories.life import Life
 
 
 def declared(life: Life, method: str, path: str) -> Route:
     """The route of that name."""
-    app: web.Application = make_app(life.daemon._api_parts())
+    app: web.Application = life.daemon.http.make_app()
     return next(
         route.handler.__self__
         for route in app.router.routes()

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from parachuted.api import make_app
 from parachuted.api.http.route import Route
 from tests.stories.life import Live
 
 ROUTES = {
+    *("GET /mcp", "POST /mcp", "DELETE /mcp"),
     *(
         "GET /api/health",
         "GET /api/watches",
@@ -67,6 +67,7 @@ ROUTES = {
     *(
         "POST /api/scheduler/reload",
         "GET /api/models",
+        "GET /api/para/{id}",
         "GET /supervisor/models",
         "GET /supervisor/status",
     ),
@@ -132,12 +133,12 @@ def routes_of(app: web.Application) -> set[str]:
 
 async def test_these_are_the_routes(live: Live):
     async with live() as life:
-        assert routes_of(make_app(life.daemon._api_parts())) == ROUTES
+        assert routes_of(life.daemon.http.make_app()) == ROUTES
 
 
 async def test_each_route_is_declared_and_says_what_it_does(live: Live):
     async with live() as life:
-        for route in make_app(life.daemon._api_parts()).router.routes():
+        for route in life.daemon.http.make_app().router.routes():
             assert isinstance(route.handler.__self__, Route), route
             assert route.handler.__self__.summary.endswith(".")
             assert route.handler.__self__.answers

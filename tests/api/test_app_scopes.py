@@ -14,7 +14,6 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from parachuted.api import make_app
 from parachuted.api.http.route import Route
 from parachuted.keys import CAPABILITIES
 from tests.api.calls import ELSEWHERE, get, key_of
@@ -93,7 +92,7 @@ OVERRIDES = (
 
 
 def routes_of(life: Life) -> list[Route]:
-    app = make_app(life.daemon._api_parts())
+    app = life.daemon.http.make_app()
     found = {id(route.handler.__self__): route.handler.__self__ for route in app.router.routes()}
     return sorted(found.values(), key=lambda route: (route.path, route.method))
 
@@ -145,7 +144,7 @@ async def test_no_key_and_no_other_scope_opens_a_route(
             words: key_of(life, words)
             for words in {words for route in routes for words in others(route)}
         }
-        life.daemon._authenticator.look()
+        life.daemon.authenticator.look()
         before = contents(vault)
         opened, tried = [], 0
         for route in routes:
@@ -235,7 +234,7 @@ async def test_what_reaches_beyond_paths_is_refused_to_a_key_for_some_whatever_i
             for route in routes_of(life)
         }
         keys = [key_of(life, "*:read,write,admin", paths=[path]) for path in ("Projects/**", "**")]
-        life.daemon._authenticator.look()
+        life.daemon.authenticator.look()
         before, settings = contents(vault), contents(home)
         said = {
             name: [

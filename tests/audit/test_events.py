@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from parachuted.audit.events import CALLER, AuditEvent, NullAuditRecorder
+from parachuted.audit.events import AuditEvent, NullAuditRecorder
 from tests.audit.audit_rig import event
 
 SPECIFIED = (
@@ -28,7 +28,3 @@ def test_who_keeps_nothing_takes_all_and_refuses_nothing():
     recorder.record(event())
 
     assert recorder.refusal is None
-
-
-def test_nobody_is_at_work_for_anyone_unless_it_was_said():
-    assert CALLER.get() is None

@@ -98,7 +98,7 @@ def test_an_event_that_cannot_be_told_keeps_no_other_from_being_told(audit_rig, 
     audit_rig.write(event("a"), event("b", duration_ms="long"), event("c"))
 
     assert endpoints(audit_rig) == ["a", "c"]
-    assert "could not be told" in caplog.text
+    assert "could not be recorded" in caplog.text
     assert audit_rig.verdict().holds
 
 
@@ -266,7 +266,7 @@ def test_lines_that_went_while_nothing_ran_are_found_at_the_start_before_anythin
 
     assert whole.broken is None
     assert log.broken == (
-        "it is not as it was written, `parachute audit verify` says where: "
+        "it was changed after it was written; `parachute audit verify` says where: "
         "the files end with seq 1, but seq 2 was written last; what follows goes on from there"
     )
 

@@ -33,7 +33,7 @@ TAMPERING = {
     "a word is another": (
         MIDDLE,
         lambda lines: [lines[0], lines[1].replace(b"/1/1", b"/1/9"), *lines[2:]],
-        "21.jsonl:2 (seq 6) is not as it was",
+        "21.jsonl:2 (seq 6) was changed after it was written",
     ),
     "a first line is gone": (MIDDLE, lambda lines: lines[1:], "seq 5 is missing"),
     "a line in the middle is gone": (
@@ -60,15 +60,24 @@ TAMPERING = {
         lambda lines: [lines[0], *rehashed(lines[:1], ChainPosition(5, "0" * 64)), *lines[1:]],
         "21.jsonl:2",
     ),
+    "a line in the middle was written anew": (
+        MIDDLE,
+        lambda lines: [
+            lines[0],
+            line_of(event("GET /forged"), ChainPosition(5, json.loads(lines[0])["hash"]))[0],
+            *lines[2:],
+        ],
+        "21.jsonl:3 (seq 7) does not follow the line before it",
+    ),
     "a word was put in": (
         MIDDLE,
         lambda lines: [lines[0], b"hello\n", *lines[1:]],
-        "21.jsonl:2 is no line of the audit",
+        "21.jsonl:2 is not a line of the audit",
     ),
     "an empty line was put in": (
         MIDDLE,
         lambda lines: [lines[0], b"\n", *lines[1:]],
-        "21.jsonl:2 is no line of the audit",
+        "21.jsonl:2 is not a line of the audit",
     ),
     "the middle is cut within a line": (
         MIDDLE,

@@ -1,14 +1,22 @@
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from parachuted.audit.events import CALLER, AuditCaller, AuditEvent
+from parachuted.audit.events import AuditEvent
 from parachuted.audit.writes import WriteAudit
 from parachuted.events.changes import PERSON, Change
-from parachuted.vault import Author, History, IndexEntry, ObjectStore, Store, VaultPath, VaultRoot
+from parachuted.vault import (
+    Author,
+    Caller,
+    History,
+    IndexEntry,
+    ObjectStore,
+    Store,
+    VaultPath,
+    VaultRoot,
+)
 from tests.audit.audit_rig import NOON
 
 NOTE = VaultPath("Projects/a.md")
@@ -84,12 +92,9 @@ def test_a_move_is_told_of_both_paths(desk):
 
 
 def test_a_write_on_behalf_of_a_caller_is_told_as_the_callers(desk):
-    token = CALLER.set(AuditCaller("api_key", "phone", "abc123"))
-    desk.store.create(NOTE, b"one\n", PERSONS)
-    CALLER.reset(token)
-    thread = threading.Thread(target=desk.store.replace, args=(NOTE, b"two\n", PERSONS))
-    thread.start()
-    thread.join()
+    phone = Caller("api_key", "phone", "abc123")
+    desk.store.create(NOTE, b"one\n", replace(PERSONS, caller=phone))
+    desk.store.replace(NOTE, b"two\n", PERSONS)
 
     assert [(one.source_type, one.source_id, one.request_id) for one in desk.kept.events] == [
         ("api_key", "phone", "abc123"),
@@ -106,17 +111,19 @@ def test_a_write_that_failed_is_none(desk):
 
 
 def test_what_a_person_did_on_the_disk_is_told(desk):
-    desk.audit.noticed(change(PERSON, "c" * 64))
-    desk.audit.noticed(change(PERSON, None, "deleted"))
+    desk.audit.noticed([change(PERSON, "c" * 64)])
+    desk.audit.noticed([change(PERSON, None, "deleted")])
     desk.audit.noticed(
-        Change(
-            "moved",
-            NOTE,
-            entry("b" * 64),
-            entry("d" * 64),
-            PERSON,
-            source=VaultPath("old\udcff.md"),
-        )
+        [
+            Change(
+                "moved",
+                NOTE,
+                entry("b" * 64),
+                entry("d" * 64),
+                PERSON,
+                source=VaultPath("old\udcff.md"),
+            )
+        ]
     )
 
     assert [
@@ -131,17 +138,17 @@ def test_what_a_person_did_on_the_disk_is_told(desk):
 
 def test_a_write_of_ours_is_not_told_a_second_time_when_it_is_noticed(desk):
     written = desk.store.create(NOTE, b"one\n", PERSONS)
-    desk.audit.noticed(change(PERSONS, written.after, "created"))
-    desk.audit.noticed(change(AGENT, "e" * 64))
+    desk.audit.noticed([change(PERSONS, written.after, "created")])
+    desk.audit.noticed([change(AGENT, "e" * 64)])
 
     assert len(desk.kept.events) == 1
 
 
 def test_a_picture_that_we_wrote_is_not_told_again_though_nobody_reads_its_digest(desk):
     desk.store.create(NOTE, b"PNG", PERSONS)
-    desk.audit.noticed(Change("created", NOTE, None, entry(None), PERSONS))
-    desk.audit.noticed(Change("created", VaultPath("other.png"), None, entry(None), PERSONS))
-    desk.audit.noticed(Change("deleted", NOTE, entry(None), None, PERSONS))
+    desk.audit.noticed([Change("created", NOTE, None, entry(None), PERSONS)])
+    desk.audit.noticed([Change("created", VaultPath("other.png"), None, entry(None), PERSONS)])
+    desk.audit.noticed([Change("deleted", NOTE, entry(None), None, PERSONS)])
 
     assert [(one.target_endpoint, one.paths) for one in desk.kept.events[1:]] == [
         ("vault.created", ["other.png"]),

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from parachuted.bubbling import PendingChange, PendingChanges, Reconciler, WatchRegistry
+from parachuted.bubbling import (
+    BaselineTexts,
+    PendingChange,
+    PendingChanges,
+    Reconciler,
+    WatchRegistry,
+)
 from parachuted.events import Bus, Change, Event
 from parachuted.state import JournalDisk, open_state
 from parachuted.tasks import Causes, Queue, QuietWindow, Task
@@ -56,8 +62,12 @@ class ReconcilerRig:
         )
         bus = Bus(self.clock)
         bus.listen(self.events.append)
+        self.baselines = BaselineTexts(
+            root=VaultRoot(self.vault), objects=self.objects, index=self.index, watches=self.watches
+        )
         self.reconciler = Reconciler(
             root=VaultRoot(self.vault),
+            baselines=self.baselines,
             objects=self.objects,
             index=self.index,
             state=self.state,

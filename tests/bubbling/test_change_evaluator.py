@@ -210,10 +210,3 @@ def test_the_new_text_is_kept_for_the_next_difference(
         on_disk,
         None,
     ]
-
-
-def test_a_text_too_large_to_keep_is_not_kept(evaluator: ChangeEvaluator, objects: ObjectStore):
-    large = b"x" * ((4 << 20) + 1)
-    evaluator.keep([(VaultPath("a.md"), digest_of(large), large), (VaultPath("b.md"), None, None)])
-
-    assert digest_of(large) not in objects

@@ -645,6 +645,19 @@ async def test_a_change_that_wakes_a_thousand_is_queued_within_a_second_and_hold
     assert longest < 0.5  # likewise, of 0.1 s
 
 
+async def test_a_file_that_changes_before_its_first_text_was_kept_still_has_a_difference(
+    reconciler_rig: ReconcilerRig,
+):
+    changes = [reconciler_rig.change("a", A), reconciler_rig.change("w", watching("a.md"))]
+    reconciler_rig.reconciler.baseline(changes)
+    for change in changes:
+        reconciler_rig.index.set(change.path, change.new)
+    first = reconciler_rig.digest("a.md") or ""
+    await reconciler_rig.reconciler.record([reconciler_rig.change("a", B)])
+
+    assert reconciler_rig.objects.get(first) == A.encode()
+
+
 async def test_the_texts_of_watched_files_are_kept_before_they_change(
     reconciler_rig: ReconcilerRig,
 ):
@@ -656,7 +669,7 @@ async def test_the_texts_of_watched_files_are_kept_before_they_change(
     reconciler_rig.reconciler.baseline(changes)
     for change in changes:
         reconciler_rig.index.set(change.path, change.new)
-    await reconciler_rig.reconciler.keep_watched(reconciler_rig.index.paths())
+    await reconciler_rig.baselines.keep_watched(reconciler_rig.index.paths())
 
     assert reconciler_rig.objects.get(reconciler_rig.digest("a.md") or "") == A.encode()
     assert (reconciler_rig.digest("b.md") or "") not in reconciler_rig.objects

@@ -128,7 +128,8 @@ async def test_who_waits_for_an_agent_is_told_what_it_asks_for_and_why_it_was_re
             f" UTC: `parachute permissions allow {question.id}`, or `deny`, in another terminal\n"
         )
         assert (
-            "note     the session forgotten is not known here any more; a new one was begun" in rest
+            "note     the session forgotten is not known here any more; a new one was "
+            "started" in rest
         )
         assert "did      read_note(path=Daily/none.md wrote mine.md): refused, " in rest
         assert "  | There is none.\n  | run      r-1: unchanged\\x0d\\x1b[2J\n" in rest

@@ -90,8 +90,9 @@ def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(typed: Typed, tmp_pa
     assert f"Restored {typed.vault} and {typed.home}" in typed.does("restore", "all.tar.gz")
 
     restored = contents(typed.vault)
-    assert {name: seen for name, seen in restored.items() if not name.startswith("note-")} == {
-        name: seen for name, seen in vault.items() if not name.startswith("note-")
+    changing = ("note-", ".parachute-")  # a write that was under way has a file of its own
+    assert {name: seen for name, seen in restored.items() if not name.startswith(changing)} == {
+        name: seen for name, seen in vault.items() if not name.startswith(changing)
     }
     assert contents(typed.home)["keys.yaml"] == home["keys.yaml"]
     for database in typed.home.rglob("*.db"):
@@ -167,7 +168,129 @@ def test_a_backup_that_cannot_be_is_refused_in_a_sentence(typed: Typed, tmp_path
     assert "`parachute stop`, then try again" in typed.fails(1, "restore", "there.tar.gz")
 
 
-@pytest.mark.parametrize("damage", ["cut off", "of another program", "leading out"])
+def make_archive(path: Path, vault: Path, entries: list[tuple[str, bytes, str]], **more: object):
+    """An archive as `parachute backup` writes it, of entries: name, tar type, text or target."""
+    names = list(dict.fromkeys(name for name, _type, _text in entries))
+    listed = {
+        "format": 1,
+        "made": "",
+        "vault": str(vault),
+        "home": "",
+        "members": names,
+        **more,
+    }
+    with tarfile.open(path, "w:gz") as tar:
+        for name, kind, text in [*entries, ("backup.json", tarfile.REGTYPE, json.dumps(listed))]:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode = kind, 0o755
+            data = text.encode() if kind == tarfile.REGTYPE else b""
+            entry.size, entry.linkname = len(data), "" if data else text
+            tar.addfile(entry, io.BytesIO(data))
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [("vault/../out.md", tarfile.REGTYPE, "x")],
+        [("home//out.md", tarfile.REGTYPE, "x")],
+        [("vault/a", tarfile.SYMTYPE, "OUT"), ("vault/a/out.md", tarfile.REGTYPE, "x")],
+        [("vault/a", tarfile.SYMTYPE, "OUT"), ("vault/a/out.md", tarfile.SYMTYPE, "x")],
+        [("vault/a.md", tarfile.LNKTYPE, "OUT")],
+        [("vault/a.md", tarfile.FIFOTYPE, "")],
+        [("elsewhere/a.md", tarfile.REGTYPE, "x")],
+    ],
+    ids=lambda entries: entries[-1][0],
+)
+def test_an_archive_that_leads_out_of_its_folders_restores_nothing(
+    typed: Typed, tmp_path: Path, capsys, entries: list[tuple[str, bytes, str]]
+):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    make_archive(
+        tmp_path / "bad.tar.gz",
+        tmp_path / "new",
+        [(name, kind, text.replace("OUT", str(outside))) for name, kind, text in entries],
+    )
+
+    assert main(["restore", str(tmp_path / "bad.tar.gz")]) == 1
+    assert "cannot be restored safely" in capsys.readouterr().err
+    assert not list(outside.iterdir())
+    assert not (tmp_path / "new").exists()
+    assert not (tmp_path / "out.md").exists()
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [
+            ("vault/a", tarfile.DIRTYPE, ""),
+            ("vault/a/old.md", tarfile.REGTYPE, "x"),
+            ("vault/a", tarfile.SYMTYPE, "b"),
+        ],
+        [
+            ("vault/a", tarfile.SYMTYPE, "b"),
+            ("vault/a", tarfile.DIRTYPE, ""),
+            ("vault/a/new.md", tarfile.REGTYPE, "x"),
+        ],
+        [("vault/a", tarfile.REGTYPE, "x"), ("vault/a", tarfile.DIRTYPE, "")],
+    ],
+    ids=["a folder that became a link", "a link that became a folder", "a file that became one"],
+)
+def test_what_changed_its_kind_during_the_backup_is_restored_as_it_was_last(
+    typed: Typed, tmp_path: Path, entries: list[tuple[str, bytes, str]]
+):
+    members = [name for name in dict.fromkeys(entry[0] for entry in entries) if "old" not in name]
+    make_archive(tmp_path / "all.tgz", tmp_path / "new", entries, members=members)
+
+    assert main(["restore", str(tmp_path / "all.tgz")]) == 0
+
+    kinds = {(path.name, path.is_symlink()) for path in (tmp_path / "new").rglob("*")}
+    assert kinds == {(name.rpartition("/")[2], entries[-1][1] == b"2") for name in members}
+
+
+def test_a_restore_that_fails_halfway_leaves_what_was_there(typed: Typed, tmp_path: Path):
+    (typed.vault / "a.md").write_text("# A\n")
+    typed.does("vault", "set", str(typed.vault))
+    typed.does("backup", "all.tar.gz")
+    (tmp_path / "file").write_text("no folder")
+
+    complaint = typed.fails(
+        1, "restore", "all.tar.gz", "--replace", "--vault", str(tmp_path / "file" / "vault")
+    )
+
+    assert "nothing was restored, and what was there is in its place" in complaint
+    assert typed.json("vault")["vault"] == str(typed.vault)
+    assert not list(tmp_path.glob("*.before-restore-*"))
+
+
+def test_any_name_of_a_file_and_of_the_archive_comes_back(typed: Typed, tmp_path: Path):
+    names = [b"caf\xe9.md", "n" * 250 + ".md", "a\\b\n.md", " .md", "日本.md"]
+    for name in names:
+        Path(os.fsdecode(typed.vault), os.fsdecode(name)).write_text("x")
+    typed.does("vault", "set", str(typed.vault))
+    typed.does("backup", "all.saved")
+
+    typed.does("restore", "all.saved", "--replace")
+
+    assert {os.fsencode(path.name) for path in typed.vault.iterdir()} == set(
+        map(os.fsencode, names)
+    )
+
+
+def test_a_folder_that_cannot_be_listed_is_not_left_out_of_a_backup(typed: Typed, monkeypatch):
+    monkeypatch.chdir(typed.vault)
+    for _ in range(18):  # a path longer than the system takes
+        Path("d" * 250).mkdir()
+        os.chdir("d" * 250)
+    Path("a.md").write_text("# A")
+    monkeypatch.chdir(typed.folder)
+    typed.does("vault", "set", str(typed.vault))
+
+    assert "no backup was written" in typed.fails(1, "backup", "all.tar.gz")
+    assert not list(typed.folder.glob("all.tar.gz*"))
+
+
+@pytest.mark.parametrize("damage", ["cut off", "of another program", "without members"])
 def test_an_archive_that_is_no_whole_backup_changes_nothing(
     typed: Typed, tmp_path: Path, damage: str
 ):
@@ -177,21 +300,13 @@ def test_an_archive_that_is_no_whole_backup_changes_nothing(
     if damage == "cut off":
         typed.does("backup", "whole.tar.gz")
         archive.write_bytes((tmp_path / "whole.tar.gz").read_bytes()[:-100])
+    elif damage == "without members":
+        make_archive(archive, typed.vault, [], members=None)
     else:
         with tarfile.open(archive, "w:gz") as tar:
-            names = ["vault/../out.md", "home//out.md"]
-            listed = {"format": 1, "made": "", "vault": str(tmp_path / "new"), "members": names}
-            for name in (*names, *(["backup.json"] if damage == "leading out" else [])):
-                entry = tarfile.TarInfo(name)
-                text = json.dumps(listed).encode()
-                entry.size = len(text)
-                tar.addfile(entry, io.BytesIO(text))
-    if damage == "leading out":
-        shutil.rmtree(typed.home)
-        typed.does("restore", "bad.tar.gz")
-        assert not [path for path in (tmp_path / "out.md", Path("/out.md")) if path.exists()]
-    else:
-        assert "bad.tar.gz is not a complete backup" in typed.fails(
-            1, "restore", "bad.tar.gz", "--replace"
-        )
-        assert (typed.vault / "a.md").read_text() == "# A\n"
+            tar.addfile(tarfile.TarInfo("vault/a.md"))
+
+    assert "bad.tar.gz is not a complete backup" in typed.fails(
+        1, "restore", "bad.tar.gz", "--replace"
+    )
+    assert (typed.vault / "a.md").read_text() == "# A\n"

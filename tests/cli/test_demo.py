@@ -50,3 +50,17 @@ def test_it_keeps_its_vault_when_asked_and_minds_no_setting_of_the_person(typed:
     assert f"kept in {kept / 'Parachute'}" in said
     assert "frost" in (kept / "Parachute/Projects/garden/AGENTS.md").read_text("utf-8")
     assert list(typed.home.iterdir()) == []
+
+
+def test_an_entry_of_the_journal_reaches_the_person_the_project_and_its_watcher(typed: Typed):
+    temporary = typed.folder / "temporary"
+    temporary.mkdir()
+    said = typed.does("demo", "--journal", TMPDIR=str(temporary))
+
+    steps = ["\n1. You type ", "\n2. entry ", "\n3. mention ", "\n4. run        Projects/garden"]
+    steps += ["\n5. run        AGENTS.md: changed", "\n6. recall ", "Kim Lee, Brain/", "\n7. undo "]
+    places = [said.find(step) for step in steps]
+    assert -1 not in places, said
+    assert places == sorted(places)
+    assert list(temporary.iterdir()) == []
+    assert ours(typed) == []

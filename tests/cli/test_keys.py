@@ -101,7 +101,7 @@ def test_several_scopes_and_paths_may_be_given(typed: Typed):
     [
         (["x", "--scope", "daily"], "should be a module and what may be done"),
         (["x", "--scope", "daily:all"], "capabilities of daily"),
-        (["x", "--path", "/etc/**"], "no pattern of paths"),
+        (["x", "--path", "/etc/**"], "not a pattern of paths"),
         (["x", "--expires", "soon"], "should be a span such as 90d"),
         (["x", "--expires", "2020-01-01"], "over before it is used"),
         ([""], "the name of a key"),

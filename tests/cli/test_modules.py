@@ -11,23 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.typed import Typed
 from tests.stories.life import Live
 
 
 @pytest.fixture
 def typed(home: Path, vault: Path):
     """Type a command; its code and what it says."""
-    env = {**os.environ, "PARACHUTE_HOME": str(home), "PARACHUTE_VAULT": str(vault)}
+    modules = Typed(home=home, vault=vault, folder=home.parent)
+    modules.environ["PARACHUTE_VAULT"] = str(vault)
 
     def run(*words: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "parachuted", "modules", *words],
-            env=env,
-            capture_output=True,
-            text=True,
-            check=False,
-            input="",
-        )
+        done = modules("modules", *words)
         assert "Traceback" not in done.stderr or words[0] == "test", done.stderr
         return done.returncode, done.stdout + done.stderr
 

@@ -6,7 +6,7 @@ import stat
 import subprocess
 
 from parachuted.cli import main
-from parachuted.cli.running import find_differences
+from parachuted.cli.setup import find_differences
 from parachuted.config import load_settings
 from tests.cli.typed import PARACHUTE, Typed
 

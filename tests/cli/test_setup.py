@@ -63,6 +63,33 @@ def test_init_leaves_what_is_there(run, vault):
     assert [file.name for file in vault.iterdir()] == ["mine.md"]
 
 
+def test_init_with_modules_shows_each_and_installs_them(run, tmp_path):
+    code, said, _ = run("init", str(tmp_path / "Notes"), "--with", "daily", "--yes")
+
+    assert code == 0
+    assert "reads" in said
+    assert "inside the daemon" in said, "what is shown is what is granted"
+    assert "runs from the next start" in said
+    listed = json.loads(run("modules", "list", "--json")[1])["modules"]
+    assert [(one["name"], one["trust_level"]) for one in listed] == [("daily", "trusted")]
+
+
+def test_init_with_modules_asks_before_they_may_run(run, tmp_path):
+    code, said, _ = run("init", str(tmp_path / "Notes"), "--with", "daily")
+
+    assert code == 1
+    assert "Approve daily and let it run?" in said
+    assert "These files are not approved" in said
+
+
+def test_init_names_the_modules_there_are_before_it_installs_one(run, tmp_path):
+    code, _, complaint = run("init", str(tmp_path / "Notes"), "--with", "daily,diary", "--yes")
+
+    assert code == 1
+    assert "parachuted has no module 'diary'; it has " in complaint
+    assert not (tmp_path / "Notes" / "Modules").exists()
+
+
 def test_init_says_when_it_cannot(run, tmp_path):
     (tmp_path / "file").write_text("")
     code, said, complaint = run("init", str(tmp_path / "file"))

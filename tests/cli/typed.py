@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.cli.forked import forking
+
+TIMEOUT_S = 50
 PARACHUTE = (sys.executable, "-m", "parachuted")
 
 
@@ -38,13 +41,16 @@ class Typed:
         self, *words: str, cwd: Path | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
+        environ = self.env(**env)
+        if forking().is_fit_for(words, environ):
+            return forking().run(words, environ, cwd or self.folder, TIMEOUT_S)
         return subprocess.run(
             [*PARACHUTE, *words],
-            env=self.env(**env),
+            env=environ,
             cwd=cwd or self.folder,
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=TIMEOUT_S,
             check=False,
         )
 

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.config import Settings, describe_settings, home_folder, load_settings, set_setting
+from parachuted.config.file import read_file
 from parachuted.errors import ConfigError, StorageFailedError
 
 ENV = {"HOME": "/home/me"}
@@ -104,14 +106,14 @@ def test_all_mistakes_are_told_at_once_with_their_places(home):
         {"agent.backend": "gpt", "frob": 1},
     ) == [
         "config.yaml line 2: vault should begin with / or ~/, not 'notes'",
-        "config.yaml line 4: agent.modle is no setting; did you mean agent.model?",
+        "config.yaml line 4: agent.modle is not a setting; did you mean agent.model?",
         "config.yaml line 5: agent.backend should be one value, not a list",
         "config.yaml line 6: port is there a second time; line 1 has it too",
         "config.yaml line 7: bubble has settings of its own, such as bubble.quiet_s, and no value",
         "config.yaml line 1: port should be a valid integer, not 'abc'",
-        "PARACHUTE_PROT is no setting; did you mean PARACHUTE_PORT?",
+        "PARACHUTE_PROT is not a setting; did you mean PARACHUTE_PORT?",
         "PARACHUTE_AGENT_CONCURRENCY: agent.concurrency should be a valid integer, not '1.5'",
-        "--frob: frob is no setting; `parachute config` lists them",
+        "--frob: frob is not a setting; `parachute config` lists them",
         "--agent-backend: agent.backend should be 'auto', 'claude' or 'offline', not 'gpt'",
     ]
 
@@ -128,7 +130,9 @@ def test_all_mistakes_are_told_at_once_with_their_places(home):
 def test_an_unknown_key_is_refused_with_the_nearest_one(home, written, meant):
     write(home, f"{written}: 1\n")
 
-    assert mistakes(home) == [f"config.yaml line 1: {written} is no setting; did you mean {meant}?"]
+    assert mistakes(home) == [
+        f"config.yaml line 1: {written} is not a setting; did you mean {meant}?"
+    ]
 
 
 def test_a_value_that_a_later_layer_covers_must_be_right_all_the_same(home):
@@ -299,7 +303,7 @@ def test_setting_a_key_makes_the_home_and_the_file_for_their_owner_alone(tmp_pat
     assert load_settings(home, ENV, {}).agent.model == "x"
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     assert stat.S_IMODE((home / "config.yaml").stat().st_mode) == 0o600
-    assert [path.name for path in home.iterdir()] == ["config.yaml"]
+    assert sorted(path.name for path in home.iterdir()) == ["config.yaml", "run"]
 
 
 def test_setting_a_key_changes_its_line_alone(home):
@@ -314,7 +318,7 @@ def test_setting_a_key_changes_its_line_alone(home):
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
-        ("prot", "1", ["prot is no setting; did you mean port?"]),
+        ("prot", "1", ["prot is not a setting; did you mean port?"]),
         ("agent", "x", ["agent has settings of its own, such as agent.backend, and no value"]),
         (
             "port",
@@ -403,3 +407,22 @@ def test_a_variable_of_another_program_that_makes_no_sense_here_stops_nothing(ho
     assert len(settings.notes) == 1
     assert settings.notes[0].startswith("PORT: port should be a valid integer")
     assert settings.notes[0].endswith(", and is ignored")
+
+
+def test_two_changes_at_once_are_both_in_the_file(home, monkeypatch):
+    threads = []
+
+    def read_and_let_another_change(folder: Path) -> str:
+        text = read_file(folder)
+        if not threads:
+            threads.append(Thread(target=set_setting, args=(folder, "port", "2")))
+            threads[0].start()
+            threads[0].join(timeout=0.5)  # it waits for us, and ends when we are done
+        return text
+
+    monkeypatch.setattr("parachuted.config.load.read_file", read_and_let_another_change)
+    set_setting(home, "agent.model", "x")
+    threads[0].join()
+
+    settings = load_settings(home, ENV, {})
+    assert (settings.agent.model, settings.port) == ("x", 2)

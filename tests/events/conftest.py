@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,9 +94,9 @@ class EventsRig:
         self.steps.append(f"record {len(changes)}, {len(self.index)} known")
         return lambda: self.steps.append("tell what follows")
 
-    def tell(self, change: Change) -> None:
-        self.steps.append(f"tell {change.path}")
-        self.changes.append(change)
+    def tell(self, changes: Sequence[Change]) -> None:
+        self.steps += [f"tell {change.path}" for change in changes]
+        self.changes += changes
 
     def told(self) -> list[tuple[str, str]]:
         return [(change.kind, change.path) for change in self.changes]

@@ -81,7 +81,7 @@ def test_a_name_that_is_another_s_or_none_cannot_be_declared(bus, name):
 
 
 def test_an_event_that_may_be_refused_cannot_be_declared(bus):
-    with pytest.raises(ValueError, match="has not happened"):
+    with pytest.raises(ValueError, match="before something happens"):
         bus.declare(
             EventKind(
                 name="weather.before",
@@ -142,6 +142,40 @@ def test_what_a_listener_publishes_is_heard_by_all_after_what_it_heard(bus):
     bus.publish("file.created", path="first")
 
     assert [event.event for event in heard] == ["file.created", "watch.removed"]
+
+
+def test_several_facts_are_heard_together_or_one_by_one_and_a_name_selects(bus):
+    batches, each, chosen = [], [], []
+    bus.listen_to_batches(batches.append)
+    bus.listen(each.append)
+    bus.listen(chosen.append, "file.deleted")
+    facts = [("file.created", {"path": "a.md"}), ("file.deleted", {"path": "b.md"})]
+    bus.publish_all(facts)
+    bus.publish_all([])
+
+    assert [[event.event for event in batch] for batch in batches] == [[name for name, _ in facts]]
+    assert [(event.id, event.event, event.data) for event in each] == [
+        (number, *fact) for number, fact in enumerate(facts, 1)
+    ]
+    assert chosen == each[1:]
+    assert list(bus.since(0)) == each
+
+
+def test_of_several_facts_none_is_told_where_one_is_not_declared(bus):
+    heard = []
+    bus.listen(heard.append)
+    with pytest.raises(KeyError):
+        bus.publish_all([("file.created", {"path": "a.md"}), ("file.eaten", {})])
+
+    assert (heard, bus.last_id) == ([], 0)
+
+
+def test_a_listener_that_ends_itself_hears_no_more_of_the_same_batch(bus):
+    heard, ends = [], []
+    ends.append(bus.listen(lambda event: (heard.append(event), ends[0]())))
+    bus.publish_all([("file.created", {"path": "a.md"})] * 2)
+
+    assert len(heard) == 1
 
 
 def test_a_listener_may_end_itself_while_it_hears(bus):

@@ -1,4 +1,4 @@
-"""Canary: that the system has stopped telling of changes comes to light, and the vault is walked
+"""Canary: that the system no longer reports changes comes to light, and the vault is walked
 meanwhile.
 """
 
@@ -60,7 +60,7 @@ async def test_when_events_stop_coming_that_is_said_and_changes_are_found_by_wal
         ):  # in the place of the watcher's queue, whose watches are gone, and nothing tells so
             os.dup2(empty.fileno(), events_rig.watcher._inotify.fileno())
         await events_rig.until(
-            lambda: "stopped telling" in events_rig.problems.all().get("watching", "")
+            lambda: "no longer reports" in events_rig.problems.all().get("watching", "")
         )
         assert detector.polling
         (events_rig.vault / "b.md").write_text("b")

@@ -10,7 +10,8 @@ import pytest
 from parachuted.errors import StorageFailedError
 from parachuted.events import ChangeCommitter, ChangeListeners
 from parachuted.events.changes import SortedChanges
-from parachuted.vault import Author, IndexEntry, PathDifference, VaultPath
+from parachuted.vault import Author, IndexEntry, PathDifference, VaultPath, Write
+from tests.index_entries import changed
 
 CURATOR = Author(by="curator", run="r-1", causes=("c-1",))
 
@@ -40,13 +41,15 @@ def found(came=(), went=(), same=()):
 def wrote(events_rig, path, before, after):
     """Our writer changed a file."""
     write = events_rig.history.intend(
-        at=datetime.now(UTC),
-        path=path,
-        author=CURATOR,
-        operation="ReplaceAll",
-        before=before,
-        after=after,
-        temporary=".t",
+        Write(
+            at=datetime.now(UTC),
+            path=path,
+            author=CURATOR,
+            operation="ReplaceAll",
+            before=before,
+            after=after,
+            temporary=".t",
+        )
     )
     events_rig.history.settle(write.id, "done")
 
@@ -81,7 +84,7 @@ async def test_a_change_is_of_its_kind(events_rig, thread):
 async def test_what_only_looks_newer_is_known_and_not_told(events_rig, thread):
     await events_rig.committer.commit(found([came("a.md")]), thread, remember=True)
     events_rig.steps.clear()
-    touched = entry()._replace(mtime_ns=9)
+    touched = changed(entry(), mtime_ns=9)
     await events_rig.committer.commit(
         found(same=[PathDifference(path=VaultPath("a.md"), old=entry(), new=touched)]),
         thread,
@@ -115,8 +118,8 @@ async def test_what_is_not_recorded_is_neither_known_nor_told(events_rig, thread
 
 
 async def test_what_was_told_before_the_disk_refused_is_kept(events_rig, thread):
-    def tell_until_full(change):
-        events_rig.tell(change)
+    def tell_until_full(changes):
+        events_rig.tell(changes)
         events_rig.refusal = StorageFailedError("the disk is full")
 
     listeners = ChangeListeners(record=events_rig.record, tell=tell_until_full)

@@ -28,7 +28,7 @@ def by(run: str) -> Author:
 
 
 def past(tools_rig: ToolsRig) -> HistoryQueries:
-    return HistoryQueries(tools_rig.store, tools_rig.objects, tools_rig.history)
+    return HistoryQueries(tools_rig.store)
 
 
 def ran(tools_rig: ToolsRig, run: str, *parents: str, **more: object) -> None:
@@ -52,7 +52,7 @@ def test_versions_are_told_newest_first_with_what_came_and_went(tools_rig: Tools
     tools_rig.save("note.md", "a\nb\n")
     tools_rig.store.replace(NOTE, b"a\nc\nd\n", by("r1"))
     tools_rig.save("note.md", "a\nc\nd\ne\n")
-    told, count = past(tools_rig).told(NOTE)
+    told, count = past(tools_rig).changes(NOTE)
 
     assert count == 3
     assert [(one.version.by, one.added, one.removed, one.kept) for one in told] == [
@@ -60,7 +60,7 @@ def test_versions_are_told_newest_first_with_what_came_and_went(tools_rig: Tools
         ("curator", 2, 1, True),
         ("person", 2, 0, True),
     ]
-    assert past(tools_rig).told(NOTE, 1)[0] == told[:1]
+    assert past(tools_rig).changes(NOTE, 1)[0] == told[:1]
 
 
 def test_a_file_that_never_was_has_no_past(tools_rig: ToolsRig):

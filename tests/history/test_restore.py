@@ -21,14 +21,7 @@ NOTE = VaultPath("w.md")
 
 
 def restore_of(curator_rig: CuratorRig) -> Restore:
-    return Restore(
-        store=curator_rig.store,
-        objects=curator_rig.objects,
-        history=curator_rig.history,
-        clock=curator_rig.clock,
-        notice=curator_rig.notice,
-        stood_at=curator_rig.reconciler.stood_at,
-    )
+    return Restore(curator_rig.store, stood_at=curator_rig.reconciler.stood_at)
 
 
 async def ran(folder: Path, **more: str) -> tuple[CuratorRig, str, Restore]:

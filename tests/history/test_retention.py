@@ -18,7 +18,8 @@ import pytest
 from parachuted.errors import NotFoundError
 from parachuted.history.retention import Pruned, Retention, RetentionLimits
 from parachuted.history.revert import revert
-from parachuted.vault.history import Author, History
+from parachuted.vault.author import Author
+from parachuted.vault.history import History
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.root import VaultRoot, digest_of

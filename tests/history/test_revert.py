@@ -6,7 +6,8 @@ import pytest
 
 from parachuted.errors import ConflictError, NotFoundError
 from parachuted.history.revert import RevertResult, revert
-from parachuted.vault.history import Author, Write
+from parachuted.vault.author import Author
+from parachuted.vault.history import Write
 from parachuted.vault.paths import VaultPath
 
 NOTE = VaultPath("note.md")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents import Job
-from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.history.run_account import save
 from parachuted.testing import Block, ScriptedBackend, use
 from parachuted.vault import AppendToSection, Author, VaultPath
@@ -63,6 +63,16 @@ async def test_a_run_is_taken_back_with_all_that_followed(tmp_path: Path):
         for above, name in ("aw", "wv", "vu")
     ]
     assert curator_rig.text("a") == B
+
+
+async def test_where_a_part_is_out_of_reach_nothing_is_taken_back(tmp_path: Path):
+    curator_rig = await cascade(tmp_path)
+    before = [curator_rig.text(name) for name in "awvu"]
+
+    with pytest.raises(ActRefusedError, match="nothing was undone"):
+        await curator_rig.undo.undo(run_of(curator_rig, "w"), may_write=lambda path: path != "u.md")
+
+    assert [curator_rig.text(name) for name in "awvu"] == before
 
 
 async def test_it_is_told_and_wakes_nobody(tmp_path: Path):

@@ -77,21 +77,11 @@ class World:
             History(self.folder / "history.db"),
         )
         self.store = Store(VaultRoot(self.vault), self.objects, self.history, lambda: self.now)
-        self.past = HistoryQueries(self.store, self.objects, self.history)
-        shared = {
-            "store": self.store,
-            "objects": self.objects,
-            "history": self.history,
-            "clock": lambda: self.now,
-            "notice": self.notice,
-        }
-        self.undo = Undo(bus=Bus(lambda: self.now), **shared)
-        self.restore = Restore(stood_at={}, **shared)
+        self.past = HistoryQueries(self.store)
+        self.undo = Undo(self.store, Bus(lambda: self.now))
+        self.restore = Restore(self.store, stood_at={})
         for name in NAMES:
             (self.vault / name).write_text("".join(f"{name} {line}\n" for line in range(4)))
-
-    async def notice(self, _paths: object) -> None:
-        """Nobody watches."""
 
     def close(self) -> None:
         for part in (self.store, self.history, self.objects):
@@ -205,7 +195,7 @@ class World:
     async def bring_back(self, path: VaultPath, number: int) -> None:
         """Any version that is said to be kept can be had, to the byte."""
         try:
-            versions, _count = self.past.told(path, 100)
+            versions, _count = self.past.changes(path, 100)
         except NotFoundError:
             return
         kept = [one.version for one in versions if one.kept]
@@ -247,7 +237,7 @@ class World:
         """
         for name in self.texts():
             path = VaultPath(name)
-            for line in Why(self.store, self.objects, self.history).lines(path):
+            for line in Why(self.store).lines(path):
                 who = line.text.partition(" ")[0]
                 if who == "agent":
                     assert line.by in {"curator", "earlier", "person", "undo", "restore"}, line

@@ -36,10 +36,7 @@ def undoes(tools_rig: ToolsRig, run: str) -> None:
 
 def origins(tools_rig: ToolsRig) -> list[str]:
     """For each line its run, or who else wrote it."""
-    return [
-        origin.run or origin.by
-        for origin in Why(tools_rig.store, tools_rig.objects, tools_rig.history).lines(NOTE)
-    ]
+    return [origin.run or origin.by for origin in Why(tools_rig.store).lines(NOTE)]
 
 
 def test_what_no_run_wrote_is_a_persons(tools_rig: ToolsRig):
@@ -54,7 +51,7 @@ def test_a_line_is_the_runs_that_wrote_it(tools_rig: ToolsRig):
     writes(tools_rig, "r2", "a\nx\ny\nb\n")
 
     assert origins(tools_rig) == ["person", "r1", "r2", "person"]
-    line = Why(tools_rig.store, tools_rig.objects, tools_rig.history).lines(NOTE)[1]
+    line = Why(tools_rig.store).lines(NOTE)[1]
     assert (line.number, line.text, line.by, line.at) == (
         2,
         "x",
@@ -149,10 +146,7 @@ def test_line_ends_of_another_system_make_no_one_the_author(tools_rig: ToolsRig)
 def test_lines_are_counted_as_editors_count_them(tools_rig: ToolsRig, text: str, lines: list[str]):
     tools_rig.save("note.md", text)
 
-    assert [
-        origin.text
-        for origin in Why(tools_rig.store, tools_rig.objects, tools_rig.history).lines(NOTE)
-    ] == lines
+    assert [origin.text for origin in Why(tools_rig.store).lines(NOTE)] == lines
 
 
 def test_a_note_that_is_not_there_cannot_be_explained(tools_rig: ToolsRig):
@@ -231,7 +225,7 @@ def test_a_persons_save_that_was_noticed_has_its_time_and_needs_no_kept_text(too
         tools_rig.history.saw(
             tools_rig.now, [("note.md", "modified", None, digest_of(text.encode()))]
         )
-    lines = Why(tools_rig.store, tools_rig.objects, tools_rig.history).lines(NOTE)
+    lines = Why(tools_rig.store).lines(NOTE)
 
     assert [line.run or line.by for line in lines] == ["person", "r1", "person", "person"]
     assert lines[3].at == tools_rig.now.isoformat()
@@ -263,11 +257,9 @@ def test_the_chain_of_a_run_leads_to_the_change_that_woke_the_first(tools_rig: T
     ):
         ran(run, *parents)
 
-    assert [
-        one["id"] for one in Why(tools_rig.store, tools_rig.objects, tools_rig.history).chain("r4")
-    ] == [
+    assert [one["id"] for one in Why(tools_rig.store).chain("r4")] == [
         "r3",
         "r2",
         "r1",
     ]
-    assert Why(tools_rig.store, tools_rig.objects, tools_rig.history).chain("r9") == []
+    assert Why(tools_rig.store).chain("r9") == []

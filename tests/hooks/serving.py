@@ -20,6 +20,7 @@ from parachuted.api.routes.hooks import HookRoutes
 from parachuted.hooks import HookApprovals, HookRunner, HookRunRecorder, Hooks
 from parachuted.hooks.idle import OfferedTools
 from parachuted.keys import EVERYTHING, EVERYWHERE, Identity, Scope
+from parachuted.vault import Caller
 
 PERSON = Identity(kind="loopback", id="loopback", name="loopback", scopes=EVERYTHING)
 READER = Identity(
@@ -76,7 +77,7 @@ async def serving(home: Path, vault: Path, identity: Identity = PERSON) -> Async
     async with running_hooks(home, vault) as hooks:
         parts = Served(hooks=hooks, modules=Modules(), vault=vault, clock=lambda: datetime.now(UTC))
         app = web.Application()
-        for route in routes_of(HookRoutes(parts)):
+        for route in routes_of(HookRoutes(parts.hooks, parts.modules, parts.vault, parts.clock)):
             app.router.add_route(route.method, route.path, answering(route, identity))
         runner = web.AppRunner(app)
         await runner.setup()
@@ -106,7 +107,7 @@ def answering(route, identity):
                     identity=identity,
                     grant=EVERYWHERE,
                     sight=sight,
-                    id="r",
+                    caller=Caller("api_key", "key", "r"),
                 )
             )
         except Exception as error:  # noqa: BLE001  as the front does

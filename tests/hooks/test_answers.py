@@ -189,7 +189,7 @@ def test_what_begins_as_json_and_is_none_is_plain_text_and_a_failure():
     answer = read_answer(hook("session.start"), ran(b'{"a": 1} and more'))
 
     assert answer.context == ('{"a": 1} and more',)
-    assert "begins as JSON and is none" in str(answer.failure)
+    assert "begins like JSON but is not" in str(answer.failure)
 
 
 def test_bytes_that_are_no_text_are_replaced():

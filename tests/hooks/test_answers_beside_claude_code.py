@@ -152,7 +152,7 @@ STRICTER: Mapping[str, tuple[str, str, Sequence[dict[str, object]]]] = {
     "Python's flags": (PRE, "(?i)bash", [hook("true")]),
     "Python's named group": (PRE, "(?P<x>Ba)sh", [hook("true")]),
     "a possessive quantifier": (PRE, "Ba++sh", [hook("true")]),
-    "what begins as JSON and is none, and to block": (
+    "what begins like JSON but is not, and to block": (
         PRE,
         "Bash",
         [hook("printf '{bad'", onFailure="block")],

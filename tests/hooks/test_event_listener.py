@@ -60,7 +60,7 @@ class Ear:
 
     def changed(self, change: Change) -> None:
         """As the daemon tells of one."""
-        with self.listening.about(change):
+        with self.listening.about([change]):
             self.bus.publish(
                 f"file.{change.kind}",
                 path=str(change.path),
@@ -167,7 +167,7 @@ async def test_a_text_that_is_kept_need_not_be_at_hand(ear: Ear):
     ("what", "said"),
     [
         (change(OLD, NEW, data=NEW), "not kept"),
-        (change(None, b"\0\1", data=b"\0\1"), "no text"),
+        (change(None, b"\0\1", data=b"\0\1"), "not text"),
         (change(None, b"x" * (5 << 20), data=b"x" * (5 << 20)), "too large"),
     ],
 )
@@ -292,7 +292,7 @@ async def test_an_event_that_no_hook_wants_costs_next_to_nothing(ear: Ear):
     for _ in range(20):
         began = time.perf_counter()
         for _ in range(100):
-            ear.listening._on_event(event)
+            ear.listening._on_events([event])
         took.append((time.perf_counter() - began) / 100)
 
     assert min(took) < 5e-6

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parachuted.hooks.hook_status import HookCounts
+from parachuted.hooks.hook import HookCounts
 
 
 def test_a_tally_counts_runs_failures_and_the_slowest():

@@ -396,6 +396,29 @@ async def test_an_asynchronous_hook_holds_nobody_up_and_cannot_object(opened: Op
     )
 
 
+async def test_no_later_hook_waits_for_an_asynchronous_one_after_the_fact(opened: Opening):
+    wait = f"until [ -e {opened.out}/go ]; do sleep 0.01; done"
+    then = {"command": f"touch {opened.out}/then", "order": 1}
+    opened.settings({"file.modified": [{"command": wait, "async": True}, then]})
+    async with opened() as stand, running(stand.hooks):
+        stand.hooks.tell(stand.hook_event("file.modified", {"path": "a"}))
+        await until((opened.out / "then").exists)
+        (opened.out / "go").touch()
+        await until(lambda: len(stand.hooks.recorder.last(9)) == 2)
+
+
+async def test_a_hook_that_answers_async_goes_on_after_the_fact_and_is_recorded(opened: Opening):
+    wait = f"until [ -e {opened.out}/go ]; do sleep 0.01; done; touch {opened.out}/gone-on"
+    opened.settings({"file.modified": [{"command": f"""echo '{{"async": true}}'; {wait}"""}]})
+    async with opened() as stand, running(stand.hooks):
+        stand.hooks.tell(stand.hook_event("file.modified", {"path": "a"}))
+        (opened.out / "go").touch()
+        await until((opened.out / "gone-on").exists)
+        await until(lambda: stand.hooks.recorder.last(1))
+
+    assert [run.decision for run in stand.hooks.recorder.last(9)] == ["done"]
+
+
 async def test_once_is_for_skills_so_a_guard_guards_every_call(opened: Opening):
     opened.settings({"tool.before": [{"command": "exit 2", "once": True}]})
     async with opened() as stand:

@@ -136,7 +136,7 @@ async def test_an_act_stops_when_what_watched_over_its_guard_is_killed(
         asking = group.create_task(stand.ask("write.before", {"path": "a"}))
         await until(begun.exists)
         for child in psutil.Process().children():
-            if "parachuted.processes.keeping" in " ".join(child.cmdline()):
+            if "parachuted.processes.hook_program" in " ".join(child.cmdline()):
                 os.kill(child.pid, signal.SIGKILL)
         decision = await asking
 

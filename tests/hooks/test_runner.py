@@ -40,9 +40,11 @@ def run(runner, tmp_path):
     return run
 
 
-def keepers():
+def hook_processes():
     return [
-        child for child in psutil.Process().children() if "keeping" in " ".join(command_of(child))
+        child
+        for child in psutil.Process().children()
+        if "hook_program" in " ".join(command_of(child))
     ]
 
 
@@ -167,14 +169,14 @@ async def test_a_cancelled_run_leaves_nothing(runner, tmp_path):
     assert going() == []
 
 
-async def test_a_keeper_is_used_again(run):
+async def test_a_hook_process_is_used_again(run):
     for _ in range(5):
         await run("true")
 
-    assert len(keepers()) == 1
+    assert len(hook_processes()) == 1
 
 
-async def test_a_keeper_that_waited_long_enough_is_let_go(tmp_path):
+async def test_a_hook_process_that_waited_long_enough_is_let_go(tmp_path):
     runner = HookRunner(idle_s=0.01)
     try:
         await runner.run(
@@ -186,15 +188,15 @@ async def test_a_keeper_that_waited_long_enough_is_let_go(tmp_path):
             timeout_s=5,
         )
 
-        await until(lambda: keepers() == [])
+        await until(lambda: hook_processes() == [])
     finally:
         await runner.close()
 
 
-async def test_a_keeper_that_was_killed_while_it_waited_is_replaced(run):
+async def test_a_hook_process_that_was_killed_while_it_waited_is_replaced(run):
     await run("true")
-    keepers()[0].kill()
-    await until(lambda: keepers() == [])
+    hook_processes()[0].kill()
+    await until(lambda: hook_processes() == [])
 
     assert (await run("echo again")).stdout == b"again\n"
 

@@ -246,7 +246,7 @@ async def test_a_nasty_hook_is_back_in_time_and_leaves_nothing(nasty, strict, to
         assert len(ran.stdout) <= 8_000_000 >= len(ran.stderr)
         assert ran.strays >= nasty.strays
         assert nasty.out is None or ran.stdout == nasty.out
-        assert descriptors() == descriptors_before
+        assert descriptors() <= descriptors_before  # garbage of earlier tests may go meanwhile
 
 
 def test_there_are_forty_and_more():

@@ -85,7 +85,7 @@ def test_a_key_is_over_at_its_end_and_not_before():
         ),
         (
             {"scopes": [{"module": "daily", "capabilities": ["read"], "paths": ["../x"]}]},
-            "no pattern",
+            "not a pattern",
         ),
         ({"expires": None}, "expires should be a time"),
         ({"expires": "soon"}, "expires should be a time"),

@@ -121,7 +121,7 @@ def test_what_is_no_plain_file_opens_nothing(home):
         KeyFile(home).load()
     (home / "keys.yaml").rmdir()
     os.mkfifo(home / "keys.yaml", 0o600)
-    with pytest.raises(KeysRefusedError, match="no file of yours"):
+    with pytest.raises(KeysRefusedError, match="not a file of yours"):
         KeyFile(home).load()
 
 

@@ -195,7 +195,7 @@ def test_what_is_below_a_folder_may_be_entered_or_not():
     ],
 )
 def test_what_can_mean_nothing_in_a_vault_is_refused(text):
-    with pytest.raises(ValueError, match="no pattern of paths"):
+    with pytest.raises(ValueError, match="not a pattern of paths"):
         PathGlob(text)
 
 

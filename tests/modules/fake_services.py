@@ -81,6 +81,10 @@ class FakeServices:
         self.published: list[tuple[str, Mapping[str, object]]] = []
         self.asked: list[tuple[str, str, Mapping[str, object]]] = []
         self.others: dict[str, object] = {}
+        self.has_model = True
+        self.folders = None
+        self.schedules = self.activity = self.runs = None
+        self.data_folder = Path("/nowhere")
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         self.published.append((event, data))

@@ -7,20 +7,34 @@ from __future__ import annotations
 import contextlib
 import textwrap
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import NOBODY, Authority, current
 from parachuted.agents import Backend, RunLimits
-from parachuted.audit.events import AuditCaller, AuditEvent
+from parachuted.agents.active_runs import ActiveRuns
+from parachuted.audit.activity import ActivityLog
+from parachuted.audit.events import AuditEvent, NullAuditRecorder
 from parachuted.events import Bus, Event
+from parachuted.history.run_account import RunAccounts
+from parachuted.modules.hosting.audited import ModuleAudit
+from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
+from parachuted.modules.hosting.scheduler import ModuleScheduler
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.manifest import read_manifest
-from parachuted.runs.agent_parts import AgentParts
-from parachuted.runs.bounded_vault import BoundedVault, VaultParts
+from parachuted.runs import HookAsker, RunHooks, RunLifecycle
+from parachuted.runs.agent_runner import AgentRunner, RunAdmission
+from parachuted.runs.agent_sandboxes import SandboxProvider
+from parachuted.runs.agent_tools import ModuleTrust
+from parachuted.runs.bounded_vault import BoundedVault
+from parachuted.runs.bounded_vaults import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.run_guard import RunGuards
+from parachuted.runs.skills import AgentSkills
 from parachuted.state import open_state
 from parachuted.tasks import Budget, Causes, RunCountLimits
 from parachuted.testing import ScriptedBackend
@@ -51,6 +65,85 @@ class Told:
         self.events.append(event)
 
 
+class ModulesRig:
+    """Modules, to agents: `tools` and `standing` by module."""
+
+    def __init__(self, tools: Any = tuple, call_tool: Any = None, standing: Any = None) -> None:
+        self.tools, self._call = tools, call_tool
+        self.trust_of = standing or (lambda _module: ModuleTrust())
+
+    async def call_tool(self, *asked: Any) -> object:
+        return await self._call(*asked)
+
+
+class AgentsRig:
+    """A runner of agents with what it is made from. `runs`: how many there may be in an hour;
+    `again`: the same with another backend.
+    """
+
+    again: Callable[[Backend], AgentsRig]
+
+    def __init__(  # noqa: PLR0913  what a test may say of agents
+        self,
+        rig: ModuleRig,
+        backend: Backend,
+        at_work: ActiveRuns,
+        *,
+        runs: int = 100,
+        runs_per_cause: int = 50,
+        asker: HookAsker | None = None,
+        is_paused: Callable[[], bool] = lambda: False,
+        boxes: SandboxProvider | None = None,
+        declared: Callable[[str], dict[str, AgentConfig]] = lambda _module: {},
+        said: Callable[[str], str | None] = lambda _module: None,
+        tools: Any = tuple,
+        call_tool: Any = None,
+        standing: Any = None,
+        concurrency: int = 2,
+        **guards: Any,
+    ) -> None:
+        self.at_work, self._declared, self._said = at_work, declared, said
+        counts = RunCountLimits(
+            runs_per_hour=runs, runs_per_day=1_000, runs_per_cause=runs_per_cause
+        )
+        self.budget = Budget(counts, rig.history, rig.state, rig.clock)
+        self.lifecycle = RunLifecycle(
+            backend=backend,
+            accounts=RunAccounts(rig.history, rig.objects, Causes(rig.state)),
+            active_runs=at_work,
+            bus=rig.bus,
+            clock=rig.clock,
+            audit=rig.audit,
+        )
+        self.admission = RunAdmission(
+            self.budget, LIMITS, is_paused=is_paused, concurrency=concurrency
+        )
+        self.guards = RunGuards(**guards)
+        self.parts = {
+            "lifecycle": self.lifecycle,
+            "vaults": rig.vaults,
+            "hooks": RunHooks(rig.store, rig.bus, asker, self.guards.origins),
+            "guards": self.guards,
+            "skills": AgentSkills(rig.root, rig.folder / "person", self.guards.origins),
+            "modules": ModulesRig(tools, call_tool, standing),
+            "boxes": boxes,
+        }
+        self.runner = AgentRunner(admission=self.admission, **self.parts)
+
+    def of(self, approved: ApprovedModule) -> ModuleAgents:
+        """That module's."""
+        return ModuleAgents(
+            self.runner, approved, declared=self._declared, prompts=Prompts(self._said)
+        )
+
+
+class Prompts:
+    """What a person has a module's agents told."""
+
+    def __init__(self, said: Callable[[str], str | None]) -> None:
+        self.get = said
+
+
 class ModuleRig:
     """`save` is a person's; `bounded` is what a module gets."""
 
@@ -64,19 +157,15 @@ class ModuleRig:
         self.root = VaultRoot(self.vault)
         self.objects = ObjectStore(folder / "objects")
         self.history = History(folder / "history.db")
-        self.store = Store(self.root, self.objects, self.history, self.clock)
+        self.store = Store(self.root, self.objects, self.history, self.clock, notice=self.notice)
         self.library = SearchRig(self.vault, folder / "search.db")
         self.library.start()
-        self.parts = VaultParts(
-            root=self.root,
-            store=self.store,
-            index=self.library.index,
-            search=self.library.search,
-            notice=self.notice,
-            audit=self.audit,
-        )
+        self.vaults = BoundedVaults(self.store, self.library.index, self.library.search, self.audit)
 
         self.state = open_state(folder / "state.journal")
+        self.scheduler = ModuleScheduler(
+            self.clock, self.state, ModuleAudit(NullAuditRecorder(), self.clock)
+        )
         self.bus = Bus(self.clock)
         self.bus.listen(self.events.append)
 
@@ -84,52 +173,40 @@ class ModuleRig:
         return NOON
 
     def agents(
-        self,
-        backend: Backend | None = None,
-        *,
-        runs: int = 100,
-        runs_per_cause: int = 50,
-        **more: Any,
-    ) -> AgentParts:
-        """What agents work with; `runs`: how many there may be in an hour."""
-        budget = Budget(
-            RunCountLimits(runs_per_hour=runs, runs_per_day=1_000, runs_per_cause=runs_per_cause),
-            self.history,
-            self.state,
-            self.clock,
-        )
-        return AgentParts(
-            backend=backend or ScriptedBackend(),
-            model=None,
-            limits=LIMITS,
-            budget=budget,
-            history=self.history,
-            objects=self.objects,
-            causes=Causes(self.state),
-            bus=self.bus,
-            clock=self.clock,
-            user_home=self.folder / "person",
-            audit=self.audit,
-            **more,
-        )
+        self, backend: Backend | None = None, *, at_work: ActiveRuns | None = None, **more: Any
+    ) -> AgentsRig:
+        """With what agents work; `more` as `AgentsRig` takes it."""
+        backend, at_work = backend or ScriptedBackend(), at_work or ActiveRuns()
+        agents = AgentsRig(self, backend, at_work, **more)
+        agents.again = lambda backend: self.agents(backend, at_work=at_work, **more)
+        return agents
 
     def given(
         self,
         approved: ApprovedModule,
-        agents: AgentParts | None = None,
+        agents: AgentsRig | None = None,
         interfaces: dict[str, object] | None = None,
     ) -> ModuleContext:
         """What the module of that approval is given."""
+        agents = agents or self.agents()
         sources = ModuleContextSources(
-            vault=self.parts,
-            agents=agents or self.agents(),
+            vaults=self.vaults,
+            user_home=self.folder / "person",
+            kept_out=(self.vault,),
+            data=self.folder / "state/module-data",
+            has_model=True,
+            agents_of=agents.of,
+            suggestions=agents.guards.suggestions,
+            origins=agents.guards.origins,
             state=self.folder / "state/modules",
-            clock=self.clock,
             publish=lambda module, event, data, _authority: self.published.append(
                 (module, event, dict(data))
             ),
-            wrote=lambda *_: None,
+            writing=lambda *_: nullcontext(lambda _written: None),
             interface=lambda name, _caller: (interfaces or {}).get(name),
+            scheduler=self.scheduler,
+            activity=ActivityLog(self.root),
+            clock=self.clock,
         )
         return ModuleContext(approved, sources, acted_on)
 
@@ -190,14 +267,7 @@ class ModuleRig:
         self, *, read: Iterable[str] = (), write: Iterable[str] = (), **more: Callable[..., None]
     ) -> BoundedVault:
         bounds = ModuleBounds.of_module("daily", read=read, write=write)
-        return BoundedVault(
-            self.parts,
-            bounds,
-            self.author,
-            AuditCaller("module", "daily", ""),
-            authority=acted_on,
-            **more,
-        )
+        return self.vaults.of_module("daily", bounds, authority=acted_on, **more)
 
     def close(self) -> None:
         self.library.search.close()

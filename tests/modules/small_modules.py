@@ -6,16 +6,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
+import tempfile
 import textwrap
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from parachuted.modules.activity import ActivityAccess
+from parachuted.modules.agent_runs import RunAccess
+from parachuted.modules.hosting.data_folder import make_data_folder
 from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.registry.module_tree import read_tree
-from parachuted.modules.services import VaultAccess
+from parachuted.modules.scheduling import ScheduleAccess
+from parachuted.modules.services import FolderAccess, VaultAccess
 
 HEAD = """
 import asyncio
@@ -92,6 +99,19 @@ class Given:
     lent: dict[str, object] = field(default_factory=dict)
     tell: Callable[[str, Mapping[str, object]], None] | None = None
     find: Callable[[str], object | None] | None = None
+    has_model: bool = True
+    folders: FolderAccess | None = None
+    schedules: ScheduleAccess | None = None
+    activity: ActivityAccess | None = None
+    runs: RunAccess | None = None
+    data: Path | None = None
+
+    @property
+    def data_folder(self) -> Path:
+        if self.data is None:
+            self.data = Path(tempfile.mkdtemp(prefix="parachute-data-"))
+            weakref.finalize(self, shutil.rmtree, self.data, ignore_errors=True)
+        return make_data_folder(self.data, self.name)
 
     @property
     def log(self) -> logging.Logger:

@@ -10,8 +10,11 @@ import pytest
 
 from parachuted.errors import NotFoundError
 from parachuted.modules.actions import ModuleActions
-from parachuted.modules.registry.approvals import ApprovalRefusedError, ModuleApprovals
+from parachuted.modules.hosting.data_folder import MODULE_DATA, make_data_folder
+from parachuted.modules.registry.approvals import ModuleApprovals
+from parachuted.modules.registry.approved import ApprovalRefusedError
 from parachuted.modules.registry.skeleton import new_module
+from parachuted.vault_state import state_folder
 
 
 @pytest.fixture
@@ -40,7 +43,13 @@ def test_a_module_goes_from_new_to_approved_disabled_enabled_and_gone(
     assert actions.disable("garden")["status"] == "disabled"
     assert [one["name"] for one in actions.listing()] == ["garden"]
     actions.enable("garden")
-    assert actions.remove("garden") == {"name": "garden", "removed": True, "folder_removed": True}
+    assert actions.remove("garden") == {
+        "name": "garden",
+        "removed": True,
+        "folder_removed": True,
+        "data_deleted": False,
+        "has_data": False,
+    }
     assert (actions.listing(), (vault / "Modules/garden").exists()) == ([], False)
 
 
@@ -84,3 +93,23 @@ def test_a_module_that_is_not_there_or_whose_folder_is_gone_is_said_to_be(
     (vault / "Modules/garden").rename(vault / "elsewhere")
     with pytest.raises(NotFoundError, match="folder of garden is gone"):
         actions.consent("garden")
+
+
+def test_what_a_module_kept_outside_the_vault_goes_only_when_it_is_asked_for(
+    actions: ModuleActions, tmp_path: Path, vault: Path
+):
+    data = make_data_folder(state_folder(tmp_path / "home", vault) / MODULE_DATA, "garden")
+    (data / "index.db").write_text("x")
+    new_module(tmp_path / "garden", "garden")
+    installed = actions.install(str(tmp_path / "garden"), dev=False, path=None)
+    actions.approve("garden", installed["hash"], None)
+
+    with pytest.raises(ApprovalRefusedError, match="still approved"):
+        actions.delete_data("garden")
+    assert actions.remove("garden")["has_data"] is True
+    assert (data / "index.db").exists()
+    assert actions.remove("garden")["has_data"] is True
+    assert actions.delete_data("garden") is True
+    assert not data.exists()
+    with pytest.raises(NotFoundError):
+        actions.remove("garden")

@@ -56,11 +56,11 @@ def module_rig(tmp_path) -> Iterator[ModuleRig]:
 def listing(module_rig: ModuleRig, *, overrides: dict[str, object] | None = None) -> AgentListing:
     approved = module_rig.approve(MANIFEST, agents=overrides)
     modules = Approvals(approved)
-    index = module_rig.library.index
+    index, agents = module_rig.library.index, module_rig.agents()
     desk = AgentService(
-        module_rig.agents(),
-        module_rig.parts,
+        agents.runner,
         modules.approved,
+        agents.of,
         {"maintenance": maintenance(lambda _taint: ())},
     )
     watches = WatchRegistry(module_rig.state, index, module_rig.clock)
@@ -137,11 +137,11 @@ async def test_an_agent_that_nobody_has_is_not_found(module_rig):
 
 async def test_without_a_model_no_agent_of_a_module_is_said_to_run_here(module_rig):
     approved = module_rig.approve(MANIFEST)
-    backend = OfflineBackend()
+    known_agents = module_rig.agents(OfflineBackend())
     desk = AgentService(
-        module_rig.agents(backend),
-        module_rig.parts,
+        known_agents.runner,
         Approvals(approved).approved,
+        known_agents.of,
         {"maintenance": maintenance(lambda _taint: ())},
     )
     index = module_rig.library.index

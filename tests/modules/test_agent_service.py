@@ -33,11 +33,11 @@ def module_rig(tmp_path: Path) -> Iterator[ModuleRig]:
 
 
 def desk(module_rig: ModuleRig, backend: ScriptedBackend) -> AgentService:
-    found = {"telegram-bot": module_rig.approve(BOT)}
+    found, agents = {"telegram-bot": module_rig.approve(BOT)}, module_rig.agents(backend)
     return AgentService(
-        module_rig.agents(backend),
-        module_rig.parts,
+        agents.runner,
         found.get,
+        agents.of,
         {NAME: maintenance(lambda _taint: ())},
     )
 

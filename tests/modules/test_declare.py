@@ -13,9 +13,9 @@ from parachuted.modules.declare import (
     ScheduleMark,
     ToolMark,
     marks_of,
-    parse_span,
     path_fields,
 )
+from parachuted.modules.timing import Timing, parse_span
 
 
 def test_a_route_that_waits_for_an_agent_may_say_so_within_bounds():
@@ -56,7 +56,7 @@ def test_a_method_can_be_many_things_and_stays_callable():
         RouteMark(method="GET", path="/a", capability="read"),
         ToolMark(name="find-it", description="Find it."),
         EventMark(event="daily.entry.created", is_async=False),
-        ScheduleMark(every_s=900, at=None),
+        ScheduleMark(timing=Timing(every_s=900)),
     )
 
 
@@ -64,7 +64,7 @@ def test_a_time_of_day_is_a_schedule():
     @schedule(at="03:00")
     def handler(): ...
 
-    assert marks_of(handler) == (ScheduleMark(every_s=None, at="03:00"),)
+    assert marks_of(handler) == (ScheduleMark(timing=Timing(at="03:00")),)
 
 
 def test_what_nobody_marked_has_no_marks():

@@ -14,8 +14,8 @@ from parachuted.runs.bounded_vault import BoundedVault
 def methods(kind: type) -> dict[str, inspect.Signature]:
     return {
         name: inspect.signature(function)
-        for name, function in vars(kind).items()
-        if inspect.iscoroutinefunction(function)
+        for name, function in inspect.getmembers(kind)
+        if inspect.isfunction(function) and not name.startswith("_")
     }
 
 

@@ -8,11 +8,9 @@ import pytest
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.granting import build_grant
 from parachuted.errors import HookRefusedError
-from parachuted.history.run_account import RunAccounts
 from parachuted.keys import EVERYWHERE
 from parachuted.runs.agent_run import AgentRun
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.lifecycle import RunLifecycle
 from parachuted.runs.run_request import AgentDefinition, RunRequest
 from parachuted.testing import ScriptedBackend, say, use
 from tests.modules.hosting.test_module_agents import Objecting
@@ -46,13 +44,7 @@ def run_of(
     )
     order = RunRequest(definition=definition, prompt="Help.", entry="schedule", limits=LIMITS)
     parts = module_rig.agents(backend, **more)
-    lifecycle = RunLifecycle(
-        backend=backend,
-        accounts=RunAccounts(module_rig.history, module_rig.objects, parts.causes),
-        active_runs=parts.at_work,
-        bus=module_rig.bus,
-    )
-    return AgentRun(parts, module_rig.parts, lifecycle, order, grant)
+    return AgentRun(order, grant, **parts.parts)
 
 
 async def test_what_came_of_it_is_told_by_what_it_wrote_then_by_what_it_suggested(
@@ -90,7 +82,7 @@ async def test_a_run_whose_writes_a_hook_refuses_has_failed_with_the_hooks_words
     given = {"path": "Brain/a.md", "section": "Facts", "text": "x"}
     given = given if tool != "write_note" else {"path": "Brain/n.md", "text": "x"}
     for name in ("write", "edit", "create"):
-        monkeypatch.setattr(module_rig.parts.store, name, refuse, raising=False)
+        monkeypatch.setattr(module_rig.vaults.store, name, refuse, raising=False)
     run = run_of(module_rig, ScriptedBackend([use(tool, **given), say("I could not write.")]))
     await run.prepare()
     outcome = await run.work()

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.access.origins import Origins
-from parachuted.runs.agent_runner import AgentRunner
-from parachuted.suggestions import Proposal, SuggestionParts, Suggestions
+from parachuted.suggestions import Proposal, Suggestions
 from parachuted.testing import ScriptedBackend, say, use
 from tests.modules.module_rig import ModuleRig
 from tests.runs.test_agent_runner import order
@@ -32,26 +31,19 @@ def suggestions(module_rig: ModuleRig, tmp_path: Path) -> Suggestions:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     return Suggestions(
-        SuggestionParts(
-            root=module_rig.root,
-            store=module_rig.store,
-            objects=module_rig.objects,
-            history=module_rig.history,
-            state=module_rig.state,
-            home=home,
-            bus=module_rig.bus,
-            clock=module_rig.clock,
-            notice=module_rig.notice,
-            audit=module_rig.audit,
-            origins=Origins(module_rig.state),
-        )
+        module_rig.store,
+        state=module_rig.state,
+        home=home,
+        bus=module_rig.bus,
+        audit=module_rig.audit,
+        origins=Origins(module_rig.state),
     )
 
 
 async def run(module_rig: ModuleRig, suggestions: Suggestions, *script: object, **config: object):
     backend = ScriptedBackend([*script, say("ok")])
     parts = module_rig.agents(backend, suggestions=suggestions, origins=Origins(module_rig.state))
-    return await AgentRunner(parts, module_rig.parts).run(order(**config))
+    return await parts.runner.run(order(**config))
 
 
 async def test_what_a_tainted_run_would_write_waits_and_is_done_when_a_person_says_so(

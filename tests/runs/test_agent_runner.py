@@ -16,9 +16,8 @@ from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority, acting
 from parachuted.access.grant import Grant
 from parachuted.access.granting import ENTRIES
-from parachuted.access.origin import Taint
+from parachuted.access.origin import SessionTaints, Taint
 from parachuted.access.origins import Origins
-from parachuted.access.session_taint import SessionTaints
 from parachuted.agents import Job, NativeTools, RunSandbox, ToolResult, call_tool
 from parachuted.agents.job import NativeCallResult
 from parachuted.agents.permission import PermissionRequests
@@ -30,8 +29,9 @@ from parachuted.errors import (
 )
 from parachuted.keys import EVERYWHERE
 from parachuted.modules.registry.declaration import ToolSpec
-from parachuted.runs.agent_parts import ModuleTrust, OpenedSandbox, SandboxedRun
 from parachuted.runs.agent_runner import AgentRunner
+from parachuted.runs.agent_sandboxes import OpenedSandbox, SandboxedRun
+from parachuted.runs.agent_tools import ModuleTrust
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run_request import AgentDefinition, RunRequest
 from parachuted.tasks import Task
@@ -121,7 +121,7 @@ async def test_every_way_of_asking_gives_the_same_grant_and_none_but_whether_a_p
 ):
     boxes = Boxes(tmp_path)
     backend = ScriptedBackend([say("ok")])
-    runs = AgentRunner(module_rig.agents(backend, boxes=boxes), module_rig.parts)
+    runs = module_rig.agents(backend, boxes=boxes).runner
     for entry in ENTRIES:
         await runs.run(order(entry=entry, bash=["git"], network=["a.example"]))
 
@@ -159,7 +159,7 @@ async def test_work_in_a_container_is_checked_in_when_it_ends_well_and_dropped_w
         return [say("ok")]
 
     parts = module_rig.agents(ScriptedBackend(script), boxes=boxes)
-    runs = AgentRunner(parts, module_rig.parts)
+    runs = parts.runner
     await runs.run(order(bash=True))
     with pytest.raises(AgentStoppedError, match="you stopped it"):
         await runs.run(order("hang", bash=True))
@@ -181,9 +181,7 @@ async def test_work_in_a_container_is_checked_in_when_it_ends_well_and_dropped_w
 async def test_what_needs_a_container_is_refused_where_there_is_none_with_what_to_install(
     module_rig: ModuleRig, config: dict[str, object], wanted: str, tmp_path: Path
 ):
-    runs = AgentRunner(
-        module_rig.agents(boxes=Boxes(tmp_path, "install docker.io")), module_rig.parts
-    )
+    runs = module_rig.agents(boxes=Boxes(tmp_path, "install docker.io")).runner
     with pytest.raises(
         ActRefusedError,
         match=f"asks for {wanted}, which needs a container, and there is none here: install "
@@ -197,9 +195,7 @@ async def test_what_can_work_without_a_container_does_and_says_what_it_lacks(
     module_rig: ModuleRig, tmp_path: Path
 ):
     backend = ScriptedBackend([say("ok")])
-    runs = AgentRunner(
-        module_rig.agents(backend, boxes=Boxes(tmp_path, "install docker.io")), module_rig.parts
-    )
+    runs = module_rig.agents(backend, boxes=Boxes(tmp_path, "install docker.io")).runner
     ran = await runs.run(order(does_without_shell=True, bash=True))
     assert (
         ran.warning == "out of its reach, since there is no container: a shell (install docker.io)"
@@ -217,9 +213,7 @@ async def test_some_begin_only_when_a_person_asks_by_name_and_some_only_when_one
     module_rig: ModuleRig,
 ):
     permissions = PermissionRequests(module_rig.bus, module_rig.clock, 5)
-    runs = AgentRunner(
-        module_rig.agents(ScriptedBackend([say("ok")]), permissions=permissions), module_rig.parts
-    )
+    runs = module_rig.agents(ScriptedBackend([say("ok")]), permissions=permissions).runner
     with pytest.raises(ActRefusedError, match="begins only when a person asks for it by name"):
         await runs.run(order(entry="schedule", requires_explicit_invocation=True))
     assert (await runs.run(order(requires_explicit_invocation=True))).words == "ok"
@@ -231,10 +225,8 @@ async def test_some_begin_only_when_a_person_asks_by_name_and_some_only_when_one
                 await asyncio.sleep(0)
             permissions.answer(permissions.pending()[0].id, answer)
         assert (asked.result() == "ok") is is_allowed, asked.result()
-    with pytest.raises(ActRefusedError, match="nobody did"):
-        await AgentRunner(module_rig.agents(), module_rig.parts).run(
-            order(requires_explicit_approval=True)
-        )
+    with pytest.raises(ActRefusedError, match="none has"):
+        await module_rig.agents().runner.run(order(requires_explicit_approval=True))
 
 
 async def _outcome(runs: AgentRunner, one: RunRequest) -> str:
@@ -258,7 +250,7 @@ async def test_a_run_that_has_read_a_stranger_suggests_and_its_session_remembers
     parts = module_rig.agents(
         backend, suggestions=filed, taints=taints, origins=Origins(module_rig.state)
     )
-    ran = await AgentRunner(parts, module_rig.parts).run(order())
+    ran = await parts.runner.run(order())
 
     assert (ran.outcome.result, ran.suggested, ran.session) == (
         "suggested",
@@ -266,14 +258,11 @@ async def test_a_run_that_has_read_a_stranger_suggests_and_its_session_remembers
         "scripted-helper",
     )
     assert not (module_rig.vault / "Brain/new.md").exists()
-    again = replace(
-        parts,
-        backend=ScriptedBackend([use("write_note", path="Brain/new.md", text="x"), say("ok")]),
+    again = parts.again(
+        ScriptedBackend([use("write_note", path="Brain/new.md", text="x"), say("ok")])
     )
-    assert (
-        await AgentRunner(again, module_rig.parts).run(order(session="scripted-helper"))
-    ).outcome.result == "suggested"
-    fresh = await AgentRunner(again, module_rig.parts).run(order(session="another"))
+    assert (await again.runner.run(order(session="scripted-helper"))).outcome.result == "suggested"
+    fresh = await again.runner.run(order(session="another"))
     assert fresh.outcome.result == "changed"
 
 
@@ -281,7 +270,7 @@ async def test_a_session_of_another_agent_is_not_gone_on_with(module_rig: Module
     taints = SessionTaints(module_rig.state, module_rig.clock)
     taints.keep("s-9", Taint(), agent="other/agent")
     backend = ScriptedBackend([say("ok")])
-    runs = AgentRunner(module_rig.agents(backend, taints=taints), module_rig.parts)
+    runs = module_rig.agents(backend, taints=taints).runner
     with pytest.raises(ActRefusedError, match="another agent's"):
         await runs.run(order(session="s-9"))
     assert backend.jobs == []
@@ -292,9 +281,7 @@ async def test_words_of_a_bot_mark_the_run_from_its_beginning(module_rig: Module
         ScriptedBackend([use("write_note", path="Brain/new.md", text="x"), say("ok")]),
         suggestions=Filed(),
     )
-    assert (
-        await AgentRunner(parts, module_rig.parts).run(order(origin="bot", entry="bot"))
-    ).outcome.result == "suggested"
+    assert (await parts.runner.run(order(origin="bot", entry="bot"))).outcome.result == "suggested"
 
 
 async def test_an_agent_that_is_asked_for_help_is_bound_by_who_asks_and_what_it_read_counts_for_both(  # noqa: E501
@@ -333,7 +320,7 @@ async def test_an_agent_that_is_asked_for_help_is_bound_by_who_asks_and_what_it_
         tools=lambda: [("brain", tool)],
         call_tool=ask,
     )
-    runs = Seeing(parts, module_rig.parts)
+    runs = Seeing(admission=parts.admission, **parts.parts)
     ran = await runs.run(order("outer", calls=("brain_ask",)))
 
     assert (grants[1].bash, grants[1].may_read("Private/x.md")) == (False, False)
@@ -352,7 +339,7 @@ async def test_a_model_of_its_own_and_the_context_of_its_folder_are_an_agents_to
 ):
     module_rig.save("Brain/garden/AGENTS.md", "Roses are pruned in March.\n")
     backend = ScriptedBackend([say("ok")])
-    runs = AgentRunner(module_rig.agents(backend), module_rig.parts)
+    runs = module_rig.agents(backend).runner
     await runs.run(order(model="big", load_cwd_claude_md=True, folder="Brain/garden"))
     await runs.run(order(folder="Brain/garden"))
 
@@ -363,7 +350,7 @@ async def test_a_model_of_its_own_and_the_context_of_its_folder_are_an_agents_to
 
 async def test_paused_and_over_budget_nothing_begins(module_rig: ModuleRig):
     with pytest.raises(AgentUnavailableError, match="paused"):
-        await AgentRunner(module_rig.agents(is_paused=lambda: True), module_rig.parts).run(order())
+        await module_rig.agents(is_paused=lambda: True).runner.run(order())
     assert module_rig.history.runs() == []
 
 
@@ -390,7 +377,7 @@ async def test_a_modules_tool_writes_for_a_run_that_has_read_a_stranger_no_more_
             tools=lambda: [("brain", tool)],
             call_tool=call,
         )
-        await AgentRunner(parts, module_rig.parts).run(order(calls=("brain_write",)))
+        await parts.runner.run(order(calls=("brain_write",)))
         assert (module_rig.vault / "Brain/by-module.md").exists() is is_written
 
 
@@ -415,9 +402,7 @@ async def test_what_a_module_answers_that_nobody_trusts_marks_the_run(module_rig
             tools=lambda: [("mail", tool)],
             standing=lambda _module, held=is_trusted: ModuleTrust(is_trusted=held),
         )
-        assert (
-            await AgentRunner(parts, module_rig.parts).run(order(calls=("mail_read",)))
-        ).outcome.result == outcome
+        assert (await parts.runner.run(order(calls=("mail_read",)))).outcome.result == outcome
 
 
 async def test_an_agent_whose_interfaces_are_listed_calls_tools_of_their_providers_alone(
@@ -442,11 +427,9 @@ async def test_an_agent_whose_interfaces_are_listed_calls_tools_of_their_provide
     }.__getitem__
     parts = module_rig.agents(backend, call_tool=call, tools=lambda: tools, standing=standing)
     for allowed in (None, ["BrainInterface"], []):
-        await AgentRunner(parts, module_rig.parts).run(
-            order(calls=("brain_do", "mail_do"), allowed_interfaces=allowed)
-        )
+        await parts.runner.run(order(calls=("brain_do", "mail_do"), allowed_interfaces=allowed))
     left_by_a_person = AgentConfig(**NOTES, allowed_interfaces=("BrainInterface",))
-    await AgentRunner(parts, module_rig.parts).run(
+    await parts.runner.run(
         replace(order(calls=("brain_do", "mail_do")), narrowing=(left_by_a_person,))
     )
     offered = [
@@ -469,14 +452,11 @@ async def test_a_session_remembers_what_a_run_of_it_read_that_was_ended(module_r
         suggestions=Filed(),
     )
     with pytest.raises(AgentStoppedError):
-        await AgentRunner(parts, module_rig.parts).run(order(session="s-1"))
-    again = replace(
-        parts,
-        backend=ScriptedBackend([use("write_note", path="Brain/new.md", text="x"), say("ok")]),
+        await parts.runner.run(order(session="s-1"))
+    again = parts.again(
+        ScriptedBackend([use("write_note", path="Brain/new.md", text="x"), say("ok")])
     )
-    assert (
-        await AgentRunner(again, module_rig.parts).run(order(session="s-1"))
-    ).outcome.result == "suggested"
+    assert (await again.runner.run(order(session="s-1"))).outcome.result == "suggested"
 
 
 async def test_a_run_that_waits_for_its_turn_when_all_are_stopped_does_not_begin(
@@ -484,11 +464,11 @@ async def test_a_run_that_waits_for_its_turn_when_all_are_stopped_does_not_begin
 ):
     backend = ScriptedBackend([say("ok")])
     parts = module_rig.agents(backend)
-    runs = AgentRunner(parts, module_rig.parts)
+    runs = parts.runner
     async with asyncio.TaskGroup() as group:
-        async with parts.gate:
+        async with parts.admission.gate:
             waiting = group.create_task(_outcome(runs, order()))
-            while not parts.gate._waiters:
+            while not parts.admission.gate._waiters:
                 await asyncio.sleep(0)
             assert await parts.at_work.stop("all were stopped") == ()
         assert await waiting == "all were stopped"
@@ -501,7 +481,7 @@ async def test_runs_that_begin_together_by_whatever_way_take_no_more_places_than
 ):
     backend = ScriptedBackend([say("ok")])
     parts = module_rig.agents(backend, runs=3)
-    runs = AgentRunner(parts, module_rig.parts)
+    runs = parts.runner
     curators = Task(
         id="t-1",
         watcher="W.md",

@@ -18,8 +18,7 @@ from parachuted.agents.sandbox.sandbox_spec import SandboxSlot
 from parachuted.errors import AgentFailedError
 from parachuted.keys import EVERYWHERE
 from parachuted.runs import AgentHooks, NoHooks
-from parachuted.runs.agent_parts import SandboxedRun
-from parachuted.runs.agent_sandboxes import AgentSandboxes
+from parachuted.runs.agent_sandboxes import AgentSandboxes, SandboxedRun
 from parachuted.runs.run_audit import RunAudit
 from parachuted.tasks import Task
 from parachuted.vault import Author, WriteResult
@@ -116,13 +115,10 @@ def tools_rig(tmp_path: Path) -> Iterator[Bench]:
     slots = Slots(tmp_path)
     boxes = AgentSandboxes(
         sandboxes=slots,
-        root=module_rig.root,
         store=module_rig.store,
         index=module_rig.library.index,
-        objects=module_rig.objects,
         origins=Origins(module_rig.state),
         audit=module_rig.audit,
-        notice=module_rig.notice,
         user_home=tmp_path,
     )
     yield Bench(module_rig=module_rig, slots=slots, boxes=boxes, written=[], taint=Taint())

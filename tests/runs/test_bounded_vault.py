@@ -4,7 +4,6 @@ the way.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from itertools import pairwise
@@ -12,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from parachuted.access.authority import Authority, acting
-from parachuted.audit.events import CALLER, AuditCaller
+from parachuted.access.notes import NoteChange, SetKey
 from parachuted.errors import (
     ActRefusedError,
     ConflictError,
@@ -23,7 +22,7 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.keys import AccessGrant, PathGlob
-from parachuted.vault import digest_of
+from parachuted.vault import Caller, digest_of
 from tests.modules.module_rig import ModuleRig
 
 HIDDEN = "# Secret\n\nthe word is heliotrope\n"
@@ -44,27 +43,6 @@ def daily(module_rig):
     says.
     """
     return module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
-
-
-async def test_what_the_permissions_name_is_read_and_nothing_else(daily):
-    assert (await daily.read("Daily/monday.md")).startswith("# Monday")
-    assert (
-        await daily.exists("Daily/monday.md"),
-        await daily.exists("Private/secret.md"),
-        await daily.exists("Daily/no.md"),
-    ) == (
-        True,
-        False,
-        False,
-    )
-    with pytest.raises(
-        ActRefusedError,
-        match=r"the module daily may not read Private/secret\.md: permissions\.read does not name "
-        r"it",
-    ):
-        await daily.read("Private/secret.md")
-    with pytest.raises(NotFoundError):
-        await daily.read("Daily/no.md")
 
 
 @pytest.mark.parametrize(
@@ -90,14 +68,6 @@ async def test_what_is_no_path_in_the_vault_is_refused_everywhere(daily, path):
     ):
         with pytest.raises(PathRefusedError):
             await act
-
-
-@pytest.mark.parametrize(
-    "path", ["private/secret.md", "Private/none.md", "DAILY/monday.md", "Dailyx/a.md", "Daily"]
-)
-async def test_whether_something_is_there_does_not_show_in_a_refusal(daily, path):
-    with pytest.raises(ActRefusedError, match="does not name it"):
-        await daily.read(path)
 
 
 async def test_a_link_leads_only_where_the_permissions_reach_too(module_rig, daily):
@@ -228,40 +198,6 @@ async def test_a_link_into_a_control_folder_is_no_way_round_that(module_rig):
     for path in ("Daily/code/module.py", "Daily/settings/settings.json"):
         with pytest.raises(ActRefusedError, match="what the link"):
             await vault.create(path, "x")
-
-
-async def test_settings_are_hidden_from_reading_too_but_notes_of_agents_are_not(module_rig):
-    vault = module_rig.bounded(read=["**"])
-    module_rig.save(".parachute/audit/today.jsonl", "{}")
-    module_rig.save("Daily/.agents/reflect.md", "# Reflect\n")
-
-    with pytest.raises(PathRefusedError, match="is hidden"):
-        await vault.read(".parachute/audit/today.jsonl")
-    assert await vault.read("Daily/.agents/reflect.md") == "# Reflect\n"
-    assert await vault.list() == [
-        "Daily/.agents/reflect.md",
-        "Daily/monday.md",
-        "Private/secret.md",
-    ]
-
-
-async def test_lists_and_searches_hold_only_what_may_be_read(module_rig, daily):
-    module_rig.save("Daily/sub/tuesday.md", "# Tuesday\n\nheliotrope in bloom\n")
-    module_rig.library.settled()
-
-    assert await daily.list() == ["Daily/monday.md", "Daily/sub/tuesday.md"]
-    assert await daily.list("Daily/*.md") == ["Daily/monday.md"]
-    assert await daily.list("Daily/sub/") == ["Daily/sub/tuesday.md"]
-    assert await daily.list("Private/**") == []
-    hits = await daily.search("heliotrope")
-    assert [(hit.path, hit.title, "<mark>" in hit.snippet) for hit in hits] == [
-        ("Daily/sub/tuesday.md", "Tuesday", True)
-    ]
-    assert [hit.path for hit in await module_rig.bounded(read=["**"]).search("heliotrope", 1)] != []
-    with pytest.raises(PathRefusedError):
-        await daily.list("../**")
-    with pytest.raises(ActRefusedError, match="write what to look for"):
-        await daily.search(" ")
 
 
 async def test_a_module_with_no_permissions_sees_nothing(module_rig):
@@ -416,16 +352,10 @@ async def test_a_file_that_is_no_text_is_bytes_and_one_that_is_too_large_is_refu
             await act
     with pytest.raises(EditRefusedError, match="larger than"):
         await daily.write("Daily/monday.md", "x" * (17 << 20))
-    with pytest.raises(EditRefusedError, match="no text"):
+    with pytest.raises(EditRefusedError, match="not valid Unicode"):
         await daily.write("Daily/monday.md", "\ud800")
     with pytest.raises(EditRefusedError, match="a key takes"):
         await daily.set_key("Daily/monday.md", "a", {"deep": []})
-
-
-async def test_a_device_or_a_pipe_is_no_note_and_keeps_nobody_waiting(module_rig, daily):
-    os.mkfifo(module_rig.vault / "Daily/pipe.md")
-    with pytest.raises((PathRefusedError, StorageFailedError)):
-        await daily.read("Daily/pipe.md")
 
 
 async def test_a_call_for_a_key_with_paths_reaches_what_both_reach(module_rig):
@@ -452,15 +382,17 @@ async def test_nothing_is_written_that_could_not_be_recorded_and_the_audit_is_to
     module_rig, daily, monkeypatch
 ):
     callers = []
-    monkeypatch.setattr(module_rig.store, "_wrote", lambda _write: callers.append(CALLER.get()))
+    monkeypatch.setattr(
+        module_rig.store._runner, "wrote", lambda write: callers.append(write.author.caller)
+    )
     await daily.create("Daily/a.md", "x\n")
     with acting(Authority(request_id="request-9")):
         await daily.create("Daily/b.md", "x\n")
     module_rig.audit.refusal = "the audit cannot be written"
 
     assert callers == [
-        AuditCaller("module", "daily", ""),
-        AuditCaller("module", "daily", "request-9"),
+        Caller("module", "daily"),
+        Caller("module", "daily", "request-9"),
     ]
     with pytest.raises(StorageFailedError, match="the audit cannot be written"):
         await daily.create("Daily/c.md", "x\n")
@@ -487,3 +419,39 @@ async def test_bytes_given_as_a_text_are_refused_with_what_to_call(module_rig):
     for act in (daily.write, daily.create):
         with pytest.raises(TypeError, match="write_bytes writes bytes"):
             await act("Daily/photo.jpg", b"\xff")
+
+
+async def test_several_notes_are_changed_as_one_run(module_rig, daily):
+    module_rig.save("Daily/old.md", "# Old\n")
+    note = await daily.note("Daily/monday.md")
+    run = await daily.edit_all(
+        [
+            NoteChange("Daily/monday.md", [SetKey("n", 1)], note.digest),
+            NoteChange("Daily/old.md", None),
+        ],
+        reason="tidied up",
+    )
+
+    assert not (module_rig.vault / "Daily/old.md").exists()
+    assert {write.path for write in module_rig.store.history.writes_by(run)} == {
+        "Daily/monday.md",
+        "Daily/old.md",
+    }
+    document = module_rig.store.history.run(run)
+    assert (document["outcome"], document["reason"]) == ("changed", "tidied up")
+    assert len(document["wrote"]) == 2
+
+
+async def test_of_several_notes_the_first_that_cannot_be_changed_ends_it(module_rig, daily):
+    changes = [
+        NoteChange("Daily/monday.md", [SetKey("n", 1)]),
+        NoteChange("Private/secret.md", [SetKey("n", 1)]),
+        NoteChange("Daily/monday.md", None),
+    ]
+    with pytest.raises(EditRefusedError, match=r"may not write .* 1 of 3 files .* undo r"):
+        await daily.edit_all(changes, reason="x")
+
+    assert (module_rig.vault / "Daily/monday.md").exists()
+    assert (module_rig.vault / "Private/secret.md").read_text() == HIDDEN
+    with pytest.raises(ActRefusedError, match="may not write"):
+        await daily.edit_all(changes[1:], reason="x")

@@ -19,12 +19,12 @@ from parachuted.errors import (
     HookRefusedError,
     StorageFailedError,
 )
-from parachuted.runs import Curator, curator_run, lifecycle
 from parachuted.runs import curator as curator_module
+from parachuted.runs import curator_run, lifecycle
 from parachuted.testing import Block, ScriptedBackend, say, use
 from parachuted.vault import VaultPath
 from tests.bubbling.reconciler_rig import watching
-from tests.tools.curator_rig import LIMITS, CuratorRig
+from tests.tools.curator_rig import CuratorRig
 
 A = "# A\n\n## Facts\n\n- one\n"
 B = A.replace("one", "two")
@@ -66,7 +66,7 @@ async def study_with(folder: Path, *blocks: Block, **texts: str) -> CuratorRig:
 
 def ask(curator_rig: CuratorRig, backend: object) -> None:
     """From now on the curator asks that one."""
-    curator_rig.curator = Curator(curator_rig.parts, backend, model=None, limits=LIMITS)
+    curator_rig.curator = curator_rig.curator_with(backend)
 
 
 def update(section: str = "Facts", content: str = "- new") -> Block:
@@ -351,7 +351,7 @@ async def test_a_run_whose_writes_the_disk_refuses_waits_and_is_done_when_the_di
 
     curator_rig = await study_with(tmp_path, update(), say("I could not write."))
     with monkeypatch.context() as full:
-        full.setattr(curator_rig.parts.store, "edit", refuse)
+        full.setattr(curator_rig.store, "edit", refuse)
         with pytest.raises(AgentUnavailableError, match="no space left"):
             await curator_rig.run("w")
     assert [document["outcome"] for document in curator_rig.history.runs()] == ["waiting"]
@@ -363,6 +363,26 @@ async def test_a_run_whose_writes_the_disk_refuses_waits_and_is_done_when_the_di
     assert curator_rig.text("w") == W.replace("- old", "- new")
 
 
+async def test_an_agent_that_gives_up_since_the_disk_refuses_its_write_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(*_given: object, **_named: object) -> None:
+        raise StorageFailedError("no space left on device")
+
+    async def give_up(job: Job) -> list[Block]:
+        await job.tools[2].call({"file_path": "w.md", "section": "Facts", "content": "- new"})
+        raise AgentFailedError("update_context: no space left on device")
+
+    curator_rig = await study_with(tmp_path)
+    curator_rig.backend._script = give_up
+    monkeypatch.setattr(curator_rig.store, "edit", refuse)
+
+    with pytest.raises(AgentUnavailableError, match="no space left"):
+        await curator_rig.run("w")
+    assert [document["outcome"] for document in curator_rig.history.runs()] == ["waiting"]
+    assert len(curator_rig.queue.running()) == 1
+
+
 async def test_a_run_whose_write_a_hook_refuses_has_failed_with_the_hooks_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -372,7 +392,7 @@ async def test_a_run_whose_write_a_hook_refuses_has_failed_with_the_hooks_words(
         )
 
     curator_rig = await study_with(tmp_path, update(), say("I could not write."))
-    monkeypatch.setattr(curator_rig.parts.store, "edit", refuse)
+    monkeypatch.setattr(curator_rig.store, "edit", refuse)
     outcome = await curator_rig.run("w")
 
     assert (outcome.result, "it is Sunday" in outcome.reason, curator_rig.reviews.has("w.md")) == (
@@ -483,11 +503,11 @@ async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done
 
     async def half_done(job: Job) -> list[Block]:
         await call_tool(job.tools, "update_context", update().input)
-        assert [(one.agent, one.entry) for one in curator_rig.parts.at_work.all()] == [
+        assert [(one.agent, one.entry) for one in curator_rig.at_work.all()] == [
             ("curator", "bubble")
         ]
         assert curator_rig.text("w") != W
-        curator_rig.parts.at_work.end("you stopped all agents")
+        curator_rig.at_work.end("you stopped all agents")
         await asyncio.Event().wait()
         return []
 
@@ -508,7 +528,7 @@ async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done
         curator_rig.queue.put_back(task, due_at=curator_rig.now, reason=None)
     assert (await curator_rig.run("w")).result == "changed"
     assert curator_rig.text("w") == W.replace("- old", "- new")
-    assert curator_rig.parts.at_work.all() == []
+    assert curator_rig.at_work.all() == []
 
 
 @pytest.mark.parametrize(

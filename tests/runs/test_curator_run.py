@@ -11,7 +11,7 @@ import pytest
 from parachuted.access.origin import Taint
 from parachuted.agents import RunResult
 from parachuted.history.run_account import RunAccount
-from parachuted.runs.curator_run import CuratorSessions, in_pieces
+from parachuted.runs.curator_run import CuratorSessions
 from parachuted.state import StateStore, open_state
 from parachuted.tasks import Task
 
@@ -80,9 +80,3 @@ def test_a_run_cut_short_loses_its_session_only_after_it_read_a_strangers_text(
     sessions.drop("w.md", taint)
 
     assert sessions.get("w.md") == left
-
-
-def test_no_piece_is_larger_than_a_batch_may_be_and_none_is_left_out():
-    pieces = [len(piece) for piece in in_pieces([None] * 501)]
-
-    assert pieces == [250, 250, 1]

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.access.origin import SessionTaints
 from parachuted.access.origins import Origins
-from parachuted.access.session_taint import SessionTaints
-from parachuted.runs import Curator
 from parachuted.testing import ScriptedBackend, use
 from tests.bubbling.reconciler_rig import watching
-from tests.tools.curator_rig import LIMITS, CuratorRig, replace
+from tests.tools.curator_rig import CuratorRig
 
 A = "# A\n\n## Facts\n\n- one\n"
 W = watching("a.md", "c.md", text="# W\n\n## Facts\n\n- old\n")
@@ -25,12 +24,11 @@ def curator_rig(tmp_path: Path) -> CuratorRig:
     curator_rig = CuratorRig(folder=tmp_path, backend=ScriptedBackend([update]))
     curator_rig.begin_with(a=A, w=W)
     curator_rig.origins = Origins(curator_rig.state, ["a.md"])
-    parts = replace(
-        curator_rig.parts,
+    curator_rig.curator = curator_rig.curator_with(
+        curator_rig.backend,
         origins=curator_rig.origins,
         taints=SessionTaints(curator_rig.state, curator_rig.clock),
     )
-    curator_rig.curator = Curator(parts, curator_rig.backend, model=None, limits=LIMITS)
     return curator_rig
 
 

@@ -98,6 +98,7 @@ class LifecycleRig:
             accounts=RunAccounts(self.history, self.objects, Causes(self.state)),
             active_runs=self.active_runs,
             bus=self.bus,
+            clock=lambda: NOON,
         )
 
     async def run(self) -> RunOutcome:

@@ -9,10 +9,9 @@ import pytest
 
 from parachuted.agents import Job
 from parachuted.history.run_account import save
-from parachuted.runs import Curator
 from parachuted.testing import Block, ScriptedBackend, use
 from tests.bubbling.reconciler_rig import watching
-from tests.tools.curator_rig import LIMITS, CuratorRig
+from tests.tools.curator_rig import CuratorRig
 
 A = "# A\n\n## Facts\n\n- one\n"
 B = A.replace("one", "two")
@@ -34,7 +33,7 @@ async def cut_short(folder: Path) -> CuratorRig:
         return []
 
     curator_rig.backend = ScriptedBackend(script)
-    curator_rig.curator = Curator(curator_rig.parts, curator_rig.backend, model=None, limits=LIMITS)
+    curator_rig.curator = curator_rig.curator_with(curator_rig.backend)
     running = asyncio.get_running_loop().create_task(curator_rig.run("w"), name="run")
     await written.wait()
     running.cancel()

@@ -11,7 +11,7 @@ import pytest
 
 from parachuted.access.origin import Origin, Taint
 from parachuted.agents import call_tool
-from parachuted.runs.skills import SkillFolder, find_skills, find_skills_of, listed, skill_tool
+from parachuted.runs.skills import SkillFolder, find_skills, listed, skill_tool
 from parachuted.vault import VaultRoot
 
 
@@ -119,14 +119,14 @@ def test_no_skills_is_nothing_to_tell_of(place):
 
 async def test_an_agent_is_told_of_its_skills_and_gets_the_text_of_one(vault, place):
     put(vault, "weekly.md", "# Weekly review\n\nAsk three questions.\n")
-    skills = await find_skills_of([place])
+    skills = find_skills([place])
 
     assert "- weekly: Weekly review" in listed(skills, Taint())
     tool = skill_tool(skills, Taint())
     assert "Ask three questions." in (await call_tool([tool], "use_skill", {"name": "weekly"})).text
     wrong = await call_tool([tool], "use_skill", {"name": "../../x"})
     assert (wrong.is_error, "weekly" in wrong.text) == (True, True)
-    assert await find_skills_of([]) == ()
+    assert find_skills([]) == ()
 
 
 def of_strangers(_path: str, data: bytes) -> Origin:

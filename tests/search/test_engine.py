@@ -9,6 +9,7 @@ from parachuted.errors import StorageFailedError
 from parachuted.search import parse_query
 from parachuted.search.database import make_database
 from parachuted.search.engine import SearchEngine
+from tests.index_entries import changed
 from tests.search.search_rig import SearchRig
 
 YEAR_S = 365 * 86_400
@@ -179,7 +180,7 @@ def test_what_others_notes_say_changes_no_score_and_no_order_of_who_does_not_see
 def test_of_a_common_word_not_all_are_ranked_but_those_with_it_in_their_title_are(shut: SearchRig):
     shut.write("target.md", "# Beans\n\nbeans\n")
     os.utime(shut.vault / "target.md", (1, 1))
-    shut.index.set("target.md", shut.index.get("target.md")._replace(mtime_ns=10**9))
+    shut.index.set("target.md", changed(shut.index.get("target.md"), mtime_ns=10**9))
     for number in range(1_300):
         shut.write(f"{number}.md", f"some beans {number}\n")
     shut.start()
@@ -200,10 +201,10 @@ def test_of_a_word_in_most_notes_those_with_it_in_their_title_come_first_then_th
             f"{number}\n\n{'beans ' * (number % 5 + 1)}",
         )
         shut.index.set(
-            f"{number}.md", shut.index.get(f"{number}.md")._replace(mtime_ns=number * 10**9)
+            f"{number}.md", changed(shut.index.get(f"{number}.md"), mtime_ns=number * 10**9)
         )
     shut.write("beans.md", "# Beans\n\nbeans\n")
-    shut.index.set("beans.md", shut.index.get("beans.md")._replace(mtime_ns=501 * 10**9))
+    shut.index.set("beans.md", changed(shut.index.get("beans.md"), mtime_ns=501 * 10**9))
     shut.start()
 
     found = shut.ask("beans", limit=320)

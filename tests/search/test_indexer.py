@@ -8,6 +8,7 @@ import pytest
 
 from parachuted.search import Search
 from parachuted.vault import VaultRoot
+from tests.index_entries import changed
 from tests.search.search_rig import SearchRig
 
 
@@ -82,7 +83,7 @@ def test_many_notes_are_all_found_the_freshest_with_the_greatest_ids(shut: Searc
         os.utime(shut.vault / f"f{number % 7}/{number}.md", (number + 1, number + 1))
         shut.index.set(
             f"f{number % 7}/{number}.md",
-            shut.index.get(f"f{number % 7}/{number}.md")._replace(mtime_ns=number),
+            changed(shut.index.get(f"f{number % 7}/{number}.md"), mtime_ns=number),
         )
     shut.start()
 
@@ -112,7 +113,7 @@ def test_a_vault_that_is_not_there_is_no_vault_without_notes(search_rig: SearchR
     search_rig.settled()
     away = search_rig.vault.rename(search_rig.vault.with_name("away"))
 
-    search_rig.search.follow("a.md", search_rig.index.get("a.md")._replace(digest="0" * 64))
+    search_rig.search.follow("a.md", changed(search_rig.index.get("a.md"), digest="0" * 64))
     search_rig.until(lambda: "search.writing" in search_rig.problems)
 
     assert "the vault cannot be read" in search_rig.problems["search.writing"]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.search import LinkRow, NoteQuery
+from parachuted.vault import links_in, parse_note
 from tests.search.search_rig import SearchRig
 
 
@@ -29,7 +30,9 @@ def test_a_note_is_told_with_all_that_is_known_of_it(search_rig: SearchRig):
         "people": ["Ann", "Bo"],
         "more": {"deep": "1"},
     }
+    assert row.typed == {**row.frontmatter, "more": {"deep": 1}}
     assert search_rig.search.catalogue.note("a/none.md") is None
+    assert search_rig.search.catalogue.notes_at(["a/b.md", "a/none.md"]) == {"a/b.md": row}
 
 
 def test_a_page_leads_to_the_next_and_notes_that_come_meanwhile_disturb_nothing(
@@ -129,3 +132,14 @@ def test_what_leads_to_a_hidden_file_leads_to_nothing_and_names_nothing(search_r
     (link,) = search_rig.search.catalogue.unresolved(lambda path: "hidden" not in path, 10).rows
 
     assert (link.text, link.target) == ("deep/hidden", None)
+
+
+def test_links_of_a_text_lead_where_there_is_nothing_but_what_is_seen(search_rig: SearchRig):
+    search_rig.save("a/near.md", "x")
+    search_rig.save("b/near.md", "x")
+    search_rig.settled()
+    links = links_in(parse_note(b"[[near]] [x](../b/near.md) [[none]]"))
+    resolved = search_rig.search.catalogue.resolved
+
+    assert resolved(links, "a/note.md", bool) == ["a/near.md", "b/near.md", None]
+    assert resolved(links, "a/note.md", "b/near.md".__eq__) == ["b/near.md", "b/near.md", None]

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.bundled import bundled_folder
+from tests.api.routes.test_modules import install
 from tests.shipped_hooks.conftest import Shipped, write
 from tests.stories.life import Live
 
@@ -68,6 +70,21 @@ async def test_an_entry_without_its_text_is_read_and_one_outside_the_vault_is_no
     assert inside.messages == (f"Daily/entries/e.md mentions {ADA}",)
     assert outside.messages == ()
     assert (tmp_path / "outside.md").read_text() == "Ada.\n"
+
+
+async def test_where_daily_is_installed_it_notes_mentions_and_the_hook_does_not(
+    shipped: Shipped, live: Live
+):
+    shipped.put("on-daily-entry.py")
+    brain(shipped.vault)
+    write(shipped.vault, "Daily/entries/e.md", "---\nentry_id: x\n---\nAda.\n")
+    async with live() as life:
+        await install(life, bundled_folder("modules") / "daily", "trusted")
+        decision = await shipped.happens("daily.entry.created", entry_path="Daily/entries/e.md")
+        shipped.ran()
+
+    assert decision.messages == ()
+    assert "mentions" not in (shipped.vault / "Daily/entries/e.md").read_text()
 
 
 async def test_with_no_brain_no_daily_and_no_daemon_nothing_happens(shipped: Shipped):

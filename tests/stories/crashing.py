@@ -118,7 +118,7 @@ def _is_kept(daemon: Daemon) -> bool:
     entries = [
         daemon.index.get(path) for path in daemon.index.paths() if daemon.watches.downstream(path)
     ]
-    return all(entry is not None and entry.digest in daemon._objects for entry in entries)
+    return all(entry is not None and entry.digest in daemon.objects for entry in entries)
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ async def follow(life: Life, focus: str) -> str:
 
 def authors(life: Life) -> dict[str, str]:
     """Each line of b with its run, or who else wrote it."""
-    why = Why(life.daemon.store, life.daemon._objects, life.daemon.history)
+    why = Why(life.daemon.store)
     return {line.text: line.run or line.by for line in why.lines(B) if line.text.strip()}
 
 

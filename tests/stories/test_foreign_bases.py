@@ -35,7 +35,7 @@ async def kept(life: Life) -> str:
     """The digest of a private text that is kept."""
     await get(life, "/api/notes/Private/x.md")
     await call(life, "PUT", "/api/notes/Private/x.md", json={"content": "# gone\n"})
-    assert life.daemon._objects.get(digest(HIDDEN)) == HIDDEN.encode()
+    assert life.daemon.objects.get(digest(HIDDEN)) == HIDDEN.encode()
     return digest(HIDDEN)
 
 
@@ -174,7 +174,7 @@ async def test_what_was_read_there_is_a_base_also_after_a_restart(live: Live, va
             base = (await get(life, f"/api/notes/{path}"))["hash"]
         (pulled,) = (await post(life, "/api/sync/pull", {"root": "", "paths": [path]}))["files"]
         base = pulled["hash"]
-        await life.until(lambda: life.daemon._objects.has_stood(path, base))
+        await life.until(lambda: life.daemon.objects.has_stood(path, base))
     save(vault / path, OWN.replace("\ny\n", "\nz\n"))
     async with live() as life:
         file = {"path": path, "content": OWN.replace("mine", "mine too"), "base_hash": base}

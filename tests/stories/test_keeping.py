@@ -14,7 +14,7 @@ from tests.stories.life import Life, Live, note, save
 
 def age(life: Life, days: float) -> None:
     """All that is kept is so much older from now on."""
-    for file in (life.daemon._objects._folder).glob("??/*"):
+    for file in (life.daemon.objects._folder).glob("??/*"):
         os.utime(file, (time.time(), file.stat().st_mtime - days * 86400))
     for read, write in _AGED:
         with life.daemon.history._database.write() as database:
@@ -45,7 +45,7 @@ async def test_what_is_old_goes_and_what_a_watcher_has_not_seen_does_not(live: L
         assert pruned is not None
         assert pruned.writes > 0
         assert texts(vault) == before
-        assert all(digest in life.daemon._objects for digest in life.daemon.reviews.digests())
+        assert all(digest in life.daemon.objects for digest in life.daemon.reviews.digests())
         lines = (await get(life, "/api/why?path=AGENTS.md"))["lines"]
         assert {line["by"] for line in lines} <= {"earlier", "curator"}
         await post(life, "/api/resume")

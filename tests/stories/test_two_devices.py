@@ -23,7 +23,7 @@ def everything_kept(life: Life, vault) -> str:
             texts += [
                 data
                 for digest in (write.before, write.after)
-                if digest and (data := life.daemon._objects.get(digest)) is not None
+                if digest and (data := life.daemon.objects.get(digest)) is not None
             ]
     return b"".join(texts).decode()
 

@@ -130,4 +130,4 @@ async def test_a_query_that_lists_nothing_or_is_none_is_told(live: Live, store: 
         await known(life)
 
         assert life.daemon.watches.unmatched("W.md") == ['"tag:nothing" matches no note now']
-        assert "is no condition like" in life.daemon.watches.of("W.md").problems[0]
+        assert "is not a condition like" in life.daemon.watches.of("W.md").problems[0]

@@ -16,7 +16,7 @@ from parachuted.access.origins import Origins
 from parachuted.audit.events import AuditEvent
 from parachuted.events import Bus, Event
 from parachuted.state import open_state
-from parachuted.suggestions import Proposal, SuggestionParts, Suggestions
+from parachuted.suggestions import Proposal, Suggestions
 from parachuted.vault import History, ObjectStore, Store, VaultPath, VaultRoot
 
 
@@ -57,25 +57,20 @@ class SuggestionRig:
         self.objects = ObjectStore(state / "objects")
         self.history = History(state / "history.db")
         self.root = VaultRoot(self.vault)
-        self.store = Store(self.root, self.objects, self.history, self.clock, ask=self.ask)
+        self.store = Store(
+            self.root, self.objects, self.history, self.clock, ask=self.ask, notice=self.notice
+        )
         self.origins = Origins(self.state)
         self.bus, self.audit = Bus(self.clock), Heard()
         self.bus.listen(self.events.append)
         self.suggestions = Suggestions(
-            SuggestionParts(
-                root=self.root,
-                store=self.store,
-                objects=self.objects,
-                history=self.history,
-                state=self.state,
-                home=self.home,
-                bus=self.bus,
-                clock=self.clock,
-                notice=self.notice,
-                audit=self.audit,
-                auto_approve_rate=self.rate,
-                origins=self.origins,
-            )
+            self.store,
+            state=self.state,
+            home=self.home,
+            bus=self.bus,
+            audit=self.audit,
+            auto_approve_rate=self.rate,
+            origins=self.origins,
         )
 
     def close(self) -> None:

@@ -168,7 +168,7 @@ async def test_a_file_that_was_edited_to_say_more_is_refused_in_words(suggestion
         return
     assert (suggestion_rig.text("a.md"), suggestion_rig.text("b.md")) == ("one\n", "one\n")
     assert suggestion_rig.suggestions.get(made.id).is_pending
-    assert "said something else than what was suggested" in file.read_text("utf-8")
+    assert "no longer said what was suggested" in file.read_text("utf-8")
 
 
 async def test_a_copy_of_a_suggestion_does_nothing_and_says_where_the_original_is(suggestion_rig):

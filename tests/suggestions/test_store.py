@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from parachuted.errors import NotFoundError
-from parachuted.suggestions.applying import PlannedSuggestion
 from parachuted.suggestions.store import shown_of
+from parachuted.suggestions.suggestion import PlannedSuggestion
 from parachuted.vault import VaultPath
 from tests.suggestions.sample_suggestions import suggestion
 

@@ -339,9 +339,10 @@ async def test_a_crash_between_the_write_and_its_record_leaves_one_effect_and_on
     def crash(*_args, **_more):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("parachuted.suggestions.suggestions.save_run", crash)
+    monkeypatch.setattr("parachuted.suggestions.applying.save_run", crash)
+    record = suggestion_rig.suggestions.record(made.id)
     with pytest.raises(KeyboardInterrupt):
-        suggestion_rig.suggestions._apply(suggestion_rig.suggestions.record(made.id), "user", None)
+        suggestion_rig.suggestions._resolver.apply(record, "user", None)
     monkeypatch.undo()
     suggestion_rig.reopen()
     assert suggestion_rig.suggestions.get(made.id).is_pending

@@ -7,6 +7,7 @@ import pytest
 
 from parachuted.sync import FileDigests
 from parachuted.vault import IndexEntry, VaultPath, VaultRoot
+from tests.index_entries import changed
 
 
 def digest(data: bytes) -> str:
@@ -34,8 +35,8 @@ def test_another_state_of_the_file_is_not_known(vault, old):
     digests = FileDigests(VaultRoot(vault))
     digests.learn(["a.png"])
 
-    assert digests.known("a.png", old._replace(size=9)) is None
-    assert digests.known("a.png", old._replace(inode=9)) is None
+    assert digests.known("a.png", changed(old, size=9)) is None
+    assert digests.known("a.png", changed(old, inode=9)) is None
 
 
 def test_a_file_written_in_this_moment_is_told_but_not_kept(vault):

@@ -193,7 +193,7 @@ def test_a_parked_task_waits_until_something_comes_for_it_and_holds_nobody(
     order.edges = {"a": ["b"]}
     task = add(queue, "a")
     add(queue, "b", "c1", "c2")
-    queue.hold(task, "no budget", until_change=True)
+    queue.set_reason(task, "no budget", until_change=True)
 
     assert queue.get(task.id).reason == "no budget"
     assert ready(queue) == ["b"]

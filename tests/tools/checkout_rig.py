@@ -71,7 +71,7 @@ class CheckoutRig:
         self.root = VaultRoot(self.vault)
         self.objects = ObjectStore(self.folder / "objects")
         self.history = History(self.folder / "history.db")
-        self.store = Store(self.root, self.objects, self.history, lambda: NOON)
+        self.store = Store(self.root, self.objects, self.history, lambda: NOON, notice=self.notice)
         self.index = VaultIndex()
         self.scanner = Scanner(self.root, self.index, IgnoreRules(), settle_s=0)
         self.state = open_state(self.folder / "state.json")
@@ -100,17 +100,14 @@ class CheckoutRig:
         """Begin a run of an agent, whose grant may differ in some fields."""
         self.grant = replace(self.grant, **changed)
         self.checkout = Checkout(
-            root=self.root,
             store=self.store,
             index=self.index,
-            objects=self.objects,
             grant=self.grant,
             author=Author(by="module:gardener", run="r1", causes=("c1",)),
             origins=self.origins,
             taint=self.taint,
             folder=self.work,
             suggest=self.suggest if self.may_suggest else None,
-            notice=self.notice,
             uid=None,
             outside=self.outside,
             user_home=self.folder / "user",

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from parachuted.access.origin import SessionTaints
+from parachuted.access.origins import Origins
 from parachuted.agents import Backend, RunLimits
+from parachuted.agents.active_runs import ActiveRuns
 from parachuted.history import Undo
-from parachuted.runs import Curator, CuratorParts, RunRecovery
+from parachuted.history.run_account import RunAccounts
+from parachuted.runs import (
+    Curator,
+    CuratorBriefing,
+    CuratorSessions,
+    RunHooks,
+    RunLifecycle,
+    RunRecovery,
+    TaskReviews,
+)
 from parachuted.runs.agent_hooks import HookAsker
 from parachuted.tasks import RunOutcome
 from parachuted.testing import ScriptedBackend
@@ -27,45 +39,67 @@ class CuratorRig(ReconcilerRig):
     def open(self) -> None:
         super().open()
         self.history = History(self.folder / "history.db")
-        self.store = Store(VaultRoot(self.vault), self.objects, self.history, self.clock)
-        self.undo = Undo(
-            store=self.store,
-            objects=self.objects,
-            history=self.history,
-            bus=self.reconciler.bus,
-            clock=self.clock,
-            notice=self.notice,
+        self.store = Store(
+            VaultRoot(self.vault), self.objects, self.history, self.clock, notice=self.notice
         )
-        self.parts = CuratorParts(
-            store=self.store,
-            objects=self.objects,
-            index=self.index,
-            history=self.history,
+        self.undo = Undo(self.store, self.reconciler.bus)
+        self.at_work = ActiveRuns()
+        self.task_reviews = TaskReviews(
             state=self.state,
-            watches=self.watches,
-            reviews=self.reviews,
-            causes=self.causes,
+            pending=self.reviews,
             queue=self.queue,
-            bus=self.reconciler.bus,
+            index=self.index,
             clock=self.clock,
-            notice=self.notice,
         )
-        self.curator = Curator(self.parts, self.backend, model=None, limits=LIMITS)
+        self.curator = self.curator_with(self.backend)
         self.aftermath = RunRecovery(
-            state=self.state,
             queue=self.queue,
-            reviews=self.reviews,
-            index=self.index,
+            reviews=self.task_reviews,
             history=self.history,
             undo=self.undo,
             clock=self.clock,
         )
 
+    def curator_with(
+        self,
+        backend: Backend,
+        *,
+        asker: HookAsker | None = None,
+        origins: Origins | None = None,
+        taints: SessionTaints | None = None,
+    ) -> Curator:
+        """A curator that asks that backend."""
+        bus = self.reconciler.bus
+        lifecycle = RunLifecycle(
+            backend=backend,
+            accounts=RunAccounts(self.history, self.objects, self.causes),
+            active_runs=self.at_work,
+            bus=bus,
+            clock=self.clock,
+        )
+        sessions = CuratorSessions(self.state, taints, backend.name)
+        return Curator(
+            store=self.store,
+            lifecycle=lifecycle,
+            briefing=CuratorBriefing(
+                store=self.store,
+                index=self.index,
+                watches=self.watches,
+                lifecycle=lifecycle,
+                sessions=sessions,
+                limits=LIMITS,
+                origins=origins,
+            ),
+            reviews=self.task_reviews,
+            sessions=sessions,
+            hooks=RunHooks(self.store, bus, asker, origins),
+            causes=self.causes,
+            undo=self.undo,
+        )
+
     def hook(self, asker: HookAsker) -> None:
         """From now on the curator asks these hooks."""
-        self.curator = Curator(
-            replace(self.parts, asker=asker), self.backend, model=None, limits=LIMITS
-        )
+        self.curator = self.curator_with(self.backend, asker=asker)
 
     def reopen(self) -> None:
         """The daemon is gone, without a word, and the next one opens the state."""

@@ -116,17 +116,14 @@ def copy_of(
     checkout_rig: CheckoutRig, work: Path, *, uid: int, outside: tuple[str, ...] = ()
 ) -> Checkout:
     return Checkout(
-        root=checkout_rig.root,
         store=checkout_rig.store,
         index=checkout_rig.index,
-        objects=checkout_rig.objects,
         grant=replace(checkout_rig.grant, outside=outside),
         author=Author(by="gardener", run="r1"),
         origins=checkout_rig.origins,
         taint=checkout_rig.taint,
         folder=work,
         suggest=checkout_rig.suggest,
-        notice=checkout_rig.notice,
         uid=uid,
         outside=checkout_rig.outside,
         user_home=checkout_rig.folder / "user",

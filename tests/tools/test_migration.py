@@ -38,7 +38,7 @@ def everything(_path: str) -> bool:
 
 
 async def migrated(life: Life) -> str:
-    done = await life.daemon._migration.apply(everything)
+    done = await life.daemon.migration.apply(everything)
     assert done.run is not None
     return done.run
 
@@ -46,7 +46,7 @@ async def migrated(life: Life) -> str:
 async def test_planning_changes_nothing(live: Live, old: Path):
     before = texts(old)
     async with live() as life:
-        moves = await life.daemon._migration.plan(everything)
+        moves = await life.daemon.migration.plan(everything)
         assert [(move.file.name, move.action) for move in moves] == [
             ("attic.md", "create"),
             ("garden-context.md", "create"),
@@ -58,7 +58,7 @@ async def test_planning_changes_nothing(live: Live, old: Path):
 
 async def test_each_old_text_is_in_its_folder_and_kept_as_it_was(live: Live, old: Path):
     async with live() as life:
-        done = await life.daemon._migration.apply(everything)
+        done = await life.daemon.migration.apply(everything)
         await life.settled()
         assert life.daemon.index.get("Projects/attic/AGENTS.md") is not None
     now = texts(old)
@@ -114,16 +114,12 @@ async def test_sessions_that_chose_an_old_file_have_chosen_its_folder_until_it_i
     live: Live, old: Path
 ):
     async with live() as life:
-        sessions = life.daemon._sessions
+        sessions = life.daemon.sessions
         sessions.choose(
             "s",
-            [
-                path
-                for move in await life.daemon._migration.plan(everything)
-                for path in [move.file]
-            ],
+            [path for move in await life.daemon.migration.plan(everything) for path in [move.file]],
         )
-        done = await life.daemon._migration.apply(everything)
+        done = await life.daemon.migration.apply(everything)
         assert done.sessions == 3
         assert [one.folder_path for one in sessions.of("s")] == [
             "Projects/attic",
@@ -142,7 +138,7 @@ async def test_done_again_there_is_nothing_left_to_do(live: Live, old: Path):
         await migrated(life)
         await life.settled()
         after = texts(old)
-        again = await life.daemon._migration.apply(everything)
+        again = await life.daemon.migration.apply(everything)
         assert (again.run, again.moves, again.sessions) == (None, (), 0)
         assert len(life.daemon.history.runs()) == 1
     assert texts(old) == after
@@ -151,7 +147,7 @@ async def test_done_again_there_is_nothing_left_to_do(live: Live, old: Path):
 async def test_what_one_file_refuses_stops_no_other(live: Live, old: Path):
     (old / "AGENTS.md").write_bytes(b"# Everything\n\n```\nopen\n")
     async with live() as life:
-        done = await life.daemon._migration.apply(everything)
+        done = await life.daemon.migration.apply(everything)
         assert {move.file.name: move.action for move in done.moves} == {
             "attic.md": "create",
             "garden-context.md": "create",
@@ -163,7 +159,7 @@ async def test_what_one_file_refuses_stops_no_other(live: Live, old: Path):
 
 async def test_what_is_not_seen_is_neither_told_nor_touched(live: Live, old: Path):
     async with live() as life:
-        done = await life.daemon._migration.apply(lambda path: not path.startswith("Areas/"))
+        done = await life.daemon.migration.apply(lambda path: not path.startswith("Areas/"))
         assert [move.file.name for move in done.moves] == ["attic.md", "general-context.md"]
     assert (old / "Chat/contexts/garden-context.md").exists()
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.vault.history import Author, History
+from parachuted.vault.author import Author
+from parachuted.vault.history import History
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.root import VaultRoot
 from parachuted.vault.store import Store

@@ -12,7 +12,10 @@ from parachuted.vault.edits import (
     DeleteKey,
     ReplaceAll,
     ReplaceSection,
+    ReplaceSpans,
     SetKey,
+    SeveralEdits,
+    TextSpan,
     apply_edit,
 )
 from parachuted.vault.note import parse_note
@@ -361,3 +364,43 @@ def test_the_same_replacement_done_again_changes_nothing_in_a_file_of_mixed_line
     for section in ("A", "B"):
         once = apply_edit(ReplaceSection(section=section, content=content), data)
         assert apply_edit(ReplaceSection(section=section, content=content), once) == once
+
+
+def test_spans_are_replaced_where_they_were_whatever_their_order():
+    spans = (
+        TextSpan(start=5, stop=5, text="!"),
+        TextSpan(start=0, stop=1, text="Öl"),
+        TextSpan(start=3, stop=5, text=""),
+    )
+
+    assert apply_edit(ReplaceSpans(spans=spans), "éabcde".encode()) == "Ölab!e".encode()
+
+
+@given(
+    st.text(max_size=30),
+    st.lists(st.tuples(st.integers(-2, 32), st.integers(-2, 32), st.text(max_size=3)), max_size=4),
+)
+def test_a_span_changes_nothing_outside_itself(text, given_spans):
+    spans = tuple(TextSpan(start=one, stop=two, text=new) for one, two, new in given_spans)
+    try:
+        made = apply_edit(ReplaceSpans(spans=spans), text.encode()).decode()
+    except EditRefusedError:
+        return
+    expected, at = "", 0
+    for span in sorted(spans, key=lambda one: (one.start, one.stop)):
+        expected += text[at : span.start] + span.text
+        at = span.stop
+    assert made == expected + text[at:]
+
+
+def test_characters_are_not_counted_in_what_is_no_text():
+    with pytest.raises(EditRefusedError, match="not UTF-8"):
+        apply_edit(ReplaceSpans(spans=()), b"\xff")
+
+
+def test_several_edits_are_all_made_or_none_is():
+    edits = (SetKey(key="a", value=1), AppendToSection(section="B", content="x", create=True))
+
+    assert apply_edit(SeveralEdits(edits=edits), b"") == b"---\na: 1\n---\n\n## B\n\nx\n"
+    with pytest.raises(NotFoundError):
+        apply_edit(SeveralEdits(edits=(*edits, DeleteKey(key="none"))), b"")

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import StorageFailedError
-from parachuted.vault.history import Author, History, Write
+from parachuted.vault.author import Author
+from parachuted.vault.history import History, Write
 
 NOW = datetime(2026, 11, 21, 23, 15, 2, tzinfo=UTC)
 A, B = "a" * 64, "b" * 64
@@ -30,13 +31,15 @@ def intend(
 ) -> Write:
     author = Author(by="agent:watch", run=run, causes=("c-1", "c-2"))
     return history.intend(
-        at=NOW,
-        path=path,
-        author=author,
-        operation="ReplaceSection",
-        before=A,
-        after=after,
-        temporary=".t",
+        Write(
+            at=NOW,
+            path=path,
+            author=author,
+            operation="ReplaceSection",
+            before=A,
+            after=after,
+            temporary=".t",
+        )
     )
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import sys
+import zlib
 
 import pytest
 
 from parachuted.vault.index import IndexEntry, IndexSnapshot, VaultIndex
+from tests.index_entries import changed
 
 LATIN_1 = os.fsdecode(b"caf\xe9.md")
 
@@ -91,9 +95,9 @@ def test_entries_of_the_same_digest_hold_the_same_bytes_whatever_their_times():
 
 
 def test_unread_entries_are_compared_by_size_and_time():
-    assert entry(1).same_content(entry(1)._replace(inode=9, ctime_ns=9))
-    assert not entry(1).same_content(entry(1)._replace(size=2))
-    assert not entry(1).same_content(entry(1)._replace(mtime_ns=2))
+    assert entry(1).same_content(changed(entry(1), inode=9, ctime_ns=9))
+    assert not entry(1).same_content(changed(entry(1), size=2))
+    assert not entry(1).same_content(changed(entry(1), mtime_ns=2))
 
 
 def test_a_snapshot_brings_back_files_of_every_name_and_empty_folders(snapshot, home):
@@ -240,3 +244,28 @@ def test_a_folder_s_version_grows_with_what_is_directly_in_it_and_with_nothing_e
     assert index.version_of("b") == second
     index.drop_folder("b")
     assert (index.version_of("b"), index.version_of("nowhere")) == (0, 0)
+
+
+def test_an_entry_gives_back_its_values_and_takes_little_memory(tmp_path):
+    (tmp_path / "a.md").write_text("a")
+    status = (tmp_path / "a.md").stat()
+
+    known = IndexEntry.of(status, "0" * 64)
+
+    assert (known.mtime_ns, known.ctime_ns) == (status.st_mtime_ns, status.st_ctime_ns)
+    assert (known.size, known.inode, known.digest) == (1, status.st_ino, "0" * 64)
+    assert IndexEntry(*known.values()) == known
+    assert IndexEntry(-1, 0, 0, 2**64 - 1, None).values() == (-1, 0, 0, 2**64 - 1, None)
+    assert sys.getsizeof(known) <= 160
+    assert known.has_status(status)
+    os.utime(tmp_path / "a.md", ns=(1, 1))
+    assert not known.has_status((tmp_path / "a.md").stat())
+
+
+def test_a_snapshot_whose_values_fit_into_no_entry_is_set_aside(tmp_path):
+    payload = json.dumps({"": {"a.md": [2**64, 0, 0, 0, None]}}).encode()
+    (tmp_path / "snapshot.json").write_bytes(b"1 %08x\n" % zlib.crc32(payload) + payload)
+    snapshot = IndexSnapshot(tmp_path)
+
+    assert snapshot.load() is None
+    assert "set aside" in snapshot.problem

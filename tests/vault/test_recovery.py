@@ -33,13 +33,15 @@ def intended(store_rig, before: str | None = OLD, after: str | None = NEW) -> Wr
         None if text is None else store_rig.objects.put(text.encode()) for text in (before, after)
     ]
     return store_rig.history.intend(
-        at=store_rig.now,
-        path=NOTE,
-        author=store_rig.agent,
-        operation="ReplaceAll",
-        before=digests[0],
-        after=digests[1],
-        temporary=TEMPORARY,
+        Write(
+            at=store_rig.now,
+            path=NOTE,
+            author=store_rig.agent,
+            operation="ReplaceAll",
+            before=digests[0],
+            after=digests[1],
+            temporary=TEMPORARY,
+        )
     )
 
 
@@ -143,13 +145,15 @@ def test_a_folder_that_is_gone_settles_what_was_to_be_in_it(store_rig):
     digest = store_rig.objects.put(OLD.encode())
     for before, after in ((digest, None), (None, digest)):
         store_rig.history.intend(
-            at=store_rig.now,
-            path="gone/note.md",
-            author=store_rig.agent,
-            operation="x",
-            before=before,
-            after=after,
-            temporary=TEMPORARY,
+            Write(
+                at=store_rig.now,
+                path="gone/note.md",
+                author=store_rig.agent,
+                operation="x",
+                before=before,
+                after=after,
+                temporary=TEMPORARY,
+            )
         )
     assert recovery(store_rig).run() == []
     assert [

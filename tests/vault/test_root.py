@@ -13,7 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.errors import NotFoundError, PathRefusedError, StorageFailedError
+from parachuted.errors import (
+    EditRefusedError,
+    NotFoundError,
+    PathRefusedError,
+    StorageFailedError,
+)
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.root import VaultRoot, digest_of
 
@@ -209,3 +214,29 @@ def test_going_straight_no_link_is_followed_in_that_thread(root, vault):
             root.read(VaultPath("link.md"))
 
     assert (root.read(VaultPath("link.md")).data, elsewhere) == (b"text", [b"text"])
+
+
+def test_many_files_are_read_as_each_alone_and_links_are_not_followed(tmp_path):
+    root = VaultRoot(tmp_path)
+    (tmp_path / "a").mkdir()
+    for name in ("a/one.md", "a/two.md", "three.md"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "a/link.md").symlink_to("one.md")
+    (tmp_path / "b").symlink_to("a")
+    (tmp_path / "large.md").write_text("x" * 100)
+    paths = [
+        VaultPath(path)
+        for path in ("a/one.md", "a/none.md", "a/two.md", "a/link.md", "b/one.md", "none/x.md")
+    ]
+
+    found = dict(root.read_each([*paths, VaultPath("three.md"), VaultPath("large.md")], 99))
+    for path in ("a/one.md", "a/two.md", "three.md"):
+        assert found[path].data == root.read(VaultPath(path)).data == path.encode()
+        assert found[path].digest == root.read(VaultPath(path)).digest
+    assert {path: type(one) for path, one in found.items() if isinstance(one, Exception)} == {
+        "a/none.md": NotFoundError,
+        "a/link.md": PathRefusedError,
+        "b/one.md": NotFoundError,
+        "none/x.md": NotFoundError,
+        "large.md": EditRefusedError,
+    }

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError
 from parachuted.vault.bounded_yaml import read_events, read_value
-from parachuted.vault.scalars import is_bare, kind_of, write_key, write_scalar
+from parachuted.vault.scalars import is_bare, json_scalar, kind_of, write_key, write_scalar
 
 WORDS = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30
@@ -194,3 +194,42 @@ def test_a_key_that_yaml_cannot_hold_is_refused(name):
 )
 def test_the_kind_of_a_bare_word_is_known(word, kind):
     assert kind_of(word) == kind
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("true", True),
+        ("FALSE", False),
+        ("null", None),
+        ("~", None),
+        ("", None),
+        ("3", 3),
+        ("-12", -12),
+        ("0.5", 0.5),
+        ("1e+16", 1e16),
+    ],
+)
+def test_a_word_that_all_take_for_a_value_is_that_value_in_json(word, meant):
+    found = json_scalar(word)
+
+    assert (found, type(found)) == (meant, type(meant))
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("yes", "No", "1.10", "007", "+3", "1_000", "0x1f", "12:30", "2026-01-02", ".nan", ".inf"),
+        *("9" * 20, "9" * 5000, "1e999", "\u0661", "para:brain:12e4", "-", ".", "true ", "nil"),
+    ],
+)
+def test_a_word_that_would_not_be_written_so_stays_what_it_is(word):
+    assert json_scalar(word) is word
+
+
+@given(WORDS)
+def test_no_word_is_lost_by_what_it_means(word):
+    found = json_scalar(word)
+
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        assert str(found) == word

@@ -13,6 +13,7 @@ from parachuted.vault.index import IndexEntry
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.root import digest_of
 from parachuted.vault.scan_findings import ScanFindings, compare
+from tests.index_entries import changed
 
 MINUTE_NS = 60 * 10**9
 WATCHING = b'---\nwatch:\n  - "Projects/**"\n---\n# Note\n'
@@ -98,7 +99,7 @@ def test_same_size_and_same_time_do_not_hide_a_rewrite_in_place(look, vault):
 
 def test_same_size_and_same_times_do_not_hide_another_file_of_that_name(look, vault):
     (vault / "note.md").write_bytes(b"one")
-    old = known(vault / "note.md")._replace(inode=1)
+    old = changed(known(vault / "note.md"), inode=1)
     assert [seen.data for seen in look("note.md", old).seen] == [b"one"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.vault.history import Author
+from parachuted.vault.author import Author
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.root import digest_of
 from parachuted.vault.trail import TextVersion, trail_of, version_named

@@ -21,10 +21,8 @@ from parachuted.agents.claude.command import (
     make_container_environment,
     make_environment,
 )
-from parachuted.agents.claude.container import AgentContainer
-from parachuted.agents.claude.process import AgentProcess
-from parachuted.agents.claude.sandbox_transcripts import SandboxTranscripts
-from parachuted.agents.claude.transport import AgentTransport
+from parachuted.agents.claude.sessions import SandboxTranscripts
+from parachuted.agents.claude.transport import AgentContainer, AgentProcess, AgentTransport
 from parachuted.agents.gateway import Endpoint, RunToken
 from parachuted.agents.job import Job, NativeTools
 from parachuted.agents.sandbox.container import Container
@@ -44,8 +42,8 @@ _NO_ENGINE = (
     "sandbox doctor` says what to install"
 )
 _NOT_LINUX = (
-    "an agent with a shell runs only on Linux: the Claude Code of another system is no "
-    "program that a container could run"
+    "an agent with a shell runs only on Linux: a container cannot run the Claude Code of another "
+    "system"
 )
 _NO_GATEWAY = (
     "in a container an agent reaches the model through the daemon alone, which has no "

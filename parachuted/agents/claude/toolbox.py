@@ -109,7 +109,7 @@ class Toolbox:
         if native is None or not isinstance(name, str) or name not in native.tools:
             return "this agent has no such tool"
         if not isinstance(arguments, Mapping):
-            return "the arguments are no object; nothing was done"
+            return "the arguments are not a JSON object; nothing was done"
         try:
             return find_excess(arguments) or await native.before(name, arguments)
         except Exception as bug:

@@ -1,16 +1,13 @@
 """The gateway that every model call passes: it adds credentials and counts cost."""
 
 from parachuted.agents.gateway.gateway import Endpoint, Gateway
-from parachuted.agents.gateway.judge import Judge
-from parachuted.agents.gateway.limits import ExceededBudget, MoneyLimits
-from parachuted.agents.gateway.run_token import RunToken
+from parachuted.agents.gateway.limits import ExceededBudget, MoneyLimits, RunToken
 from parachuted.agents.gateway.usage_store import RequestUsage, UsageStore, UsageTotals
 
 __all__ = [
     "Endpoint",
     "ExceededBudget",
     "Gateway",
-    "Judge",
     "MoneyLimits",
     "RequestUsage",
     "RunToken",

@@ -143,7 +143,7 @@ def _refuse_unpriced(document: Mapping[str, Any]) -> None:
         if not (isinstance(kind, str) and kind.startswith(_CONTEXT_EDITS)):
             raise RequestRefusedError(
                 f"this gateway takes no context edit of type {str(kind)[:100]}, whose cost cannot "
-                "be told beforehand"
+                "be known beforehand"
             )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import math
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -24,14 +23,19 @@ import aiohttp
 from aiohttp import web
 
 from parachuted.agents.gateway.estimate import RequestEstimate, RequestRefusedError, read_request
-from parachuted.agents.gateway.headers import COUNT, MESSAGES, allowed, headers_down, token_of
-from parachuted.agents.gateway.limits import ExceededBudget, MoneyLimits
+from parachuted.agents.gateway.headers import (
+    COUNT,
+    MESSAGES,
+    allowed,
+    headers_down,
+    still_open,
+    token_of,
+)
+from parachuted.agents.gateway.limits import ExceededBudget, MoneyLimits, RunToken
 from parachuted.agents.gateway.listeners import GatewayListeners
 from parachuted.agents.gateway.login import TOKEN_URL, Login
 from parachuted.agents.gateway.meter import Meter
 from parachuted.agents.gateway.prices import Tokens, cost_of
-from parachuted.agents.gateway.refusals import is_passing
-from parachuted.agents.gateway.run_token import RunToken
 from parachuted.agents.gateway.spending import Charge, OverBudgetError, Spending
 from parachuted.agents.gateway.upstream import (
     FreeAttempts,
@@ -41,22 +45,17 @@ from parachuted.agents.gateway.upstream import (
     UpstreamResponse,
 )
 from parachuted.agents.gateway.usage_store import UsageStore, UsageTotals
-from parachuted.agents.gateway.windows import still_open
 from parachuted.errors import (
     AgentFailedError,
     AgentUnavailableError,
     ParachuteError,
     StorageFailedError,
 )
-from parachuted.json_limits import check_json
 from parachuted.redact import Redactor
-
-log = logging.getLogger(__name__)
 
 _LARGEST_REQUEST = 32 << 20  # as the API's own
 _LARGEST_BUFFERED = 64 << 20
 _LARGEST_COUNT = 64 << 10
-_LARGEST_ANSWER = 4 << 20
 _BAD = 400
 _FAULTS = 500
 _BUSY = frozenset({408, 409, 429})
@@ -105,7 +104,7 @@ class Gateway:
     It begins to listen when the first way is opened, on the loop that does so.
     """
 
-    def __init__(  # noqa: PLR0913  what it stands on is given by name, and by nobody twice
+    def __init__(  # noqa: PLR0913  its parts, each by name
         self,
         *,
         env: Mapping[str, str],
@@ -118,7 +117,7 @@ class Gateway:
         report: UpstreamReport | None = None,
         token_url: str = TOKEN_URL,
     ) -> None:
-        """`report` is told what is wrong, by subject, and None when it is no more."""
+        """`report` takes a subject and what is wrong with it, or None once it is over."""
         self.limits, self.usage_store = limits, usage_store
         self._report = report
         self._runs: dict[str, _Run] = {}
@@ -158,14 +157,15 @@ class Gateway:
     ) -> AsyncIterator[Endpoint]:
         """A way for that run; left, it leads nowhere, and its requests have ended.
 
-        `folder` is where `gateway.sock` is put, for a run that reaches nothing else. Whoever can
-        enter the folder may use it. Raises AgentUnavailableError, also while an hour's or a day's
-        money is used up; AgentFailedError when its own is, or its cause's.
+        `folder` is where `gateway.sock` is put, for a run that reaches nothing else. Any process
+        that can enter the folder may use it. Raises AgentUnavailableError, also while an hour's or
+        a day's money is used up; AgentFailedError when its own is, or its cause's.
         """
         run = _Run(run_token=run_token, token=secrets.token_urlsafe(32))
         try:
             await asyncio.to_thread(self._follow, run_token)
-            self._must_have_money(run_token)
+            if (over := self._refused(run_token)) is not None:
+                raise _kept_out_by(over)
             if (left := self._upstream.paused_s()) > 0:
                 raise AgentUnavailableError(self._upstream.pause_message(), wait_s=left)
             port = await self._listening.port()
@@ -205,56 +205,6 @@ class Gateway:
         for run in self._runs.values():
             run.end()
         return len(self._runs)
-
-    async def ask(
-        self, run_token: RunToken, document: Mapping[str, object]
-    ) -> Mapping[str, object]:
-        """One request of the daemon's own, that does not stream; counted as any.
-
-        Returns the model's answer.
-
-        Raises AgentUnavailableError when the model cannot be asked now, AgentFailedError when it
-        refuses.
-        """
-        try:
-            await asyncio.to_thread(self._follow, run_token)
-        except StorageFailedError as error:
-            raise AgentUnavailableError(error.message) from error
-        self._must_have_money(run_token)
-        try:
-            estimate = self._read(run_token, json.dumps(document).encode())
-            async with self._spending.charge(
-                run_token, run_token.session, estimate, partial(self._count_tokens, {})
-            ) as charge:
-                body = estimate.body(charge.purchase.output)
-                async with self._upstream.ask(
-                    MESSAGES, "", {}, body, charge, model=estimate.model
-                ) as response:
-                    body = await self._whole(response, charge)
-        except StorageFailedError as error:
-            raise AgentUnavailableError(error.message) from error
-        except OverBudgetError as error:
-            raise _kept_out_by(error.over) from error
-        except RequestRefusedError as error:
-            raise AgentFailedError(str(error)) from error
-        except UpstreamError as error:
-            raise AgentUnavailableError(str(error)) from error
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise AgentUnavailableError("the model's answer was cut off") from error
-        status = response.status
-        if status >= _BAD:
-            said = self._upstream.clean(body.decode("utf-8", "replace"))[:300]
-            raise (AgentUnavailableError if is_passing(status) else AgentFailedError)(
-                f"the model refused ({status}): {said}"
-            )
-        try:
-            check_json(body)
-            answer = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise AgentFailedError("the model's answer is not JSON") from error
-        if not isinstance(answer, dict):
-            raise AgentFailedError("the model's answer is not a message")
-        return answer
 
     async def close(self) -> None:
         """End all that goes on, and wait for what is still to be written down."""
@@ -460,27 +410,6 @@ class Gateway:
             if request.transport is not None:
                 request.transport.abort()
         return answer
-
-    async def _whole(self, response: UpstreamResponse, charge: Charge) -> bytes:
-        meter, data = _meter(response), bytearray()
-        try:
-            piece = response.first
-            while piece:
-                data += piece
-                meter.feed(piece)
-                if len(data) > _LARGEST_ANSWER:
-                    raise AgentFailedError("the model's answer is too long")
-                piece = await response.raw.content.readany()
-        finally:
-            if response.status < _BAD:
-                charge.answered(meter.read())
-        redactor = Redactor(self._upstream.login.secrets)
-        return redactor.over(bytes(data)) + redactor.rest()
-
-    def _must_have_money(self, run_token: RunToken) -> None:
-        over = self._refused(run_token)
-        if over is not None:
-            raise _kept_out_by(over)
 
     def _refused(self, run_token: RunToken) -> ExceededBudget | None:
         over = self._spending.over(run_token)

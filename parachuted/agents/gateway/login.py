@@ -72,12 +72,8 @@ class Login:
         token_url: str = TOKEN_URL,
     ) -> None:
         self._env, self._vault, self._user_home = env, vault, user_home
-        self._is_anthropic, self._clock, self._post, self._token_url = (
-            is_anthropic,
-            clock,
-            post,
-            token_url,
-        )
+        self._is_anthropic, self._clock, self._post = is_anthropic, clock, post
+        self._token_url = token_url
         self._renewing = asyncio.Lock()
         self._renewed: dict[
             str, Mapping[str, object]

@@ -74,8 +74,7 @@ def problem_of(status: int, body: bytes, *, host: str, model: str) -> tuple[str,
             f"model:{model}",
             (
                 f"{host} does not know the model {model}{words}; check the settings agent.model "
-                "and "
-                "agent.base_url"
+                "and agent.base_url"
             ),
         )
     if status == _RATE:

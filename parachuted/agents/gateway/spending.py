@@ -14,13 +14,53 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from parachuted.agents.gateway.estimate import RequestEstimate
-from parachuted.agents.gateway.limits import ExceededBudget, MoneyLimits, affordable, narrowest
+from parachuted.agents.gateway.limits import (
+    ExceededBudget,
+    MoneyLimits,
+    RunToken,
+    affordable,
+    narrowest,
+)
 from parachuted.agents.gateway.meter import MeterReading
 from parachuted.agents.gateway.prices import Tokens, cost_of
-from parachuted.agents.gateway.reservations import Reservation, Reservations
-from parachuted.agents.gateway.run_token import RunToken
 from parachuted.agents.gateway.usage_store import RequestUsage, UsageEntry, UsageStore
 from parachuted.errors import StorageFailedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reservation:
+    """The run and causes of one request, and its maximum cost in US dollars."""
+
+    run: str
+    causes: tuple[str, ...]
+    usd: float
+
+
+class Reservations:
+    """All of a gateway's requests that are on their way."""
+
+    def __init__(self) -> None:
+        self._open: set[Reservation] = set()
+        self._ended = asyncio.Event()
+
+    def usd(self, belongs: Callable[[Reservation], bool] = lambda _one: True) -> float:
+        """The US dollars of those for which `belongs` is true."""
+        return sum(one.usd for one in self._open if belongs(one))
+
+    def add(self, reservation: Reservation) -> None:
+        """Count it from now on."""
+        self._open.add(reservation)
+
+    def remove(self, reservation: Reservation) -> None:
+        """It has ended; those that wait in `wait_for_end` look again."""
+        self._open.discard(reservation)
+        self._ended.set()
+        self._ended = asyncio.Event()
+
+    async def wait_for_end(self) -> None:
+        """Wait until one of them has ended."""
+        await self._ended.wait()
+
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +106,7 @@ class Spending:
     ) -> None:
         """`may_cost`: the server may charge for a model of unknown price.
 
-        `report` is told what is wrong with the ledger's file.
+        `report` receives what is wrong with the usage store's file.
         """
         self.usage_store, self.limits = usage_store, limits
         self._clock, self._may_cost, self._report = clock, may_cost, report
@@ -101,7 +141,7 @@ class Spending:
                     replace(estimate, is_exact=True) if tokens is None else estimate.counted(tokens)
                 )
             elif self._reservations.usd(_sharing(found, run_token)) > 0:
-                await self._reservations.one_ends()
+                await self._reservations.wait_for_end()
             elif output < min(_LEAST_ANSWER, wanted) or output == 0:
                 raise OverBudgetError(found)
             else:

@@ -19,12 +19,10 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from parachuted.agents.gateway.breaker import Breaker
-from parachuted.agents.gateway.headers import headers_up
+from parachuted.agents.gateway.headers import headers_up, read_windows
 from parachuted.agents.gateway.login import Login
 from parachuted.agents.gateway.refusals import has_no_content, problem_of, read_refusal
-from parachuted.agents.gateway.retry import asked_wait_s, wait_before_retry
-from parachuted.agents.gateway.windows import read_windows
+from parachuted.agents.gateway.retry import Breaker, asked_wait_s, wait_before_retry
 from parachuted.errors import AgentUnavailableError
 from parachuted.redact import redact
 
@@ -282,7 +280,7 @@ class Upstream:
             )  # else it speaks of ssl where there is none
             return None, self.clean(str(why) or type(why).__name__)[:_REASON_CHARS]
         finally:
-            if not is_known:  # whoever asked went away
+            if not is_known:  # the caller went away
                 self._breaker.left()
             if response is not None and not is_known:
                 response.close()

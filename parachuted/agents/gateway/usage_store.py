@@ -244,7 +244,7 @@ class UsageStore:
                     ("request_times", "request"),
                     ("requests", "id"),
                 ):
-                    database.execute(f"DELETE FROM {table} WHERE {column} = ?", (entry.row,))  # noqa: S608  names of ours
+                    database.execute(f"DELETE FROM {table} WHERE {column} = ?", (entry.row,))  # noqa: S608  our own names
             if usage is not None:
                 entry.row = _insert(database, usage, self._elapsed())
 
@@ -334,7 +334,7 @@ class UsageStore:
                 ("request_times", "request"),
                 ("requests", "id"),
             ):
-                database.executemany(f"DELETE FROM {table} WHERE {column} = ?", old)  # noqa: S608  names of ours
+                database.executemany(f"DELETE FROM {table} WHERE {column} = ?", old)  # noqa: S608  our own names
         rows = database.execute(_LATEST, (now - _DAY_S, now - _DAY_S)).fetchall()
         with self._sums:
             for at, usd in rows:

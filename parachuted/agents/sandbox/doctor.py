@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.job import RunSandbox
-from parachuted.agents.sandbox.program import find_cli
+from parachuted.agents.sandbox.options import find_cli
 from parachuted.agents.sandbox.sandbox_spec import CLI_IN_BOX, SandboxSpec
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentUnavailableError
@@ -77,7 +77,7 @@ async def examine(sandboxes: Sandboxes) -> AsyncIterator[SandboxCheck]:
         if status.image is not None and status.problem is not None:
             yield SandboxCheck(part="engine's safety", is_well=False, says=status.problem)
         return
-    begun = time.monotonic()
+    started = time.monotonic()
     try:
         found = await _probe(sandboxes)
     except (AgentUnavailableError, TimeoutError, ValueError) as error:
@@ -90,7 +90,7 @@ async def examine(sandboxes: Sandboxes) -> AsyncIterator[SandboxCheck]:
     yield SandboxCheck(
         part="container",
         is_well=True,
-        says=f"starts, works and is gone within {time.monotonic() - begun:.1f} s",
+        says=f"starts, works and is gone within {time.monotonic() - started:.1f} s",
     )
     for check in judge(found, uid=sandboxes.user[0]):
         yield check

@@ -129,7 +129,7 @@ class Engine:
         }
         with contextlib.ExitStack() as stack:
             with _in_words("the folders of a sandbox are not those that were made for it"):
-                held = {target: _hold(path, stack) for target, path in pinned.items()}
+                held = {target: _open_folder(path, stack) for target, path in pinned.items()}
             options = container_options(shape, slot, image, user=user, daemon=daemon)
             with _in_words("the engine did not make a container"):
                 made = str(
@@ -256,7 +256,7 @@ def _words(error: BaseException) -> str:
     return " ".join(text.split())[:300]
 
 
-def _hold(path: Path, stack: contextlib.ExitStack) -> tuple[int, int]:
+def _open_folder(path: Path, stack: contextlib.ExitStack) -> tuple[int, int]:
     """Open the folder and return its identity; while it is open, no other can get its inode."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     stack.callback(os.close, descriptor)
@@ -293,8 +293,8 @@ def _hello(stream: socket.socket) -> Mapping[str, Any]:
                 said += piece
         found = json.loads(line)
     except (OSError, ValueError) as error:
-        told = said.decode(errors="replace").strip()[-300:] or str(error)
-        raise AgentUnavailableError(f"the container did not begin: {told}") from error
+        reason = said.decode(errors="replace").strip()[-300:] or str(error)
+        raise AgentUnavailableError(f"the container did not begin: {reason}") from error
     finally:
         stream.settimeout(None)
     return cast("Mapping[str, Any]", found)

@@ -38,13 +38,13 @@ def main(mounts: list[str]) -> int:
     size = int.from_bytes(_read(4), "big")
     if not size:
         return 0
-    told = json.loads(_read(size))
-    relay = told["relay"]
+    instructions = json.loads(_read(size))
+    relay = instructions["relay"]
     if relay is not None:
         _start_relay(relay)
     child = os.fork()
     if child == 0:
-        _become(told)
+        _become(instructions)
     return _wait_for(child)
 
 
@@ -99,12 +99,12 @@ def _start_relay(relay: dict[str, object]) -> None:
         os._exit(1)
 
 
-def _become(told: dict[str, object]) -> None:
+def _become(instructions: dict[str, object]) -> None:
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         os.setsid()
-        os.chdir(str(told["cwd"]))
-        command, env = told["command"], told["env"]
+        os.chdir(str(instructions["cwd"]))
+        command, env = instructions["command"], instructions["env"]
         os.execvpe(command[0], command, env)  # type: ignore[index,arg-type]  # noqa: S606  what this process is for
     except OSError as error:
         os.write(2, f"the program could not be started: {error}\n".encode())

@@ -1,22 +1,30 @@
-"""Translates a grant into the engine's container options. Pure: the same grant gives the same
-container.
+"""Translates a grant into the engine's container options and into what the first process is to
+run. The same grant gives the same container.
 """
 
 from __future__ import annotations
 
+import json
+import stat
 from collections.abc import Mapping
 from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
 
 from parachuted.agents.sandbox.sandbox_spec import (
     CLI_IN_BOX,
     HOME_IN_BOX,
     OUTSIDE_IN_BOX,
+    PROXY_SOCKET,
+    RELAY_PORT,
     SOCKETS_IN_BOX,
     VAULT_IN_BOX,
     ContainerShape,
     Image,
     SandboxSlot,
+    SandboxSpec,
 )
+from parachuted.errors import AgentUnavailableError
 
 LABEL = "org.parachuted.daemon"
 SLOT_LABEL = "org.parachuted.slot"
@@ -124,3 +132,43 @@ def _tmpfs(size: int) -> str:
 
 def _first_process() -> str:
     return (files("parachuted.agents.sandbox") / "inside.py").read_text("utf-8")
+
+
+def make_frame(spec: SandboxSpec) -> bytes:
+    """The command, its environment, and the filtering proxy's socket if the sandbox has a
+    network.
+    """
+    env = {**base_environment(), **spec.env}
+    relay = None
+    if spec.sandbox.network not in ("none", ()):
+        proxy = f"http://127.0.0.1:{RELAY_PORT}"
+        for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+            env |= {name: proxy, name.lower(): proxy}
+        env |= dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1")
+        source = (files("parachuted.agents.sandbox") / "relay.py").read_text("utf-8")
+        relay = {"port": RELAY_PORT, "socket": f"{SOCKETS_IN_BOX}/{PROXY_SOCKET}", "source": source}
+    return json.dumps(
+        {"command": list(spec.command), "env": env, "cwd": VAULT_IN_BOX, "relay": relay}
+    ).encode()
+
+
+def find_cli() -> Path | None:
+    """The CLI in the agent SDK's wheel, found without importing that."""
+    found = find_spec("claude_agent_sdk")
+    for place in (found.submodule_search_locations or []) if found is not None else []:
+        cli = Path(place) / "_bundled" / "claude"
+        if cli.is_file():
+            return cli.resolve()
+    return None
+
+
+def check_cli(cli: Path) -> Path:
+    """A program of this machine's owner, and nothing else, is ever mounted as the CLI."""
+    found = cli.resolve()
+    try:
+        mode = found.stat().st_mode
+    except OSError as error:
+        raise AgentUnavailableError(f"there is no program {cli}: {error.strerror}") from error
+    if not stat.S_ISREG(mode) or not mode & stat.S_IXUSR or mode & stat.S_IWOTH:
+        raise AgentUnavailableError(f"{cli} is not a program that only its owner can change")
+    return found

@@ -130,12 +130,8 @@ class Proxy:
         connect: Connect = asyncio.open_connection,
         limits: ProxyLimits | None = None,
     ) -> None:
-        self._network, self._allowed, self._beyond, self._reached = (
-            network,
-            allowed,
-            beyond,
-            reached,
-        )
+        self._network, self._allowed, self._beyond = network, allowed, beyond
+        self._reached = reached
         self._resolve, self._connect, self._limits = resolve, connect, limits or ProxyLimits()
         self._open: dict[asyncio.StreamWriter, asyncio.Task[object] | None] = {}
         self._answered: set[asyncio.StreamWriter] = set()

@@ -18,14 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.agents.heavy import load_heavy
 from parachuted.agents.sandbox.container import Container
-from parachuted.agents.sandbox.disk_watch import DiskWatch
-from parachuted.agents.sandbox.engine_probe import EngineProbe, probe_engine
-from parachuted.agents.sandbox.frame import make_frame
-from parachuted.agents.sandbox.program import check_cli, find_cli
+from parachuted.agents.sandbox.options import check_cli, find_cli, make_frame
 from parachuted.agents.sandbox.sandbox_spec import ContainerShape, Image, SandboxSlot, SandboxSpec
 from parachuted.agents.sandbox.slots import (
+    DiskWatch,
     container_user,
     drop_slot,
     drop_tree,
@@ -33,10 +30,53 @@ from parachuted.agents.sandbox.slots import (
     name_slot,
 )
 from parachuted.errors import AgentUnavailableError
+from parachuted.heavy import load_heavy
 from parachuted.processes.own_thread import in_own_thread
 
 if TYPE_CHECKING:  # it brings docker, which is loaded at its first use
     from parachuted.agents.sandbox.engine import Engine, LaunchedContainer
+
+
+from parachuted.agents.sandbox.sandbox_spec import BUILT_IMAGE, HOST_IMAGE
+
+_USUAL = "/var/run/docker.sock"
+_ANSWER_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineProbe:
+    """What was seen. An engine that is not behind a socket of this machine is taken for none."""
+
+    is_there: bool
+    has_image: bool
+
+
+async def probe_engine(env: Mapping[str, str]) -> EngineProbe:
+    """Look."""
+    host = env.get("DOCKER_HOST") or f"unix://{_USUAL}"
+    if not host.startswith("unix:"):
+        return EngineProbe(is_there=False, has_image=False)
+    path = f"/{host.removeprefix('unix:').lstrip('/')}"
+    statuses = [await _status(path, f"/images/{image}/json") for image in (BUILT_IMAGE, HOST_IMAGE)]
+    return EngineProbe(
+        is_there=any(status is not None for status in statuses), has_image=b"200" in statuses
+    )
+
+
+async def _status(path: str, url: str) -> bytes | None:
+    """The engine's HTTP status; None if it does not answer."""
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            reader, writer = await asyncio.open_unix_connection(path)
+            try:
+                writer.write(f"GET {url} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
+                _, status, *_ = (await reader.readline()).split(b" ")
+            finally:
+                writer.close()
+    except (OSError, TimeoutError, ValueError):
+        return None
+    return status
+
 
 _THREADS = 8
 _UNSWEPT = "unswept"
@@ -209,7 +249,7 @@ class Sandboxes:
         lines = engine.build_offline() if offline else engine.build(dockerfile or dockerfile_text())
         while (
             line := await in_own_thread(lambda: next(lines, None))
-        ) is not None:  # which may take minutes, and delays no end of ours
+        ) is not None:  # which may take minutes, and must not delay the daemon's end
             yield line
         self._drop_warm()
 
@@ -268,7 +308,9 @@ class Sandboxes:
         engine = await self._connected()
         try:
             image = await asyncio.to_thread(engine.image)
-        except AgentUnavailableError:  # an engine that was restarted meanwhile is connected to anew
+        except (
+            AgentUnavailableError
+        ):  # an engine that was restarted meanwhile is connected to again
             self._engine = None
             engine = await self._connected()
             image = await asyncio.to_thread(engine.image)
@@ -387,7 +429,7 @@ def _launch(
 async def _started(prepared: _PreparedSlot) -> LaunchedContainer:
     """What started on the seat, which is from now on the caller's to end.
 
-    Whoever is cancelled meanwhile leaves it to the seat.
+    A caller that is cancelled meanwhile leaves it to the seat.
     """
     if prepared.start is None:
         raise AgentUnavailableError("no container was started")

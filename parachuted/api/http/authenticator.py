@@ -44,7 +44,7 @@ _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 class KeyAuthenticator:
     """Knows everyone by their keys.
 
-    `mode` remote: this machine needs none; always: it does too; disabled: nobody is asked for one.
+    `mode` remote: this machine needs none; always: it does too; disabled: no caller needs one.
     """
 
     def __init__(

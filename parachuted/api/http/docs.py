@@ -19,6 +19,7 @@ from parachuted.api.http.module_paths import add_modules
 from parachuted.api.http.openapi import describe
 from parachuted.api.http.preconditions import KNOWN
 from parachuted.api.http.route import ApiCall, MediaBody, Route
+from parachuted.events import EventKind
 from parachuted.modules.registry.declaration import ModuleDeclaration
 
 _PAGE = Path(__file__).with_name("docs.html")
@@ -28,16 +29,19 @@ class DocsRoutes:
     """The routes that describe all others, and themselves."""
 
     def __init__(
-        self, described: Sequence[Route], modules: Callable[[], list[ModuleDeclaration]]
+        self,
+        described: Sequence[Route],
+        modules: Callable[[], list[ModuleDeclaration]],
+        events: Callable[[], list[EventKind]],
     ) -> None:
         """`described` may still grow until the first request; `modules` are those that run just
-        now.
+        now, and `events` the kinds that there are with them.
         """
-        self._described, self._modules = described, modules
+        self._described, self._modules, self._events = described, modules, events
         self._page = _PAGE.read_text("utf-8")
         self._making = asyncio.Lock()
         self._document: tuple[bytes, str] | None = None
-        self._of: list[ModuleDeclaration] = []
+        self._of: tuple[list[ModuleDeclaration], list[EventKind]] = ([], [])
 
     @get(
         "/api/openapi.json",
@@ -53,9 +57,9 @@ class DocsRoutes:
         Built in a thread, at the first request and when the running modules have changed.
         """
         async with self._making:
-            modules = self._modules()
-            if self._document is None or modules != self._of:
-                self._document, self._of = await asyncio.to_thread(self._make, modules), modules
+            now = (self._modules(), self._events())
+            if self._document is None or now != self._of:
+                self._document, self._of = await asyncio.to_thread(self._make, *now), now
             body, tag = self._document
         if call.request.headers.get("If-None-Match") == tag:
             return web.Response(status=304, headers={"ETag": tag})
@@ -81,9 +85,20 @@ class DocsRoutes:
             headers={"Content-Security-Policy": _policy(self._page)},
         )
 
-    def _make(self, modules: Sequence[ModuleDeclaration]) -> tuple[bytes, str]:
+    def _make(
+        self, modules: Sequence[ModuleDeclaration], events: Sequence[EventKind]
+    ) -> tuple[bytes, str]:
         document = describe(self._described)
         add_modules(document, modules)
+        document["x-events"] = {
+            kind.name: {
+                "description": kind.tells,
+                "x-module": kind.publisher or "core",
+                "x-scope": f"{kind.scope}:read",
+                "data": kind.schema(),
+            }
+            for kind in events
+        }
         body = json_bytes(document)
         return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 

@@ -13,16 +13,18 @@ from parachuted.errors import (
     ActRefusedError,
     AgentFailedError,
     AgentUnavailableError,
+    BodyTooLargeError,
     ConflictError,
     EditRefusedError,
     ModuleFailedError,
     NotFoundError,
     ParachuteError,
     PathRefusedError,
+    RequestBodyError,
     StorageFailedError,
 )
 from parachuted.keys import KeysRefusedError, NameTakenError
-from parachuted.modules.registry.approvals import ApprovalRefusedError
+from parachuted.modules.registry.approved import ApprovalRefusedError
 from parachuted.modules.registry.arguments import WrongArgumentsError
 from parachuted.modules.registry.environment import EnvironmentFailedError
 from parachuted.modules.registry.install import InstallRefusedError
@@ -50,6 +52,8 @@ _STATUS: dict[type[ParachuteError], int] = {
     AgentUnavailableError: 503,
     ConflictError: 409,
     StorageFailedError: 507,
+    RequestBodyError: 400,
+    BodyTooLargeError: 413,
     KeysRefusedError: 503,
     NameTakenError: 409,
 }
@@ -68,6 +72,7 @@ _DETAILS = {
     416: "The header `Content-Range` says how many bytes there are",
     422: "`/api/docs`, in a browser, shows what the call takes; nothing was written",
     429: "The header `Retry-After` says in how many seconds to come back",
+    501: "`parachute modules list` shows which modules there are",
     502: "`parachute doctor` shows what is wrong with modules and with the model",
     503: "Come back later; `parachute doctor` shows what is wrong",
     507: "`parachute doctor` shows what is wrong with the disk; nothing was written",

@@ -65,7 +65,7 @@ FolderParameter = Annotated[
 class RequestModel(BaseModel):
     """A body or a query.
 
-    Names may come in either case; names that nobody knows are refused, lest a misspelled one be
+    Names may come in either case; unknown names are refused, lest a misspelled one be
     taken for absent.
     """
 
@@ -80,7 +80,7 @@ class RequestModel(BaseModel):
 
 
 class AppRequestModel(RequestModel):
-    """What the app sends: names that nobody knows are let go."""
+    """What the app sends: unknown names are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -29,11 +29,11 @@ _ALWAYS = {
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
     "Access-Control-Allow-Headers": "Authorization, X-API-Key, Content-Type, If-Match, "
-    "If-None-Match, Last-Event-ID, Range",
+    "If-None-Match, Last-Event-ID, Range, Mcp-Session-Id, MCP-Protocol-Version",
     "Access-Control-Allow-Private-Network": "true",
     "Access-Control-Max-Age": "600",
 }
-_READABLE = "ETag, Retry-After, Content-Disposition"
+_READABLE = "ETag, Retry-After, Content-Disposition, Mcp-Session-Id"
 
 MiddlewareHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -1,5 +1,5 @@
-"""Front: what every request passes, once and in this order: the guard, who asks, may they here, the
-route, the error, the audit.
+"""Middleware: what every request passes, once and in this order: the guard, authentication,
+authorization, the route, the error, the audit.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -24,10 +25,10 @@ from parachuted.api.http.errors import answer_to
 from parachuted.api.http.host_guard import HostGuard, MiddlewareHandler
 from parachuted.api.http.recorded import GONE, Reached, caller_of, event_of
 from parachuted.api.http.route import SMALL_BODY, ApiCall, Route
-from parachuted.audit.events import CALLER, AuditCaller, AuditRecorder
+from parachuted.audit.events import AuditRecorder
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.keys import EVERYWHERE, NOBODY, AccessGrant, Identity
-from parachuted.vault import VaultRoot
+from parachuted.vault import Caller, VaultRoot
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ _SAYS_MORE = (
 )
 _MOST_KNOWN = 1_000  # targets of requests, each of at most some kilobytes
 _NOTHING = AccessGrant(alternatives=())
+_FORM = re.compile(r"multipart/form-data\s*;(.*;)?\s*boundary=\"?[^\";,]{1,70}", re.IGNORECASE)
 
 
 class Authenticator(Protocol):
@@ -64,14 +66,14 @@ class ApiMiddleware:
     def __init__(
         self,
         guard: HostGuard,
-        door: Authenticator,
+        authenticator: Authenticator,
         root: VaultRoot,
         audit: AuditRecorder,
         clock: Callable[[], datetime],
     ) -> None:
-        self._guard, self._door, self._root, self._audit, self._clock = (
+        self.guard, self._authenticator, self._root, self._audit, self._clock = (
             guard,
-            door,
+            authenticator,
             root,
             audit,
             clock,
@@ -84,24 +86,22 @@ class ApiMiddleware:
     async def answer(self, request: web.Request, handler: MiddlewareHandler) -> web.StreamResponse:
         """Answer the request, whatever happens; then record it."""
         began, call_id = time.perf_counter(), f"{self._life}{next(self._numbers):x}"
-        caller = AuditCaller("api_key", NOBODY.name, call_id)
+        caller = Caller("api_key", NOBODY.name, call_id)
         route = getattr(request.match_info.handler, "__self__", None)
         route = route if isinstance(route, Route) else None
         reached = (route, request.match_info) if route is not None else None
         call, status = None, GONE
         error: BaseException | None = None
-        token = CALLER.set(None)
         try:
             self._refuse_foreign(request)
-            asked = self._guard.preflight(request)
+            asked = self.guard.preflight(request)
             if asked is not None:
                 status = asked.status
                 return asked
             _refuse_unreadable(request, route)
-            identity = self._door.identify(request)
+            identity = self._authenticator.identify(request)
             caller = caller_of(request, identity, call_id)
-            call = self._admitted(request, route, identity, call_id)
-            CALLER.set(caller)
+            call = self._admitted(request, route, identity, caller)
             response = await (call.route.handle(call) if call is not None else handler(request))
             status = response.status
             if (
@@ -119,7 +119,6 @@ class ApiMiddleware:
             response = answer_to(raised, request, call_id)
             status = response.status
         finally:
-            CALLER.reset(token)
             took_ms = (time.perf_counter() - began) * 1000
             self._audit.record(
                 event_of(
@@ -155,21 +154,17 @@ class ApiMiddleware:
         route, _names = reached
         try:
             self._refuse_foreign(request)
-            identity = self._door.recognize(request)
-            call = (
-                None
-                if isinstance(identity, str)
-                else self._admitted(request, route, identity, call_id)
-            )
+            identity = self._authenticator.recognize(request)
+            if isinstance(identity, str):
+                return None
+            caller = caller_of(request, identity, call_id)
+            call = self._admitted(request, route, identity, caller)
             ready = route.at_hand(call) if call is not None and route.at_hand is not None else None
         except (web.HTTPException, ParachuteError):
             return None
-        if isinstance(identity, str) or ready is None:
+        if ready is None:
             return None
-        caller, took_ms = (
-            caller_of(request, identity, call_id),
-            (time.perf_counter() - began) * 1000,
-        )
+        took_ms = (time.perf_counter() - began) * 1000
         self._audit.record(
             event_of(
                 request,
@@ -189,7 +184,7 @@ class ApiMiddleware:
             f"{len(ready.body)}\r\n"
         )
         head += (
-            f"{self._guard.seals(tuple(headers))}Date: {_date(int(time.time()))}\r\nServer: "
+            f"{self.guard.seals(tuple(headers))}Date: {_date(int(time.time()))}\r\nServer: "
             f"{SERVER_SOFTWARE}\r\n\r\n"
         )
         return head.encode() + ready.body
@@ -200,7 +195,7 @@ class ApiMiddleware:
         self._known[target] = reached
 
     def _admitted(
-        self, request: web.Request, route: Route | None, identity: Identity, call_id: str
+        self, request: web.Request, route: Route | None, identity: Identity, caller: Caller
     ) -> ApiCall | None:
         """The call on the route that was reached, or None where there is none.
 
@@ -216,7 +211,9 @@ class ApiMiddleware:
         if grant is None:
             if identity.kind == "nobody":
                 raise _keyless()
-            raise web.HTTPForbidden(text=f"this key may not {route.capability} in {route.module}")
+            raise web.HTTPForbidden(
+                text=f"this key lacks the scope {route.module}:{route.capability}"
+            )
         if route.reach == "beyond" and grant.alternatives is not None:
             raise web.HTTPForbidden(
                 text="this reaches beyond notes, and this key is for some paths of the vault"
@@ -225,17 +222,22 @@ class ApiMiddleware:
             raise StorageFailedError(self._audit.refusal)
         sight = self._whole if grant is EVERYWHERE else AccessFilter(self._root, grant)
         return ApiCall(
-            request=request, route=route, identity=identity, grant=grant, sight=sight, id=call_id
+            request=request,
+            route=route,
+            identity=identity,
+            caller=caller,
+            grant=grant,
+            sight=sight,
         )
 
     def _refuse_foreign(self, request: web.Request) -> None:
-        reason = self._guard.refusal_of(request)
+        reason = self.guard.refusal_of(request)
         if reason is not None:
             raise web.HTTPForbidden(text=reason)
 
 
 FRONT = web.AppKey("FRONT", ApiMiddleware)
-"""Where an app keeps its front, for the server."""
+"""Where an app keeps its middleware, for the server."""
 
 
 @lru_cache(maxsize=1)
@@ -256,9 +258,15 @@ def _refuse_unreadable(request: web.Request, route: Route | None) -> None:
     headers = request.headers
     if "Content-Encoding" in headers and headers["Content-Encoding"].lower() != "identity":
         raise web.HTTPUnsupportedMediaType(text="bodies are taken as they are, not compressed")
-    if headers.get("Content-Type", "").lower().startswith("multipart/"):
+    is_form = headers.get("Content-Type", "").lower().startswith("multipart/")
+    takes_form = route is not None and route.takes_form
+    if is_form and not takes_form:
         raise web.HTTPUnsupportedMediaType(
-            text="no call takes multipart bodies: send the file itself, with PUT /api/files/{path}"
+            text="this call takes no multipart body; PUT /api/files/{path} takes a file itself"
+        )
+    if takes_form and not _FORM.match(headers.get("Content-Type", "")):
+        raise web.HTTPUnsupportedMediaType(
+            text="this call takes a form: a body of the type multipart/form-data, with a boundary"
         )
     if "Content-Length" not in headers:
         return

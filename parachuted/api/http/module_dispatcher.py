@@ -1,4 +1,4 @@
-"""Module calls: what a module serves, reached as any call of ours is: known, allowed, limited and
+"""Module calls: what a module serves, reached as any other call is: known, allowed, limited and
 recorded by the front.
 
 A key needs a scope on the module. What the handler then touches of the vault is bounded by the
@@ -7,65 +7,59 @@ module's permissions, and by the paths of that scope besides.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
-from typing import cast
+from typing import TypedDict, cast
 from urllib.parse import parse_qsl
 
 from aiohttp import web
 
 from parachuted.access.authority import Authority
-from parachuted.api.http.answers import json_answer, json_bytes, json_value
+from parachuted.access.filter import AccessFilter, unknown
+from parachuted.access.paths import is_code
+from parachuted.access.patterns import grant_of
+from parachuted.api.http.answers import json_answer, json_value
 from parachuted.api.http.errors import error_body
+from parachuted.api.http.file_answers import FileAnswers, bytes_answer
+from parachuted.api.http.module_pages import ModulePages
+from parachuted.api.http.module_stream import ModuleStream
+from parachuted.api.http.request_body import RequestBody
 from parachuted.api.http.route import ApiCall, Route
-from parachuted.errors import ParachuteError
-from parachuted.keys import Capability, Identity
+from parachuted.keys import AccessGrant, Capability, Identity
 from parachuted.modules.hosting.audited import para_ids_of
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.route_table import MatchedRoute
 from parachuted.modules.hosting.running_module import RunningModule
-from parachuted.modules.registry.declaration import RouteSpec
-from parachuted.modules.results import Response
-from parachuted.vault import new_id
+from parachuted.modules.registry.declaration import ModuleDeclaration, RouteSpec
+from parachuted.modules.registry.kept_paths import KEPT_PATHS, kept_path
+from parachuted.modules.results import BytesResponse, FileResponse, Finding, Response
+from parachuted.vault import VaultPath, new_id
 
-RESERVED = frozenset(
-    word
-    for words in (
-        (
-            "agents audit auth bubble contexts curator docs doctor events files health history "
-            "hooks "
-            "keys links logs ls maintenance mcps"
-        ),
-        (
-            "migration models modules notes openapi pause permissions plugins problems prompt read "
-            "resume runs sandbox scan scheduler search"
-        ),
-        (
-            "sessions settings skills status suggestions supervisor sync system tasks tools undo "
-            "usage vault watches why workspaces"
-        ),
-        "write",
-    )
-    for word in words.split()
-)  # words below /api that are, or may come to be, the core's own
-_STREAM = {
-    "Content-Type": "text/event-stream",
-    "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",
-}
+_WORDS = (
+    "agents audit auth bots bubble contexts curator docs doctor events files health history hooks "
+    "import keys links logs ls maintenance mcps migration models modules notes openapi para pause "
+    "permissions plugins problems prompt read resume runs sandbox scan scheduler search sessions "
+    "settings skills status suggestions supervisor sync system tasks tools undo usage vault "
+    "watches why workspaces write"
+)
+RESERVED = frozenset(_WORDS.split())
+"""Words below /api that are, or may come to be, the core's own."""
+
 _PREFIX = "/api/"
 _LONG_PREFIX = "/api/modules/"
 _TOOL_WORDS = 3
 _START_S = 5.0
-_LARGEST_BODY = 16 << 20
-_WRITE_S = 30.0
-_HEARTBEAT_S, _LOOK_S = 15.0, 0.25
-_STILL_HERE = b": still here\n\n"
+
+
+class _Given(TypedDict):
+    path: Mapping[str, str]
+    query: Mapping[str, str | list[str]]
+    tolerant: bool
+    source: RequestBody | None
+    authority: Authority
 
 
 class ModuleDispatcher:
@@ -76,67 +70,107 @@ class ModuleDispatcher:
         modules: ModuleManager,
         holds: Callable[[Identity], bool],
         clock: Callable[[], datetime],
+        files: FileAnswers,
     ) -> None:
-        self._modules, self._holds, self._clock = modules, holds, clock
-        self._streams: set[_Stream] = set()
+        self._modules, self._holds, self._clock, self._files = modules, holds, clock, files
+        self._pages = ModulePages(modules)
+        self._streams: set[ModuleStream] = set()
         self._routes: dict[tuple[str, str, str], tuple[RunningModule, RouteSpec, Route]] = {}
 
-    async def wait_started(self) -> None:
-        """Return once all modules have begun, or after some seconds: one that takes longer is not
-        there yet.
-        """
-        await self._modules.wait_started(_START_S)
+    async def wait_started(self) -> bool:
+        """Return once all modules have started, or after some seconds; whether they have."""
+        return await self._modules.wait_started(_START_S)
 
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
         """The route as a declaration that the front can judge, and what its path says; None: no
         module has one.
         """
-        path = _place(request)
-        found = self._modules.find(request.method, path)
-        if found is None:
-            tool = self._tool(request.method, path)
-            return None if tool is None else (tool, {})
-        return self._route(request.method, found), found.path_values
+        for path in _places(request):
+            found = self._modules.find(request.method, path)
+            if found is not None:
+                return self._route(request.method, found), found.path_values
+        path = request.rel_url.path_safe
+        other = (
+            self._tool(request.method, path)
+            or self._pages.find(request.method, path)
+            or self._unserved(request.method, path)
+        )
+        return None if other is None else (other, {})
 
     def _route(self, method: str, found: MatchedRoute) -> Route:
-        """The declaration, made at the first request and again when the module was begun anew."""
-        spec, place = found.spec, (method, found.module, found.spec.path)
+        """The declaration, made at the first request and again after a restart of the module."""
+        spec = found.spec
+        path = f"{spec.prefix or _PREFIX + found.module}{spec.path}"
+        place = (method, found.module, path)
         known = self._routes.get(place)
         if known is None or known[0] is not found.running or known[1] is not spec:
             route = Route(
                 method=method,
-                path=f"{_PREFIX}{found.module}{spec.path}",
+                path=path,
                 module=found.module,
                 summary=spec.summary,
                 capability=cast(Capability, spec.capability),
                 reach="paths",
                 handle=partial(self._serve, found.running, spec),
-                largest_body=_LARGEST_BODY,
+                largest_body=spec.max_bytes,
+                takes_form=spec.takes == "form",
                 recorded_as="module_call",
             )
             known = self._routes[place] = (found.running, spec, route)
         return known[2]
 
+    def declared(self) -> list[ModuleDeclaration]:
+        """What the running modules declare."""
+        return self._modules.declared()
+
     def methods(self, request: web.Request) -> tuple[str, ...]:
         """The methods that some module answers at that path; none: there is no such path."""
-        return self._modules.allowed(_place(request))
+        return next(filter(None, map(self._modules.allowed, _places(request))), ())
 
     def _tool(self, method: str, path: str) -> Route | None:
-        """`POST /api/modules/{name}/tools/{tool}`: any tool of a module may be tried as a call."""
-        words = path.removeprefix(_PREFIX).split("/")
-        if method != "POST" or len(words) != _TOOL_WORDS or words[1] != "tools":
+        """`POST /api/modules/{name}/tools/{tool}`: any tool of a module may be tried as a call; and
+        `POST /api/modules/{name}/commands/{command}`, as the command line asks.
+        """
+        words = path.removeprefix(_LONG_PREFIX).removeprefix(_PREFIX).split("/")
+        if method != "POST" or len(words) != _TOOL_WORDS or words[1] not in {"tools", "commands"}:
             return None
-        module, _, tool = words
-        if not any(name == module and spec.name == tool for name, spec in self._modules.tools()):
+        module, kind, name = words
+        offered = (
+            [(one, spec.name) for one, spec in self._modules.tools()]
+            if kind == "tools"
+            else [(one.name, spec.name) for one in self.declared() for spec in one.commands]
+        )
+        if (module, name) not in offered:
             return None
         return Route(
             method="POST",
-            path=f"{_LONG_PREFIX}{module}/tools/{tool}",
+            path=f"{_LONG_PREFIX}{module}/{kind}/{name}",
             module=module,
             capability="write",
             reach="paths",
-            summary="A tool.",
-            handle=partial(self._call_tool, module, tool),
+            summary=f"A {kind.removesuffix('s')}.",
+            handle=partial(self._call_named, kind, module, name),
+            recorded_as="module_call",
+        )
+
+    async def findings(self, call: ApiCall) -> list[tuple[str, Finding]]:
+        """What the modules report to the doctor, each with its module's name."""
+        return await self._modules.findings(self.authority(call, call.grant))
+
+    def _unserved(self, method: str, path: str) -> Route | None:
+        """What answers at a place that is kept for a module, while that does not serve it."""
+        kept = kept_path(path)
+        served = {route.prefix for module in self._modules.declared() for route in module.routes}
+        if kept is None or kept in served:
+            return None
+        return Route(
+            method=method,
+            path=kept,
+            module=KEPT_PATHS[kept],
+            capability="read",
+            reach="paths",
+            summary="Not served.",
+            handle=partial(_refuse_unserved, kept),
             recorded_as="module_call",
         )
 
@@ -154,41 +188,72 @@ class ModuleDispatcher:
     async def _serve(
         self, running: RunningModule, spec: RouteSpec, call: ApiCall
     ) -> web.StreamResponse:
-        query, body = _query(call.request.rel_url.raw_query_string), await _body(call)
-        path, authority = dict(call.request.match_info), self._authority(call)
-        if spec.streams:
-            return await self._stream(
-                call,
-                running.stream(spec.handler, body, path=path, query=query, authority=authority),
-            )
-        result = await running.call(
-            spec.handler,
-            body,
-            path=path,
-            query=query,
-            timeout_s=spec.timeout_s,
-            authority=authority,
-        )
+        query = _query(call.request.rel_url.raw_query_string)
+        authority = self.authority(call, call.grant)
+        takes_json = spec.takes == "json"
+        body = await _body(call) if takes_json and call.request.body_exists else {}
+        source = None if takes_json else RequestBody(call, authority.check)
+        given: _Given = {
+            "path": dict(call.request.match_info),
+            "query": query,
+            "tolerant": spec.tolerant,
+            "source": source,
+            "authority": authority,
+        }
+        try:
+            if spec.streams:
+                after = _resume(spec, call.request, query)
+                return await self._stream(
+                    call, running.stream(spec.handler, body, after=after, **given)
+                )
+            result = await running.call(spec.handler, body, timeout_s=spec.timeout_s, **given)
+        finally:
+            if source is not None:
+                source.close()
+        if isinstance(result, FileResponse):
+            return await self._send_file(running, result, call)
+        if isinstance(result, BytesResponse):
+            return bytes_answer(result.data, result.content_type, result.filename)
         answer = _answer(result, call.id)
-        if b'"para_id' in cast(
-            bytes, answer.body
-        ):  # most name none, and to look at the bytes is cheaper than at the values
+        # Most name none, and it is cheaper to look at the bytes than at the values.
+        if isinstance(answer.body, bytes) and b'"para_id' in answer.body:
             call.para_ids += para_ids_of(result.body if isinstance(result, Response) else result)
         return answer
 
-    async def _call_tool(self, module: str, tool: str, call: ApiCall) -> web.StreamResponse:
-        body = await _body(call)
-        result = await self._modules.call_tool(module, tool, body, self._authority(call))
+    async def _send_file(
+        self, running: RunningModule, asked: FileResponse, call: ApiCall
+    ) -> web.StreamResponse:
+        """A file that the module names, if it and the caller may both read it."""
+        path = VaultPath.parse(asked.path)
+        call.touched.append(path)
+        approved = self._modules.approved(running.declared.name)
+        reads = () if approved is None else approved.manifest.permissions.read
+        own = AccessFilter(call.sight.root, grant_of(reads))
+
+        def find(path: VaultPath) -> VaultPath:
+            real = own.find(path)
+            if is_code(path) or is_code(real):
+                raise unknown(path)
+            return call.sight.find(path)
+
+        return await self._files.answer(call.request, path, find, filename=asked.filename)
+
+    async def _call_named(
+        self, kind: str, module: str, name: str, call: ApiCall
+    ) -> web.StreamResponse:
+        modules = self._modules
+        ask = modules.call_tool if kind == "tools" else modules.call_command
+        result = await ask(module, name, await _body(call), self.authority(call, call.grant))
         call.para_ids += para_ids_of(result)
         return json_answer({"result": result})
 
-    def _authority(self, call: ApiCall) -> Authority:
+    def authority(self, call: ApiCall, grant: AccessGrant) -> Authority:
         """A person asked, through that key or the page: what follows from it reaches no further
-        than the key, and not for longer.
+        than the key, whose grant on the module that is, and not for longer.
         """
         return Authority(
-            reads=call.grant,
-            writes=call.grant,
+            reads=grant,
+            writes=grant,
             holds=lambda: self._holds(call.identity),
             causes=(new_id("c", self._clock()),),
             asked_by="person",
@@ -201,7 +266,7 @@ class ModuleDispatcher:
         What is wrong before the first is an answer of its own, what goes wrong later an event
         `error`.
         """
-        stream = _Stream(call)
+        stream = ModuleStream(call)
         self._streams.add(stream)
         try:
             async with aclosing(items):  # type: ignore[type-var]
@@ -210,89 +275,21 @@ class ModuleDispatcher:
             self._streams.discard(stream)
 
 
-class _Stream:
-    """One answer that goes on.
-
-    It ends with its reader, with the module's generator, or with the key that opened it.
-    """
-
-    def __init__(self, call: ApiCall) -> None:
-        self.identity = call.identity
-        self._request, self._response = call.request, web.StreamResponse(headers=_STREAM)
-        self._is_over = asyncio.Event()
-        self._writing = asyncio.Lock()
-        self._wrote_at = time.monotonic()
-        self._refusal: ParachuteError | None = None
-
-    def end(self) -> None:
-        self._is_over.set()
-
-    async def serve(self, items: AsyncIterator[object]) -> web.StreamResponse:
-        """Raises what the generator raised before its first item."""
-        async with asyncio.TaskGroup() as group:
-            writing = group.create_task(self._write_all(items), name="a module's stream")
-            watching = group.create_task(self._watch(), name="its end")
-            await asyncio.wait([writing, watching], return_when=asyncio.FIRST_COMPLETED)
-            if not writing.done():
-                self._cut()
-            for task in (writing, watching):
-                task.cancel()
-        if self._refusal is not None:
-            raise self._refusal
-        return self._response
-
-    async def _watch(self) -> None:
-        """Until it is over or its reader has gone; meanwhile a sign of life now and then, by which
-        what lies between keeps it open.
-        """
-        while not self._is_over.is_set() and self._is_reader_there():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_S):
-                    await self._is_over.wait()
-            if time.monotonic() - self._wrote_at >= _HEARTBEAT_S and not self._writing.locked():
-                try:
-                    await self._write(_STILL_HERE)
-                except (ConnectionError, TimeoutError):
-                    return
-
-    def _is_reader_there(self) -> bool:
-        return self._request.transport is not None and not self._request.transport.is_closing()
-
-    async def _write_all(self, items: AsyncIterator[object]) -> None:
-        try:
-            async for item in items:
-                await self._write(b"data: " + json_bytes(item) + b"\n\n")
-            await self._write(b"")
-        except ParachuteError as error:
-            if not self._response.prepared:
-                self._refusal = error
-                return
-            await self._write(
-                b"event: error\ndata: " + json_bytes({"message": error.message}) + b"\n\n"
-            )
-        except (ConnectionError, TimeoutError):
-            self._cut()  # it went away, which is how streams end, or takes nothing
-
-    async def _write(self, data: bytes) -> None:
-        async with self._writing, asyncio.timeout(_WRITE_S):
-            if not self._response.prepared:
-                await self._response.prepare(self._request)
-            await self._response.write(data)
-            self._wrote_at = time.monotonic()
-
-    def _cut(self) -> None:
-        if self._request.transport is not None:
-            self._request.transport.abort()
+async def _refuse_unserved(kept: str, _call: ApiCall) -> web.StreamResponse:
+    raise web.HTTPNotImplemented(
+        text=f"{kept} is kept for the module {KEPT_PATHS[kept]}, and no module that runs serves it"
+    )
 
 
-def _place(request: web.Request) -> str:
-    """What a module is asked for: below `/api/<word>` or, as the app has it, below
-    `/api/modules/<word>`.
+def _places(request: web.Request) -> tuple[str, ...]:
+    """What a module may be asked for: below `/api/<word>` or, as the app has it, below
+    `/api/modules/<word>`, which is also the same as the first.
 
     Decoded, except for `%2F`, which separates nothing, and `%25`.
     """
     path = request.rel_url.path_safe
-    return _PREFIX + path.removeprefix(_LONG_PREFIX) if path.startswith(_LONG_PREFIX) else path
+    is_long = path.startswith(_LONG_PREFIX)
+    return (path, _PREFIX + path.removeprefix(_LONG_PREFIX)) if is_long else (path,)
 
 
 def _answer(result: object, request_id: str) -> web.Response:
@@ -328,7 +325,22 @@ def _error(status: int, body: object, request_id: str) -> dict[str, object]:
     }
 
 
-def _query(text: str) -> Mapping[str, str | list[str]]:
+def _resume(spec: RouteSpec, request: web.Request, query: dict[str, str | list[str]]) -> str | None:
+    """The id of the last event that the reader has: by the header, which is newer, else `?after=`.
+
+    A generator is given it as its parameter `after`, where it has one.
+    """
+    last = request.headers.get("Last-Event-ID") or None
+    if spec.resumes:
+        asked = query.pop("after", None)
+        return last or (asked if isinstance(asked, str) else None)
+    properties = spec.schema.get("properties")
+    if last is not None and isinstance(properties, Mapping) and "after" in properties:
+        query["after"] = last
+    return None
+
+
+def _query(text: str) -> dict[str, str | list[str]]:
     if not text:
         return {}
     found: dict[str, list[str]] = {}

@@ -9,11 +9,21 @@ from itertools import count
 from typing import cast
 
 from parachuted.api.http.openapi import JsonObject, error_of, operation_id, without_null
-from parachuted.modules.declare import path_fields
+from parachuted.modules.declare import REST, path_fields
 from parachuted.modules.registry.declaration import ModuleDeclaration, RouteSpec, ToolSpec
 
 _ERRORS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 502, 503, 507)
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+_RESUMING: list[JsonObject] = [
+    {
+        "name": name,
+        "in": place,
+        "required": False,
+        "schema": {"type": "string"},
+        "description": "The id of the last event that was received; what followed comes first.",
+    }
+    for name, place in (("Last-Event-ID", "header"), ("after", "query"))
+]
 _SECURITY: list[JsonObject] = [{"bearer": []}, {"api_key": []}]
 
 
@@ -29,7 +39,7 @@ def add_modules(document: JsonObject, modules: Iterable[ModuleDeclaration]) -> N
             {"name": module.name, "description": module.description or f"The module {module.name}."}
         )
         for route in module.routes:
-            path = f"{module.prefix}{route.path}".rstrip("/")
+            path = f"{module.prefix_of(route)}{route.path.replace(REST, '')}".rstrip("/")
             paths.setdefault(path, {}).setdefault(
                 route.method.lower(), _route(module, route, path, schemas)
             )
@@ -53,7 +63,9 @@ def _route(
         {"name": name, "in": "path", "required": True, "schema": text} for name in named
     ]
     operation = _operation(module, route.method, path, route.summary, route.capability)
-    if route.method in {"GET", "HEAD", "DELETE"}:
+    if route.takes != "json":
+        operation["requestBody"] = _upload(route)
+    if route.takes != "json" or route.method in {"GET", "HEAD", "DELETE"}:
         parameters += [
             {
                 "name": name,
@@ -70,6 +82,8 @@ def _route(
             "required": bool(needed),
             "content": {"application/json": {"schema": body}},
         }
+    if route.resumes:
+        parameters += _RESUMING
     if parameters:
         operation["parameters"] = parameters
     operation["responses"] = {
@@ -77,6 +91,19 @@ def _route(
         "200": _answer(_hoisted(module, route.answer, schemas), streams=route.streams),
     }
     return operation
+
+
+def _upload(route: RouteSpec) -> JsonObject:
+    kind, schema = (
+        ("application/octet-stream", {"type": "string", "format": "binary"})
+        if route.takes == "bytes"
+        else ("multipart/form-data", {"type": "object"})
+    )
+    return {
+        "required": True,
+        "description": f"At most {route.max_bytes:,} bytes.",
+        "content": {kind: {"schema": schema}},
+    }
 
 
 def _answer(schema: JsonObject, *, streams: bool) -> JsonObject:

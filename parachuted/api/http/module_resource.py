@@ -15,9 +15,9 @@ from parachuted.api.http.route import Route
 class ModuleRouteLookup(Protocol):
     """Knows the routes that there are just now."""
 
-    async def wait_started(self) -> None:
+    async def wait_started(self) -> bool:
         """Return once the modules of a daemon that has just started have their routes, or after a
-        while.
+        while; whether they have.
         """
 
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
@@ -34,7 +34,7 @@ class ModuleResource(web.AbstractResource):
 
     def __init__(self, served: ModuleRouteLookup) -> None:
         super().__init__()
-        self._served = served
+        self._served, self._has_started = served, False
         self._reached: dict[tuple[str, str], tuple[Route, web.ResourceRoute]] = {}
 
     @property
@@ -46,7 +46,8 @@ class ModuleResource(web.AbstractResource):
         self, request: web.Request
     ) -> tuple[web.UrlMappingMatchInfo | None, set[str]]:
         """As aiohttp asks: who answers, else by which methods somebody would."""
-        await self._served.wait_started()
+        if not self._has_started:
+            self._has_started = await self._served.wait_started()
         found = self._served.find(request)
         if found is None:
             return None, set(self._served.methods(request))
@@ -60,15 +61,15 @@ class ModuleResource(web.AbstractResource):
         return web.UrlMappingMatchInfo(names, known[1]), set()
 
     def url_for(self, **names: str) -> NoReturn:
-        """Nobody asks: what a module serves is its own to say."""
+        """Not used: a module says what it serves."""
         raise NotImplementedError(str(names))
 
     def add_prefix(self, prefix: str) -> None:
-        """Nobody does: the app is no part of another."""
+        """Not used: the app is not part of another."""
         raise NotImplementedError(prefix)
 
     def get_info(self) -> dict[str, str]:  # type: ignore[override]  # aiohttp has a type of its own for it
-        """What introspection is told."""
+        """What introspection shows."""
         return {"path": self.canonical}
 
     def raw_match(self, path: str) -> bool:

@@ -42,7 +42,8 @@ def expected(call: ApiCall, *, any_will_do: bool = False) -> str | None:
     if len(found) == 1 and (_DIGEST.fullmatch(found[0]) or (any_will_do and found[0] == "*")):
         return found[0]
     raise web.HTTPBadRequest(
-        text=f"If-Match takes one ETag, as it was answered{', or *' if any_will_do else ''}"
+        text="If-Match takes one ETag, exactly as the API returned it"
+        f"{', or *' if any_will_do else ''}"
     )
 
 

@@ -18,10 +18,10 @@ from aiohttp import web
 
 from parachuted.api.http.errors import http_sentence
 from parachuted.api.http.route import ApiCall, Route
-from parachuted.audit.events import AuditCaller, AuditEvent
+from parachuted.audit.events import AuditEvent
 from parachuted.errors import ParachuteError
 from parachuted.keys import NOBODY, Identity
-from parachuted.vault import printable
+from parachuted.vault import Caller, printable
 
 Reached: TypeAlias = tuple[Route, Mapping[str, str]]
 """The route that a request means, and what stands in the place of its names."""
@@ -38,7 +38,7 @@ _NAME = re.compile(r"\{(\w+):[^{}]*\}")
 def event_of(
     request: web.Request,
     reached: Reached | None,
-    caller: AuditCaller,
+    caller: Caller,
     call: ApiCall | None,
     *,
     at: datetime,
@@ -68,11 +68,11 @@ def event_of(
     )
 
 
-def caller_of(request: web.Request, identity: Identity, call_id: str) -> AuditCaller:
+def caller_of(request: web.Request, identity: Identity, call_id: str) -> Caller:
     """Who asks. A key counts more than what a program calls itself, which it may do as it likes."""
     if identity.kind != "loopback":
-        return AuditCaller("api_key", identity.name, call_id)
-    return AuditCaller(
+        return Caller("api_key", identity.name, call_id)
+    return Caller(
         "flutter_app" if _APP in request.headers.get("User-Agent", "") else "local",
         identity.name,
         call_id,
@@ -96,7 +96,7 @@ def _paths(call: ApiCall | None, names: Mapping[str, str]) -> list[str]:
     )
 
 
-def _names(request: web.Request, caller: AuditCaller, names: Mapping[str, str]) -> list[str]:
+def _names(request: web.Request, caller: Caller, names: Mapping[str, str]) -> list[str]:
     """What stands in the place of the route's names; of who shows no key or a wrong one, also where
     they are.
     """

@@ -22,7 +22,7 @@ from parachuted.api.http.watching import readable
 from parachuted.audit.events import EventType
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.keys import AccessGrant, Capability, Identity
-from parachuted.vault import VaultPath
+from parachuted.vault import Caller, VaultPath
 
 _Model = TypeVar("_Model", bound=BaseModel)
 SMALL_BODY = 1 << 20
@@ -65,9 +65,14 @@ class ApiCall:
     identity: Identity
     grant: AccessGrant
     sight: AccessFilter
-    id: str
+    caller: Caller
     touched: list[str] = field(default_factory=list)
     para_ids: list[str] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        """Its request id."""
+        return self.caller.request_id
 
     @property
     def reading(self) -> AccessGrant:
@@ -81,7 +86,7 @@ class ApiCall:
 
     @property
     def runs(self) -> RunAccess:
-        """What they are told of runs here."""
+        """What the caller may see of runs here."""
         return RunAccess(self.sight, self.reading)
 
     def conflict(self, error: ConflictError, *paths: VaultPath) -> ConflictError | web.HTTPConflict:
@@ -105,10 +110,10 @@ class ApiCall:
             return error  # it says no more than that there is no such note, or they may read it
         if isinstance(error, NotFoundError):
             return web.HTTPNotFound(
-                text="there is no such note or section; a key that may read the note is told more"
+                text="note or section not found; a key that may read the note gets the details"
             )
         return web.HTTPUnprocessableEntity(
-            text="the note does not take that edit; a key that may read it is told why"
+            text="the note cannot be edited so; a key that may read the note gets the reason"
         )
 
     @staticmethod
@@ -192,7 +197,8 @@ class Route:
 
     `path` is aiohttp's pattern. `largest_body` is in bytes. Names that stand in the path are texts
     unless `names` says more of them. `headers`: those it reads, and what they mean; `uploads`: a
-    body that is taken as it is; `errors`: statuses that few routes answer.
+    body that is taken as it is; `takes_form`: a multipart body; `errors`: statuses that few routes
+    answer.
     """
 
     method: str
@@ -212,6 +218,7 @@ class Route:
     errors: tuple[int, ...] = ()
     largest_body: int = SMALL_BODY
     has_head: bool = True
+    takes_form: bool = False
     recorded_as: EventType = "api_call"
 
     async def serve(self, request: web.Request) -> web.StreamResponse:

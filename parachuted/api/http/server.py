@@ -1,7 +1,9 @@
 """Server: listens, and gives no one who connects more room or time than they need.
 
 aiohttp reads and answers; what it lets a hostile peer do without end (connect, send slowly, read
-slowly, pipeline) has a limit here.
+slowly, pipeline) has a limit here. Its request handler is subclassed for that: a slow head never
+becomes a request, so no middleware sees it, and aiohttp has no limit for slow readers, for slow
+bodies or for connections.
 """
 
 from __future__ import annotations
@@ -35,9 +37,8 @@ _FIELD = 8_190
 _FIELDS = 64
 _READ_AHEAD = 1 << 16
 _NO_REQUEST = (
-    "this is no HTTP request that can be answered: its method is one of HTTP's own, no line of it "
-    "is longer than 8 KB, and its query is "
-    "percent-encoded UTF-8"
+    "the request is malformed: its method must be one of HTTP's own, each of its lines at most "
+    "8 KB long, and its query percent-encoded UTF-8"
 )
 
 
@@ -90,7 +91,7 @@ class HttpServer:
         ]
 
     async def close(self) -> None:
-        """Take nobody in any more, and end what there is."""
+        """Accept no more connections, and end those that are open."""
         if self._looking is not None:
             self._looking.cancel()
         for one in self._listening:
@@ -138,7 +139,7 @@ class HttpServer:
         if manager is None:
             raise RuntimeError("the server was not opened")
         loop = asyncio.get_running_loop()
-        if self._looking is None:  # nobody looks while nobody is there
+        if self._looking is None:  # no timer runs without connections
             self._looking = loop.call_later(_LOOK_EVERY_S, self._look)
         return _Connection(self, manager, loop)
 
@@ -223,8 +224,8 @@ class _Connection(web.RequestHandler):
             self._body = None
 
     def data_received(self, data: bytes) -> None:
-        """Count what comes: a head is small and whole soon, and nobody needs to ask much ahead of
-        being answered.
+        """Count what comes: a head is small and whole soon, and few requests are sent before the
+        first is answered.
         """
         if self.peer is None:
             return
@@ -323,7 +324,7 @@ class _Connection(web.RequestHandler):
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             log.error("a request failed outside its route", exc_info=exc)
         if request.writer.output_size > 0:
-            raise ConnectionError("an answer has begun already")
+            raise ConnectionError("an answer has already started")
         if exc is not None:
             exc.__traceback__ = exc.__context__ = (
                 None  # whose frames would keep what was sent until garbage is looked for
@@ -333,7 +334,7 @@ class _Connection(web.RequestHandler):
         return answer
 
     def look(self, now: float) -> None:
-        """Cut it when whoever is at the other end sends or takes too slowly."""
+        """Cut it when its peer sends or takes too slowly."""
         limits = self._server.limits
         self._has_come()
         if self._holds_up(now):
@@ -417,7 +418,7 @@ def _plain(status: int, message: str) -> bytes:
     """A whole answer, for those that are given no request of their own."""
     body = json_answer(error_body(status, message, "none"), status=status).body
     if not isinstance(body, bytes):
-        raise TypeError("an error is no bytes")
+        raise TypeError("an error is not bytes")
     head = (
         *(
             f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",

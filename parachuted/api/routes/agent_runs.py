@@ -5,6 +5,8 @@ are at work.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated
 
 from aiohttp import web
@@ -13,15 +15,18 @@ from typing_extensions import TypedDict
 
 from parachuted.access.authority import Authority, Entry
 from parachuted.access.run_records import RunAccess
+from parachuted.agents.active_runs import ActiveRuns
 from parachuted.api.http.answers import json_answer
+from parachuted.api.http.authenticator import KeyAuthenticator
 from parachuted.api.http.decorators import post
 from parachuted.api.http.fields import FolderParameter, RequestModel, Whole
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.route import ApiCall
 from parachuted.errors import AgentUnavailableError
+from parachuted.modules.agent_service import AgentService
 from parachuted.runs.maintenance import NAME
 from parachuted.runs.run_request import RunReport
-from parachuted.vault import new_id
+from parachuted.tasks import Worker
+from parachuted.vault import History, new_id
 
 _MODULE = "curator"
 _SHOWN = 80
@@ -52,7 +57,7 @@ class StopRunsRequest(RequestModel):
 class AgentStepResponse(TypedDict):
     """One step: what the agent said, or the tool that it called.
 
-    `why`: what it was told where that failed or was refused.
+    `why`: the message where that failed or was refused.
     """
 
     said: str | None
@@ -64,7 +69,8 @@ class AgentStepResponse(TypedDict):
 class AgentRunResponse(TypedDict):
     """What a run came to.
 
-    `warning` says what the agent had to do without; `steps` are told to who reads all of the vault.
+    `warning` says what the agent had to do without; `steps` are for callers who may read all of the
+    vault.
     """
 
     run: str
@@ -89,16 +95,26 @@ class StopRunsResponse(TypedDict):
 class AgentRunRoutes:
     """The three routes."""
 
-    def __init__(self, parts: ApiParts) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        agents: AgentService,
+        *,
+        worker: Worker,
+        at_work: ActiveRuns,
+        authenticator: KeyAuthenticator,
+        history: History,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._agents, self._worker, self._at_work = agents, worker, at_work
+        self._authenticator, self._history, self._clock = authenticator, history, clock
 
     @post("/api/agents/stop", _MODULE, "admin", reach="beyond")
     async def stop(self, body: StopRunsRequest) -> StopRunsResponse:
         """Stop all running agents and start none until resumed."""
         if body.pause:
-            self._parts.worker.pause()
-        stopped = await self._parts.at_work.stop(_STOPPED)
-        return StopRunsResponse(stopped=list(stopped), paused=self._parts.worker.paused)
+            self._worker.pause()
+        stopped = await self._at_work.stop(_STOPPED)
+        return StopRunsResponse(stopped=list(stopped), paused=self._worker.paused)
 
     @post(
         "/api/agents/{name:.+}/run",
@@ -134,14 +150,14 @@ class AgentRunRoutes:
         authority = Authority(
             reads=reach,
             writes=reach.both(call.writing),
-            holds=lambda: self._parts.door.holds(call.identity),
-            causes=(new_id("c", self._parts.clock()),),
+            holds=lambda: self._authenticator.holds(call.identity),
+            causes=(new_id("c", self._clock()),),
             entry=entry,
             asked_by="person",
             request_id=call.id,
         )
         try:
-            ran = await self._parts.agents.run(
+            ran = await self._agents.run(
                 name, body.prompt, options, authority=authority, entry=entry, session=body.session
             )
         except (
@@ -151,7 +167,7 @@ class AgentRunRoutes:
         return json_answer(await asyncio.to_thread(self._told, ran, call.runs))
 
     def _told(self, ran: RunReport, access: RunAccess) -> AgentRunResponse:
-        document = self._parts.history.run(ran.run) or {}
+        document = self._history.run(ran.run) or {}
         steps = _items(document, "steps") if document and access.may_read_words(document) else []
         return AgentRunResponse(
             run=ran.run,

@@ -14,16 +14,16 @@ from typing_extensions import TypedDict
 
 from parachuted.access.grant import Grant
 from parachuted.access.granting import may_begin
+from parachuted.access.origins import Origins
 from parachuted.agents.sandbox.options import container_options
 from parachuted.agents.sandbox.sandbox_spec import ContainerShape, Image, SandboxSlot
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.fields import FolderParameter, Path, RequestModel
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.route import ApiCall
 from parachuted.keys import EVERYWHERE, AccessGrant
 from parachuted.modules.agent_listing import AgentListing, AgentStatus
 from parachuted.runs.skills import FOLDER as SKILLS
-from parachuted.vault import printable
+from parachuted.vault import Store, printable
 
 _MODULE = "curator"
 _PREVIEW = 200
@@ -75,7 +75,7 @@ class AgentConstraintsResponse(TypedDict):
 class AgentResponse(TypedDict):
     """An agent.
 
-    `problem` says why it would not run here, or what it does without; `system_prompt` is told of
+    `problem` says why it would not run here, or what it does without; `system_prompt` is shown of
     one alone, and to those who may administer.
     """
 
@@ -138,7 +138,7 @@ class ReachableFilesResponse(TypedDict):
 class AgentExplanationResponse(TypedDict):
     """All that an agent could see and do.
 
-    `container` is what the engine would be told, None where it needs none.
+    `container` is what the engine would get, None where it needs none.
     """
 
     agent: AgentResponse
@@ -167,7 +167,7 @@ _REFUSED = [
     "read a hidden file or a module's code",
     "see a credential: model calls go through the daemon, which adds it",
 ]
-_SOMETHING = "something is missing here; who sees the whole vault is told what"
+_SOMETHING = "something is missing here; a key that may see the whole vault gets the details"
 _HELD = (
     "a run that has read a stranger's text writes its lane alone, and has no shell and no "
     "network from then on; it can suggest"
@@ -177,16 +177,8 @@ _HELD = (
 class AgentRoutes:
     """The routes."""
 
-    def __init__(self, parts: ApiParts) -> None:
-        self._parts = parts
-        self._listing = AgentListing(
-            parts.agents,
-            parts.modules,
-            lambda: [one.name for one in parts.modules.status()],
-            parts.watches,
-            parts.index,
-            parts.origins,
-        )
+    def __init__(self, listing: AgentListing, store: Store, origins: Origins) -> None:
+        self._listing, self._store, self._origins = listing, store, origins
 
     @get("/api/agents", _MODULE, "read", reach="paths")
     async def listing(self, call: ApiCall) -> AgentsResponse:
@@ -229,13 +221,13 @@ class AgentRoutes:
     @post("/api/agents/trust", _MODULE, "admin", reach="paths")
     async def trust(self, call: ApiCall, body: TrustTextRequest) -> TrustTextResponse:
         """Trust a note's current text."""
-        asked, origins = body.path, self._parts.origins
+        asked, origins = body.path, self._origins
         folder, is_skill, _name = f"/{asked}".partition(f"/{SKILLS}/")
         path = (
             asked if is_skill and call.sight.grant.alternatives is None else call.sight.find(asked)
         )  # a skill's folder is a hidden one
         call.touched.append(path)
-        content = await asyncio.to_thread(self._parts.store.read, path)
+        content = await asyncio.to_thread(self._store.read, path)
         before = origins.of_text(path, content.data, content.digest)
         if (
             is_skill

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -11,9 +12,9 @@ from pydantic import Field
 
 from parachuted.api.http.decorators import get
 from parachuted.api.http.fields import Path, RequestModel, Whole
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.routes import audit_documents as told
 from parachuted.audit.events import EventType
+from parachuted.audit.log import AuditLog
 from parachuted.audit.reader import AuditFilter, AuditPage, AuditReader, moment_of
 from parachuted.audit.verify import verify
 from parachuted.errors import StorageFailedError
@@ -45,8 +46,8 @@ class AuditQuery(RequestModel):
 class AuditRoutes:
     """The routes of the audit, for who may administer: it tells what everyone did."""
 
-    def __init__(self, parts: ApiParts) -> None:
-        self._log, self._clock = parts.audit, parts.clock
+    def __init__(self, log: AuditLog, clock: Callable[[], datetime]) -> None:
+        self._log, self._clock = log, clock
 
     @get("/api/audit", "system", "admin", reach="beyond", answers={200: told.AuditPageResponse})
     async def page(self, query: AuditQuery) -> dict[str, object]:
@@ -82,7 +83,7 @@ class AuditRoutes:
         }
 
     def _page(self, wanted: AuditFilter, limit: int, cursor: int | None) -> AuditPage:
-        """In a thread. What was done just now is told too."""
+        """In a thread. What was done just now is included."""
         self._log.flush(_FLUSH_S)
         try:
             return AuditReader(self._log.folder).page(wanted, limit=limit, before=cursor)

@@ -1,4 +1,4 @@
-"""Context documents: the shapes of what is told of contexts and prompts."""
+"""Context documents: the shapes of answers about contexts and prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Context listing: the context folders as they are told, each made once and kept until its context
+"""Context listing: the context folders as they are shown, each made once and kept until its context
 file comes, goes or grows.
 """
 
@@ -15,7 +15,7 @@ _Told = dict[str, object]
 
 
 class ContextListing:
-    """What is told costs what changed, and not what is there."""
+    """Its cost depends on what changed, and not on what is there."""
 
     def __init__(self, index: VaultIndex) -> None:
         self._index = index

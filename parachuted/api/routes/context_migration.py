@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.route import ApiCall
 from parachuted.api.routes import context_documents as told
 from parachuted.context import PlannedMove
+from parachuted.tools import Migration
 from parachuted.vault import printable
 
 _PATH = "/api/contexts/migration"
@@ -17,8 +17,8 @@ _PATH = "/api/contexts/migration"
 class ContextMigrationRoutes:
     """Its two routes. They tell of, and touch, what the caller may see."""
 
-    def __init__(self, parts: ApiParts) -> None:
-        self._migration = parts.migration
+    def __init__(self, migration: Migration) -> None:
+        self._migration = migration
 
     @get(_PATH, "vault", "admin", reach="paths")
     async def plan(self, call: ApiCall) -> told.MigrationPlanResponse:

@@ -15,13 +15,21 @@ from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.decorators import get, post, put
 from parachuted.api.http.fields import AppRequestModel, RequestModel, Whole
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.route import ApiCall
 from parachuted.api.routes import context_documents as told
 from parachuted.api.routes.context_listing import ContextListing
-from parachuted.context import MOST_CHOSEN, Chain, ContextSelection, chain_of, choice_of, names_in
+from parachuted.bubbling import WatchRegistry
+from parachuted.context import (
+    MOST_CHOSEN,
+    Chain,
+    ContextSelection,
+    SessionContexts,
+    chain_of,
+    choice_of,
+    names_in,
+)
 from parachuted.times import with_times
-from parachuted.vault import CONTEXT_NAMES, VaultPath, printable
+from parachuted.vault import CONTEXT_NAMES, VaultIndex, VaultPath, printable
 
 _MODULE = "vault"
 _SESSION = "/api/contexts/session/{id}"
@@ -83,9 +91,11 @@ class ContextFolderRequest(AppRequestModel):
 class ContextRoutes:
     """The routes of contexts, answered from the index."""
 
-    def __init__(self, parts: ApiParts) -> None:
-        self._parts = parts
-        self._listing = ContextListing(parts.index)
+    def __init__(
+        self, index: VaultIndex, watches: WatchRegistry, sessions: SessionContexts
+    ) -> None:
+        self._index, self._watches, self._sessions = index, watches, sessions
+        self._listing = ContextListing(index)
 
     @get(
         "/api/contexts/folders",
@@ -108,12 +118,12 @@ class ContextRoutes:
 
         An empty name means the vault itself.
         """
-        choice = chosen_in(query.folders or [""], self._parts)
+        choice = chosen_in(query.folders or [""], self._index)
         chain = await asyncio.to_thread(
             chain_of,
             choice,
-            self._parts.index,
-            self._parts.watches.watched_by,
+            self._index,
+            self._watches.watched_by,
             max_tokens=query.max_tokens,
             sees=call.sight.sees,
         )
@@ -133,7 +143,7 @@ class ContextRoutes:
         names = body.folder_paths
         kept = [
             one.folder_path
-            for one in self._parts.sessions.of(_session_id(call))
+            for one in self._sessions.of(_session_id(call))
             if not _is_seen(one.folder_path, call.sight)
         ]
         return self._keep(call, [*kept, *self._paths(names, call.sight)])
@@ -149,7 +159,7 @@ class ContextRoutes:
         """Add contexts to a session."""
         paths = self._paths(_named(body), call.sight)
         return self._keep(
-            call, [*(one.folder_path for one in self._parts.sessions.of(_session_id(call))), *paths]
+            call, [*(one.folder_path for one in self._sessions.of(_session_id(call))), *paths]
         )
 
     @post(
@@ -165,7 +175,7 @@ class ContextRoutes:
         Folders that were not chosen are ignored.
         """
         paths = set(self._paths(_named(body), call.sight))
-        chosen = [one.folder_path for one in self._parts.sessions.of(_session_id(call))]
+        chosen = [one.folder_path for one in self._sessions.of(_session_id(call))]
         return self._keep(call, [path for path in chosen if path not in paths])
 
     def _paths(self, names: Iterable[str], sight: AccessFilter) -> list[VaultPath]:
@@ -173,7 +183,7 @@ class ContextRoutes:
 
         Raises NotFoundError for what is not the caller's to see, whether it is there or not.
         """
-        choice = choice_of(names, self._parts.index)
+        choice = choice_of(names, self._index)
         paths = [*map(VaultPath, choice.folders), *choice.files]
         for path in paths:
             if not _is_seen(path, sight):
@@ -184,13 +194,13 @@ class ContextRoutes:
         wanted = list(dict.fromkeys(paths))
         if len(wanted) > MOST_CHOSEN:
             raise web.HTTPBadRequest(text=f"a session has at most {MOST_CHOSEN} contexts")
-        self._parts.sessions.choose(_session_id(call), wanted, call.identity.id)
+        self._sessions.choose(_session_id(call), wanted, call.identity.id)
         return self._session(call)
 
     def _session(self, call: ApiCall) -> web.Response:
         session = _session_id(call)
         chosen = [
-            one for one in self._parts.sessions.of(session) if _is_seen(one.folder_path, call.sight)
+            one for one in self._sessions.of(session) if _is_seen(one.folder_path, call.sight)
         ]
         contexts = with_times(
             [
@@ -210,16 +220,16 @@ class ContextRoutes:
 
     def _is_there(self, path: VaultPath, sight: AccessFilter) -> bool:
         return any(
-            sight.sees(file) and self._parts.index.get(file) is not None for file in _files_of(path)
+            sight.sees(file) and self._index.get(file) is not None for file in _files_of(path)
         )
 
 
-def chosen_in(texts: Iterable[str], parts: ApiParts) -> ContextSelection:
+def chosen_in(texts: Iterable[str], index: VaultIndex) -> ContextSelection:
     """What texts of names mean. 400 for too many; raises PathRefusedError."""
-    names = names_in(texts, parts.index)
+    names = names_in(texts, index)
     if len(names) > MOST_CHOSEN:
         raise web.HTTPBadRequest(text=f"at most {MOST_CHOSEN} contexts may be named at once")
-    return choice_of(names, parts.index)
+    return choice_of(names, index)
 
 
 def chain_document(chain: Chain) -> told.ChainResponse:

@@ -214,6 +214,15 @@ class DatabasesResponse(TypedDict):
     files: list[DatabaseResponse]
 
 
+class ModuleFindingResponse(TypedDict):
+    """Something wrong that a module reports: what, what to do, and in which file of the vault."""
+
+    module: str
+    problem: str
+    advice: str
+    path: str | None
+
+
 class DoctorResponse(TypedDict):
     """Problems of the vault, and oddities of single notes; those of which search does not know all
     the text are among them.
@@ -221,6 +230,7 @@ class DoctorResponse(TypedDict):
 
     problems: dict[str, str]
     notes: list[dict[str, object]]
+    modules: list[ModuleFindingResponse]
     search: IndexResponse | None
     history: HistorySizeResponse | None
     databases: DatabasesResponse | None

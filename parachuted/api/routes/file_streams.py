@@ -7,21 +7,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import contextlib
-import os
 import re
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from urllib.parse import quote
-from weakref import WeakValueDictionary
 
 from aiohttp import ClientError, web
 
-from parachuted.access.filter import unknown
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.decorators import get, put
-from parachuted.api.http.parts import ApiParts
-from parachuted.api.http.preconditions import CREATING, KNOWN, etags, expected, only_new
+from parachuted.api.http.file_answers import ANY_TYPE, MEDIA_TYPES, FileAnswers
+from parachuted.api.http.preconditions import CREATING, KNOWN, expected, only_new
 from parachuted.api.http.route import ApiCall, MediaBody
 from parachuted.api.http.watching import readable, refuse_watching_beyond
 from parachuted.api.routes import files_documents as told
@@ -32,47 +25,29 @@ from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.sync import FileDigests
 from parachuted.vault import (
     NOTE_SUFFIXES,
+    Author,
     IncomingFile,
+    Store,
     VaultPath,
     WriteResult,
-    named_errors,
+    place_incoming,
     printable,
 )
 
 _LARGEST = 4 << 30
 _FRONTMATTER = 1 << 20
 _PIECE = 1 << 18
-_KEPT_BYTES = 1 << 20
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
 _CONTENT_DIGEST = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]+):\s*(?:,|$)")
-_TYPES = {
-    ".md": "text/markdown; charset=utf-8",
-    ".markdown": "text/markdown; charset=utf-8",
-    ".txt": "text/plain; charset=utf-8",
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-    ".wav": "audio/wav",
-    ".mp3": "audio/mpeg",
-    ".m4a": "audio/mp4",
-    ".ogg": "audio/ogg",
-    ".opus": "audio/ogg",
-    ".mp4": "video/mp4",
-    ".webm": "video/webm",
-    ".pdf": "application/pdf",
-}
-_ANY = "application/octet-stream"
 _CONTENT = (
     MediaBody(
-        type=_ANY,
+        type=ANY_TYPE,
         says="The file, or the requested range of it, with the type that its name implies. Its "
         "ETag is its SHA-256.",
     ),
     *(
         MediaBody(type=kind, says="")
-        for kind in dict.fromkeys(kind.partition(";")[0] for kind in _TYPES.values())
+        for kind in dict.fromkeys(kind.partition(";")[0] for kind in MEDIA_TYPES.values())
     ),
 )
 _RANGE = {
@@ -86,32 +61,12 @@ _CHECKED = {
 }
 
 
-_NO_BYTES = re.compile("bytes=-0+", re.IGNORECASE)  # the last none, which aiohttp takes for all
-
-
-@dataclass(slots=True, kw_only=True)
-class _Open:
-    """An open file: its digest, and its status when that was found."""
-
-    descriptor: int
-    digest: str
-    status: os.stat_result
-
-    @property
-    def etag(self) -> str:
-        return f'"{self.digest}"'
-
-    def is_as_it_was(self) -> bool:
-        now = os.fstat(self.descriptor)
-        return (now.st_mtime_ns, now.st_size) == (self.status.st_mtime_ns, self.status.st_size)
-
-
 class FileStreamRoutes:
     """The routes of whole files."""
 
-    def __init__(self, parts: ApiParts, desk: WriteBatcher, digests: FileDigests) -> None:
-        self._parts, self._desk, self._digests = parts, desk, digests
-        self._placing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+    def __init__(self, store: Store, writer: WriteBatcher, digests: FileDigests) -> None:
+        self._store, self._writer = store, writer
+        self._files = FileAnswers(store.root, digests)
 
     @get(
         "/api/files/{path:.+}",
@@ -127,19 +82,7 @@ class FileStreamRoutes:
         """Any file, whole or a range of it."""
         path = VaultPath.parse(path)
         call.touched.append(path)
-        async with self._opened(path, call) as file:
-            headers = _headers(path, file.etag)
-            if not {file.digest, "*"}.isdisjoint(etags(call.request.headers.get("If-None-Match"))):
-                return web.Response(status=304, headers={"ETag": file.etag})
-            start, stop, status = _range(call.request, file)
-            if status == web.HTTPPartialContent.status_code:
-                headers["Content-Range"] = f"bytes {start}-{stop - 1}/{file.status.st_size}"
-            response = web.StreamResponse(status=status, headers=headers)
-            response.content_length = stop - start
-            await response.prepare(call.request)
-            if call.request.method != "HEAD":
-                await _send(call.request, response, file, start, stop)
-            return response
+        return await self._files.answer(call.request, path, call.sight.find)
 
     @put(
         "/api/files/{path:.+}",
@@ -150,7 +93,7 @@ class FileStreamRoutes:
         answers={200: told.FileUploadResponse, 201: told.FileUploadResponse},
         names={"path": "The file, relative to the vault."},
         headers={**CREATING, **_CHECKED},
-        uploads=MediaBody(type=_ANY, says="The whole file."),
+        uploads=MediaBody(type=ANY_TYPE, says="The whole file."),
     )
     async def upload(self, call: ApiCall, path: str) -> web.Response:
         """Create or replace any file with the body, which is checked against Content-Digest or
@@ -161,7 +104,7 @@ class FileStreamRoutes:
         file = await asyncio.to_thread(call.sight.find, VaultPath.parse(path))
         refuse_programs_but_to_admins(file, call.identity)
         base, is_new, declared = expected(call), only_new(call), _declared(call.request)
-        incoming = await run_uninterrupted(IncomingFile, self._parts.objects)
+        incoming = await run_uninterrupted(IncomingFile, self._store.objects)
         with incoming:
             await _receive(call, incoming)
             if declared not in {None, incoming.digest}:
@@ -174,13 +117,15 @@ class FileStreamRoutes:
                 await asyncio.to_thread(
                     refuse_watching_beyond,
                     readable(call.identity),
-                    self._parts.store,
+                    self._store,
                     file,
                     lambda _before: beginning,
                 )
-            written = await self._place(file, incoming, base=base, is_new=is_new)
+            written = await self._place(
+                file, incoming, self._writer.author(call.caller), base=base, is_new=is_new
+            )
         call.touched.append(file)
-        await self._desk.tell([file])
+        await self._writer.tell([file])
         answer: told.FileUploadResponse = {
             "path": printable(file),
             "size": incoming.size,
@@ -195,54 +140,30 @@ class FileStreamRoutes:
         )
 
     async def _place(
-        self, path: VaultPath, incoming: IncomingFile, *, base: str | None, is_new: bool
+        self,
+        path: VaultPath,
+        incoming: IncomingFile,
+        author: Author,
+        *,
+        base: str | None,
+        is_new: bool,
     ) -> WriteResult:
-        """Put it in its place.
-
-        Notes stay kept beside, as bases of merges; large files do not take their room twice.
-        """
-        is_kept, is_first = False, False
-        async with self._placing.setdefault(incoming.digest, asyncio.Lock()):
-            try:
-                is_first = await run_uninterrupted(incoming.keep)
-                written = await run_uninterrupted(
-                    self._parts.store.place,
-                    path,
-                    incoming.digest,
-                    self._desk.author(),
-                    base=base,
-                    is_new=is_new,
-                )
-                is_kept = path.endswith(NOTE_SUFFIXES) or incoming.size <= _KEPT_BYTES
-            except ConflictError as error:
-                raise web.HTTPConflict(text=error.message) from error
-            except NotFoundError as error:
-                raise web.HTTPConflict(
-                    text=f"{printable(path)} is not there; nothing was written"
-                ) from error
-            finally:
-                if is_first and not is_kept:
-                    self._parts.objects.drop(incoming.digest)
-        return written
-
-    @contextlib.asynccontextmanager
-    async def _opened(self, path: VaultPath, call: ApiCall) -> AsyncIterator[_Open]:
-        file = await asyncio.to_thread(self._open, path, call)
         try:
-            yield file
-        finally:
-            os.close(file.descriptor)
-
-    def _open(self, path: VaultPath, call: ApiCall) -> _Open:
-        real = call.sight.find(path)
-        try:
-            with named_errors(path), self._parts.root.opened_file(real) as descriptor:
-                digest = self._digests.digest(real, descriptor)
-                return _Open(
-                    descriptor=os.dup(descriptor), digest=digest, status=os.fstat(descriptor)
-                )
+            return await run_uninterrupted(
+                place_incoming,
+                self._store,
+                path,
+                incoming,
+                author,
+                base=base,
+                is_new=is_new,
+            )
+        except ConflictError as error:
+            raise web.HTTPConflict(text=error.message) from error
         except NotFoundError as error:
-            raise unknown(path) from error
+            raise web.HTTPConflict(
+                text=f"{printable(path)} is not there; nothing was written"
+            ) from error
 
 
 async def _receive(call: ApiCall, incoming: IncomingFile) -> None:
@@ -253,64 +174,6 @@ async def _receive(call: ApiCall, incoming: IncomingFile) -> None:
         raise web.HTTPBadRequest(text="the upload was cut short; nothing was written") from error
     if call.request.content_length not in {None, incoming.size}:
         raise web.HTTPBadRequest(text="the upload was cut short; nothing was written")
-
-
-async def _send(
-    request: web.Request, response: web.StreamResponse, file: _Open, start: int, stop: int
-) -> None:
-    """Send that range; the connection is cut when it is no longer what its headers said."""
-    try:
-        while start < stop:
-            piece = await asyncio.to_thread(
-                os.pread, file.descriptor, min(_PIECE, stop - start), start
-            )
-            if not piece or not file.is_as_it_was():
-                break
-            await response.write(piece)
-            start += len(piece)
-    except ConnectionError:
-        return  # who asked has gone
-    if start < stop and request.transport is not None:
-        request.transport.abort()
-
-
-def _headers(path: VaultPath, etag: str) -> dict[str, str]:
-    """What a browser could run is only ever handed over to be saved."""
-    kind = _TYPES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  a name, not a path
-    headers = {
-        "ETag": etag,
-        "Accept-Ranges": "bytes",
-        "Content-Type": kind or _ANY,
-        "X-Content-Type-Options": "nosniff",
-        "Content-Security-Policy": "default-src 'none'; sandbox",
-        "Cache-Control": "private, no-cache",
-    }
-    if kind is None:
-        headers["Content-Disposition"] = (
-            f"attachment; filename*=UTF-8''{quote(printable(path.name), safe='')}"
-        )
-    return headers
-
-
-def _range(request: web.Request, file: _Open) -> tuple[int, int, int]:
-    """Where to begin and stop, and the status. 416 when there is nothing in the range; a range that
-    makes no sense is none.
-    """
-    size, whole = file.status.st_size, (0, file.status.st_size, 200)
-    if request.headers.get("If-Range", file.etag) != file.etag or "Range" not in request.headers:
-        return whole
-    try:
-        asked = request.http_range
-    except ValueError:
-        return whole
-    start = size if _NO_BYTES.fullmatch(request.headers["Range"]) else asked.start or 0
-    start = max(0, size + start) if start < 0 else start
-    stop = size if asked.stop is None else min(asked.stop, size)
-    if start >= stop:
-        raise web.HTTPRequestRangeNotSatisfiable(
-            headers={"Content-Range": f"bytes */{size}"}, text=f"the file has {size} bytes"
-        )
-    return start, stop, 206
 
 
 def _declared(request: web.Request) -> str | None:

@@ -13,7 +13,6 @@ from parachuted.access.filter import unknown
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.decorators import get, put
 from parachuted.api.http.fields import AppRequestModel, FolderParameter, Path
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.preconditions import WRITING, expected
 from parachuted.api.http.route import ApiCall
 from parachuted.api.http.watching import readable, refuse_watching_beyond
@@ -25,7 +24,7 @@ from parachuted.errors import ConflictError, NotFoundError, StorageFailedError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.sync import PutResult, can_be_merged, put_whole
 from parachuted.times import moment
-from parachuted.vault import FileContent, VaultPath, printable
+from parachuted.vault import FileContent, Store, VaultPath, printable
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +58,8 @@ class WriteFileRequest(AppRequestModel):
 class FileRoutes:
     """The routes of single files and folders, small enough for JSON."""
 
-    def __init__(self, parts: ApiParts, desk: WriteBatcher) -> None:
-        self._parts, self._desk = parts, desk
+    def __init__(self, store: Store, writer: WriteBatcher) -> None:
+        self._store, self._writer = store, writer
 
     @get("/api/ls", "vault", "read", reach="paths")
     async def list(self, call: ApiCall, query: ListQuery) -> told.FolderResponse:
@@ -82,7 +81,7 @@ class FileRoutes:
         real, content = await asyncio.to_thread(self._read, path, call)
         if not can_be_merged(content.data):
             raise web.HTTPUnsupportedMediaType(
-                text=f"{printable(path)} is no text; GET /api/files/{printable(path)} streams any "
+                text=f"{printable(path)} is not text; GET /api/files/{printable(path)} streams any "
                 "file"
             )
         asyncio.get_running_loop().run_in_executor(None, self._keep, real, content)
@@ -113,24 +112,24 @@ class FileRoutes:
         await asyncio.to_thread(
             refuse_watching_beyond,
             readable(call.identity),
-            self._parts.store,
+            self._store,
             path,
             lambda _before: data,
         )
         try:
             put = await run_uninterrupted(
                 put_whole,
-                self._parts.store,
+                self._store,
                 path,
                 data,
-                self._desk.author(),
+                self._writer.author(call.caller),
                 base=base,
                 sees=call.reading.sees,
             )
         except ConflictError as error:
             raise call.conflict(error, path) from None
         call.touched.append(path)
-        await self._desk.tell([path])
+        await self._writer.tell([path])
         return json_answer(
             await asyncio.to_thread(self._told, body.path, put), headers={"ETag": f'"{put.hash}"'}
         )
@@ -138,9 +137,9 @@ class FileRoutes:
     def _read(self, path: VaultPath, call: ApiCall) -> tuple[VaultPath, FileContent]:
         real = call.sight.find(path)
         try:
-            size = self._parts.root.size(real)
+            size = self._store.root.size(real)
             if size <= _LARGEST_TEXT:
-                return real, self._parts.root.read(real)
+                return real, self._store.root.read(real)
         except NotFoundError as error:
             raise unknown(path) from error  # which does not tell where a link leads
         text = (
@@ -151,14 +150,14 @@ class FileRoutes:
 
     def _keep(self, path: VaultPath, content: FileContent) -> None:
         try:
-            self._parts.store.bases.keep(path, content.data)
+            self._store.bases.keep(path, content.data)
         except StorageFailedError as error:
             log.warning(
                 "a text that was read could not be kept as a base", extra={"error": error.message}
             )
 
     def _told(self, path: VaultPath, put: PutResult) -> told.FileWriteResponse:
-        content = self._parts.root.read(put.path)
+        content = self._store.root.read(put.path)
         return {
             "success": True,
             "path": printable(path),
@@ -174,4 +173,6 @@ def _encoded(content: str) -> bytes:
     try:
         return content.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise web.HTTPBadRequest(text="content: holds characters that are no text") from error
+        raise web.HTTPBadRequest(
+            text="content: holds characters that are not valid text"
+        ) from error

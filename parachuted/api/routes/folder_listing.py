@@ -19,7 +19,7 @@ def list_folder(folder: VaultPath, sight: AccessFilter) -> list[told.FolderEntry
     Links that leave the vault, or lead to nothing the caller may see, do not exist. Blocks on the
     disk.
 
-    Raises NotFoundError where there is no such folder for the caller.
+    Raises NotFoundError where the folder does not exist for the caller.
     """
     real = _found(folder, sight)
     try:

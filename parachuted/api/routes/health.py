@@ -6,24 +6,32 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from parachuted import __version__
 from parachuted.access.filter import AccessFilter
+from parachuted.agent_choice import BackendChoice
 from parachuted.api.http.decorators import get
 from parachuted.api.http.fields import AppRequestModel
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.route import ApiCall
+from parachuted.bubbling import PendingChanges, WatchRegistry
+from parachuted.events import Problems
+from parachuted.history import HistoryPruning
 from parachuted.keys import EVERYWHERE, AccessGrant
+from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.status import Condition
-from parachuted.vault import printable
+from parachuted.tasks import Budget, Queue, Worker
+from parachuted.vault import VaultIndex, VaultRoot, printable
 
 
 class HealthQuery(AppRequestModel):
-    """How much is to be told."""
+    """How much the caller may see."""
 
     detailed: str | None = None
 
@@ -77,18 +85,84 @@ class HealthResponse(TypedDict):
     docker: NotRequired[dict[str, bool]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VaultHealth:
+    """The vault: `path` is its folder as the settings name it, `is_watching_by` says by which
+    means it is watched.
+    """
+
+    root: VaultRoot
+    path: Path
+    index: VaultIndex
+    watches: WatchRegistry
+    is_watching_by: Callable[[], str]
+
+    def details(self, *, sees_all: bool) -> dict[str, object]:
+        """What is shown of it."""
+        return {
+            "path": str(self.path) if sees_all else None,
+            "files": len(self.index) if sees_all else None,
+            "watchers": len(self.watches) if sees_all else None,
+            "watched_by": self.is_watching_by(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopHealth:
+    """The work that waits and that is done."""
+
+    queue: Queue
+    reviews: PendingChanges
+    budget: Budget
+    worker: Worker
+
+    def details(self, sight: AccessFilter, *, sees_all: bool) -> dict[str, object]:
+        """What is shown of it to a caller who sees these watchers."""
+        tasks = [task for task in self.queue.all() if sight.sees(task.watcher)]
+        return {
+            "tasks": {
+                "queued": sum(task.state == "queued" for task in tasks),
+                "running": sum(sight.sees(task.watcher) for task in self.queue.running()),
+            },
+            "waiting": [
+                {"watcher": printable(task.watcher), "reason": task.reason}
+                for task in tasks
+                if task.reason
+            ],
+            "freshness": {
+                "behind": [
+                    printable(watcher) for watcher in self.reviews.watchers() if sight.sees(watcher)
+                ]
+            },
+            "budget": {**asdict(self.budget.limits), **(self.budget.used() if sees_all else {})},
+        }
+
+
 class HealthRoutes:
     """Answered from memory, since it is polled; only the Docker engine, for the details, is asked
     each time.
     """
 
-    def __init__(self, parts: ApiParts) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        vault: VaultHealth,
+        loop: LoopHealth,
+        chosen: BackendChoice,
+        problems: Problems,
+        modules: ModuleManager,
+        pruning: HistoryPruning,
+        started: datetime,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._vault, self._loop, self._chosen = vault, loop, chosen
+        self._problems, self._modules_running, self._pruning = problems, modules, pruning
+        self._started, self._clock = started, clock
 
     @get("/api/health", "system", None, reach="paths", answers={200: HealthResponse})
     async def health(self, call: ApiCall, query: HealthQuery) -> dict[str, object]:
         """Whether the daemon is healthy; details for this machine or a valid key."""
-        now = self._parts.clock()
+        now = self._clock()
         answer: dict[str, object] = {
             "status": self._status(),
             "version": __version__,
@@ -105,17 +179,17 @@ class HealthRoutes:
     @get("/api/auth/logins", "system", "admin", reach="beyond")
     async def logins(self) -> LoginsResponse:
         """Where the daemon looked for a model login and what it found, without the login itself."""
-        findings = await asyncio.to_thread(self._parts.find_logins)
+        findings = await asyncio.to_thread(self._chosen.find_logins)
         looked = [LoginResponse(place=one.place, found=one.found, why=one.why) for one in findings]
-        return LoginsResponse(agent=self._parts.backend_reason, looked=looked)
+        return LoginsResponse(agent=self._chosen.reason, looked=looked)
 
     async def _docker(self) -> dict[str, bool]:
         """Whether agents with a shell have what they need, as the app's settings page asks
         for it.
         """
         seen = (
-            await self._parts.sandboxes.probe_engine()
-            if self._parts.sandboxes is not None
+            await self._chosen.sandboxes.probe_engine()
+            if self._chosen.sandboxes is not None
             else None
         )
         return {
@@ -129,54 +203,28 @@ class HealthRoutes:
             return []
         return [
             {"name": one.name, "version": one.version, "status": one.state}
-            for one in self._parts.modules.status()
+            for one in self._modules_running.status()
         ]
 
     def _status(self) -> str:
-        return "degraded" if self._parts.problems.all() else "ok"
+        return "degraded" if self._problems.all() else "ok"
 
     def _details(self, grant: AccessGrant) -> dict[str, object]:
-        """What is told of notes is told of those that the caller may read; problems may be about
-        any, and are for who sees all.
+        """What concerns notes concerns those that the caller may read; problems may be about any,
+        and are for callers who see all.
         """
-        parts, sight = self._parts, AccessFilter(self._parts.root, grant)
-        now, sees_all = parts.clock(), grant.alternatives is None
-        size = parts.pruning.known
+        sees_all, size = grant.alternatives is None, self._pruning.known
         return {
             "pid": os.getpid(),
-            "uptime": (now - parts.started).total_seconds(),
-            "vault": {
-                "path": str(parts.vault) if sees_all else None,
-                "files": len(parts.index) if sees_all else None,
-                "watchers": len(parts.watches) if sees_all else None,
-                "watched_by": parts.is_watching_by(),
-            },
+            "uptime": (self._clock() - self._started).total_seconds(),
+            "vault": self._vault.details(sees_all=sees_all),
             "agent": {
-                "backend": parts.backend,
-                "reason": parts.backend_reason,
-                "paused": parts.worker.paused,
+                "backend": self._chosen.backend.name,
+                "reason": self._chosen.reason,
+                "paused": self._loop.worker.paused,
             },
-            "tasks": {
-                "queued": sum(
-                    task.state == "queued" and sight.sees(task.watcher)
-                    for task in parts.queue.all()
-                ),
-                "running": sum(sight.sees(task.watcher) for task in parts.queue.running()),
-            },
-            "waiting": [
-                {"watcher": printable(task.watcher), "reason": task.reason}
-                for task in parts.queue.all()
-                if task.reason and sight.sees(task.watcher)
-            ],
-            "freshness": {
-                "behind": [
-                    printable(watcher)
-                    for watcher in parts.reviews.watchers()
-                    if sight.sees(watcher)
-                ]
-            },
-            "budget": {**asdict(parts.budget.limits), **(parts.budget.used() if sees_all else {})},
-            "problems": parts.problems.all() if sees_all else {},
+            **self._loop.details(AccessFilter(self._vault.root, grant), sees_all=sees_all),
+            "problems": self._problems.all() if sees_all else {},
             "history": {"texts": size.texts, "bytes": size.text_bytes + size.record_bytes}
             if sees_all and size is not None
             else None,

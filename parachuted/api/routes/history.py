@@ -1,6 +1,6 @@
 """History: what a file was, what a run changed everywhere, and a file brought back as it was.
 
-Who sees a part is told of that part.
+A caller who sees a part gets that part.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from pydantic import Field, StringConstraints
 from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.fields import Path, RequestModel, Whole
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.route import ApiCall
 from parachuted.api.http.watching import refusing_to_watch_beyond
 from parachuted.api.routes import history_documents as told
 from parachuted.api.routes.writable import refuse_programs
 from parachuted.errors import NotFoundError
+from parachuted.history import HistoryQueries, Restore
 from parachuted.history.queries import FileDiff, VersionChange
 from parachuted.keys import AccessGrant
 from parachuted.times import time_of
-from parachuted.vault import VaultPath, printable
+from parachuted.vault import Store, VaultPath, printable
 
 _MODULE = "curator"
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -39,7 +39,7 @@ class HistoryQuery(RequestModel):
 
 
 class DiffQuery(RequestModel):
-    """Whether what followed from the run is told too."""
+    """Whether what followed from the run is included."""
 
     cascade: bool = True
 
@@ -61,17 +61,17 @@ class RestoreRequest(RequestModel):
 class HistoryRoutes:
     """The routes of the history."""
 
-    def __init__(self, parts: ApiParts) -> None:
-        self._parts = parts
+    def __init__(self, store: Store, restore: Restore) -> None:
+        self._store, self._restore, self._past = store, restore, HistoryQueries(store)
 
     @get("/api/history", _MODULE, "read", reach="paths")
     async def history(self, call: ApiCall, query: HistoryQuery) -> told.FileHistoryResponse:
         """Every known version of a file: time, author, run, and lines added and removed."""
         path = call.sight.find(query.path)
         versions, count = await asyncio.to_thread(
-            self._parts.past.told, path, query.limit, sees=call.sight.sees
+            self._past.changes, path, query.limit, sees=call.sight.sees
         )
-        pruned = await asyncio.to_thread(self._parts.history.pruned, path)
+        pruned = await asyncio.to_thread(self._store.history.pruned, path)
         return told.FileHistoryResponse(
             path=printable(path),
             versions=[_version(one, call.sight) for one in versions],
@@ -83,11 +83,9 @@ class HistoryRoutes:
     async def diff(self, call: ApiCall, id_: str, query: DiffQuery) -> told.RunDiffResponse:
         """What a run, and what followed from it, changed in every file."""
         name, is_cascade = id_, query.cascade
-        runs = await asyncio.to_thread(self._parts.past.runs, name, cascade=is_cascade)
+        runs = await asyncio.to_thread(self._past.runs, name, cascade=is_cascade)
         files = [
-            one
-            for one in await asyncio.to_thread(self._parts.past.diff, runs)
-            if _sees(call.sight, one)
+            one for one in await asyncio.to_thread(self._past.diff, runs) if _sees(call.sight, one)
         ]
         known = {run for one in files for run in one.runs}
         listed = [str(run["id"]) for run in runs if run["id"] in known or call.runs.exists(run)]
@@ -106,14 +104,15 @@ class HistoryRoutes:
             raise web.HTTPBadRequest(text="name either a run or a version")
         path = self._place(call, body.path)
         call.touched.append(path)
-        done = await self._parts.restore.restore(
+        done = await self._restore.restore(
             path,
             run=body.run,
             after=body.after,
             version=body.version,
             base=body.base,
             sees=call.reading.sees,
-            refuse=refusing_to_watch_beyond(call.reading, self._parts.store),
+            refuse=refusing_to_watch_beyond(call.reading, self._store),
+            caller=call.caller,
         )
         return told.RestoreResponse(
             path=printable(done.path),
@@ -125,8 +124,8 @@ class HistoryRoutes:
         )
 
     def _place(self, call: ApiCall, path: VaultPath) -> VaultPath:
-        """The file, as far as the caller may read it too: a text that comes back is told of by what
-        it is.
+        """The file, as far as the caller may read it too: a restored text shows what it
+        is.
         """
         if not call.reading.sees(path):
             raise web.HTTPForbidden(text="to restore a file a key needs vault:read for it too")

@@ -47,19 +47,6 @@ class RunningModules(Protocol):
         """Their names and their tools."""
 
 
-class HookRouteParts(Protocol):
-    """The parts that are needed here."""
-
-    @property
-    def hooks(self) -> RunningHooks: ...
-    @property
-    def modules(self) -> RunningModules: ...
-    @property
-    def vault(self) -> Path: ...
-    @property
-    def clock(self) -> Callable[[], datetime]: ...
-
-
 class HookRunsQuery(RequestModel):
     """How many of the latest runs."""
 
@@ -86,19 +73,25 @@ class ApproveHooksRequest(RequestModel):
 class HookRoutes:
     """The routes of hooks.
 
-    Running a program of the person's, and what it was told of notes, is for those who may
+    Running a program of the person's, and what it received of notes, is for those who may
     administer.
     """
 
-    def __init__(self, parts: HookRouteParts) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        hooks: RunningHooks,
+        modules: RunningModules,
+        vault: Path,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._hooks, self._modules, self._vault, self._clock = hooks, modules, vault, clock
 
     @get("/api/hooks", _MODULE, "read", reach="beyond")
     async def listing(self, call: ApiCall) -> HooksResponse:
         """List the active hooks and their health."""
-        hooks = self._parts.hooks
+        hooks = self._hooks
         may_administer = call.identity.grant(_MODULE, "admin") == EVERYWHERE
-        offered = self._parts.modules.offered()
+        offered = self._modules.offered()
         shown: HooksResponse = {
             "hooks": [
                 show_hook(listed, is_whole=may_administer, offered=offered)
@@ -112,21 +105,20 @@ class HookRoutes:
     @get("/api/hooks/errors", _MODULE, "read", reach="beyond")
     async def errors(self) -> HookErrorsResponse:
         """The latest failures of hooks."""
-        return {"errors": [show_error(error) for error in reversed(self._parts.hooks.errors)]}
+        return {"errors": [show_error(error) for error in reversed(self._hooks.errors)]}
 
     @post("/api/hooks/test", _MODULE, "admin", reach="beyond")
     async def test(self, body: TryHooksRequest) -> HookTrialResponse:
         """Run the hooks of an event on a sample, and tell what goes in, what comes out and what it
         would decide.
         """
-        parts = self._parts
-        parts.hooks.look()
+        self._hooks.look()
         try:
             trial = await try_hooks(
-                parts.hooks,
+                self._hooks,
                 body.event,
-                vault=parts.vault,
-                at=parts.clock(),
+                vault=self._vault,
+                at=self._clock(),
                 given=body.data,
                 only=body.hook,
             )
@@ -138,25 +130,25 @@ class HookRoutes:
     async def runs(self, query: HookRunsQuery) -> HookRunsResponse:
         """The latest runs of hooks."""
         limit = query.limit
-        records = await asyncio.to_thread(self._parts.hooks.recorder.last, limit)
+        records = await asyncio.to_thread(self._hooks.recorder.last, limit)
         return {"runs": [show_run(record) for record in records]}
 
     @get(f"/api/hooks/runs/{_RUN}", _MODULE, "admin", reach="beyond")
     async def run(self, id_: str) -> HookRunDetailResponse:
         """One run of a hook, with its input and output."""
-        record = await asyncio.to_thread(self._parts.hooks.recorder.get, id_)
+        record = await asyncio.to_thread(self._hooks.recorder.get, id_)
         if record is None:
-            raise NotFoundError("there is no such run, or not any more; the last 200 are kept")
+            raise NotFoundError("run not found; only the last 200 are kept")
         return show_whole_run(record)
 
     @post(f"/api/hooks/runs/{_RUN}/replay", _MODULE, "admin", reach="beyond")
     async def replay(self, id_: str) -> HookRunDetailResponse:
         """Run a hook again with the same input."""
-        self._parts.hooks.look()
-        return show_whole_run(await self._parts.hooks.replay(id_))
+        self._hooks.look()
+        return show_whole_run(await self._hooks.replay(id_))
 
     @post("/api/hooks/approve", _MODULE, "admin", reach="beyond")
     async def approve(self, body: ApproveHooksRequest) -> ApproveHooksResponse:
         """Approve hooks whose scripts have changed."""
-        self._parts.hooks.look()
-        return {"approved": self._parts.hooks.approve(body.names)}
+        self._hooks.look()
+        return {"approved": self._hooks.approve(body.names)}

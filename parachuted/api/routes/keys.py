@@ -6,6 +6,7 @@ A key has power over keys that may do no more than itself.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Annotated, Literal, NotRequired
 
@@ -14,10 +15,9 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.api.http.answers import json_answer
-from parachuted.api.http.authenticator import Mode
+from parachuted.api.http.authenticator import KeyAuthenticator, Mode
 from parachuted.api.http.decorators import delete, get, post, put
 from parachuted.api.http.fields import AppRequestModel, RequestModel
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.route import ApiCall
 from parachuted.errors import ConfigError, NotFoundError
 from parachuted.keys import (
@@ -34,6 +34,7 @@ from parachuted.keys import (
     scope_document,
     time_text,
 )
+from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.times import Time
 
 _MODULE = "system"
@@ -123,21 +124,28 @@ class AuthModeRequest(RequestModel):
 class ApiKeyRoutes:
     """The routes of keys."""
 
-    def __init__(self, parts: ApiParts) -> None:
-        self._parts, self._door = parts, parts.door
+    def __init__(
+        self,
+        authenticator: KeyAuthenticator,
+        modules: ModuleManager,
+        clock: Callable[[], datetime],
+        set_auth_mode: Callable[[Mode], Awaitable[None]],
+    ) -> None:
+        self._authenticator, self._modules, self._clock = authenticator, modules, clock
+        self._set_auth_mode = set_auth_mode
 
     @get("/api/auth/keys", _MODULE, "admin", reach="paths")
     async def listing(self, call: ApiCall) -> ApiKeysResponse:
         """List the keys, and who needs one."""
-        ring = self._door.ring
+        ring = self._authenticator.ring
         ring.look()
         keys = [self._told(key) for key in ring.keys if _has_power(call.identity, key)]
-        return {"keys": keys, "auth_mode": self._door.mode, "problem": ring.problem}
+        return {"keys": keys, "auth_mode": self._authenticator.mode, "problem": ring.problem}
 
     @post("/api/auth/keys", _MODULE, "admin", reach="paths", answers={200: CreatedKeyResponse})
     async def create(self, call: ApiCall, body: CreateKeyRequest) -> web.Response:
         """Create a key. It is shown only once."""
-        now = self._parts.clock()
+        now = self._clock()
         try:
             wanted = (
                 None
@@ -150,8 +158,8 @@ class ApiKeyRoutes:
             self._refuse_unknown(wanted or ())
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
-        await asyncio.to_thread(self._door.ring.file.add, made.key)
-        self._door.look()
+        await asyncio.to_thread(self._authenticator.ring.file.add, made.key)
+        self._authenticator.look()
         return json_answer(
             {**self._told(made.key), "key": made.secret}, headers={"Cache-Control": "no-store"}
         )
@@ -159,12 +167,12 @@ class ApiKeyRoutes:
     @delete("/api/auth/keys/{id}", _MODULE, "admin", reach="paths")
     async def revoke(self, call: ApiCall, id_: str) -> RevokedKeyResponse:
         """Revoke a key and close what it opened."""
-        self._door.ring.look()
-        key = next((one for one in self._door.ring.keys if one.id == id_), None)
+        self._authenticator.ring.look()
+        key = next((one for one in self._authenticator.ring.keys if one.id == id_), None)
         if key is None or not _has_power(call.identity, key):
             raise NotFoundError("there is no such key")
-        await asyncio.to_thread(self._door.ring.file.remove, key.id)
-        self._door.look()
+        await asyncio.to_thread(self._authenticator.ring.file.remove, key.id)
+        self._authenticator.look()
         return {"status": "revoked", "id": key.id}
 
     @get("/api/auth/settings", _MODULE, "admin", reach="beyond")
@@ -188,24 +196,24 @@ class ApiKeyRoutes:
                 text="only this machine, or a key that may do everything, says who needs a key"
             )
         try:
-            await self._parts.set_auth_mode(mode)
+            await self._set_auth_mode(mode)
         except ConfigError as error:
             raise web.HTTPConflict(text=error.message) from error
         return self._settings()
 
     def _settings(self) -> AuthModeResponse:
-        self._door.ring.look()
+        self._authenticator.ring.look()
         return {
-            "require_auth": self._door.mode,
-            "auth_mode": self._door.mode,
-            "key_count": len(self._door.ring.keys),
+            "require_auth": self._authenticator.mode,
+            "auth_mode": self._authenticator.mode,
+            "key_count": len(self._authenticator.ring.keys),
         }
 
     def _refuse_unknown(self, scopes: tuple[Scope, ...]) -> None:
         """Raises ValueError for a scope on an unknown module: a misspelled one would silently open
         nothing.
         """
-        known = [*KNOWN_MODULES, *(one.name for one in self._parts.modules.status())]
+        known = [*KNOWN_MODULES, *(one.name for one in self._modules.status())]
         unknown = next((one.module for one in scopes if one.module not in known), None)
         if unknown is not None:
             raise ValueError(
@@ -218,7 +226,11 @@ class ApiKeyRoutes:
     ) -> tuple[tuple[Scope, ...], datetime | None]:
         """What the new key may do and until when: never more than its maker, nor for longer."""
         own = next(
-            (key for key in self._door.ring.keys if maker.kind == "key" and key.id == maker.id),
+            (
+                key
+                for key in self._authenticator.ring.keys
+                if maker.kind == "key" and key.id == maker.id
+            ),
             None,
         )
         if maker.kind != "key":
@@ -237,7 +249,7 @@ class ApiKeyRoutes:
             "label": key.name,
             "name": key.name,
             "created_at": time_text(key.created) or _LONG_AGO,
-            "last_used_at": time_text(self._door.ring.last_used(key)),
+            "last_used_at": time_text(self._authenticator.ring.last_used(key)),
             "expires_at": time_text(key.expires),
             "scopes": [scope_document(scope) for scope in key.scopes],  # type: ignore[misc]
         }

@@ -9,7 +9,6 @@ from datetime import date
 
 from parachuted.api.http.decorators import get
 from parachuted.api.http.fields import AppRequestModel
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.routes import polled_documents as told
 
 KNOWN = (
@@ -78,8 +77,8 @@ def models_of(current: str, known: Iterable[str] = KNOWN) -> list[told.ModelResp
 class ModelRoutes:
     """Their routes; the app asks its supervisor, too."""
 
-    def __init__(self, parts: ApiParts) -> None:
-        self._parts = parts
+    def __init__(self, current: str) -> None:
+        self._current = current
 
     @get("/api/models", "system", "read", reach="nothing")
     @get("/supervisor/models", "system", "read", reach="nothing")
@@ -89,7 +88,7 @@ class ModelRoutes:
         The latest of each family and the configured one, or all.
         """
         everything = query.show_all.lower() in {"true", "1"}
-        current = self._parts.model
+        current = self._current
         models = [
             model
             for model in models_of(current)

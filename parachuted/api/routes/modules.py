@@ -16,10 +16,11 @@ from typing_extensions import TypedDict
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.decorators import delete, get, post, put
 from parachuted.api.http.fields import AppRequestModel, RequestModel
-from parachuted.api.http.parts import ApiParts
 from parachuted.errors import NotFoundError
 from parachuted.modules.actions import ModuleActions, status_document
+from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.status import Condition, ModuleStatus
+from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.prompts import ModulePrompts, default_prompt
 
 _MODULE = "system"
@@ -35,6 +36,23 @@ class InterfaceChoiceResponse(TypedDict):
     provider: str
     others: list[str]
     reason: str
+
+
+class ModuleSettingResponse(TypedDict):
+    """A setting of a module: what kind of value it takes, its default as JSON, what it means."""
+
+    key: str
+    kind: str
+    default: str
+    description: str
+
+
+class ModuleCommandResponse(TypedDict):
+    """A command of a module's on the command line; `schema` is the JSON schema of its arguments."""
+
+    name: str
+    help: str
+    schema: dict[str, Any]
 
 
 class ModuleResponse(TypedDict):
@@ -68,6 +86,8 @@ class ModuleResponse(TypedDict):
     events: list[str]
     schedules: list[str]
     agents: list[str]
+    commands: list[ModuleCommandResponse]
+    settings: list[ModuleSettingResponse]
 
 
 class ModulesResponse(TypedDict):
@@ -103,12 +123,15 @@ class ConsentResponse(TypedDict):
 class RemoveModuleResponse(TypedDict):
     """A module that is gone.
 
-    Its folder stays in the vault where a person has changed it, or put it there.
+    Its folder stays in the vault where a person has changed it, or put it there; `has_data` says
+    whether it still has files of its own outside the vault.
     """
 
     name: str
     removed: Literal[True]
     folder_removed: bool
+    data_deleted: bool
+    has_data: bool
 
 
 class ModulePromptResponse(TypedDict):
@@ -124,12 +147,13 @@ class ModulePromptResponse(TypedDict):
 class InstallModuleRequest(RequestModel):
     """Where from: a git address, a folder of this machine, or parachute://NAME.
 
-    `dev`: run it from there, and again at each edit.
+    `dev`: run it from there, and again at each edit. `trust`: what the consent is shown for.
     """
 
     source: Annotated[str, Field(min_length=1, max_length=2_000)]
     path: Annotated[str, Field(max_length=1_000)] | None = None
     dev: bool = False
+    trust: Literal["trusted", "untrusted"] | None = None
 
 
 class ApproveModuleRequest(RequestModel):
@@ -137,6 +161,18 @@ class ApproveModuleRequest(RequestModel):
 
     hash: _Digest
     trust: Literal["trusted", "untrusted"] | None = None
+
+
+class ConsentQuery(RequestModel):
+    """The trust that the consent is shown for; by default what the module has."""
+
+    trust: Literal["trusted", "untrusted"] | None = None
+
+
+class RemoveModuleQuery(RequestModel):
+    """`data`: delete what the module keeps outside the vault, too."""
+
+    data: bool = False
 
 
 class ModulePromptRequest(AppRequestModel):
@@ -149,12 +185,10 @@ class ModulePromptRequest(AppRequestModel):
 class ModuleRoutes:
     """What an administrator does about modules; whatever changes is followed at once."""
 
-    def __init__(self, parts: ApiParts) -> None:
-        self._modules, self._actions, self._prompts = (
-            parts.modules,
-            ModuleActions(parts.trust),
-            ModulePrompts(parts.home),
-        )
+    def __init__(
+        self, modules: ModuleManager, approvals: ModuleApprovals, prompts: ModulePrompts
+    ) -> None:
+        self._modules, self._actions, self._prompts = modules, ModuleActions(approvals), prompts
 
     @get(_PATH, _MODULE, "read", reach="beyond")
     async def listing(self) -> ModulesResponse:
@@ -180,7 +214,9 @@ class ModuleRoutes:
         """Install a module into the vault without running it."""
         known = {status.name for status in self._modules.status()}
         done = await self._do(
-            lambda: self._actions.install(body.source, dev=body.dev, path=body.path)
+            lambda: self._actions.install(
+                body.source, dev=body.dev, path=body.path, trust=body.trust
+            )
         )
         return json_answer(done, status=200 if done["module"]["name"] in known else 201)
 
@@ -209,14 +245,19 @@ class ModuleRoutes:
         return self._told(name)
 
     @delete(f"{_PATH}/{_NAME}", _MODULE, "admin", reach="beyond")
-    async def remove(self, name: str) -> RemoveModuleResponse:
+    async def remove(self, name: str, query: RemoveModuleQuery) -> RemoveModuleResponse:
         """Remove a module."""
-        return cast("RemoveModuleResponse", await self._do(lambda: self._actions.remove(name)))
+        removed = await self._do(lambda: self._actions.remove(name))
+        if query.data:  # only now has it ended
+            removed["data_deleted"] = await asyncio.to_thread(self._actions.delete_data, name)
+            removed["has_data"] = False
+        return cast("RemoveModuleResponse", removed)
 
     @get(f"{_PATH}/{_NAME}/diff", _MODULE, "admin", reach="beyond")
-    async def diff(self, name: str) -> ConsentResponse:
-        """What approving a module would allow, and what changed."""
-        return cast("ConsentResponse", await asyncio.to_thread(self._actions.consent, name))
+    async def diff(self, name: str, query: ConsentQuery) -> ConsentResponse:
+        """What approving a module with that trust would allow, and what changed."""
+        consent = await asyncio.to_thread(self._actions.consent, name, query.trust)
+        return cast("ConsentResponse", consent)
 
     @get(f"{_PATH}/{_NAME}/prompt", _MODULE, "admin", reach="beyond")
     async def prompt(self, name: str) -> ModulePromptResponse:

@@ -22,7 +22,6 @@ from pydantic import (
 from parachuted.api.http.answers import json_answer, json_value
 from parachuted.api.http.decorators import delete, patch, put
 from parachuted.api.http.fields import RequestModel
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.preconditions import CREATING, WRITING, expected, only_new
 from parachuted.api.http.route import ApiCall, MediaBody
 from parachuted.api.http.watching import readable, refuse_watching_beyond
@@ -41,6 +40,7 @@ from parachuted.vault import (
     ReplaceAll,
     ReplaceSection,
     SetKey,
+    Store,
     VaultPath,
     WriteResult,
     apply_edit,
@@ -49,7 +49,7 @@ from parachuted.vault import (
 
 _LARGEST = 64 << 20
 _NO_TYPE = (
-    "application/x-www-form-urlencoded"  # what curl says of every body that it is told nothing of
+    "application/x-www-form-urlencoded"  # what curl says of every body whose type it does not know
 )
 _NAMES = {"path": "The note, relative to the vault."}
 
@@ -154,8 +154,8 @@ class WriteNoteRequest(RequestModel):
 class NoteChangeRoutes:
     """The routes that change a note."""
 
-    def __init__(self, parts: ApiParts, reading: NoteReading, desk: WriteBatcher) -> None:
-        self._parts, self._reading, self._desk = parts, reading, desk
+    def __init__(self, store: Store, reading: NoteReading, writer: WriteBatcher) -> None:
+        self._store, self._reading, self._writer = store, reading, writer
 
     @patch(
         FOLDER + "{path:.+}",
@@ -240,22 +240,23 @@ class NoteChangeRoutes:
         except (NotFoundError, EditRefusedError) as error:
             raise await asyncio.to_thread(call.refusal, error, path) from None
         if written.changed:
-            await self._desk.tell([path, written.path])
+            await self._writer.tell([path, written.path])
         return written
 
     async def _edited(
         self, call: ApiCall, path: VaultPath, edit: Edit, base: str | None
     ) -> WriteResult:
-        """All edits go over the desk.
+        """All edits go through the batcher.
 
         A text that was just served may still be on its way to where bases are kept.
         """
         if base is not None:
             await self._reading.kept()
         await self._refuse_watching(call, path, edit)
-        return await self._desk.edit(
+        return await self._writer.edit(
             lambda: writable(call, path),
             EditRequest(edit=edit, base=None if base == "*" else base, sees=call.reading.sees),
+            call.caller,
         )
 
     async def _put(
@@ -272,7 +273,7 @@ class NoteChangeRoutes:
                     ) from None
         await self._refuse_watching(call, path, ReplaceAll(data=data))
         return await run_uninterrupted(
-            lambda: self._parts.store.create(writable(call, path), data, self._desk.author())
+            lambda: self._store.create(writable(call, path), data, self._writer.author(call.caller))
         )
 
     async def _refuse_watching(self, call: ApiCall, path: VaultPath, edit: Edit) -> None:
@@ -282,7 +283,7 @@ class NoteChangeRoutes:
             await asyncio.to_thread(
                 refuse_watching_beyond,
                 grant,
-                self._parts.store,
+                self._store,
                 real,
                 lambda before: apply_edit(edit, before),
             )
@@ -292,13 +293,13 @@ class NoteChangeRoutes:
         what was meant.
         """
         writable(call, path)
-        return self._parts.store.delete(
-            path, self._desk.author(), base=None if base == "*" else base
+        return self._store.delete(
+            path, self._writer.author(call.caller), base=None if base == "*" else base
         )
 
 
 def _meant(call: ApiCall, data: bytes) -> bytes:
-    """The text; a `{"content"}` that nobody gave a type of its own, as curl does not, is meant as
+    """The text; a `{"content"}` without a type of its own, as curl sends it, is meant as
     JSON.
     """
     kind = call.request.headers.get("Content-Type", _NO_TYPE).partition(";")[0].strip().lower()

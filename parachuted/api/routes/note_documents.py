@@ -65,8 +65,8 @@ class NoteResponse(TypedDict):
     """A note; bytes that are not UTF-8 show as the replacement character, so ask for it raw where
     each byte counts.
 
-    `modified` of an earlier version: when it was written, or, where nobody noted that, when another
-    took its place.
+    `modified` of an earlier version: when it was written, or, where that was not recorded, when
+    another took its place.
     """
 
     path: str

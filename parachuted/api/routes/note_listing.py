@@ -13,7 +13,6 @@ from pydantic import Field
 
 from parachuted.api.http.decorators import get
 from parachuted.api.http.fields import FolderParameter, RequestModel, Whole
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.route import ApiCall
 from parachuted.api.routes.note_documents import (
     BacklinkResponse,
@@ -24,9 +23,9 @@ from parachuted.api.routes.note_documents import (
 )
 from parachuted.api.routes.note_shapes import clean_map, shown
 from parachuted.api.routes.notes import FOLDER, note_path
-from parachuted.search import KeyFilter, LinkRow, NoteQuery, NoteRow
+from parachuted.search import KeyFilter, LinkRow, NoteQuery, NoteRow, Search
 from parachuted.times import moment
-from parachuted.vault import VaultPath, printable
+from parachuted.vault import VaultPath, VaultRoot, printable
 
 _Result = TypeVar("_Result")
 _WORDS = {"true": True, "false": False}
@@ -72,8 +71,8 @@ class UnresolvedQuery(RequestModel):
 class NoteListingRoutes:
     """The routes that find notes and links."""
 
-    def __init__(self, parts: ApiParts) -> None:
-        self._parts, self._catalogue = parts, parts.search.catalogue
+    def __init__(self, root: VaultRoot, search: Search) -> None:
+        self._root, self._search, self._catalogue = root, search, search.catalogue
 
     @get("/api/notes", "vault", "read", reach="paths")
     async def notes(self, call: ApiCall, query: NotesQuery) -> NotesResponse:
@@ -91,7 +90,7 @@ class NoteListingRoutes:
         return NotesResponse(
             notes=[_listed(row) for row in page.rows],
             next=page.next,
-            indexing=self._parts.search.is_behind,
+            indexing=self._search.is_behind,
         )
 
     @get(
@@ -120,7 +119,7 @@ class NoteListingRoutes:
         """400 for an order that no note has a place in, such as a misspelled one; not while notes
         are still being indexed.
         """
-        if key in _ORDERS or self._parts.search.is_behind:
+        if key in _ORDERS or self._search.is_behind:
             return
         if not await _asked(lambda: self._catalogue.has_key(key, call.sight.sees)):
             raise web.HTTPBadRequest(
@@ -130,7 +129,7 @@ class NoteListingRoutes:
 
     def _backlinks(self, call: ApiCall, path: VaultPath) -> tuple[LinkRow, ...]:
         real = call.sight.find(path)
-        self._parts.root.size(real)  # which raises where there is none
+        self._root.size(real)  # which raises where there is none
         return self._catalogue.links_to(real, call.sight.sees)
 
 
@@ -153,7 +152,7 @@ def _filter(text: str) -> KeyFilter:
         if value in _WORDS:
             return KeyFilter(key=key, op=op, value=_WORDS[value])
     raise web.HTTPBadRequest(
-        text=f"where: {shown(text[:80])!r} is no condition like status:eq:open, tags:in:a,b or "
+        text=f"where: {shown(text[:80])!r} is not a condition like status:eq:open, tags:in:a,b or "
         "due:exists:true"
     )
 

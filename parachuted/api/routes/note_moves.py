@@ -8,7 +8,6 @@ from parachuted.access.filter import unknown
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.decorators import post
 from parachuted.api.http.fields import Path, RequestModel
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.preconditions import WRITING, expected
 from parachuted.api.http.route import ApiCall
 from parachuted.api.http.watching import readable, refuse_watching_beyond
@@ -20,8 +19,9 @@ from parachuted.api.routes.writable import is_program
 from parachuted.api.routes.write_batcher import WriteBatcher
 from parachuted.errors import ConflictError
 from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.search import Search
 from parachuted.tools import Mover, MoveResult
-from parachuted.vault import VaultPath, printable
+from parachuted.vault import Store, VaultIndex, VaultPath, printable
 
 _ENDING = "/move"
 _PATIENCE_S = 5.0
@@ -36,8 +36,10 @@ class MoveNoteRequest(RequestModel):
 class NoteMoveRoutes:
     """The route that moves notes."""
 
-    def __init__(self, parts: ApiParts, desk: WriteBatcher) -> None:
-        self._parts, self._desk = parts, desk
+    def __init__(
+        self, store: Store, index: VaultIndex, search: Search, writer: WriteBatcher
+    ) -> None:
+        self._store, self._index, self._search, self._writer = store, index, search, writer
 
     @post(
         FOLDER + "{path:.+}" + _ENDING,
@@ -62,14 +64,14 @@ class NoteMoveRoutes:
         call.touched += [printable(path), printable(target)]
         if not is_note(target):
             raise no_note(target) if call.sight.sees(target) else unknown(target)
-        files = list(self._parts.index.paths())
+        files = list(self._index.paths())
         try:
             moved = await run_uninterrupted(
                 self._move, call, path, target, None if base == "*" else base, files
             )
         except ConflictError as error:
             raise call.conflict(error, path, target) from None
-        await self._desk.tell(
+        await self._writer.tell(
             [path, moved.written.path, *(written.path for written in moved.rewritten)]
         )
         return json_answer(_told(path, moved), headers={"ETag": f'"{_digest(moved)}"'})
@@ -78,8 +80,8 @@ class NoteMoveRoutes:
         """The notes that link to it for the caller, once those that were just saved are known to
         search.
         """
-        self._parts.search.settle(_PATIENCE_S)
-        return {row.source for row in self._parts.search.catalogue.links_to(path, call.sight.sees)}
+        self._search.settle(_PATIENCE_S)
+        return {row.source for row in self._search.catalogue.links_to(path, call.sight.sees)}
 
     def _move(
         self,
@@ -95,12 +97,12 @@ class NoteMoveRoutes:
         writable(call, path)
         writable(call, target)
         refuse_watching_beyond(
-            readable(call.identity), self._parts.store, target, lambda text: text, was=path
+            readable(call.identity), self._store, target, lambda text: text, was=path
         )
-        return Mover(self._parts.store, lambda linked: self._sources(call, linked)).move(
+        return Mover(self._store, lambda linked: self._sources(call, linked)).move(
             path,
             target,
-            self._desk.author(),
+            self._writer.author(call.caller),
             base=base,
             files=filter(call.sight.sees, files),
             may_write=lambda note: call.sight.sees(note) and not is_program(note),

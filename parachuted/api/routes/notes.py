@@ -17,7 +17,6 @@ from pydantic import Field
 from parachuted.access.filter import unknown
 from parachuted.api.http.decorators import get
 from parachuted.api.http.fields import RequestModel, Whole
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.preconditions import KNOWN, etags
 from parachuted.api.http.route import ApiCall, MediaBody
 from parachuted.api.routes.note_documents import (
@@ -36,7 +35,7 @@ from parachuted.api.routes.note_reading import (
 )
 from parachuted.errors import NotFoundError
 from parachuted.times import moment
-from parachuted.vault import VaultPath, Write, printable
+from parachuted.vault import Store, VaultPath, Write, printable
 
 FOLDER = "/api/notes/"
 _KNOWN = 1_000  # what requests asked for; each is at most some kilobytes
@@ -58,8 +57,8 @@ class VersionsQuery(RequestModel):
 class NoteRoutes:
     """The routes that read one note."""
 
-    def __init__(self, parts: ApiParts, reading: NoteReading) -> None:
-        self._parts, self._reading = parts, reading
+    def __init__(self, store: Store, reading: NoteReading) -> None:
+        self._store, self._reading = store, reading
         self._known: dict[tuple[str, str | None], tuple[VaultPath, Shape]] = {}
 
     def at_hand(self, call: ApiCall) -> CachedAnswer | None:
@@ -126,10 +125,10 @@ class NoteRoutes:
         return NoteVersionsResponse(path=printable(path), versions=versions)
 
     def _versions(self, call: ApiCall, path: VaultPath, limit: int) -> list[NoteVersionResponse]:
-        real, objects = call.sight.find(path), self._parts.objects
-        writes = self._parts.history.writes_of(real)
+        real, objects = call.sight.find(path), self._store.objects
+        writes = self._store.history.writes_of(real)
         try:
-            present = self._parts.root.read(real).digest
+            present = self._store.root.read(real).digest
         except NotFoundError:
             if not writes:
                 raise
@@ -148,7 +147,7 @@ class NoteRoutes:
     async def _version(
         self, call: ApiCall, path: VaultPath, digest: str, shape: Shape
     ) -> web.Response:
-        """An earlier text of the note: one that a write of ours replaced or left."""
+        """An earlier text of the note: one that the daemon's own write replaced or left."""
         real = await asyncio.to_thread(call.sight.find, path)
         served = await asyncio.to_thread(self._served, path, real, digest, shape)
         if served is None:
@@ -159,11 +158,11 @@ class NoteRoutes:
         self, path: VaultPath, real: VaultPath, digest: str, shape: Shape
     ) -> CachedAnswer | None:
         """`modified` is when it was last written, or, where that was not seen, replaced."""
-        writes = self._parts.history.writes_of(real)
+        writes = self._store.history.writes_of(real)
         moments = [write.at for write in writes if write.after == digest] or [
             write.at for write in writes if write.before == digest
         ]
-        data = self._parts.objects.get(digest) if moments else None
+        data = self._store.objects.get(digest) if moments else None
         return (
             served_as(shape, path, digest, data, moments[-1].timestamp())
             if data is not None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from parachuted.agents.permission import Answer, PendingPermission
-from parachuted.agents.permission import PermissionRequests as Asked
+from parachuted.agents.permission import Answer, PendingPermission, PermissionRequests
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.fields import RequestModel
 from parachuted.api.http.route import ApiCall
@@ -16,13 +15,6 @@ from parachuted.times import Time, time_of
 from parachuted.vault import printable
 
 _MODULE = "curator"
-
-
-class PermissionRouteParts(Protocol):
-    """The part that is needed here."""
-
-    @property
-    def permissions(self) -> Asked: ...
 
 
 class AnswerPermissionRequest(RequestModel):
@@ -73,16 +65,16 @@ class ForgetPermissionsResponse(TypedDict):
 class PermissionRoutes:
     """The routes.
 
-    Whoever answers gives an agent more than its grant, so it takes the right to administer.
+    An answer gives an agent more than its grant, so it takes the right to administer.
     """
 
-    def __init__(self, parts: PermissionRouteParts) -> None:
-        self._parts = parts
+    def __init__(self, permissions: PermissionRequests) -> None:
+        self._permissions = permissions
 
     @get("/api/permissions", _MODULE, "admin", reach="paths")
     async def listing(self, call: ApiCall) -> PermissionRequestsResponse:
         """List the permission requests that wait for an answer."""
-        asked = self._parts.permissions
+        asked = self._permissions
         never = asked.never() if call.grant.alternatives is None else []
         pending = [_shown(one) for one in asked.pending() if _is_theirs(one, call)]
         return PermissionRequestsResponse(permissions=pending, never=list(map(printable, never)))
@@ -98,7 +90,7 @@ class PermissionRoutes:
         self, call: ApiCall, id_: str, body: AnswerPermissionRequest
     ) -> PermissionRequestResponse:
         """Answer a permission request."""
-        asked, name = self._parts.permissions, id_
+        asked, name = self._permissions, id_
         if not all(_is_theirs(one, call) for one in asked.pending() if one.id == name):
             raise asked.unknown(name)
         return _shown(asked.answer(name, body.answer))
@@ -106,7 +98,7 @@ class PermissionRoutes:
     @post("/api/permissions/forget", _MODULE, "admin", reach="beyond")
     async def forget(self, body: ForgetPermissionsRequest) -> ForgetPermissionsResponse:
         """Forget the answers of `never`, so that an agent can ask again."""
-        return ForgetPermissionsResponse(forgotten=self._parts.permissions.forget(body.agent))
+        return ForgetPermissionsResponse(forgotten=self._permissions.forget(body.agent))
 
 
 def _is_theirs(question: PendingPermission, call: ApiCall) -> bool:

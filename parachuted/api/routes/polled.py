@@ -1,27 +1,29 @@
-"""Polled: what apps ask for again and again: the schedule, usage, the daemon as a supervisor would
-show it. Answered from memory.
+"""Polled: what apps ask for again and again: the schedule and usage. Answered from memory.
 
-Where there is nothing to tell yet, that is told in the shape that the app reads.
+Where nothing is known yet, the answer says so in the shape that the app reads.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from parachuted import __version__
+from parachuted.agents.gateway import Gateway
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.fields import AppRequestModel
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.routes import polled_documents as told
+from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.scheduler import ModuleSchedule
+from parachuted.tasks import Budget
 from parachuted.times import time_of
-from parachuted.vault import printable
+from parachuted.vault import History, VaultIndex, printable
 
 _MODULE = "system"
 _SESSIONS = "Chat/sessions"
@@ -53,8 +55,27 @@ class UsageQuery(AppRequestModel):
 class PolledRoutes:
     """Its routes."""
 
-    def __init__(self, parts: ApiParts) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        modules: ModuleManager,
+        history: History,
+        budget: Budget,
+        gateway: Gateway | None,
+        clock: Callable[[], datetime],
+        most_cost_usd: float,
+        full_every_s: float,
+    ) -> None:
+        """`most_cost_usd` is the limit of one run, `full_every_s` how often the whole vault is
+        looked through.
+        """
+        self._modules, self._history, self._budget, self._gateway = (
+            modules,
+            history,
+            budget,
+            gateway,
+        )
+        self._clock, self._most_cost_usd, self._full_every_s = clock, most_cost_usd, full_every_s
         self._usage: dict[int, tuple[float, dict[str, object], dict[str, object] | None]] = {}
 
     @get("/api/scheduler", _MODULE, "read", reach="nothing")
@@ -79,11 +100,7 @@ class PolledRoutes:
         if now - counted >= _USAGE_IS_KEPT_S:
             known, spent = await asyncio.to_thread(self._counted, days)
             self._usage[days] = (now, known, spent)
-        windows = (
-            self._parts.gateway.windows(self._parts.clock())
-            if self._parts.gateway is not None
-            else {}
-        )
+        windows = self._gateway.windows(self._clock()) if self._gateway is not None else {}
         return {
             **dict.fromkeys(_UNKNOWN),
             "five_hour": windows.get("5h"),
@@ -93,23 +110,48 @@ class PolledRoutes:
             "spent": spent,
         }
 
-    @get("/supervisor/status", _MODULE, "admin", reach="beyond")
-    async def supervisor(self) -> told.SupervisorResponse:
-        """The daemon's state, for the app's supervisor page.
-
-        The real supervisor is systemd or launchd.
-        """
-        uptime = max(0, int((self._parts.clock() - self._parts.started).total_seconds()))
-        return {
-            "supervisor_uptime_seconds": uptime,
-            "supervisor_version": __version__,
-            "main_server_healthy": not self._parts.problems.all(),
-            "main_server_status": "running",
-            "config_loaded": True,
-            "main_server_uptime_seconds": uptime,
-            "main_server_version": __version__,
-            "main_server_port": self._parts.port(),
+    def _jobs(self) -> list[told.ScheduledJobResponse]:
+        says = "Look through the whole vault for what no event told."
+        scan: told.ScheduledJobResponse = {
+            "name": "full_scan",
+            "module": None,
+            "every_s": self._full_every_s,
+            "at": None,
+            "cron": None,
+            "timezone": None,
+            "next_at": None,
+            "description": says,
         }
+        return [scan, *map(_job, self._modules.schedules())]
+
+    def _counted(self, days: int) -> tuple[dict[str, object], dict[str, object] | None]:
+        """What runs took, and what the gateway counted, where there is one. Blocks."""
+        gateway = self._gateway
+        if gateway is None:
+            return self._spent(), None
+        limits = {**asdict(gateway.limits), "usd_per_run": self._most_cost_usd}
+        now = self._clock()
+        notes = gateway.price_notes(gateway.usage_store.models(now, days))
+        return self._spent(), {
+            "days_told": days,
+            "limits": limits,
+            "notes": notes,
+            **gateway.usage_store.report(now, days),
+        }
+
+    def _spent(self) -> dict[str, object]:
+        now = self._clock()
+        midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        today = {"date": f"{midnight:%Y-%m-%d}", **self._history.spent(midnight)}
+        budget = self._budget
+        return {"today": today, "budget": {**budget.used(), **asdict(budget.limits)}}
+
+
+class SessionMigrationRoutes:
+    """What the app asks about sessions of the older server; here they are files of the vault."""
+
+    def __init__(self, index: VaultIndex, vault: Path) -> None:
+        self._index, self._vault = index, vault
 
     @get("/api/migration/scan", _MODULE, "admin", reach="beyond")
     async def scan_sessions(self) -> told.SessionScanResponse:
@@ -117,13 +159,13 @@ class PolledRoutes:
 
         Sessions are files of the vault.
         """
-        index = self._parts.index
+        index = self._index
         count = sum(
             name.endswith(".md")
             for folder in index.below(_SESSIONS)
             for name in index.files(folder)
         )
-        vault = printable(str(self._parts.vault))
+        vault = printable(str(self._vault))
         return {
             "currentVaultRoot": vault,
             "needsMigration": [],
@@ -141,48 +183,16 @@ class PolledRoutes:
         """Does nothing: no session needs migrating."""
         return {"migrated": 0, "failed": 0, "total": 0, "success": True, "error": None}
 
-    def _jobs(self) -> list[told.ScheduledJobResponse]:
-        says = "Look through the whole vault for what no event told."
-        scan: told.ScheduledJobResponse = {
-            "name": "full_scan",
-            "module": None,
-            "every_s": self._parts.full_every_s,
-            "at": None,
-            "next_at": None,
-            "description": says,
-        }
-        return [scan, *map(_job, self._parts.modules.schedules())]
-
-    def _counted(self, days: int) -> tuple[dict[str, object], dict[str, object] | None]:
-        """What runs took, and what the gateway counted, where there is one. Blocks."""
-        gateway = self._parts.gateway
-        if gateway is None:
-            return self._spent(), None
-        limits = {**asdict(gateway.limits), "usd_per_run": self._parts.most_cost_usd}
-        now = self._parts.clock()
-        notes = gateway.price_notes(gateway.usage_store.models(now, days))
-        return self._spent(), {
-            "days_told": days,
-            "limits": limits,
-            "notes": notes,
-            **gateway.usage_store.report(now, days),
-        }
-
-    def _spent(self) -> dict[str, object]:
-        now = self._parts.clock()
-        midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        today = {"date": f"{midnight:%Y-%m-%d}", **self._parts.history.spent(midnight)}
-        budget = self._parts.budget
-        return {"today": today, "budget": {**budget.used(), **asdict(budget.limits)}}
-
 
 def _job(schedule: ModuleSchedule) -> told.ScheduledJobResponse:
-    module, spec = schedule.name.partition("/")[0], schedule.spec
+    module, timing = schedule.name.partition("/")[0], schedule.timing
     return {
         "name": schedule.name,
         "module": module,
-        "every_s": spec.every_s,
-        "at": spec.at,
+        "every_s": timing.every_s,
+        "at": timing.at,
+        "cron": timing.cron,
+        "timezone": timing.timezone,
         "next_at": time_of(schedule.next),
-        "description": f"{spec.handler} of the module {module}",
+        "description": f"{schedule.handler} of the module {module}",
     }

@@ -10,14 +10,16 @@ from parachuted.times import Time
 
 
 class ScheduledJobResponse(TypedDict):
-    """What the daemon or a module does by the clock: `every_s` in seconds, or each day `at` a local
-    time.
+    """What the daemon or a module does by the clock: `every_s` in seconds, each day `at` a time, or
+    as `cron` says, in `timezone` or else in the machine's.
     """
 
     name: str
     module: str | None
     every_s: float | None
     at: str | None
+    cron: str | None
+    timezone: str | None
     next_at: str | None
     description: str
 

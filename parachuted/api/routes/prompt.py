@@ -1,4 +1,4 @@
-"""Prompt: what an agent would be told before a conversation begins, shown before it does."""
+"""Prompt: what an agent would read before a conversation begins."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pydantic import Field
 
 from parachuted.api.http.decorators import get
 from parachuted.api.http.fields import AppRequestModel, Whole
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.route import ApiCall
 from parachuted.api.routes import context_documents as told
 from parachuted.api.routes.contexts import ContextName, NameLists, chain_document, chosen_in
+from parachuted.bubbling import WatchRegistry
 from parachuted.context import (
     DEFAULT_TOKENS,
     PromptBuilder,
@@ -22,7 +22,7 @@ from parachuted.context import (
     tokens_of_text,
 )
 from parachuted.errors import PathRefusedError
-from parachuted.vault import VaultPath, printable
+from parachuted.vault import VaultIndex, VaultPath, VaultRoot, printable
 
 _MOST_TOKENS = 1_000_000
 _AGENTS = ".agents"
@@ -43,15 +43,18 @@ class PreviewQuery(AppRequestModel):
 class PromptRoutes:
     """The one route of prompts."""
 
-    def __init__(self, parts: ApiParts) -> None:
-        self._parts = parts
-        self._prompts = PromptBuilder(parts.root, parts.index, parts.watches.watched_by)
+    def __init__(
+        self, root: VaultRoot, index: VaultIndex, watches: WatchRegistry, vault: Path
+    ) -> None:
+        """`vault` is the vault's folder as the settings name it, links unresolved."""
+        self._root, self._index, self._vault = root, index, vault
+        self._prompts = PromptBuilder(root, index, watches.watched_by)
 
     @get("/api/prompt/preview", "vault", "read", reach="paths")
     async def preview(self, call: ApiCall, query: PreviewQuery) -> told.PromptResponse:
         """Preview the prompt of an agent."""
         wanted = PromptRequest(
-            choice=chosen_in([text for text in query.contexts if text], self._parts),
+            choice=chosen_in([text for text in query.contexts if text], self._index),
             working_directory=self._folder(query.working_directory),
             agent=VaultPath.parse(query.agent_path) if query.agent_path else None,
             max_tokens=query.max_tokens,
@@ -68,7 +71,7 @@ class PromptRoutes:
         """
         if not text:
             return None
-        for vault in (self._parts.vault, self._parts.root.folder):
+        for vault in (self._vault, self._root.folder):
             if text.startswith("/") and Path(text).is_relative_to(vault):
                 text = str(Path(text).relative_to(vault))
         if text.startswith("/"):
@@ -76,7 +79,7 @@ class PromptRoutes:
         return VaultPath("") if text == "." else VaultPath.parse(text.rstrip("/"))
 
     def _agents(self, call: ApiCall) -> list[str]:
-        names = sorted(name for name in self._parts.index.files(_AGENTS) if name.endswith(".md"))
+        names = sorted(name for name in self._index.files(_AGENTS) if name.endswith(".md"))
         return [
             printable(name.removesuffix(".md"))
             for name in names

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import aclosing
-from typing import Literal, Protocol
+from typing import Literal
 
 from aiohttp import web
 from typing_extensions import TypedDict
@@ -25,13 +25,6 @@ _HEADERS = {
     "Cache-Control": "no-store",
     "X-Accel-Buffering": "no",
 }
-
-
-class SandboxRouteParts(Protocol):
-    """The parts that are needed here."""
-
-    @property
-    def sandboxes(self) -> Sandboxes | None: ...
 
 
 class SandboxResponse(TypedDict):
@@ -52,14 +45,14 @@ class BuildSandboxRequest(AppRequestModel):
 class SandboxRoutes:
     """The two routes."""
 
-    def __init__(self, parts: SandboxRouteParts) -> None:
-        self._parts = parts
+    def __init__(self, sandboxes: Sandboxes | None) -> None:
+        self._sandboxes = sandboxes
         self._building = asyncio.Lock()
 
     @get("/api/sandbox", _MODULE, "read", reach="nothing")
     async def status(self) -> SandboxResponse:
         """Whether agents with a shell can run here, and what is missing if not."""
-        sandboxes = self._parts.sandboxes
+        sandboxes = self._sandboxes
         if sandboxes is None:
             return SandboxResponse(available=False, problem=_NONE, engine=None, image=None)
         status = await sandboxes.status()
@@ -87,7 +80,7 @@ class SandboxRoutes:
 
         Failures are reported in the stream, the only place where the app looks.
         """
-        sandboxes = self._parts.sandboxes
+        sandboxes = self._sandboxes
         if self._building.locked():
             raise web.HTTPConflict(text="the image is being built already")
         async with self._building:

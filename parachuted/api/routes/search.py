@@ -11,10 +11,9 @@ from typing_extensions import TypedDict
 
 from parachuted.api.http.decorators import get
 from parachuted.api.http.fields import RequestModel, Whole
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.route import ApiCall
-from parachuted.keys import AccessGrant, PathGlob
-from parachuted.search import PARTS, QueryError, SearchHit, SearchResults, parse_query
+from parachuted.keys import AccessGrant
+from parachuted.search import PARTS, QueryError, Search, SearchHit, SearchResults, parse_query
 from parachuted.times import Time, moment
 from parachuted.vault import VaultPath, printable
 
@@ -88,8 +87,8 @@ class SearchResponse(TypedDict):
 class SearchRoutes:
     """The route of search."""
 
-    def __init__(self, parts: ApiParts) -> None:
-        self._parts = parts
+    def __init__(self, search: Search) -> None:
+        self._search = search
 
     @get("/api/search", "vault", "read", reach="paths")
     async def search(self, call: ApiCall, query: SearchQuery) -> SearchResponse:
@@ -107,7 +106,7 @@ class SearchRoutes:
             raise web.HTTPBadRequest(text=str(error)) from error
         sees = None if call.grant.alternatives is None else call.sight.sees
         found = await asyncio.to_thread(
-            self._parts.search.find, parsed, query.limit, sees, explain=query.explain
+            self._search.find, parsed, query.limit, sees, explain=query.explain
         )
         return self._told(query, found, call)
 
@@ -118,7 +117,7 @@ class SearchRoutes:
             results=hits,
             count=len(hits),
             complete=not found.is_capped,
-            indexing=self._parts.search.is_behind,
+            indexing=self._search.is_behind,
         )
 
 
@@ -156,17 +155,8 @@ def folders_of(grant: AccessGrant) -> list[list[str]]:
     found: list[str] = []
     for every in grant.alternatives:
         globs = every[0] if every else ()
-        folders = [_folder_of(glob) for glob in globs]
+        folders = [glob.folder for glob in globs]
         if not all(folders):
             return []
         found += folders
     return [found] if found else []
-
-
-def _folder_of(glob: PathGlob) -> str:
-    """The folder that a pattern begins with; empty where it begins with a star."""
-    names = glob.text.split("/")[:-1]
-    stars = next(
-        (number for number, name in enumerate(names) if "*" in name or "?" in name), len(names)
-    )
-    return "/".join(names[:stars])

@@ -8,7 +8,7 @@ paths reads that, and has it written, only where all of it is its own.
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from aiohttp import web
 from pydantic import Field
@@ -20,27 +20,15 @@ from parachuted.api.http.route import ApiCall
 from parachuted.api.http.watching import readable, refuse_watching_beyond
 from parachuted.errors import ParachuteError
 from parachuted.history.run_account import has_ended
-from parachuted.suggestions import Status, Suggestion
-from parachuted.suggestions import Suggestions as Filed
+from parachuted.suggestions import Status, Suggestion, Suggestions
 from parachuted.suggestions.payload import check_payload, text_after
 from parachuted.suggestions.suggestion import KEY, USER, SuggestionAction, to_document
 from parachuted.suggestions.suggestion_file import title_of
 from parachuted.times import Time, time_of
-from parachuted.vault import History, Store, VaultPath, printable
+from parachuted.vault import Store, VaultPath, printable
 
 _MODULE = "curator"
 _ID = "{id}"
-
-
-class SuggestionRouteParts(Protocol):
-    """The parts that are needed here."""
-
-    @property
-    def suggestions(self) -> Filed: ...
-    @property
-    def store(self) -> Store: ...
-    @property
-    def history(self) -> History: ...
 
 
 class SuggestionResponse(TypedDict):
@@ -135,13 +123,13 @@ class ModifySuggestionRequest(RequestModel):
 class SuggestionRoutes:
     """The routes of suggestions."""
 
-    def __init__(self, parts: SuggestionRouteParts) -> None:
-        self._parts = parts
+    def __init__(self, suggestions: Suggestions, store: Store) -> None:
+        self._suggestions, self._store = suggestions, store
 
     @get("/api/suggestions", _MODULE, "read", reach="paths")
     async def listing(self, call: ApiCall, query: SuggestionsQuery) -> SuggestionsResponse:
         """List suggested changes, newest first."""
-        filed = self._parts.suggestions
+        filed = self._suggestions
         found = [
             one
             for one in filed.all(status=query.status, sees=call.sight.sees)
@@ -168,7 +156,7 @@ class SuggestionRoutes:
     @get(f"/api/suggestions/{_ID}", _MODULE, "read", reach="paths")
     async def one(self, call: ApiCall, id_: str) -> SuggestionDetailResponse:
         """One suggestion, with its diff."""
-        record = self._parts.suggestions.record(id_, sees=call.sight.sees)
+        record = self._suggestions.record(id_, sees=call.sight.sees)
         whole: SuggestionDetailResponse = {
             **self._shown(call, record.suggestion),
             "diff": record.shown.diff if self._reads(call, record.suggestion) else "",
@@ -180,7 +168,10 @@ class SuggestionRoutes:
     async def approve(self, call: ApiCall) -> SuggestionResponse:
         """Apply a suggestion."""
         suggestion = await self._theirs(call)
-        return self._shown(call, await self._parts.suggestions.approve(suggestion.id, by=_by(call)))
+        return self._shown(
+            call,
+            await self._suggestions.approve(suggestion.id, by=_by(call), caller=call.caller),
+        )
 
     @post(f"/api/suggestions/{_ID}/reject", _MODULE, "write", reach="paths")
     async def reject(self, call: ApiCall, body: RejectSuggestionRequest) -> SuggestionResponse:
@@ -188,7 +179,9 @@ class SuggestionRoutes:
         suggestion = self._seen(call)
         return self._shown(
             call,
-            await self._parts.suggestions.reject(suggestion.id, by=_by(call), reason=body.reason),
+            await self._suggestions.reject(
+                suggestion.id, by=_by(call), reason=body.reason, caller=call.caller
+            ),
         )
 
     @post(f"/api/suggestions/{_ID}/modify", _MODULE, "write", reach="paths")
@@ -197,13 +190,15 @@ class SuggestionRoutes:
         suggestion = await self._theirs(call, body.payload)
         return self._shown(
             call,
-            await self._parts.suggestions.modify(suggestion.id, body.payload, by=_by(call)),
+            await self._suggestions.modify(
+                suggestion.id, body.payload, by=_by(call), caller=call.caller
+            ),
         )
 
     @post("/api/suggestions/approve-all", _MODULE, "write", reach="paths")
     async def approve_all(self, call: ApiCall) -> ApproveAllResponse:
         """Approve all pending suggestions, oldest first."""
-        filed, failed, done = self._parts.suggestions, dict[str, str](), list[Suggestion]()
+        filed, failed, done = self._suggestions, dict[str, str](), list[Suggestion]()
         for one in filed.all(status="pending", sees=call.sight.sees)[::-1]:
             try:
                 await self._check(call, one, one.payload)
@@ -212,7 +207,9 @@ class SuggestionRoutes:
                     error.message if isinstance(error, ParachuteError) else str(error.text)
                 )
                 continue
-            resolved, more = await filed.approve_all(by=_by(call), only={one.id})
+            resolved, more = await filed.approve_all(
+                by=_by(call), only={one.id}, caller=call.caller
+            )
             done += resolved
             failed |= more
         answer: ApproveAllResponse = {
@@ -222,8 +219,8 @@ class SuggestionRoutes:
         return answer
 
     def _seen(self, call: ApiCall) -> Suggestion:
-        suggestion = self._parts.suggestions.get(call.named("id"), sees=call.sight.sees)
-        call.touched.extend(self._parts.suggestions.paths_of(suggestion))
+        suggestion = self._suggestions.get(call.named("id"), sees=call.sight.sees)
+        call.touched.extend(self._suggestions.paths_of(suggestion))
         if suggestion.target_id:
             call.para_ids.append(suggestion.target_id)
         return suggestion
@@ -240,7 +237,7 @@ class SuggestionRoutes:
 
     async def _check(self, call: ApiCall, suggestion: Suggestion, payload: object) -> None:
         grant = call.identity.grant("vault", "write")
-        paths = self._parts.suggestions.paths_of(suggestion)
+        paths = self._suggestions.paths_of(suggestion)
         if grant is None or not all(map(grant.sees, paths)):
             raise web.HTTPForbidden(
                 text=f"this key may not write {printable(paths[0]) if paths else 'that'}, so it "
@@ -250,10 +247,10 @@ class SuggestionRoutes:
             self._quotes_theirs, call, suggestion
         ):
             raise web.HTTPForbidden(
-                text="its agent was shown notes that this key does not see; somebody who sees all "
-                "has to approve it"
+                text="its agent was shown notes that this key may not see; only a key that may see "
+                "the whole vault can approve it"
             )
-        for one in self._parts.suggestions.parts_of(suggestion):
+        for one in self._suggestions.parts_of(suggestion):
             await asyncio.to_thread(
                 self._refuse_watching, call, one, payload if one is suggestion else one.payload
             )
@@ -265,7 +262,7 @@ class SuggestionRoutes:
         path = VaultPath(suggestion.path)
         refuse_watching_beyond(
             readable(call.identity),
-            self._parts.store,
+            self._store,
             path,
             lambda before: text_after(suggestion.action, payload, before) or b"",
         )
@@ -273,7 +270,7 @@ class SuggestionRoutes:
     def _reads(self, call: ApiCall, suggestion: Suggestion) -> bool:
         """That a file would be changed is the curator's matter; what it says is the vault's."""
         return all(
-            map(call.reading.sees, self._parts.suggestions.paths_of(suggestion))
+            map(call.reading.sees, self._suggestions.paths_of(suggestion))
         ) and self._quotes_theirs(call, suggestion)
 
     def _quotes_theirs(self, call: ApiCall, suggestion: Suggestion) -> bool:
@@ -283,8 +280,8 @@ class SuggestionRoutes:
         if call.grant.alternatives is None:
             return True
         runs = [
-            self._parts.history.run(one.run)
-            for one in (suggestion, *self._parts.suggestions.parts_of(suggestion))
+            self._store.history.run(one.run)
+            for one in (suggestion, *self._suggestions.parts_of(suggestion))
             if one.run
         ]
         return all(
@@ -307,7 +304,7 @@ class SuggestionRoutes:
                 "reasoning": "",
                 "outcome": "" if suggestion.status == "rejected" else suggestion.outcome,
             }
-        file = self._parts.suggestions.record(suggestion.id).file
+        file = self._suggestions.record(suggestion.id).file
         file = printable(file) if call.grant.alternatives is None or call.sight.sees(file) else ""
         return {
             **document,  # type: ignore[typeddict-item]

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated, TypeAlias
 
 from aiohttp import web
@@ -14,7 +16,6 @@ from pydantic import Field
 from parachuted.api.http.answers import json_answer, json_bytes, pieced_answer
 from parachuted.api.http.decorators import delete, get, post
 from parachuted.api.http.fields import AppRequestModel, FolderParameter
-from parachuted.api.http.parts import ApiParts
 from parachuted.api.http.route import ApiCall
 from parachuted.api.http.watching import readable
 from parachuted.api.routes import sync_documents as told
@@ -30,6 +31,7 @@ from parachuted.sync import (
     ListingRow,
     ListingView,
 )
+from parachuted.vault import Store, VaultIndex
 
 _MOST_PATHS = 1_000
 _MOST_FILES = 500
@@ -63,8 +65,8 @@ _Date = Annotated[
 _Quick = Annotated[
     bool,
     Field(
-        description="read no file for this: the `hash` of one that is no note may be a text that "
-        "changes with it, and no SHA-256"
+        description="do not read files for this: the `hash` of a file that is not a note may then "
+        "be a text that changes with it, and not a SHA-256"
     ),
 ]
 _Flag: TypeAlias = bool
@@ -145,9 +147,17 @@ class SyncRoutes:
     Listings are answered from the index; what is overwritten or deleted goes to history.
     """
 
-    def __init__(self, parts: ApiParts, desk: WriteBatcher, digests: FileDigests) -> None:
-        self._parts, self._desk, self._digests = parts, desk, digests
-        self._deletions = DeletionCounter(parts.elapsed)
+    def __init__(
+        self,
+        store: Store,
+        index: VaultIndex,
+        writer: WriteBatcher,
+        digests: FileDigests,
+        elapsed: Callable[[], datetime],
+    ) -> None:
+        """`elapsed` is a time that no jump of the wall clock moves."""
+        self._store, self._index, self._writer, self._digests = store, index, writer, digests
+        self._deletions = DeletionCounter(elapsed)
         self._views: OrderedDict[ListingQuery, ListingView] = OrderedDict()
 
     @get(
@@ -200,10 +210,10 @@ class SyncRoutes:
     async def push(self, call: ApiCall, body: PushRequest) -> told.PushResponse:
         """Write files below a folder, each merged with changes here since its base."""
         pushing = Push(
-            store=self._parts.store,
+            store=self._store,
             sight=call.sight,
             readable=readable(call.identity),
-            author=self._desk.author(),
+            author=self._writer.author(call.caller),
             root=body.root,
         )
         for file in body.files:
@@ -215,7 +225,7 @@ class SyncRoutes:
                 base=file.base_hash and file.base_hash.lower(),
             )
         call.touched.extend(pushing.touched)
-        await self._desk.tell(pushing.touched)
+        await self._writer.tell(pushing.touched)
         return pushing.told()
 
     @post("/api/sync/pull", "vault", "read", reach="paths")
@@ -225,7 +235,7 @@ class SyncRoutes:
         After the answer, the texts are kept as bases that a push may name.
         """
         pulling = Pull(
-            root=body.root, vault=self._parts.root, bases=self._parts.store.bases, sight=call.sight
+            root=body.root, vault=self._store.root, bases=self._store.bases, sight=call.sight
         )
         answer = await asyncio.to_thread(pulling.read, body.paths)
         call.touched.extend(pulling.touched)
@@ -236,7 +246,10 @@ class SyncRoutes:
     async def remove(self, call: ApiCall, query: DeleteQuery) -> told.SyncDeleteResponse:
         """Delete files below a folder; history keeps them."""
         removal = Removal(
-            store=self._parts.store, sight=call.sight, author=self._desk.author(), root=query.root
+            store=self._store,
+            sight=call.sight,
+            author=self._writer.author(call.caller),
+            root=query.root,
         )
         paths, files = (
             await asyncio.to_thread(removal.existing, query.paths),
@@ -257,14 +270,14 @@ class SyncRoutes:
             if not query.confirm:
                 self._deletions.remember(call.identity.id, len(gone))
             call.touched.extend(gone)
-            await self._desk.tell(gone)
+            await self._writer.tell(gone)
         return removal.told()
 
     async def _count(self, call: ApiCall) -> int:
         """How many files the vault has, for the caller."""
         if call.grant.alternatives is None:
-            return len(self._parts.index)
-        paths = list(self._parts.index.paths())
+            return len(self._index)
+        paths = list(self._index.paths())
         return await asyncio.to_thread(lambda: sum(map(call.sight.sees, paths)))
 
     async def _view(
@@ -276,7 +289,7 @@ class SyncRoutes:
         view = self._views.get(asked)
         if view is None:
             view = self._views[asked] = ListingView(
-                self._parts.index, asked, call.sight, self._digests.known
+                self._index, asked, call.sight, self._digests.known
             )
         self._views.move_to_end(asked)
         while len(self._views) > _MOST_VIEWS:

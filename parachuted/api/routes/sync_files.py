@@ -195,7 +195,7 @@ class Removal:
     def existing(self, paths: Iterable[str]) -> list[VaultPath]:
         """Those that are there, each once.
 
-        What is missing, hidden or out of scope is told in the same words.
+        What is missing, hidden or out of scope is reported in the same words.
         """
         found: dict[VaultPath, None] = {}
         for path in dict.fromkeys(paths):
@@ -253,7 +253,7 @@ def _bytes(content: str, *, is_binary: bool) -> bytes:
         return base64.b64decode(content, validate=True) if is_binary else content.encode("utf-8")
     except (binascii.Error, ValueError) as error:  # UnicodeEncodeError is a ValueError
         raise PathRefusedError(
-            "the content is no base64" if is_binary else "the content is no UTF-8"
+            "the content is not base64" if is_binary else "the content is not UTF-8"
         ) from error
 
 

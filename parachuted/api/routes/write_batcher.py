@@ -1,5 +1,5 @@
-"""Desk: takes what callers write to notes, one thread for all, and what waits for the same note as
-one write.
+"""Write batcher: writes what callers send, in one thread, and what waits for the same note as one
+write.
 
 Each caller is answered when its own edit is on the disk and noticed; a thread a caller would have
 them wait for each other far longer. While hooks are asked before each write it is a thread a caller
@@ -10,12 +10,20 @@ it is asked about.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from parachuted.events import PERSON
-from parachuted.vault import Author, EditBatch, EditRequest, Store, VaultPath, WriteResult, new_id
+from parachuted.vault import (
+    Author,
+    Caller,
+    EditBatch,
+    EditRequest,
+    Store,
+    VaultPath,
+    WriteResult,
+    new_id,
+)
 
 _GATHERING_S = 0.03
 _AT_ONCE = 64
@@ -23,10 +31,9 @@ _AT_ONCE = 64
 
 @dataclass(slots=True)
 class _Waiting:
-    """A wish, where it is for, and who waits."""
-
     find: Callable[[], VaultPath]
     request: EditRequest
+    caller: Caller
     answer: asyncio.Future[WriteResult]
 
 
@@ -39,16 +46,11 @@ class _Batch:
 class WriteBatcher:
     """Writes for callers of the API.
 
-    Each call is a person's act, whoever's key it is, and a cause of its own.
+    Each call is a person's act, with any key, and a cause of its own.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        notice: Callable[[Iterable[str]], Awaitable[None]],
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._store, self._notice, self._clock = store, notice, clock
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._waiting: list[_Waiting] = []
         self._is_open = False
         self._running: asyncio.Future[None] | None = None
@@ -56,14 +58,28 @@ class WriteBatcher:
         self._batch = _Batch()
         self._noticing = asyncio.Lock()
 
-    def author(self) -> Author:
-        """Who makes the next write, and its cause."""
-        return Author(by=PERSON.by, causes=(new_id("c", self._clock()),))
+    def author(self, *callers: Caller) -> Author:
+        """The author of a write that these callers asked for, each with a cause of its own.
 
-    async def edit(self, find: Callable[[], VaultPath], request: EditRequest) -> WriteResult:
+        The audit names the caller where all calls are one caller's, and the request where there is
+        one.
+        """
+        now, caller = self._store.clock(), callers[0]
+        if len(callers) > 1:
+            caller = caller._replace(request_id="")
+        is_shared = all(one[:2] == caller[:2] for one in callers)
+        return Author(
+            by=PERSON.by,
+            causes=tuple(new_id("c", now) for _ in callers),
+            caller=caller if is_shared else None,
+        )
+
+    async def edit(
+        self, find: Callable[[], VaultPath], request: EditRequest, caller: Caller
+    ) -> WriteResult:
         """Edit the note that `find` finds, in a thread. Raises what finding and editing raise."""
         loop = asyncio.get_running_loop()
-        mine = _Waiting(find, request, loop.create_future())
+        mine = _Waiting(find, request, caller, loop.create_future())
         if self._store.is_asked:
             alone = loop.run_in_executor(None, self._write, [mine], loop)
             self._alone.add(alone)
@@ -87,7 +103,9 @@ class WriteBatcher:
             self._running.add_done_callback(lambda _done: self._hand_over())
 
     async def close(self) -> None:
-        """Until all is written that was handed in: nobody may still write when the store closes."""
+        """Wait until all is written that was handed in: no write may be left when the store
+        closes.
+        """
         while self._running is not None and self._is_open:
             await asyncio.wait([self._running])
             await asyncio.sleep(0)
@@ -111,7 +129,7 @@ class WriteBatcher:
                 await asyncio.sleep(_GATHERING_S)
             if self._batch is batch:
                 self._batch = _Batch()
-            await self._notice(batch.paths)
+            await self._store.notice(batch.paths)
             batch.is_told = True
 
     def _write(self, batch: list[_Waiting], loop: asyncio.AbstractEventLoop) -> None:
@@ -134,10 +152,7 @@ class WriteBatcher:
             EditBatch(
                 path=path,
                 requests=[one.request for one in waiting],
-                author=Author(
-                    by=PERSON.by,
-                    causes=tuple(cause for _one in waiting for cause in self.author().causes),
-                ),
+                author=self.author(*(one.caller for one in waiting)),
             )
             for path, waiting in notes
         ]

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from parachuted.access.authority import Authority
-from parachuted.audit.events import AuditEvent, AuditRecorder, SourceType
+from parachuted.audit.events import AuditEvent, AuditRecorder
+from parachuted.vault import SourceType
 
 MOST_A_SECOND = 50
 _MOST_IDS = 32

@@ -7,16 +7,15 @@ would be one more dependency.
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import shutil
-import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
 _IMAGE = "parachute-module:empty"
+_EMPTY_TAR = bytes(10_240)
 _ANSWER_S = 10.0
 _LOOK_S = 3.0
 _TRIES, _AGAIN_S = 50, 0.1
@@ -63,17 +62,25 @@ class Docker:
         with suppress(DockerError):
             await self._run("image", "inspect", "--format", "{{.Id}}", _IMAGE)
             return
-        empty = io.BytesIO()
-        with tarfile.open(fileobj=empty, mode="w"):
-            pass
-        await self._run("import", "-", _IMAGE, stdin=empty.getvalue())
+        await self._run("import", "-", _IMAGE, stdin=_EMPTY_TAR)
 
     def command(
-        self, name: str, program: Sequence[str], *, readable: Iterable[Path], memory: int
+        self,
+        name: str,
+        program: Sequence[str],
+        *,
+        readable: Iterable[Path],
+        writable: Iterable[Path] = (),
+        memory: int,
     ) -> tuple[str, ...]:
         """What runs the program in the container, with its pipes as our own."""
         user, group = (os.getuid(), os.getgid()) if os.getuid() else (_NOBODY, _NOBODY)
-        mounts = (f"--mount=type=bind,source={path},target={path},readonly" for path in readable)
+        for folder in writable if os.getuid() == 0 else ():
+            os.chown(folder, user, group, follow_symlinks=False)
+        mounts = [
+            *(f"--mount=type=bind,source={path},target={path},readonly" for path in readable),
+            *(f"--mount=type=bind,source={path},target={path}" for path in writable),
+        ]
         return (
             self._program or "docker",
             "run",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from parachuted.access.authority import Authority
 from parachuted.access.fields import HOLDS, FieldKind, fits
@@ -12,7 +14,7 @@ from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.events import CATALOG, CORE, FACTS, Bus, Event, EventKind
 from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.results import to_json
-from parachuted.vault import WriteResult
+from parachuted.vault import VaultPath, WriteResult
 
 MOST_BYTES = 256 * 1024
 _MOST_WRITES = 10_000
@@ -30,6 +32,8 @@ class EventPublisher:
         self._names: dict[str, set[str]] = {}
         self._told: dict[int, Authority] = {}
         self._written: OrderedDict[tuple[str, str | None], int] = OrderedDict()
+        self._unfinished: list[tuple[str, int]] = []
+        self._lock = threading.Lock()
 
     def declare(self, manifest: Manifest) -> None:
         """Accept the events that the module's manifest declares, until withdrawn.
@@ -75,15 +79,33 @@ class EventPublisher:
         self._told[self._bus.last_id + 1] = authority
         self._bus.publish(event, **plain)
 
-    def wrote(self, written: WriteResult, authority: Authority) -> None:
-        """A module has written that: the event that tells of it follows from what led the module to
-        it.
+    @contextmanager
+    def writing(
+        self, path: VaultPath, authority: Authority
+    ) -> Iterator[Callable[[WriteResult], None]]:
+        """A module writes that file: the event of it follows from what led the module to it.
+
+        Call what it yields with the result. Any thread may use it. The event may come before the
+        result is known, so until then every change of the file counts as this one.
         """
         if not authority.events:
+            yield lambda _written: None
             return
-        self._written[(written.path, written.after)] = authority.events
-        if len(self._written) > _MOST_WRITES:
-            self._written.popitem(last=False)
+
+        def wrote(written: WriteResult) -> None:
+            with self._lock:
+                self._written[(written.path, written.after)] = authority.events
+                if len(self._written) > _MOST_WRITES:
+                    self._written.popitem(last=False)
+
+        unfinished = (str(path), authority.events)
+        with self._lock:
+            self._unfinished.append(unfinished)
+        try:
+            yield wrote
+        finally:
+            with self._lock:
+                self._unfinished.remove(unfinished)
 
     def told(self, event: Event) -> Authority:
         """What led to that event; forgotten once it is asked."""
@@ -96,8 +118,14 @@ class EventPublisher:
         return Authority(
             causes=tuple(map(str, causes)) if isinstance(causes, list | tuple) else (),
             runs=(run,) if isinstance(run, str) else (),
-            events=self._written.pop((str(path), digest if isinstance(digest, str) else None), 0),
+            events=self._events_before(str(path), digest if isinstance(digest, str) else None),
         )
+
+    def _events_before(self, path: str, digest: str | None) -> int:
+        with self._lock:
+            found = self._written.pop((path, digest), None)
+            unfinished = [events for other, events in self._unfinished if other == path]
+        return max(unfinished, default=0) if found is None else found
 
     def withdraw(self, module: str) -> None:
         """The module is gone, and with it the names that only it had."""

@@ -1,4 +1,5 @@
-"""Frames on the pipe between the daemon and a module host: JSON, with a bounded length.
+"""Frames on the pipe between the daemon and a module host: JSON, or an answer of bytes, with a
+bounded length.
 
 Both ends call and answer, many at once. The reader trusts nothing: a frame that is too long or of
 unknown shape is an error.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -21,7 +23,16 @@ MOST_BYTES = 8 * 1024 * 1024
 MOST_ASKED_VALUES = (
     20_000  # in an ask: it is checked, passed on and told by code that runs on the loop
 )
+PER_SECOND = 2_000.0
+MOST_SAVED = 20_000.0
+_PER_PARSING_SECOND = (
+    8_000.0  # so that a process has at most a quarter of one processor's time read its frames
+)
+_BY_VERB: Mapping[str, float] = MappingProxyType(
+    {"publish": 20.0}
+)  # everyone who hears of it does something
 _HEAD = struct.Struct(">I")
+_BYTES, _BYTES_HEAD = b"\0", struct.Struct(">cQ")
 _STRICT = ConfigDict(defer_build=True, extra="forbid", strict=True)
 
 
@@ -45,7 +56,7 @@ class AskFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class AnswerFrame:
-    """It is done."""
+    """It is done. `value` is JSON, or bytes."""
 
     kind: Literal["answer"] = "answer"
     id: int
@@ -68,7 +79,7 @@ class RefusalFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class CancelFrame:
-    """Nobody waits for that answer any more."""
+    """The caller does not wait for that answer any more."""
 
     kind: Literal["cancel"] = "cancel"
     id: int
@@ -102,8 +113,7 @@ def pack(frame: Frame) -> bytes:
     has not.
     """
     try:
-        text = _FRAMES.dump_json(frame)
-        _check_values(frame, check_json(text))
+        text = _text(frame)
     except (ValueError, TypeError, RecursionError) as error:
         raise WireError(f"this cannot be sent to or from a module's process: {error}") from error
     if len(text) > MOST_BYTES:
@@ -112,6 +122,14 @@ def pack(frame: Frame) -> bytes:
             "module's process at once"
         )
     return _HEAD.pack(len(text)) + text
+
+
+def _text(frame: Frame) -> bytes:
+    if isinstance(frame, AnswerFrame) and isinstance(frame.value, bytes):
+        return _BYTES_HEAD.pack(_BYTES, frame.id) + frame.value
+    text = _FRAMES.dump_json(frame)
+    _check_values(frame, check_json(text))
+    return text
 
 
 class Unpacker:
@@ -144,6 +162,8 @@ def parse_frame(text: bytes) -> Frame:
 
     Its size was checked, what it holds is checked here before it is parsed.
     """
+    if text.startswith(_BYTES):
+        return _bytes_frame(text)
     try:
         values = check_json(text)
         frame = _FRAMES.validate_json(text)
@@ -167,8 +187,45 @@ def parse_frame(text: bytes) -> Frame:
         raise WireError(f"a frame holds too much: {error}") from error
 
 
+def _bytes_frame(text: bytes) -> AnswerFrame:
+    if len(text) < _BYTES_HEAD.size:
+        raise WireError("a frame of bytes has no number")
+    _, asked = _BYTES_HEAD.unpack_from(text)
+    return AnswerFrame(id=asked, value=text[_BYTES_HEAD.size :])
+
+
 def _check_values(frame: Frame, values: int) -> None:
     if isinstance(frame, AskFrame) and values > MOST_ASKED_VALUES:
         raise ValueError(
             f"what is asked holds more than {MOST_ASKED_VALUES:,} values; send it in parts"
         )
+
+
+def cost_of(frame: Frame, parsed_s: float) -> float:
+    """What a frame costs. `parsed_s`: the processor's time that parsing it took, in seconds."""
+    return (
+        _BY_VERB.get(frame.verb, 1.0) if isinstance(frame, AskFrame) else 1.0
+    ) + parsed_s * _PER_PARSING_SECOND
+
+
+class FrameBudget:
+    """How fast a module host may send; one that floods its pipe delays only itself.
+
+    Each frame has a cost, by the work that it causes, taken from a budget that refills steadily.
+    When it is used up, the pipe is not read until there is enough again, so the process blocks at
+    its next write. Times are seconds of a monotonic clock.
+    """
+
+    def __init__(
+        self, now: float, *, per_second: float = PER_SECOND, most_saved: float = MOST_SAVED
+    ) -> None:
+        self._per_second, self._most_saved = per_second, most_saved
+        self._saved, self._at = most_saved, now
+
+    def spend(self, cost: float, now: float) -> float:
+        """Take that much; how many seconds to wait until it was there."""
+        self._saved = (
+            min(self._saved + max(now - self._at, 0.0) * self._per_second, self._most_saved) - cost
+        )
+        self._at = now
+        return max(-self._saved / self._per_second, 0.0)

@@ -15,22 +15,35 @@ from pathlib import Path
 
 from parachuted.access.authority import NOBODY, Authority, current
 from parachuted.access.events import EventFilter
-from parachuted.audit.events import AuditCaller
+from parachuted.audit.activity import ActivityLog
+from parachuted.audit.events import NullAuditRecorder
 from parachuted.errors import ActRefusedError, AgentFailedError, NotFoundError
 from parachuted.events import CATALOG, Bus, load_ignore
+from parachuted.modules.agent_runs import AgentResult, AgentStep, AgentText
+from parachuted.modules.bodies import PartHead
+from parachuted.modules.hosting.audited import ModuleAudit
+from parachuted.modules.hosting.data_folder import make_data_folder
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.hosting.module_activity import ModuleActivity
+from parachuted.modules.hosting.module_doctor import findings_of
+from parachuted.modules.hosting.module_schedules import ModuleSchedules
 from parachuted.modules.hosting.module_state import ModuleState
+from parachuted.modules.hosting.outside_folders import OutsideFolders
 from parachuted.modules.hosting.route_table import ModuleRouteTable
+from parachuted.modules.hosting.scheduler import ModuleScheduler
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.install import LITTER
-from parachuted.modules.registry.manifest import FILE, Manifest, read_manifest
+from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.registry.module_tree import read_tree
+from parachuted.modules.results import Finding
+from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import StateAccess
-from parachuted.runs.bounded_vault import BoundedVault, VaultParts
+from parachuted.modules.streams import StreamOpened
+from parachuted.runs.bounded_vaults import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.search import Search
-from parachuted.vault import Author, History, ObjectStore, Scanner, Store, VaultIndex, VaultRoot
+from parachuted.vault import History, ObjectStore, Scanner, Store, VaultIndex, VaultRoot
 
 _SETTLED_S = 10.0
 # what asyncio's debug mode, which unittest switches on, complains of; a module's start on a busy
@@ -45,7 +58,8 @@ class ModuleHarness:
     that failed.
 
     `published` is what it published, by name and data; `asked` what it asked of its agents,
-    `suggested` what it suggested: action, path and payload; `state` its `self.state`.
+    `suggested` what it suggested: action, path and payload; `state` its `self.state`; `schedules`
+    those that it has set.
     """
 
     def __init__(self, running: InProcessHost, services: _HarnessServices) -> None:
@@ -54,6 +68,7 @@ class ModuleHarness:
         self.asked: list[tuple[str, str]] = services.asked
         self.suggested: list[tuple[str, str, Mapping[str, object]]] = services.suggested
         self.state: StateAccess = services.state
+        self.schedules: ScheduleAccess = services.schedules
 
     @property
     def problem(self) -> str | None:
@@ -67,28 +82,45 @@ class ModuleHarness:
         *,
         query: Mapping[str, str | list[str]] | None = None,
         body: Mapping[str, object] | None = None,
+        upload: bytes | Mapping[str, str | tuple[str, bytes]] | None = None,
+        content_type: str = "application/octet-stream",
     ) -> object:
-        """Call a route, by its path below the module's prefix.
+        """Call a route, by its path below the module's prefix, or its whole path.
 
-        What a streaming one yields comes as a list.
+        What a streaming one yields comes as a list. `upload` is what a handler's Body or Form is
+        made of: bytes, or parts by name, each a text or the name and the bytes of a file.
         """
         declared = self._running.declared
         routes = ModuleRouteTable()
         routes.add(declared.name, self._running, declared)
-        found = routes.find(method, declared.prefix + path)
+        found = routes.find(method, declared.prefix + path) or routes.find(method, path)
         if found is None:
             raise NotFoundError(f"{declared.name} has no route {method} {path}")
         await self._services.see()
         handler, arguments, asked = found.spec.handler, body or {}, query or {}
+        source = None if upload is None else _Upload(upload, content_type)
         if found.spec.streams:
             return [
                 item
                 async for item in self._running.stream(
-                    handler, arguments, path=found.path_values, query=asked, authority=_asked()
+                    handler,
+                    arguments,
+                    path=found.path_values,
+                    query=asked,
+                    tolerant=found.spec.tolerant,
+                    source=source,
+                    authority=_asked(),
                 )
+                if not isinstance(item, StreamOpened)
             ]
         return await self._running.call(
-            handler, arguments, path=found.path_values, query=asked, authority=_asked()
+            handler,
+            arguments,
+            path=found.path_values,
+            query=asked,
+            tolerant=found.spec.tolerant,
+            source=source,
+            authority=_asked(),
         )
 
     async def tool(self, name: str, /, **arguments: object) -> object:
@@ -115,6 +147,34 @@ class ModuleHarness:
             if spec.event == heard:
                 await self._running.tell(spec.handler, shown, authority=Authority(asked_by="event"))
 
+    async def tick(self, name: str) -> None:
+        """Let a schedule run now: the one that it has set by that name, or else the method of that
+        name that it declares one for.
+        """
+        set_ones = {one.name: one for one in await self.schedules.list()}
+        declared = {spec.handler for spec in self._running.declared.schedules}
+        if name not in set_ones and name not in declared:
+            raise NotFoundError(f"{self._running.declared.name} has no schedule {name}")
+        await self._services.see()
+        tick = Authority(asked_by="clock", entry="schedule")
+        one = set_ones.get(name)
+        handler, arguments = (name, {}) if one is None else (one.method, one.arguments)
+        await self._running.tell(handler, arguments, authority=tick)
+
+    async def command(self, name: str, /, **arguments: object) -> object:
+        """Call a command of the command line."""
+        specs = self._running.declared.commands
+        handler = next((spec.handler for spec in specs if spec.name == name), None)
+        if handler is None:
+            raise NotFoundError(f"{self._running.declared.name} has no command {name}")
+        await self._services.see()
+        return await self._running.call(handler, arguments, authority=_asked())
+
+    async def doctor(self) -> list[Finding]:
+        """What the module reports to `parachute doctor`."""
+        await self._services.see()
+        return await findings_of(self._running, _asked())
+
     def interface(self, name: str) -> object | None:
         """An object that it provides; each of its methods is awaited."""
         return self._running.interface(name, Authority())
@@ -128,12 +188,13 @@ async def running_module(
     config: Mapping[str, object] | None = None,
     interfaces: Mapping[str, object] | None = None,
     answers: Callable[[str, str], str] | None = None,
+    has_model: bool = True,
 ) -> AsyncIterator[ModuleHarness]:
     """Run the module in `folder` on the vault while the block lasts.
 
     It runs in this process and needs no approval. `config` is its `config:` in modules.yaml;
     `interfaces` are the objects that other modules would provide; `answers` replaces the model's
-    answer to a prompt.
+    answer to a prompt; `has_model` is what `self.has_model` says.
     """
     asyncio.get_running_loop().slow_callback_duration = _SLOW_S
     with tempfile.TemporaryDirectory(prefix="parachute-alone-") as private:
@@ -152,15 +213,17 @@ async def running_module(
             trust="trusted",
         )
         with ExitStack() as closing:
-            services = _HarnessServices(manifest, vault, Path(private), closing)
+            services = _HarnessServices(approved, vault, Path(private), closing)
             services.config, services.interfaces, services.answers = (
                 config or {},
                 interfaces or {},
                 answers,
             )
+            services.has_model = has_model
             await services.see()
             running = InProcessHost(approved, services)
             await running.start()
+            services.scheduler.add(running, running.declared)
             try:
                 yield ModuleHarness(running, services)
             finally:
@@ -170,12 +233,21 @@ async def running_module(
 class _HarnessServices:
     """The services of one module, with a store, an index and search of its own."""
 
-    def __init__(self, manifest: Manifest, vault: Path, private: Path, closing: ExitStack) -> None:
+    def __init__(
+        self, approved: ApprovedModule, vault: Path, private: Path, closing: ExitStack
+    ) -> None:
+        manifest = approved.manifest
         self.name, self._requires = manifest.name, manifest.optional_requires
         self.log = logging.getLogger(f"parachuted.modules.{self.name}")
         self.config: Mapping[str, object] = {}
         self.interfaces: Mapping[str, object] = {}
         self.answers: Callable[[str, str], str] | None = None
+        self.has_model = True
+        self.scheduler = ModuleScheduler(_now, None, ModuleAudit(NullAuditRecorder(), _now))
+        self.runs = _HarnessRuns(self)
+        self.activity = ModuleActivity(approved, ActivityLog(VaultRoot(vault)), _now, _acted_on)
+        self.schedules = ModuleSchedules(self.name, self.scheduler, _acted_on)
+        self.data_folder = make_data_folder(private / "data", self.name)
         self.published: list[tuple[str, Mapping[str, object]]] = []
         self.asked: list[tuple[str, str]] = []
         self.suggested: list[tuple[str, str, Mapping[str, object]]] = []
@@ -189,22 +261,18 @@ class _HarnessServices:
         root, self._index = VaultRoot(vault), VaultIndex()
         self._scanner = Scanner(root, self._index, load_ignore(root))
         objects, history = ObjectStore(private / "objects"), History(private / "history.db")
-        store = Store(root, objects, history, _now)
+        store = Store(root, objects, history, _now, notice=self._notice)
         self._search = Search(
             private / "search.db", root, self._index, lambda _subject, _problem: None
         )
         self._search.start()
         for part in (objects, history, store, self._search):
             closing.callback(part.close)
-        parts = VaultParts(
-            root=root, store=store, index=self._index, search=self._search, notice=self._notice
+        vaults = BoundedVaults(store, self._index, self._search)
+        self.vault = vaults.of_module(self.name, self.bounds)
+        self.folders = OutsideFolders(
+            self.name, manifest.permissions.folders, Path.home(), (vault,), _acted_on
         )
-        self.vault = BoundedVault(
-            parts, self.bounds, self._author, AuditCaller("module", self.name, "")
-        )
-
-    def _author(self) -> Author:
-        return Author(by=f"module:{self.name}", causes=current().causes_at(_now()))
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         self._publishing.publish(self.name, event, data, current())
@@ -265,6 +333,61 @@ class _HarnessServices:
 
     async def _notice(self, _paths: Iterable[str]) -> None:
         await self.see()
+
+
+class _HarnessRuns:
+    """`RunAccess` where `answers` speaks for the model: each run is one text."""
+
+    def __init__(self, services: _HarnessServices) -> None:
+        self._services = services
+        self._texts: dict[str, list[str]] = {}
+        self._answers: dict[str, str] = {}
+
+    async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
+        text = await self._services.run_agent(agent, prompt, options)
+        run = f"r{len(self._answers):010d}"
+        self._texts[run], self._answers[run] = [text], text
+        return run
+
+    async def next(self, run: str) -> AgentStep | None:
+        return AgentText(text=self._texts[run].pop()) if self._texts[run] else None
+
+    async def result(self, run: str) -> AgentResult:
+        return AgentResult(text=self._answers[run], run_id=run, outcome="unchanged")
+
+    async def stop(self, run: str) -> bool:
+        self._texts[run].clear()
+        return False
+
+    async def ask(self, prompt: str, _system: str | None, _max_usd: float | None) -> str:
+        return await self._services.run_agent("question", prompt, {})
+
+
+class _Upload:
+    """A body that is in memory, in pieces of a few bytes, as a slow network would bring them."""
+
+    def __init__(
+        self, content: bytes | Mapping[str, str | tuple[str, bytes]], content_type: str
+    ) -> None:
+        whole = content if isinstance(content, bytes) else None
+        self.content_type = "multipart/form-data" if whole is None else content_type
+        self.size = None if whole is None else len(whole)
+        self._left = whole or b""
+        self._parts = [] if isinstance(content, bytes) else list(content.items())
+
+    async def read(self) -> bytes:
+        """The next piece."""
+        size = max(len(self._left) // 3, 1)
+        piece, self._left = self._left[:size], self._left[size:]
+        return piece
+
+    async def next_part(self) -> PartHead | None:
+        """The next part."""
+        if not self._parts:
+            return None
+        name, said = self._parts.pop(0)
+        filename, self._left = (None, said.encode()) if isinstance(said, str) else said
+        return PartHead(name=name, filename=filename, content_type="application/octet-stream")
 
 
 def _acted_on() -> Authority:

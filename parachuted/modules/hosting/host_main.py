@@ -27,6 +27,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 
 from parachuted.errors import ActRefusedError, ModuleFailedError
+from parachuted.modules.hosting.answer_codec import answer_of, item_answer
 from parachuted.modules.hosting.codec import error_of
 from parachuted.modules.hosting.framing import (
     AnswerFrame,
@@ -40,15 +41,17 @@ from parachuted.modules.hosting.framing import (
 )
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.isolation_rules import apply_isolation
+from parachuted.modules.hosting.module_bodies import RemoteBody
 from parachuted.modules.hosting.remote_services import LogOverPipe, RemoteServices
 from parachuted.modules.hosting.rpc import RpcConnection
 from parachuted.modules.hosting.start_frame import StartFrame
 from parachuted.modules.module import is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.declaration import ModuleDeclaration
-from parachuted.modules.results import Response, to_json
+from parachuted.modules.results import BytesResponse, to_json
+from parachuted.modules.services import Services
 
-_CHUNK = 1 << 16
+_CHUNK, _PIECE = 1 << 16, 1 << 18
 _MOST_SAID = 20_000
 _NOW_S = 30.0
 _MANY = 500
@@ -66,7 +69,7 @@ def main() -> None:
     except Exception:  # noqa: BLE001  whatever it was, the daemon reads it in the log and sees the process end
         traceback.print_exc()
         os._exit(1)
-    asyncio.run(_serve(pipe, asked.id, approved))
+    asyncio.run(_serve(pipe, asked.id, approved, begin))
 
 
 class _Call:
@@ -191,12 +194,11 @@ def _worked_on() -> int | None:
 class _Served:
     """What the daemon may ask of the module."""
 
-    def __init__(self, running: InProcessHost, pipe: _Pipe) -> None:
-        self._running = running
+    def __init__(self, approved: ApprovedModule, services: Services, pipe: _Pipe) -> None:
+        self._running = InProcessHost(approved, services, on_problem=self._report_problem)
         self._pipe = pipe
         self._streams: dict[int, AsyncIterator[object]] = {}
         self._problem: str | None = None
-        running.on_problem = self._report_problem
         self._verbs: Mapping[str, Callable[[Mapping[str, Any]], Awaitable[object]]] = {
             "start": self._start,
             "stop": self._stop,
@@ -239,12 +241,18 @@ class _Served:
             body["arguments"],
             path=body["path"],
             query=body["query"],
+            tolerant=body.get("tolerant", False),
+            source=self._source(body),
             timeout_s=body["timeout_s"],
         )
         result = await called
-        if isinstance(result, Response):
-            return {"status": result.status, "body": result.body, "headers": dict(result.headers)}
-        return {"value": result}
+        if isinstance(result, BytesResponse):
+            self._streams[body["stream"]] = _pieces(result.data)
+        return answer_of(result)
+
+    def _source(self, body: Mapping[str, Any]) -> RemoteBody | None:
+        told = body.get("source")
+        return None if told is None else RemoteBody(self._pipe.ask, told)
 
     async def _tell(self, body: Mapping[str, Any]) -> object:
         await self._running.tell(body["handler"], body["data"], timeout_s=body["timeout_s"])
@@ -253,16 +261,23 @@ class _Served:
     async def _stream(self, body: Mapping[str, Any]) -> object:
         number = body["stream"]
         self._streams[number] = self._running.stream(
-            body["handler"], body["arguments"], path=body["path"], query=body["query"]
+            body["handler"],
+            body["arguments"],
+            path=body["path"],
+            query=body["query"],
+            tolerant=body.get("tolerant", False),
+            source=self._source(body),
+            after=body.get("after"),
         )
         return None
 
     async def _next(self, body: Mapping[str, Any]) -> object:
         number = body["stream"]
         try:
-            return {"item": await anext(self._streams[number])}
+            item = await anext(self._streams[number])
         except StopAsyncIteration:
             return {}
+        return item if isinstance(item, bytes) else item_answer(item)
 
     async def _close(self, body: Mapping[str, Any]) -> object:
         stream = self._streams.pop(body["stream"], None)
@@ -283,7 +298,12 @@ class _Served:
         return to_json(await function(*body["args"], **body["kwargs"]))
 
 
-async def _serve(pipe: _Pipe, started: int, approved: ApprovedModule) -> None:
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), _PIECE):
+        yield data[start : start + _PIECE]
+
+
+async def _serve(pipe: _Pipe, started: int, approved: ApprovedModule, begin: StartFrame) -> None:
     log = logging.getLogger(f"parachuted.modules.{approved.name}")
     log.setLevel(logging.DEBUG)
     log.propagate = False
@@ -292,8 +312,15 @@ async def _serve(pipe: _Pipe, started: int, approved: ApprovedModule) -> None:
     logging.getLogger("parachuted").addHandler(
         over_pipe
     )  # what is said of the module, with its traceback
-    running = InProcessHost(approved, RemoteServices(approved.name, approved.config, log, pipe))
-    served = _Served(running, pipe)
+    services = RemoteServices(
+        approved.name,
+        approved.config,
+        log,
+        pipe,
+        data_folder=begin.data_folder,
+        has_model=begin.has_model,
+    )
+    served = _Served(approved, services, pipe)
     async with asyncio.TaskGroup() as group:
         pipe.loop = loop = asyncio.get_running_loop()
         pipe.connection = RpcConnection(pipe.send, served.serve, group, most_served=None)

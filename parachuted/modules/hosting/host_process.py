@@ -12,8 +12,14 @@ from typing import cast
 from uuid import uuid4
 
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.hosting.frame_budget import FrameBudget, cost_of
-from parachuted.modules.hosting.framing import Frame, Unpacker, WireError, parse_frame
+from parachuted.modules.hosting.framing import (
+    Frame,
+    FrameBudget,
+    Unpacker,
+    WireError,
+    cost_of,
+    parse_frame,
+)
 from parachuted.modules.hosting.isolation import MARK, IsolatedLaunch
 from parachuted.modules.hosting.isolation_rules import MOST_THREADS
 from parachuted.modules.hosting.rpc import RpcConnection

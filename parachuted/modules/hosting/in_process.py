@@ -15,8 +15,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from parachuted.access.authority import NOBODY, Authority, acting
+from parachuted.access.authority import NOBODY, Authority
 from parachuted.errors import ModuleFailedError, ParachuteError
+from parachuted.modules.bodies import BodySource
 from parachuted.modules.declare import is_offered
 from parachuted.modules.hosting.loading import load_class, unload
 from parachuted.modules.hosting.running_module import CALL_LIMIT_S, NOTHING
@@ -25,14 +26,12 @@ from parachuted.modules.module import Module, is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import plan
 from parachuted.modules.registry.code_inspection import found_in_copy, unshown
-from parachuted.modules.registry.declaration import (
-    DeclaredError,
-    ModuleDeclaration,
-    describe,
-    resolve_handler,
-)
-from parachuted.modules.results import Response, to_json
+from parachuted.modules.registry.declaration import DeclaredError, ModuleDeclaration
+from parachuted.modules.registry.describing import describe, resolve_handler
+from parachuted.modules.results import BytesResponse, FileResponse, Response, to_json
 from parachuted.modules.services import Services
+from parachuted.modules.settings import read_settings
+from parachuted.modules.streams import OPENED, ServerEvent, Stream, StreamOpened
 
 log = logging.getLogger(__name__)
 
@@ -57,14 +56,16 @@ class InProcessHost:
         *,
         begin_limit_s: float = BEGIN_LIMIT_S,
         most_tasks: int = 1000,
+        on_problem: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_problem` is called when `problem` may have become another one."""
         self._approved = approved
         self._services = services
         self._begin_limit_s = begin_limit_s
         self._name = approved.name
         self._owner = TaskOwner(approved.name, self._failed_unseen, most_tasks=most_tasks)
         self._problems: dict[str, str] = {}
-        self.on_problem: Callable[[], None] = lambda: None
+        self._on_problem = on_problem
         self._handlers: dict[str, _Handler] = {}
         self._module: Module | None = None
         self._declared: ModuleDeclaration | None = None
@@ -94,7 +95,7 @@ class InProcessHost:
         """Record a problem of the module that was noticed from outside, until it is restarted."""
         self._problems.pop(subject, None)
         self._problems[subject] = problem
-        self.on_problem()
+        self._on_problem()
 
     async def start(self) -> None:
         """Load, describe, construct, enable."""
@@ -104,6 +105,8 @@ class InProcessHost:
             made, self._declared = await self._contained(
                 _IMPORT, _in_thread(self._load, self._name), limit_s, own
             )
+            approved = self._approved
+            read_settings(made.Settings, approved.config, approved.config_lines)
             self._module = await self._contained(
                 "the constructor", self._construct(made), limit_s, own
             )
@@ -124,7 +127,7 @@ class InProcessHost:
         """Disable, then end all that it began, and forget its code."""
         if self._module is not None and self._is_enabled:
             self._is_enabled = False
-            with contextlib.suppress(ModuleFailedError):  # told of in `problem`
+            with contextlib.suppress(ModuleFailedError):  # it stands in `problem`
                 await self._contained(
                     "on_disable", self._module.on_disable(), DISABLE_LIMIT_S, Authority()
                 )
@@ -147,12 +150,14 @@ class InProcessHost:
         *,
         path: Mapping[str, str] = NOTHING,
         query: Mapping[str, str | list[str]] = NOTHING,
+        tolerant: bool = False,
+        source: BodySource | None = None,
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
     ) -> object:
         """Call a route's or a tool's handler."""
         found = self._handler(handler)
-        bound = found.arguments.bind(path, query, arguments)
+        bound = found.arguments.bind(path, query, arguments, tolerant=tolerant, source=source)
         return await self._contained(
             handler, _answer(found.function, bound), timeout_s, authority, has_caller=True
         )
@@ -181,19 +186,19 @@ class InProcessHost:
         *,
         path: Mapping[str, str] = NOTHING,
         query: Mapping[str, str | list[str]] = NOTHING,
+        tolerant: bool = False,
+        source: BodySource | None = None,
+        after: str | None = None,
         authority: Authority = NOBODY,
     ) -> AsyncIterator[object]:
-        """What a streaming handler yields.
+        """What a streaming handler yields, or the Stream that it returns holds.
 
         It runs as the module's own task and is one item ahead at most.
         """
         found = self._handler(handler)
         channel = _ItemChannel()
-        bound = found.arguments.bind(path, query, arguments)
-        with acting(authority):
-            task = self._owner.begin(
-                channel.run(cast("AsyncGenerator[object, None]", found.function(**bound)))
-            )
+        bound = found.arguments.bind(path, query, arguments, tolerant=tolerant, source=source)
+        task = self._owner.begin(channel.run(_streamed(found.function, bound, after)), authority)
         try:
             async for item in channel.items(task):
                 yield item
@@ -254,8 +259,7 @@ class InProcessHost:
         error is an answer for the caller, and not the module's failure.
         """
         try:
-            with acting(authority):
-                result = await self._owner.run(work, timeout_s)
+            result = await self._owner.run(work, timeout_s, authority)
         except OverdueError as error:
             raise self._failed(
                 what, f"{what} was not done after {timeout_s:g} s, and was ended"
@@ -341,10 +345,35 @@ async def _awaited(function: Callable[..., object], *args: object, **kwargs: obj
 
 
 async def _answer(function: Callable[..., object], bound: Mapping[str, object]) -> object:
-    result = await _awaited(function, **bound)
+    result = function(**bound)
+    if inspect.isawaitable(result):
+        result = await result
     if isinstance(result, Response):
         return replace(result, body=to_json(result.body))
-    return to_json(result)
+    return result if isinstance(result, FileResponse | BytesResponse) else to_json(result)
+
+
+async def _streamed(
+    function: Callable[..., object], bound: Mapping[str, object], after: str | None
+) -> AsyncGenerator[object, None]:
+    """What the handler yields, or the events of the Stream that it returns."""
+    made = function(**bound)
+    if inspect.isawaitable(made):
+        made = await made
+    if isinstance(made, Stream):
+        yield OPENED
+        made = made.read(after)
+    if not inspect.isasyncgen(made):
+        raise ModuleFailedError("the handler returns something else than the Stream it declares")
+    async with contextlib.aclosing(made) as items:
+        async for item in items:
+            yield item
+
+
+def _plain_item(item: object) -> object:
+    if isinstance(item, ServerEvent):
+        return replace(item, data=to_json(item.data))
+    return item if isinstance(item, StreamOpened) else to_json(item)
 
 
 class _ItemChannel:
@@ -359,7 +388,7 @@ class _ItemChannel:
         async with contextlib.aclosing(source):
             async for item in source:
                 self._consumed.clear()
-                self._item.append(to_json(item))
+                self._item.append(_plain_item(item))
                 self._ready.set()
                 await self._consumed.wait()
 
@@ -392,11 +421,11 @@ async def _in_thread(function: Callable[[], Result], name: str) -> Result:
         result, error = None, None
         try:
             result = function()
-        except Exception as raised:  # noqa: BLE001  a module's code: it goes to whoever waits
+        except Exception as raised:  # noqa: BLE001  a module's code: it goes to the caller
             error = raised
         except BaseException as raised:  # noqa: BLE001  the same; a future takes no StopIteration, and a loop no SystemExit
             error = ModuleFailedError(traceback_of(raised))
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the caller has gone
             loop.call_soon_threadsafe(tell, result, error)
 
     threading.Thread(target=run, name=f"loading {name}", daemon=True).start()

@@ -39,7 +39,7 @@ BOUNDS: Mapping[IsolationKind, str] = MappingProxyType(
         "Python and the module alone, limits on "
         "memory, processors and processes; in it no programs, no sockets",
         "landlock": "the kernel's walls: of files it reads Python and its own copy and writes "
-        "none, no sockets, no programs, no signals to "
+        "those of its data folder alone, no sockets, no programs, no signals to "
         "others, a limit on memory; names and sizes of other files it can still see, and it "
         "shares the processors",
         "process": "a process of its own with limits on memory and open files, and no wall: it "
@@ -148,8 +148,13 @@ class IsolationFactory:
             elif left.name.startswith(_CONTAINER):
                 await self._end_container(left)
 
-    async def hold(self, approved: ApprovedModule, mark: str) -> IsolatedLaunch:
-        """Prepare the isolation of one process. Raises ModuleFailedError."""
+    async def hold(
+        self, approved: ApprovedModule, mark: str, *, data: Path | None = None
+    ) -> IsolatedLaunch:
+        """Prepare the isolation of one process. Raises ModuleFailedError.
+
+        `data` is the module's data folder, the only one in which it may write.
+        """
         kind = await self.choose()
         readable = self._readable(approved)
         rules = IsolationRules(
@@ -159,6 +164,7 @@ class IsolationFactory:
             listable=(
                 approved.copy.parent,
             ),  # the module's own in the home; its copy is opened from there, name by name
+            writable=() if data is None else (data,),
             memory=self._memory,
             most_open=_MOST_OPEN,
             parent=0 if kind == "docker" else os.getpid(),
@@ -183,7 +189,9 @@ class IsolationFactory:
                 ) from error
             note = self._run / f"{_CONTAINER}{name}"
             self._make_run().joinpath(note.name).touch(mode=0o600)
-            command = self._docker.command(name, python, readable=readable, memory=self._memory)
+            command = self._docker.command(
+                name, python, readable=readable, writable=rules.writable, memory=self._memory
+            )
             return IsolatedLaunch(
                 kind=kind,
                 command=command,

@@ -1,7 +1,7 @@
 """The restrictions that a module host puts on itself before it reads any of the module.
 
-It cannot write files, start programs, open sockets, or exceed its memory and open files; with
-Landlock it reads only the files that it needs.
+It cannot write files but in its data folder, start programs, open sockets, or exceed its memory and
+open files; with Landlock it reads only the files that it needs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from parachuted.modules.hosting.seccomp import filter_calls
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP = 1, 24
 _CLONE_NEWUSER = 0x10000000
 MOST_THREADS = 64
+LARGEST_FILE = 1 << 30
 _CAPABILITIES_VERSION = 0x20080522
 _MOST_CAPABILITIES = 64
 _NICER = 5
@@ -29,7 +30,8 @@ _NICER = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class IsolationRules:
-    """Which restrictions to apply. `readable` and `listable` matter only with `landlock`.
+    """Which restrictions to apply. `readable`, `listable` and `writable` matter only with
+    `landlock`; without any `writable` no file can be written at all.
 
     `parent`: the process whose end ends this one; 0 where it is not visible.
     """
@@ -38,6 +40,7 @@ class IsolationRules:
     seccomp: bool
     readable: tuple[Path, ...]
     listable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
     memory: int
     most_open: int
     parent: int = 0
@@ -58,7 +61,7 @@ def apply_isolation(rules: IsolationRules) -> None:
         _drop_capabilities()
         no_new_privileges()
     if rules.landlock:
-        restrict_files(rules.readable, rules.listable)
+        restrict_files(rules.readable, rules.listable, rules.writable)
     if rules.seccomp:
         filter_calls()
 
@@ -74,9 +77,11 @@ def _limit(rules: IsolationRules) -> None:
     wanted = {
         resource.RLIMIT_AS: rules.memory,
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_FSIZE: 0
-        if rules.seccomp
-        else resource.RLIM_INFINITY,  # also what a file in memory could hold
+        resource.RLIMIT_FSIZE: resource.RLIM_INFINITY
+        if not rules.seccomp
+        else LARGEST_FILE
+        if rules.writable
+        else 0,  # also what a file in memory could hold
         resource.RLIMIT_NOFILE: rules.most_open,
     }
     for kind, value in wanted.items():

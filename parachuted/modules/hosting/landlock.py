@@ -20,8 +20,13 @@ _ASK_VERSION = 1
 _RULE_PATH_BENEATH = 1
 _NO_NEW_PRIVS = 38
 
-_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+_WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
+_REMOVE_DIR, _REMOVE_FILE, _MAKE_DIR, _MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
+_REFER, _TRUNCATE = 1 << 13, 1 << 14
 _READ = _READ_FILE | _READ_DIR
+# Files and folders, but no links, sockets, pipes or devices, and nothing to execute.
+_CHANGE = _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _REFER | _TRUNCATE
+_FILE_ALONE = _READ_FILE | _WRITE_FILE | _TRUNCATE
 # How many kinds of access to files each version of Landlock knows; what a version does not know it
 # cannot deny.
 _FILE_KINDS = {1: 13, 2: 14, 3: 15, 4: 15}
@@ -47,12 +52,14 @@ def landlock_version() -> int:
     return max(int(version), 0)
 
 
-def restrict_files(readable: Iterable[Path], listable: Iterable[Path] = ()) -> None:
+def restrict_files(
+    readable: Iterable[Path], listable: Iterable[Path] = (), writable: Iterable[Path] = ()
+) -> None:
     """Let this thread, and everything that it starts, only read files, and only below these paths.
     Raises OSError.
 
-    Below `listable` it sees only names. Missing paths are ignored. Existing threads are not
-    restricted.
+    Below `listable` it sees only names; below `writable` it may also make, change and remove files
+    and folders. Missing paths are ignored. Existing threads are not restricted.
     """
     version = landlock_version()
     if not version:
@@ -62,6 +69,7 @@ def restrict_files(readable: Iterable[Path], listable: Iterable[Path] = ()) -> N
         for path, allowed in (
             *((path, _READ) for path in readable),
             *((path, _READ_DIR) for path in listable),
+            *((path, (_READ | _CHANGE) & _known_kinds(version)) for path in writable),
         ):
             with suppress(FileNotFoundError):
                 _allow(ruleset, path, allowed)
@@ -77,9 +85,8 @@ def no_new_privileges() -> None:
 
 
 def _make_ruleset(version: int) -> int:
-    kinds = _FILE_KINDS.get(version, _FILE_KINDS_NOW)
     ruleset = _Ruleset(
-        (1 << kinds) - 1,
+        _known_kinds(version),
         _TCP if version >= _TCP_SINCE else 0,
         _SCOPES if version >= _SCOPES_SINCE else 0,
     )
@@ -89,11 +96,15 @@ def _make_ruleset(version: int) -> int:
     )
 
 
+def _known_kinds(version: int) -> int:
+    return (1 << _FILE_KINDS.get(version, _FILE_KINDS_NOW)) - 1
+
+
 def _allow(ruleset: int, path: Path, allowed: int) -> None:
     opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         rule = _PathBeneath(
-            allowed if S_ISDIR(os.fstat(opened).st_mode) else allowed & _READ_FILE, opened
+            allowed if S_ISDIR(os.fstat(opened).st_mode) else allowed & _FILE_ALONE, opened
         )
         _done(
             _libc().syscall(

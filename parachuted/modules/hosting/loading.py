@@ -89,7 +89,7 @@ def unload(name: str, tree: str) -> None:
                     with contextlib.suppress(ValueError):
                         sys.path.remove(path)
         for loaded in [
-            one for one in sys.modules if one == package or one.startswith(f"{package}.")
+            one for one in list(sys.modules) if one == package or one.startswith(f"{package}.")
         ]:
             del sys.modules[loaded]
 

@@ -10,12 +10,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority
@@ -23,34 +22,37 @@ from parachuted.access.events import EventFilter
 from parachuted.access.origins import Origins
 from parachuted.access.patterns import grant_of
 from parachuted.audit.events import AuditRecorder
-from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
+from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.events import Bus, Event
-from parachuted.hooks import HookDecision, HookEvent
 from parachuted.hooks.idle import OfferedTools
 from parachuted.modules.hosting.audited import AuditedInterface, ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.inbox import Inbox
 from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
+from parachuted.modules.hosting.load_guard import LoadGuard, ask_to_load
+from parachuted.modules.hosting.module_doctor import module_findings
 from parachuted.modules.hosting.route_table import MatchedRoute, ModuleRouteTable
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RunningModule
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, COMMAND_LIMIT_S, RunningModule
 from parachuted.modules.hosting.scheduler import ModuleSchedule, ModuleScheduler
+from parachuted.modules.hosting.set_schedules import SetSchedules
 from parachuted.modules.hosting.status import ModuleStatus, status_of
 from parachuted.modules.hosting.watchdog import Watchdog
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry
 from parachuted.modules.registry.arrival_order import ArrivalOrder, waves
 from parachuted.modules.registry.declaration import ModuleDeclaration, ToolSpec
+from parachuted.modules.results import Finding
 from parachuted.modules.services import Services
 from parachuted.processes.beat import next_beat
+from parachuted.runs.agent_tools import ModuleTrust
 from parachuted.state import StateStore
-from parachuted.vault import WriteResult
+from parachuted.vault import VaultPath, WriteResult
 
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
 _UNSHOWN = 1 << 32  # behind all that a manifest says, and so a person was shown
-_BEFORE = "module.load.before"
 _SLOW = (
     "it handles events more slowly than they come, so some were dropped; restart it "
     "when that is mended"
@@ -59,16 +61,6 @@ _CHANGED = (
     "its folder is not what was approved; `parachute modules diff {0}` shows how, "
     "`parachute modules approve {0}` takes it"
 )
-
-
-class LoadGuard(Protocol):
-    """Who may object to a module's code being loaded: the hooks."""
-
-    def wants(self, event: str) -> bool:
-        """Whether anybody would be asked."""
-
-    async def ask(self, occurrence: HookEvent) -> HookDecision:
-        """Ask all."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -114,6 +106,7 @@ class ModuleManager:
         audit: AuditRecorder,
         state: StateStore | None = None,
         origins: Origins | None = None,
+        set_schedules: SetSchedules | None = None,
         look_every_s: float = 1.0,
     ) -> None:
         self._trust, self._make_services, self._start_worker = trust, make_services, start_worker
@@ -129,7 +122,7 @@ class ModuleManager:
         self._audit = ModuleAudit(audit, clock)
         self._publishing = EventPublisher(bus)
         self._routes = ModuleRouteTable()
-        self._scheduler = ModuleScheduler(clock, state, self._audit)
+        self.scheduler = ModuleScheduler(clock, state, self._audit, set_schedules)
         self._watchdog = Watchdog(self._blocked)
         self._look_every_s = look_every_s
         self._kept: dict[str, _ModuleEntry] = {}
@@ -155,11 +148,11 @@ class ModuleManager:
         finally:
             self._has_started.set()
 
-    async def wait_started(self, seconds: float) -> None:
-        """Return once `start` is done, or after that time."""
-        if not self._has_started.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._has_started.wait(), seconds)
+    async def wait_started(self, seconds: float) -> bool:
+        """Return once `start` is done, or after that time; whether it is done."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._has_started.wait(), seconds)
+        return self._has_started.is_set()
 
     async def refresh(self) -> None:
         """Read the folders and approvals now, for `status`; `run` acts on what changed, and reports
@@ -189,7 +182,7 @@ class ModuleManager:
                 for kept in self._kept.values():
                     self._begin_delivery(kept)
                 while True:
-                    self._scheduler.begin_due(self._group)
+                    self.scheduler.begin_due(self._group)
                     await next_beat(self._look_every_s)
                     await self._look()
                     self._tell_troubles()
@@ -251,6 +244,7 @@ class ModuleManager:
                     declared=None if running is None else running.declared,
                     problem=failure or entry.problem,
                     choices=choices,
+                    schedules=self.scheduler.words(entry.name),
                 )
             )
         return found
@@ -265,10 +259,12 @@ class ModuleManager:
 
     def declared(self) -> list[ModuleDeclaration]:
         """All that the modules that run offer, by name."""
+        return [running.declared for running in self.running()]
+
+    def running(self) -> list[RunningModule]:
+        """The modules that run, by name."""
         return [
-            kept.running.declared
-            for _name, kept in sorted(self._kept.items())
-            if kept.running is not None
+            kept.running for _name, kept in sorted(self._kept.items()) if kept.running is not None
         ]
 
     def tools(self) -> list[tuple[str, ToolSpec]]:
@@ -281,7 +277,7 @@ class ModuleManager:
 
     def schedules(self) -> list[ModuleSchedule]:
         """The schedules of all modules."""
-        return self._scheduler.schedules()
+        return self.scheduler.schedules()
 
     def offered(self) -> OfferedTools:
         """What hooks may be about."""
@@ -289,6 +285,11 @@ class ModuleManager:
         return OfferedTools(
             modules=frozenset(running), tools=frozenset(spec.name for _, spec in self.tools())
         )
+
+    async def findings(self, authority: Authority) -> list[tuple[str, Finding]]:
+        """What the modules that run report to the doctor, each with its module's name."""
+        running = [kept.running for _, kept in sorted(self._kept.items())]
+        return await module_findings([one for one in running if one is not None], authority)
 
     async def call_tool(
         self,
@@ -321,10 +322,36 @@ class ModuleManager:
             answer.value = await call()
         return answer.value
 
+    async def call_command(
+        self, module: str, command: str, arguments: Mapping[str, object], authority: Authority
+    ) -> object:
+        """Do what a person asks on the command line.
+
+        Raises NotFoundError where there is none of that name, and what `RunningModule.call` raises.
+        """
+        kept = self._kept.get(module)
+        running = kept.running if kept is not None else None
+        specs = running.declared.commands if running is not None else ()
+        spec = next((one for one in specs if one.name == command), None)
+        if running is None or spec is None:
+            raise NotFoundError(f"there is no command {command} of a module {module}")
+        return await running.call(
+            spec.handler, arguments, timeout_s=COMMAND_LIMIT_S, authority=authority
+        )
+
     def approved(self, name: str) -> ApprovedModule | None:
         """The module of that name as it was approved, while it may run."""
         kept = self._kept.get(name)
         return kept.approved if kept is not None else None
+
+    def trust_of(self, module: str) -> ModuleTrust:
+        """How it stands: one that may not run is not trusted."""
+        approved = self.approved(module)
+        if approved is None:
+            return ModuleTrust(is_trusted=False)
+        return ModuleTrust(
+            is_trusted=approved.trust != "untrusted", provides=approved.manifest.provides
+        )
 
     def agents_of(self, name: str) -> Mapping[str, AgentConfig]:
         """The agents that a module declares, while it runs."""
@@ -355,9 +382,13 @@ class ModuleManager:
         with self._audit.publishing(module, event, data, authority):
             self._publishing.publish(module, event, data, authority)
 
-    def wrote(self, written: WriteResult, authority: Authority) -> None:
-        """A module has written that, and acted on that authority."""
-        self._publishing.wrote(written, authority)
+    def writing(
+        self, path: VaultPath, authority: Authority
+    ) -> AbstractContextManager[Callable[[WriteResult], None]]:
+        """A module writes that file, and acts on that authority; call what it gives with the
+        result.
+        """
+        return self._publishing.writing(path, authority)
 
     async def _begin(self, ready: list[ApprovedModule]) -> None:
         """Begin them in waves: who uses an interface after who provides it."""
@@ -373,7 +404,7 @@ class ModuleManager:
         async with room:
             running: RunningModule | None = None
             try:
-                await self._ask(kept.approved)
+                await ask_to_load(self._asker, kept.approved, self._clock(), self._vault)
                 self._publishing.declare(kept.approved.manifest)
                 running = self._make(kept.approved)
                 await running.start()
@@ -397,25 +428,6 @@ class ModuleManager:
         log.info("a module is running", extra={"of": name, "version": version})
         self._bus.publish("module.enabled", name=name, version=version, hash=kept.approved.digest)
 
-    async def _ask(self, approved: ApprovedModule) -> None:
-        """Let hooks object. Raises ActRefusedError."""
-        if not self._asker.wants(_BEFORE):
-            return
-        data = {
-            "name": approved.name,
-            "version": approved.manifest.version,
-            "hash": approved.digest,
-            "trust": approved.trust,
-        }
-        occurrence = HookEvent(
-            event=_BEFORE, at=self._clock(), data=data, vault=self._vault, module=approved.name
-        )
-        decision = await self._asker.ask(occurrence)
-        if not decision.allowed:
-            raise ActRefusedError(
-                f"a hook objects to the module {approved.name}: {decision.reason}"
-            )
-
     def _make(self, approved: ApprovedModule) -> RunningModule:
         services = self._make_services(approved)
         if approved.trust == "untrusted":
@@ -437,11 +449,11 @@ class ModuleManager:
         )
         unshown = [
             one for one in declared.provides if one not in shown
-        ]  # it stands in for nobody who was approved for it
+        ]  # behind every module that was approved for it
         self._interfaces.offer(
             declared.name, unshown, running.interface, rank=rank + _UNSHOWN, is_trusted=is_trusted
         )
-        self._scheduler.add(running, declared)
+        self.scheduler.add(running, declared)
         hears = EventFilter.of_module(
             declared.name, grant_of(kept.approved.manifest.permissions.read)
         )
@@ -472,7 +484,7 @@ class ModuleManager:
         name, version = kept.approved.name, kept.approved.manifest.version
         self._routes.remove(name)
         self._interfaces.withdraw(name)
-        self._scheduler.remove(running)
+        self.scheduler.remove(running)
         if kept.delivery is not None:
             kept.delivery.cancel()
             with suppress(asyncio.CancelledError):

@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority, Entry
 from parachuted.access.origin import Origin
-from parachuted.errors import NotFoundError
+from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.runs.agent_parts import AgentParts
-from parachuted.runs.agent_plan import make_plan
+from parachuted.modules.registry.prompts import ModulePrompts
+from parachuted.runs.agent_plan import make_plan, read_options
 from parachuted.runs.agent_runner import AgentRunner
-from parachuted.runs.bounded_vault import VaultParts
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.run_request import AgentDefinition, RunRequest
+from parachuted.runs.run_request import AgentDefinition, RunFollower, RunReport, RunRequest
+
+_QUESTION = "question"
+_ANSWER = "Answer the question. You have no tools, and there is nobody to ask."
 
 
 class ModuleAgents:
     """The agents of one module."""
 
     def __init__(
-        self, parts: AgentParts, vault: VaultParts, approved: ApprovedModule, bounds: ModuleBounds
+        self,
+        runner: AgentRunner,
+        approved: ApprovedModule,
+        *,
+        declared: Callable[[str], Mapping[str, AgentConfig]],
+        prompts: ModulePrompts,
     ) -> None:
-        self._parts, self._approved, self._bounds = parts, approved, bounds
-        self._runs = AgentRunner(parts, vault)
+        """`declared` answers the agents that a module's class declares beside its manifest;
+        `prompts` are what a person has a module's agents told besides their own instructions.
+        """
+        self._runs, self._approved, self._declared, self._prompts = (
+            runner,
+            approved,
+            declared,
+            prompts,
+        )
+        permissions = approved.manifest.permissions
+        self._bounds = ModuleBounds.of_module(
+            approved.name, read=permissions.read, write=permissions.write
+        )
 
     async def run(
         self, agent: str, prompt: str, options: Mapping[str, object], authority: Authority
@@ -37,6 +56,57 @@ class ModuleAgents:
             else authority.entry
         )
         order = await self.order(agent, prompt, options, authority=authority, entry=way)
+        return (await self._runs.run(order)).words
+
+    async def follow(
+        self,
+        agent: str,
+        prompt: str,
+        options: Mapping[str, object],
+        authority: Authority,
+        follower: RunFollower,
+    ) -> RunReport:
+        """The same, with someone who hears of its steps; `session_id` among the options is an
+        earlier run's session. Raises what `AgentRunner.run` raises.
+        """
+        rest = dict(options)
+        session = rest.pop("session_id", None)
+        if session is not None and not isinstance(session, str):
+            raise ActRefusedError("session_id should be a text")
+        order = await self.order(
+            agent, prompt, rest, authority=authority, entry=authority.entry, session=session
+        )
+        return await self._runs.run(replace(order, follower=follower))
+
+    async def ask(
+        self, prompt: str, system: str | None, max_usd: float | None, authority: Authority
+    ) -> str:
+        """A model's answer to one question: a run without tools, with all that bounds a run.
+
+        Raises what `AgentRunner.run` raises.
+        """
+        name = self._approved.name
+        options = {} if max_usd is None else {"max_cost_usd": max_usd}
+        _, _, limits = read_options(options, self._runs.limits)
+        definition = AgentDefinition(
+            name=f"{name}/{_QUESTION}",
+            who=f"the question of the module {name}",
+            config=AgentConfig(description="Answers one question of its module."),
+            bounds=self._bounds,
+            system_prompt=system or _ANSWER,
+            watcher=f"Modules/{name}",
+            module=name,
+            has_tools=False,
+        )
+        own: Origin = "imported" if self._approved.trust == "untrusted" else "agent"
+        order = RunRequest(
+            definition=definition,
+            prompt=prompt,
+            entry=authority.entry,
+            limits=replace(limits, max_turns=1),
+            origin=authority.words(own),
+            authority=authority,
+        )
         return (await self._runs.run(order)).words
 
     async def order(
@@ -67,9 +137,9 @@ class ModuleAgents:
         session: str | None,
     ) -> RunRequest:
         approved = self._approved
-        said = self._parts.said(approved.name)
+        said = self._prompts.get(approved.name)
         plan = make_plan(
-            approved, self._config(agent), agent, options, self._parts.limits, said=said
+            approved, self._config(agent), agent, options, self._runs.limits, said=said
         )
         definition = AgentDefinition(
             name=plan.name,
@@ -95,7 +165,7 @@ class ModuleAgents:
         )
 
     def _config(self, agent: str) -> AgentConfig:
-        declared = {**self._parts.declared(self._approved.name), **self._approved.manifest.agents}
+        declared = {**self._declared(self._approved.name), **self._approved.manifest.agents}
         if agent not in declared:
             raise NotFoundError(
                 f"the module {self._approved.name} has no agent {agent[:80]!r}; it has "

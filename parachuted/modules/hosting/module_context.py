@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,19 +12,24 @@ from types import MappingProxyType
 
 from parachuted.access.authority import Authority, current
 from parachuted.access.origin import Origin
-from parachuted.audit.events import AuditCaller
+from parachuted.access.origins import Origins
+from parachuted.audit.activity import ActivityLog
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
+from parachuted.modules.hosting.data_folder import make_data_folder
 from parachuted.modules.hosting.interfaces import CallingModule as InterfaceCaller
+from parachuted.modules.hosting.module_activity import ModuleActivity
 from parachuted.modules.hosting.module_agents import ModuleAgents
+from parachuted.modules.hosting.module_runs import ModuleRuns
+from parachuted.modules.hosting.module_schedules import ModuleSchedules, SetScheduler
 from parachuted.modules.hosting.module_state import ModuleState
+from parachuted.modules.hosting.outside_folders import OutsideFolders
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.services import Services
-from parachuted.runs.agent_parts import AgentParts
-from parachuted.runs.bounded_vault import BoundedVault, VaultParts
+from parachuted.runs.bounded_vaults import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.suggestions import Proposal
 from parachuted.suggestions.suggestion import ACTIONS
-from parachuted.vault import Author, VaultPath, WriteResult, printable
+from parachuted.suggestions.tool import ProposalSink
+from parachuted.vault import VaultPath, WriteResult, printable
 
 _LOGGED_AS = "parachuted.modules"
 
@@ -32,18 +38,30 @@ _LOGGED_AS = "parachuted.modules"
 class ModuleContextSources:
     """What the services of all modules are built from.
 
-    `state` is the folder in which each module has its own. `publish` publishes a module's event and
-    refuses other modules' names; `wrote` is called for each write, with the authority; `interface`
-    finds an interface for a caller.
+    `data` and `state` are the folders in which each module has its data folder and its state; of
+    the person's folders outside the vault, from `user_home`, none in `kept_out` is read;
+    `has_model` says whether there is a model. `agents_of` makes a module's agents; `suggestions`
+    takes what it proposes, and `origins` says whose texts are a stranger's. `publish` publishes a
+    module's event and refuses other modules' names. `writing` is entered for each write, with the
+    authority, and gives what is called with its result. `interface` finds an interface for a
+    caller; `scheduler` runs what modules do by the clock.
     """
 
-    vault: VaultParts
-    agents: AgentParts
+    vaults: BoundedVaults
+    data: Path
+    user_home: Path
+    kept_out: tuple[Path, ...]
+    has_model: bool
+    agents_of: Callable[[ApprovedModule], ModuleAgents]
+    suggestions: ProposalSink | None
+    origins: Origins | None
     state: Path
-    clock: Callable[[], datetime]
     publish: Callable[[str, str, Mapping[str, object], Authority], None]
-    wrote: Callable[[WriteResult, Authority], None]
+    writing: Callable[[VaultPath, Authority], AbstractContextManager[Callable[[WriteResult], None]]]
     interface: Callable[[str, InterfaceCaller], object | None]
+    scheduler: SetScheduler
+    activity: ActivityLog
+    clock: Callable[[], datetime]
 
 
 class ModuleContext:
@@ -66,24 +84,34 @@ class ModuleContext:
         bounds = ModuleBounds.of_module(name, read=permissions.read, write=permissions.write)
         self._is_strange = approved.trust == "untrusted"
         own: Origin = "imported" if self._is_strange else "agent"
-        self.vault = BoundedVault(
-            sources.vault,
+        self.vault = sources.vaults.of_module(
+            name,
             bounds,
-            lambda: Author(by=f"module:{name}", causes=authority().causes_at(sources.clock())),
-            AuditCaller("module", name, ""),
-            wrote=lambda written: sources.wrote(written, authority()),
             authority=authority,
-            origins=sources.agents.origins,
+            writing=lambda path: sources.writing(path, authority()),
+            origins=sources.origins,
             own=own,
         )
+        self.folders = OutsideFolders(
+            name, permissions.folders, sources.user_home, sources.kept_out, authority
+        )
+        self.has_model = sources.has_model
+        self.activity = ModuleActivity(approved, sources.activity, sources.clock, authority)
+        self.schedules = ModuleSchedules(name, sources.scheduler, authority)
         self.state = ModuleState(sources.state / name, authority)
-        self._agents = ModuleAgents(sources.agents, sources.vault, approved, bounds)
+        self._agents = sources.agents_of(approved)
+        self.runs = ModuleRuns(name, self._agents, authority)
         self._sources, self._bounds, self._requires = (
             sources,
             bounds,
             approved.manifest.optional_requires,
         )
         self._authority = authority
+
+    @property
+    def data_folder(self) -> Path:
+        """Its data folder, made if need be. Raises StorageFailedError."""
+        return make_data_folder(self._sources.data, self.name)
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         """Publish an event of its own.
@@ -149,7 +177,7 @@ class ModuleContext:
         A file that it may not read is reported as missing.
         """
         suggestions, target, authority = (
-            self._sources.agents.suggestions,
+            self._sources.suggestions,
             VaultPath.parse(path),
             self._acting(),
         )
@@ -178,8 +206,3 @@ class ModuleContext:
             )
         )
         return suggestion.id
-
-
-def make_services(approved: ApprovedModule, sources: ModuleContextSources) -> Services:
-    """The services of that module."""
-    return ModuleContext(approved, sources)

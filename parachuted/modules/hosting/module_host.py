@@ -10,8 +10,8 @@ import contextvars
 import itertools
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,27 +20,30 @@ from pydantic import TypeAdapter, ValidationError
 from parachuted.access.authority import NOBODY, Authority, acting
 from parachuted.access.origin import Taint
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.hosting.codec import is_large, told
+from parachuted.modules.bodies import BodySource
+from parachuted.modules.hosting.answer_codec import has_bytes, item_of, result_of
+from parachuted.modules.hosting.capped_log import CappedLog
+from parachuted.modules.hosting.data_folder import watch_size
 from parachuted.modules.hosting.framing import AskFrame, LogFrame
 from parachuted.modules.hosting.host_process import ModuleHostProcess, new_mark
 from parachuted.modules.hosting.isolation import IsolationFactory, IsolationKind
+from parachuted.modules.hosting.module_bodies import OpenBodies
 from parachuted.modules.hosting.open_calls import OpenCalls
+from parachuted.modules.hosting.remote_interface import RemoteInterface
 from parachuted.modules.hosting.request_server import RequestServer
 from parachuted.modules.hosting.rpc import RpcConnection
 from parachuted.modules.hosting.running_module import CALL_LIMIT_S, NOTHING
 from parachuted.modules.hosting.start_frame import StartFrame
-from parachuted.modules.module import is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.code_inspection import CodeInspection, found_in_copy, unshown
-from parachuted.modules.registry.declaration import ModuleDeclaration, unapproved
-from parachuted.modules.results import Response, to_json
+from parachuted.modules.registry.declaration import ModuleDeclaration
+from parachuted.modules.registry.describing import unapproved
+from parachuted.modules.results import MOST_BYTES, to_json
 from parachuted.modules.services import Services
-from parachuted.visible import visible
 
 log = logging.getLogger(__name__)
 
 _DECLARED: TypeAdapter[ModuleDeclaration] = TypeAdapter(ModuleDeclaration)
-_HEADERS: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 _START_LIMIT_S = (
     90.0  # its import, its constructor, on_enable: each has a limit of its own, in the process
 )
@@ -49,8 +52,6 @@ _GRACE_S = 2.0
 _LAST_WORDS_S = 1.0
 _LONGEST_WAIT_S, _WELL_S = 60.0, 60.0
 _MOST_STREAMS = 64
-_MOST_LINES_A_SECOND = 100
-_MOST_LINE = 4_000
 _MOST_PROBLEM = 20_000
 _PROBLEM = 0
 
@@ -81,8 +82,9 @@ class ModuleHost:
         self._approved = approved
         self._name = approved.name
         self._isolation = isolation
+        self._services = services
         self._serving = RequestServer(services)
-        self._log = _Capped(services.log)
+        self._log = CappedLog(services.log)
         self._pace = pace or RestartDelays()
         self._declared: ModuleDeclaration | None = None
         self._in_code = CodeInspection()
@@ -97,6 +99,7 @@ class ModuleHost:
         self._problem: str | None = None
         self._streams = itertools.count(1)
         self._open_streams = 0
+        self._bodies = OpenBodies(self._name)
         self.isolated_by: IsolationKind | None = None
 
     @property
@@ -167,12 +170,30 @@ class ModuleHost:
         *,
         path: Mapping[str, str] = NOTHING,
         query: Mapping[str, str | list[str]] = NOTHING,
+        tolerant: bool = False,
+        source: BodySource | None = None,
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
     ) -> object:
         """Call a route's or a tool's handler."""
-        body = {**_body(handler, arguments, path, query), "timeout_s": timeout_s}
-        return _result(await self._ask("call", body, timeout_s, authority))
+        number = next(self._streams)
+        with self._bodies.opened(source) as opened:
+            body = {
+                **_body(handler, arguments, path, query, tolerant=tolerant),
+                "timeout_s": timeout_s,
+                "source": opened,
+                "stream": number,
+            }
+            answer = await self._ask("call", body, timeout_s, authority)
+        if not has_bytes(answer):
+            return result_of(answer)
+        data = b""
+        async with aclosing(self._items(number, authority)) as items:  # type: ignore[type-var]
+            async for item in items:
+                data += item if isinstance(item, bytes) else b""
+                if len(data) > MOST_BYTES:
+                    raise ModuleFailedError(f"the answer is longer than {MOST_BYTES:,} bytes")
+        return result_of(answer, data)
 
     async def tell(
         self,
@@ -197,6 +218,9 @@ class ModuleHost:
         *,
         path: Mapping[str, str] = NOTHING,
         query: Mapping[str, str | list[str]] = NOTHING,
+        tolerant: bool = False,
+        source: BodySource | None = None,
+        after: str | None = None,
         authority: Authority = NOBODY,
     ) -> AsyncIterator[object]:
         """What a streaming handler yields: asked for one by one, so that a slow reader slows the
@@ -209,22 +233,32 @@ class ModuleHost:
         number = next(self._streams)
         self._open_streams += 1
         try:
-            await self._ask(
-                "stream",
-                {"stream": number, **_body(handler, arguments, path, query)},
-                CALL_LIMIT_S,
-                authority,
-            )
+            with self._bodies.opened(source) as opened:
+                asked = _body(handler, arguments, path, query, tolerant=tolerant)
+                await self._ask(
+                    "stream",
+                    {"stream": number, **asked, "source": opened, "after": after},
+                    CALL_LIMIT_S,
+                    authority,
+                )
+                async with aclosing(self._items(number, authority)) as items:  # type: ignore[type-var]
+                    async for item in items:
+                        yield item
+        finally:
+            self._open_streams -= 1
+
+    async def _items(self, number: int, authority: Authority) -> AsyncIterator[object]:
+        """What the process has under that number, one by one; it is closed at the end."""
+        try:
             while True:
                 self._calls.check_room()
                 found = await self._usable().ask(
                     "next", {"stream": number}, urgent=True, opened=self._opening(authority)
                 )
-                if not isinstance(found, dict) or "item" not in found:
+                if found == {}:
                     return
-                yield found["item"]
+                yield found if isinstance(found, bytes) else item_of(found)
         finally:
-            self._open_streams -= 1
             with suppress(ModuleFailedError):  # its process is gone, and the stream with it
                 await self._ask("close", {"stream": number}, CALL_LIMIT_S, authority, urgent=True)
 
@@ -235,7 +269,7 @@ class ModuleHost:
             and self._declared is not None
             and name in self._declared.provides
         )
-        return _Remote(name, self._ask, authority) if is_there else None
+        return RemoteInterface(name, self._ask, authority) if is_there else None
 
     def _usable(self) -> RpcConnection:
         if self._connection is None:
@@ -262,7 +296,7 @@ class ModuleHost:
         if not urgent:
             self._calls.check_room()
         try:
-            return await connection.ask(
+            answer = await connection.ask(
                 verb,
                 body,
                 urgent=urgent,
@@ -274,6 +308,9 @@ class ModuleHost:
             if process is not None:
                 process.kill(said)
             raise ModuleFailedError(f"{said}, and was ended") from error
+        if isinstance(answer, bytes):
+            raise ModuleFailedError("the answer of the module's process is none")
+        return answer
 
     def _opening(self, authority: Authority) -> Callable[[int], None]:
         """What it asks while it works on that, and after, is done on that authority."""
@@ -284,7 +321,8 @@ class ModuleHost:
         authority = calls.find(ask.of)
         try:
             with acting(authority):
-                return await self._serving.serve(ask)
+                served = self._bodies if ask.verb.startswith("body.") else self._serving
+                return await served.serve(ask)
         finally:
             calls.read(authority)
 
@@ -323,7 +361,8 @@ class ModuleHost:
     async def _live(self, started: asyncio.Future[None]) -> str:
         """One process from its beginning to its end; why it ended."""
         mark = new_mark()
-        launch = await self._isolation.hold(self._approved, mark)
+        data = await asyncio.to_thread(lambda: self._services.data_folder)
+        launch = await self._isolation.hold(self._approved, mark, data=data)
         self.isolated_by = launch.kind
         process = self._process = await ModuleHostProcess.start(launch, mark)
         self._problem = None
@@ -340,15 +379,23 @@ class ModuleHost:
                 printed = group.create_task(
                     process.listen(self._print), name=f"what {self._name} prints"
                 )
-                begin = self._begin(
-                    connection, process, StartFrame.of(self._approved, launch.rules), started
+                frame = StartFrame.of(
+                    self._approved,
+                    launch.rules,
+                    data_folder=data,
+                    has_model=self._services.has_model,
                 )
+                begin = self._begin(connection, process, frame, started)
                 tending = group.create_task(begin, name=f"tending {self._name}")
                 watching = group.create_task(process.watch(), name=f"watching {self._name}")
+                sizing = group.create_task(
+                    watch_size(data, process.kill), name=f"data of {self._name}"
+                )
                 try:
                     await process.read(connection)
                 finally:
                     watching.cancel()
+                    sizing.cancel()
                     self._connection = None
                     connection.end(
                         ModuleFailedError(
@@ -362,6 +409,7 @@ class ModuleHost:
                     process.let_go()
         finally:
             self._process = None
+            self._serving.close()
         return process.reason
 
     async def _begin(
@@ -385,7 +433,7 @@ class ModuleHost:
             why = str(error) or f"it was not ready after {_START_LIMIT_S:g} s"
             if (
                 not connection.is_ended and not started.done()
-            ):  # a process that ended has more to say of it, to whoever keeps it
+            ):  # the reason why a process ended is known better where it is kept
                 started.set_exception(ModuleFailedError(why))
             process.kill(why)
             return
@@ -441,91 +489,18 @@ class ModuleHost:
         self._log.say(logging.INFO, line)
 
 
-class _Remote:
-    """An interface that the module provides.
-
-    Its methods are coroutines; results are JSON whose objects have attributes.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        ask: Callable[[str, Mapping[str, object], float, Authority], Awaitable[object]],
-        authority: Authority,
-    ) -> None:
-        self._name, self._ask, self._authority = name, ask, authority
-
-    def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
-        if method.startswith("_") or is_every_modules(method):
-            raise AttributeError(f"{self._name} has no method {method}")
-
-        async def call(*args: object, **kwargs: object) -> object:
-            body = {
-                "interface": self._name,
-                "method": method,
-                "args": to_json(args),
-                "kwargs": to_json(kwargs),
-            }
-            answer = await self._ask("interface", body, CALL_LIMIT_S, self._authority)
-            return await asyncio.to_thread(told, answer) if is_large(answer) else told(answer)
-
-        return call
-
-
-class _Capped:
-    """The module's log, so many lines a second and no more; what is left out is counted."""
-
-    def __init__(self, log: logging.Logger) -> None:
-        self._log = log
-        self._second, self._lines, self._left_out = 0, 0, 0
-
-    def say(self, level: int, text: str) -> None:
-        second = int(time.monotonic())
-        if second != self._second:
-            if self._left_out:
-                self._log.warning("%d lines of its log were left out", self._left_out)
-            self._second, self._lines, self._left_out = second, 0, 0
-        self._lines += 1
-        if self._lines > _MOST_LINES_A_SECOND:
-            self._left_out += 1
-        else:
-            self._log.log(level, "%s", visible(_cut(text), keep="\n\t"))
-
-
-def _cut(text: str) -> str:
-    """The text shortened to its beginning and end, since a traceback's error is at the end."""
-    return (
-        text
-        if len(text) <= _MOST_LINE
-        else f"{text[: _MOST_LINE // 4]}\n...\n{text[-_MOST_LINE // 4 * 3 :]}"
-    )
-
-
 def _body(
     handler: str,
     arguments: Mapping[str, object],
     path: Mapping[str, str],
     query: Mapping[str, str | list[str]],
+    *,
+    tolerant: bool,
 ) -> dict[str, object]:
     return {
         "handler": handler,
         "arguments": to_json(arguments),
         "path": dict(path),
         "query": dict(query),
+        "tolerant": tolerant,
     }
-
-
-def _result(value: object) -> object:
-    """A handler's answer."""
-    if isinstance(value, dict) and value.keys() == {"value"}:
-        return value["value"]
-    if isinstance(value, dict) and value.keys() == {"status", "body", "headers"}:
-        try:
-            return Response(
-                status=int(value["status"]),
-                body=value["body"],
-                headers=_HEADERS.validate_python(value["headers"]),
-            )
-        except ValueError as error:
-            raise ModuleFailedError(f"the answer is none: {error}") from error
-    raise ModuleFailedError("the answer of the module's process is none")

@@ -4,40 +4,57 @@ and the vault.
 
 from __future__ import annotations
 
-import base64
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from pathlib import Path
 
-from parachuted.access.hit import Hit, Hits, Paths
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.codec import told
+from parachuted.modules.hosting.module_activity import RemoteActivity
+from parachuted.modules.hosting.remote_runs import RemoteRuns
+from parachuted.modules.hosting.remote_schedules import RemoteSchedules
+from parachuted.modules.hosting.remote_vault import (
+    PipeCaller,
+    RemoteFolders,
+    RemoteVault,
+    text_of,
+    texts_of,
+)
 from parachuted.modules.module import is_every_modules
 from parachuted.modules.results import to_json
-
-
-class PipeCaller(Protocol):
-    """The pipe, as the services need it."""
-
-    async def ask(self, verb: str, body: Mapping[str, object]) -> object:
-        """Ask the daemon, and wait for its answer."""
-
-    def ask_now(self, verb: str, body: Mapping[str, object]) -> object:
-        """The same for synchronous code; it blocks the loop until the answer arrives."""
 
 
 class RemoteServices:
     """The `Services` of a module whose daemon is at the other end of a pipe."""
 
     def __init__(
-        self, name: str, config: Mapping[str, object], log: logging.Logger, asker: PipeCaller
+        self,
+        name: str,
+        config: Mapping[str, object],
+        log: logging.Logger,
+        asker: PipeCaller,
+        *,
+        data_folder: Path | None = None,
+        has_model: bool = False,
     ) -> None:
         self.name = name
+        self.has_model = has_model
+        self._data_folder = data_folder
         self.config = config
         self.log = log
         self.vault = RemoteVault(asker)
+        self.folders = RemoteFolders(asker)
         self.state = RemoteState(asker)
+        self.activity = RemoteActivity(asker)
+        self.runs = RemoteRuns(asker)
+        self.schedules = RemoteSchedules(asker)
         self._asker = asker
+
+    @property
+    def data_folder(self) -> Path:
+        if self._data_folder is None:
+            raise ModuleFailedError("the daemon named no data folder")
+        return self._data_folder
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         self._asker.ask_now("publish", {"event": event, "data": to_json(data)})
@@ -50,7 +67,7 @@ class RemoteServices:
         )
 
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        return _text(
+        return text_of(
             await self._asker.ask(
                 "run_agent", {"agent": agent, "prompt": prompt, "options": to_json(options)}
             )
@@ -71,58 +88,7 @@ class RemoteServices:
             "reasoning": reasoning,
             "base": base,
         }
-        return _text(await self._asker.ask("suggest", body))
-
-
-class RemoteVault:
-    """`VaultAccess` over the pipe."""
-
-    def __init__(self, asker: PipeCaller) -> None:
-        self._asker = asker
-
-    async def read(self, path: str) -> str:
-        return _text(await self._ask("read", path=path))
-
-    async def read_bytes(self, path: str) -> bytes:
-        return base64.b64decode(_text(await self._ask("read_bytes", path=path)))
-
-    async def exists(self, path: str) -> bool:
-        return await self._ask("exists", path=path) is True
-
-    async def list(self, pattern: str = "**") -> Paths:
-        return _texts(await self._ask("list", pattern=pattern))
-
-    async def search(self, query: str, limit: int = 20) -> Hits:
-        found = await self._ask("search", query=query, limit=limit)
-        return [Hit(**hit) for hit in found] if isinstance(found, list) else []
-
-    async def write(self, path: str, text: str, *, base: str | None = None) -> str:
-        return _text(await self._ask("write", path=path, text=text, base=base))
-
-    async def write_bytes(self, path: str, data: bytes, *, base: str | None = None) -> str:
-        return _text(
-            await self._ask(
-                "write_bytes", path=path, data=base64.b64encode(data).decode(), base=base
-            )
-        )
-
-    async def create(self, path: str, text: str) -> str:
-        return _text(await self._ask("create", path=path, text=text))
-
-    async def append(self, path: str, section: str, text: str) -> str:
-        return _text(await self._ask("append", path=path, section=section, text=text))
-
-    async def set_key(self, path: str, key: str, value: object) -> str:
-        return _text(await self._ask("set_key", path=path, key=key, value=to_json(value)))
-
-    async def delete(self, path: str) -> None:
-        await self._ask("delete", path=path)
-
-    async def digest(self, path: str) -> str:
-        return _text(await self._ask("digest", path=path))
-
-    async def _ask(self, verb: str, **body: object) -> object:
-        return await self._asker.ask(f"vault.{verb}", body)
+        return text_of(await self._asker.ask("suggest", body))
 
 
 class RemoteState:
@@ -142,7 +108,7 @@ class RemoteState:
         await self._asker.ask("state.delete", {"key": key})
 
     async def keys(self) -> list[str]:
-        return _texts(await self._asker.ask("state.keys", {}))
+        return texts_of(await self._asker.ask("state.keys", {}))
 
 
 class RemoteInterface:
@@ -182,13 +148,3 @@ class LogOverPipe(logging.Handler):
             self._say(record.levelno, self.format(record))
         except (OSError, ModuleFailedError):
             self.handleError(record)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ModuleFailedError("the daemon answered with something else than a text")
-    return value
-
-
-def _texts(value: object) -> list[str]:
-    return [_text(one) for one in value] if isinstance(value, list) else []

@@ -147,7 +147,7 @@ class RpcConnection:
         self._must_be_asked(frame.id)
         answer = self._asked.get(frame.id)
         if answer is None or answer.done():
-            return  # nobody waits any more
+            return  # the caller does not wait any more
         if isinstance(frame, AnswerFrame):
             answer.set_result(frame.value)
         else:
@@ -171,7 +171,7 @@ class RpcConnection:
             frame = pack(AnswerFrame(id=ask.id, value=await self._do(ask)))
         except asyncio.CancelledError:
             frame = _refused(ask.id, ModuleFailedError("it was cancelled before it was done"))
-        except Exception as error:  # noqa: BLE001  it goes over the pipe, to whoever asked
+        except Exception as error:  # noqa: BLE001  it goes over the pipe, to the caller
             frame = _refused(ask.id, error)
         if self._ended is None:
             self._send(frame)

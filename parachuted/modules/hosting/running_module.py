@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 from parachuted.access.authority import NOBODY, Authority
 
 if TYPE_CHECKING:
+    from parachuted.modules.bodies import BodySource
     from parachuted.modules.registry.declaration import ModuleDeclaration
 
-CALL_LIMIT_S = 30.0
+CALL_LIMIT_S, COMMAND_LIMIT_S = 30.0, 110.0
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -59,12 +60,15 @@ class RunningModule(Protocol):
         *,
         path: Mapping[str, str] = NOTHING,
         query: Mapping[str, str | list[str]] = NOTHING,
+        tolerant: bool = False,
+        source: BodySource | None = None,
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
     ) -> object:
         """Call a route's or a tool's handler.
 
-        `arguments` is the JSON body; the answer is JSON, or a `results.Response` of JSON.
+        `arguments` is the JSON body, and `source` one that is not JSON; the answer is JSON, a
+        `results.Response` of JSON, a FileResponse or a BytesResponse.
         """
 
     def stream(
@@ -74,11 +78,15 @@ class RunningModule(Protocol):
         *,
         path: Mapping[str, str] = NOTHING,
         query: Mapping[str, str | list[str]] = NOTHING,
+        tolerant: bool = False,
+        source: BodySource | None = None,
+        after: str | None = None,
         authority: Authority = NOBODY,
     ) -> AsyncIterator[object]:
-        """What a streaming handler yields, as JSON.
+        """What a streaming handler yields: JSON, ServerEvents of JSON, and `OPENED`.
 
-        Closing the iterator closes the handler's generator.
+        `after` is the id of the last event that the reader has, for a handler that returns a
+        Stream. Closing the iterator closes the handler's generator.
         """
 
     async def tell(

@@ -24,10 +24,20 @@ class StartFrame(BaseModel):
     import_paths: tuple[Path, ...]
     overrides: dict[str, object]
     config: dict[str, object]
+    config_lines: dict[str, int] = {}
     rules: IsolationRules
+    data_folder: Path | None = None
+    has_model: bool = False
 
     @classmethod
-    def of(cls, approved: ApprovedModule, rules: IsolationRules) -> dict[str, object]:
+    def of(
+        cls,
+        approved: ApprovedModule,
+        rules: IsolationRules,
+        *,
+        data_folder: Path | None = None,
+        has_model: bool = False,
+    ) -> dict[str, object]:
         """The JSON of it."""
         begin = cls(
             name=approved.name,
@@ -38,7 +48,10 @@ class StartFrame(BaseModel):
             import_paths=approved.import_paths,
             overrides=dict(approved.overrides),
             config=dict(approved.config),
+            config_lines=dict(approved.config_lines),
             rules=rules,
+            data_folder=data_folder,
+            has_model=has_model,
         )
         return begin.model_dump(mode="json")
 
@@ -54,4 +67,5 @@ class StartFrame(BaseModel):
             import_paths=self.import_paths,
             overrides=self.overrides,
             config=self.config,
+            config_lines=self.config_lines,
         )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from parachuted.modules.hosting.interfaces import InterfaceChoice
 from parachuted.modules.registry.approved import FolderState, ModuleEntry, TrustLevel
-from parachuted.modules.registry.declaration import ModuleDeclaration
+from parachuted.modules.registry.declaration import CommandSpec, ModuleDeclaration
+from parachuted.modules.settings import SettingSpec
 
 Condition: TypeAlias = Literal["running", "starting", "failed", "disabled", "unapproved"]
 Where: TypeAlias = Literal["in process", "worker"]
@@ -44,6 +46,8 @@ class ModuleStatus:
     events: tuple[str, ...] = ()
     schedules: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
+    settings: tuple[SettingSpec, ...] = ()
+    commands: tuple[CommandSpec, ...] = ()
     interfaces: tuple[InterfaceChoice, ...] = ()
 
 
@@ -55,10 +59,11 @@ def status_of(
     declared: ModuleDeclaration | None,
     problem: str | None,
     choices: list[InterfaceChoice],
+    schedules: Iterable[str] = (),
 ) -> ModuleStatus:
     """Combine the registry's entry with what runs.
 
-    `declared` is None while it does not run.
+    `declared` is None while it does not run; `schedules` are in words.
     """
     status = ModuleStatus(
         name=entry.name,
@@ -89,10 +94,10 @@ def status_of(
         ),
         tools=tuple(spec.name for spec in declared.tools),
         events=tuple(sorted({spec.event for spec in declared.events})),
-        schedules=tuple(
-            f"{spec.handler}: {_when(spec.every_s, spec.at)}" for spec in declared.schedules
-        ),
+        schedules=tuple(schedules),
         agents=tuple(sorted(declared.agents)),
+        settings=declared.settings,
+        commands=declared.commands,
     )
 
 
@@ -106,7 +111,3 @@ def _condition(
     if not entry.enabled:
         return "disabled"
     return "starting" if problem is None else "failed"
-
-
-def _when(every_s: int | None, at: str | None) -> str:
-    return f"every {every_s} s" if every_s is not None else f"daily at {at}"

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import traceback
+from asyncio.tasks import _enter_task, _leave_task  # documented under "Extending asyncio"
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
+from parachuted.access.authority import Authority, act_for
 from parachuted.errors import ModuleFailedError
 
 Result = TypeVar("Result")
@@ -43,25 +45,35 @@ class TaskOwner:
         """How many of its tasks are alive."""
         return len(self._tasks)
 
-    async def run(self, work: Coroutine[Any, Any, Result], timeout_s: float) -> Result:
-        """Run the work as the module's own, within a time limit.
+    async def run(
+        self, work: Coroutine[Any, Any, Result], timeout_s: float, authority: Authority
+    ) -> Result:
+        """Run the work as the module's own, with that authority, within a time limit.
 
         Raises OverdueError, ModuleFailedError, or what the work raised. It does not wait for work
         that refuses cancellation; `end` cancels or reports that.
         """
-        loop, context = asyncio.get_running_loop(), self._context(work)
-        begun = _FirstStep(_contained(work))
-        task: _Owned[Result] = _Owned(begun, loop=loop, context=context)
+        self._refuse_ended(work)
+        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+        first: _FirstStep[Result] = _FirstStep(work)
+        task: _Owned[Result] = _Owned(first, loop=loop, context=context)
+        caller = asyncio.current_task(loop)
         self._tasks.add(task)
+        if caller is not None:
+            _leave_task(loop, caller)
+        _enter_task(loop, task)
         try:
-            _step_as(task, begun, loop, context)
+            context.run(first.begin, self, authority)
+        except asyncio.CancelledError:  # it ends the work and not the caller
+            task.cancel()
         finally:
-            if begun.is_done:
+            _leave_task(loop, task)
+            if caller is not None:
+                _enter_task(loop, caller)
+            if first.is_done:
                 self._tasks.discard(task)
-        if (
-            begun.is_done and not task.cancelling()
-        ):  # most handlers wait for nothing, and so cost no turn of the loop
-            return cast("Result", begun.result)
+        if first.is_done and not task.cancelling():  # most handlers wait for nothing
+            return first.result
         self._keep(task, work)
         try:
             await asyncio.wait((task,), timeout=timeout_s)
@@ -77,12 +89,17 @@ class TaskOwner:
             )
         return task.result()
 
-    def begin(self, work: Coroutine[Any, Any, Result]) -> _Owned[Result]:
-        """Begin a task of the module's from outside of its code.
+    def begin(
+        self, work: Coroutine[Any, Any, Result], authority: Authority
+    ) -> asyncio.Task[Result]:
+        """Start a task of the module's, with that authority, from outside of its code.
 
-        A failure at which nobody looks is told of, as that of any other.
+        A failure that is never retrieved is reported, as that of any other.
         """
-        return self._own(work, loop=asyncio.get_running_loop(), context=self._context(work))
+        self._refuse_ended(work)
+        context = contextvars.copy_context()
+        context.run(_enter, self, authority)
+        return self._own(work, loop=asyncio.get_running_loop(), context=context)
 
     def take(
         self,
@@ -117,19 +134,13 @@ class TaskOwner:
     def _own(self, work: Coroutine[Any, Any, Result], **kwargs: Any) -> _Owned[Result]:  # noqa: ANN401  as asyncio has it
         return self._keep(_Owned(_contained(work), **kwargs), work)
 
-    def _context(self, work: Coroutine[Any, Any, object]) -> contextvars.Context:
-        """One in which all is the module's.
-
-        Raises ModuleFailedError, and closes the work, when the module has ended.
-        """
+    def _refuse_ended(self, work: Coroutine[Any, Any, object]) -> None:
+        """Raises ModuleFailedError, and closes the work, when the module has ended."""
         if self._is_ended:
             work.close()
             raise ModuleFailedError(
                 f"the module {self.name} is not running; `parachute modules status` says why"
             )
-        context = contextvars.copy_context()
-        context.run(_OWNER.set, self)
-        return context
 
     def _keep(self, task: _Owned[Result], work: Coroutine[Any, Any, Result]) -> _Owned[Result]:
         task.says = self.say
@@ -150,19 +161,21 @@ class _Owned(asyncio.Task[Result]):
 class _FirstStep(Coroutine[Any, Any, Result]):
     """Work whose first step runs before its task does, like an eager task of Python 3.12.
 
-    `result` is valid once `is_done`.
+    It has a `result` once it `is_done` and has not raised.
     """
+
+    result: Result
 
     def __init__(self, work: Coroutine[Any, Any, Result]) -> None:
         self._work = work
         self._waits_for: list[object] = []
         self.is_done = False
-        self.result: Any = None
 
-    def begin(self) -> None:
-        """Do the first step. Raises what the work raises."""
+    def begin(self, owner: TaskOwner, authority: Authority) -> None:
+        """Do the first step as that owner's, with that authority. Raises what the work raises."""
+        _enter(owner, authority)
         try:
-            self._waits_for.append(self._work.send(None))
+            self._waits_for.append(_step(self._work.send, None))
         except StopIteration as ended:
             self.is_done, self.result = True, ended.value
         except BaseException:
@@ -173,14 +186,14 @@ class _FirstStep(Coroutine[Any, Any, Result]):
         """Go on: first with what the first step waits for."""
         if self.is_done:
             raise StopIteration(self.result)
-        return self._waits_for.pop() if self._waits_for else self._work.send(value)
+        return self._waits_for.pop() if self._waits_for else _step(self._work.send, value)
 
     def throw(self, raised: Any, *more: Any) -> Any:  # noqa: ANN401  the same
         """Go on with an error, such as the wish to end."""
         if self.is_done:
             raise raised
         self._waits_for.clear()
-        return self._work.throw(raised, *more)
+        return _step(self._work.throw, raised, *more)
 
     def close(self) -> None:
         """End it."""
@@ -193,6 +206,12 @@ class _FirstStep(Coroutine[Any, Any, Result]):
 _OWNER: contextvars.ContextVar[TaskOwner | None] = contextvars.ContextVar(
     "parachuted_module", default=None
 )
+
+
+def _enter(owner: TaskOwner, authority: Authority) -> None:
+    """All that runs in this context is that module's from now on, and acts with that authority."""
+    _OWNER.set(owner)
+    act_for(authority)
 
 
 class _Factory:
@@ -241,30 +260,6 @@ def traceback_of(error: BaseException) -> str:
     return text if len(text) <= _MOST_TEXT else f"...\n{text[-_MOST_TEXT:]}"
 
 
-def _step_as(
-    task: asyncio.Task[Any],
-    begun: _FirstStep[Any],
-    loop: asyncio.AbstractEventLoop,
-    context: contextvars.Context,
-) -> None:
-    """Do the first step as that task, inside of whichever calls.
-
-    Raises what it raises; the wish to end ends no more than the work.
-    """
-    caller = asyncio.current_task(loop)
-    if caller is not None:
-        asyncio.tasks._leave_task(loop, caller)  # noqa: SLF001  documented under "Extending asyncio"
-    asyncio.tasks._enter_task(loop, task)  # noqa: SLF001
-    try:
-        context.run(begun.begin)
-    except asyncio.CancelledError:
-        task.cancel()
-    finally:
-        asyncio.tasks._leave_task(loop, task)  # noqa: SLF001
-        if caller is not None:
-            asyncio.tasks._enter_task(loop, caller)  # noqa: SLF001
-
-
 async def _contained(work: Coroutine[Any, Any, Result]) -> Result:
     """Convert errors like SystemExit, which the loop would pass on, so that a module cannot end the
     daemon.
@@ -274,9 +269,23 @@ async def _contained(work: Coroutine[Any, Any, Result]) -> Result:
     except (Exception, asyncio.CancelledError):
         raise
     except BaseException as error:
-        raise ModuleFailedError(
-            f"the module raised {type(error).__name__}; only the daemon may end the process"
-        ) from error
+        raise _as_failure(error) from error
+
+
+def _step(function: Callable[..., object], *values: object) -> object:
+    """The same for one step of the work."""
+    try:
+        return function(*values)
+    except (Exception, asyncio.CancelledError):
+        raise
+    except BaseException as error:
+        raise _as_failure(error) from error
+
+
+def _as_failure(error: BaseException) -> ModuleFailedError:
+    return ModuleFailedError(
+        f"the module raised {type(error).__name__}; only the daemon may end the process"
+    )
 
 
 async def _cancelled(

@@ -60,23 +60,23 @@ class Watchdog:
     def _run(self, loop: asyncio.AbstractEventLoop, loop_thread: int) -> None:
         while not self._ending.wait(self._every_s):
             beat = threading.Event()
-            begun = time.monotonic()
+            began = time.monotonic()
             try:
                 loop.call_soon_threadsafe(beat.set)
                 if beat.wait(self._late_s):
                     continue
-                self._look(loop, sys._current_frames().get(loop_thread), begun)  # noqa: SLF001  the one way to see another thread's frames
+                self._look(loop, sys._current_frames().get(loop_thread), began)  # noqa: SLF001  the one way to see another thread's frames
                 while not beat.wait(self._every_s):  # once is enough for one standstill
                     if self._ending.is_set():
                         return
             except RuntimeError:  # the loop is closed
                 return
 
-    def _look(self, loop: asyncio.AbstractEventLoop, frame: FrameType | None, begun: float) -> None:
+    def _look(self, loop: asyncio.AbstractEventLoop, frame: FrameType | None, began: float) -> None:
         name = self._whose(frame)
         if name is None:
             return
-        stood = time.monotonic() - begun
+        stood = time.monotonic() - began
         lines = "".join(traceback.format_stack(frame)).rstrip()
         said = (
             f"the daemon has stood still for {stood:.1f} s in the module {name}; give long "

@@ -18,10 +18,17 @@ def approval_digest(tree: str, manifest: Manifest, lock: Sequence[str]) -> str:
     said = {
         "approval": 1,
         "tree": tree,
-        "permissions": manifest_document(manifest)["permissions"],
+        "permissions": _permissions(manifest),
         "lock": sorted(lock),
     }
     return f"sha256:{hashlib.sha256(_canonical(said)).hexdigest()}"
+
+
+def _permissions(manifest: Manifest) -> object:
+    """Those that came later count where they are asked for: what was approved before stays so."""
+    found = manifest_document(manifest)["permissions"]
+    later = () if manifest.permissions.folders else ("folders",)
+    return {name: one for name, one in found.items() if name not in later}  # type: ignore[attr-defined]
 
 
 def is_no_wider(manifest: Manifest, approved: Manifest) -> bool:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from parachuted.errors import ParachuteError
+
 if TYPE_CHECKING:
     from parachuted.modules.registry.manifest import Manifest
 
@@ -20,25 +22,29 @@ FolderState: TypeAlias = Literal["new", "approved", "changed", "missing", "broke
 LEVELS: tuple[TrustLevel, ...] = ("verified", "trusted", "untrusted")
 
 
+class ApprovalRefusedError(ParachuteError):
+    """That was not approved."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleEntry:
     """One module as modules.yaml and its folder tell of it.
 
-    The digests are those of the folder's bytes, as `tree.read_tree` makes them: `found_digest` is
+    The digests are those of the folder's bytes, as `read_tree` makes them: `found_digest` is
     what a person names to approve it. `state` compares the two. A module that is `changed`,
     `missing` or `broken` in its folder still runs as approved, if it is enabled and `problem` is
-    None or about the folder alone: `Trust.ready` decides, nobody else.
+    None or about the folder alone: `ModuleApprovals.ready` decides.
     """
 
     name: str
     folder: Path
-    source: str
-    version: str
-    trust: TrustLevel
-    enabled: bool
-    approved_digest: str | None
-    found_digest: str | None
-    state: FolderState
+    source: str = ""
+    version: str = ""
+    trust: TrustLevel = "untrusted"
+    enabled: bool = False
+    approved_digest: str | None = None
+    found_digest: str | None = None
+    state: FolderState = "broken"
     problem: str | None = None
     is_dev: bool = False
 
@@ -50,7 +56,8 @@ class ApprovedModule:
     `digest` is the approval's (files, permissions, locked dependencies), `tree` that of the files,
     which `loading.load_class` holds the copy against once more. `import_paths` belong at the end of
     `sys.path`. `overrides` are the `agents:` of modules.yaml, which may only narrow; `config` is
-    its `config:`. Scalars in both are text, as they stand in the file.
+    its `config:`, and `config_lines` the line of each of its keys, dotted. Scalars in both are
+    text, as they stand in the file.
     """
 
     name: str
@@ -62,4 +69,5 @@ class ApprovedModule:
     import_paths: tuple[Path, ...] = ()
     overrides: Mapping[str, object] = field(default_factory=dict)
     config: Mapping[str, object] = field(default_factory=dict)
+    config_lines: Mapping[str, int] = field(default_factory=dict, compare=False)
     is_dev: bool = False

@@ -1,25 +1,51 @@
-"""Binds a handler's arguments by parameter name, and checks them by annotation."""
+"""Binds a handler's arguments by parameter name, and checks them by annotation; the JSON schemas of
+arguments and of the declared return type.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import Enum
 from functools import cache
-from types import UnionType
-from typing import Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from types import MappingProxyType, UnionType
+from typing import (
+    Any,
+    Final,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from parachuted.errors import ModuleFailedError, ParachuteError
+from parachuted.modules.bodies import Body, BodySource, Form
 from parachuted.modules.registry.wording import told
-from parachuted.modules.results import WrongResultError, to_json
+from parachuted.modules.results import (
+    BytesResponse,
+    FileResponse,
+    Response,
+    WrongResultError,
+    to_json,
+)
+from parachuted.modules.streams import ServerEvent, Stream
 
 Query: TypeAlias = Mapping[str, str | list[str]]
 
+_Sent = TypeVar("_Sent")
+_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
+BodyKind: TypeAlias = Literal["json", "bytes", "form"]
+_BODIES: Mapping[type, BodyKind] = MappingProxyType({Body: "bytes", Form: "form"})
+_STREAMS = (AsyncGenerator, AsyncIterable, AsyncIterator)
 _WHOLE_BODY = "body"
 _WHOLE_DATA = "data"
 _LISTS = (list, tuple, set, frozenset)
@@ -57,39 +83,61 @@ class Parameter:
     """One parameter of a handler.
 
     `default` is MISSING where one must be given; `is_list`: a query may name it more than once.
+    `takes` another body than JSON: it is given that, and has no name that a caller sends.
     """
 
     name: str
     adapter: TypeAdapter[Any]
     default: object
     is_list: bool
+    takes: BodyKind = "json"
 
 
 class HandlerArguments:
     """A handler's parameters. `takes_rest`: it has `**rest`, so that no name is unknown to it."""
 
     def __init__(self, parameters: tuple[Parameter, ...], *, takes_rest: bool) -> None:
-        self.parameters, self.takes_rest = parameters, takes_rest
-        self._names = {parameter.name for parameter in parameters}
+        self.parameters = tuple(one for one in parameters if one.takes == "json")
+        self.takes_rest = takes_rest
+        self._streamed = [one for one in parameters if one.takes != "json"]
+        self._names = {parameter.name for parameter in self.parameters}
 
     @property
     def names(self) -> frozenset[str]:
         """The parameters' names."""
         return frozenset(self._names)
 
+    @property
+    def takes(self) -> BodyKind:
+        """What body it takes."""
+        return self._streamed[0].takes if self._streamed else "json"
+
     def bind(
-        self, path: Mapping[str, str], query: Query, body: object = MISSING
+        self,
+        path: Mapping[str, str],
+        query: Query,
+        body: object = MISSING,
+        *,
+        tolerant: bool = False,
+        source: BodySource | None = None,
     ) -> dict[str, object]:
         """The keyword arguments for a route or tool.
 
         Raises WrongArgumentsError with all mistakes. A name in the path comes only from there. All
         others may come from the query or the body, which is an object; a parameter named `body`
-        gets all of it.
+        gets all of it. `tolerant`: names may be in camelCase, and unknown ones are left out.
+        `source` is a body that is not JSON.
         """
+        if self._streamed:
+            made = self._made(source)
+            rest = HandlerArguments(self.parameters, takes_rest=self.takes_rest)
+            return {**rest.bind(path, query, tolerant=tolerant), **made}
         if not self.parameters and not path and not query and isinstance(body, dict) and not body:
             return {}
         call = _Call(self)
         sent = call.object_of(body)
+        if tolerant:
+            query, sent = self._known(query, path), self._known(sent, path)
         for parameter in self.parameters:
             name = parameter.name
             if name in path:
@@ -108,6 +156,27 @@ class HandlerArguments:
         call.take_rest(query, frozenset(path))
         call.take_rest({} if _WHOLE_BODY in self._names else sent, frozenset(path))
         return call.result()
+
+    def _made(self, source: BodySource | None) -> dict[str, object]:
+        """The body for the parameter that takes it."""
+        name = self._streamed[0].name
+        if source is None:
+            raise WrongArgumentsError([f"{name}: is missing"])
+        return {name: Body(source) if self.takes == "bytes" else Form(source)}
+
+    def _known(self, sent: Mapping[str, _Sent], path: Mapping[str, str]) -> dict[str, _Sent]:
+        """What was sent for parameters, by their names, and the rest where `**rest` takes it. A
+        name in camelCase counts where its other form was not sent.
+        """
+        own = {name: name if name in self._names else _snake(name) for name in sent}
+        known = [name for name in sent if own[name] in self._names.difference(path)]
+        known.sort(key=lambda name: name == own[name])
+        rest = {
+            name: sent[name]
+            for name in sent
+            if self.takes_rest and name not in known and name not in path
+        }
+        return {own[name]: sent[name] for name in known} | rest
 
     def bind_data(self, data: Mapping[str, object]) -> dict[str, object]:
         """The keyword arguments for a listener or schedule, from the data.
@@ -203,6 +272,10 @@ class _Call:
         return self._found
 
 
+def _snake(name: str) -> str:
+    return _HUMP.sub(lambda found: f"_{found[0].lower()}", name)
+
+
 def plan(function: Callable[..., object]) -> HandlerArguments:
     """What the handler takes.
 
@@ -225,11 +298,24 @@ def plan(function: Callable[..., object]) -> HandlerArguments:
             )
         else:
             parameters.append(_parameter(name, parameter, hints.get(parameter.name, Any)))
+    streamed = [one.name for one in parameters if one.takes != "json"]
+    if len(streamed) > 1:
+        raise HandlerSignatureError(
+            f"{name}: {' and '.join(streamed)} cannot both be given the body"
+        )
     return HandlerArguments(tuple(parameters), takes_rest=takes_rest)
 
 
 def _parameter(function: str, parameter: inspect.Parameter, hint: Any) -> Parameter:  # noqa: ANN401  an annotation may be anything
     default = MISSING if parameter.default is parameter.empty else parameter.default
+    if hint in _BODIES:
+        return Parameter(
+            name=parameter.name,
+            adapter=_usual_adapter(str),
+            default=MISSING,
+            is_list=False,
+            takes=_BODIES[hint],
+        )
     try:
         adapter = _adapter(hint | None if default is None and hint is not Any else hint)
     except (PydanticUserError, TypeError, NameError) as error:
@@ -271,4 +357,27 @@ def _default(parameter: Parameter) -> dict[str, object]:
             else {"default": to_json(parameter.default)}
         )
     except WrongResultError:
+        return {}
+
+
+def returns_stream(function: Callable[..., object]) -> bool:
+    """Whether it says that it returns a Stream."""
+    return get_type_hints(function).get("return") is Stream
+
+
+def schema_of_answer(function: Callable[..., object]) -> dict[str, object]:
+    """The schema of what the function returns, of each item where it yields; empty if unknown.
+
+    A `Response` beside other types is left out: its body may be anything.
+    """
+    hint: Any = get_type_hints(function, include_extras=True).get("return", Any)
+    if get_origin(hint) in _STREAMS:
+        hint = get_args(hint)[0]
+    if get_origin(hint) in {Union, UnionType}:
+        hint = Union[tuple(one for one in get_args(hint) if one is not Response)]  # noqa: UP007  of as many as there are
+    if hint in {Any, Response, FileResponse, BytesResponse, Stream, ServerEvent, object}:
+        return {}
+    try:
+        return TypeAdapter(hint).json_schema(mode="serialization", by_alias=False)
+    except (PydanticUserError, TypeError, NameError, RecursionError):
         return {}

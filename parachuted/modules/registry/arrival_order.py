@@ -29,8 +29,8 @@ def waves(ready: Iterable[ApprovedModule]) -> list[list[ApprovedModule]]:
         }
         free = [one for one in left if not _awaited(one, offered)] or left
         found.append(free)
-        begun = {one.name for one in free}
-        left = [one for one in left if one.name not in begun]
+        started = {one.name for one in free}
+        left = [one for one in left if one.name not in started]
     return found
 
 

@@ -8,19 +8,21 @@ nothing runs that was not shown.
 from __future__ import annotations
 
 import ast
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parachuted.modules.declare import parse_span
 from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.registry.difference import LARGEST
 from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.registry.module_tree import KeepingSink, TreeRefusedError, read_tree
+from parachuted.modules.timing import parse_timing
 
 _PUBLIC = "parachuted.modules"
 _MARKS = frozenset({"mcp_tool", "event", "schedule"})
 _SUFFIX = ".py"
+_PARSING = threading.Lock()  # all threads share one depth of recursion in CPython's ast.parse
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,7 +46,8 @@ def found_in(sources: Mapping[str, bytes]) -> CodeInspection:
     found = CodeInspection()
     for _, source in sorted(sources.items()):
         try:
-            tree = ast.parse(source) if len(source) <= LARGEST else None
+            with _PARSING:
+                tree = ast.parse(source) if len(source) <= LARGEST else None
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         if tree is not None:
@@ -65,11 +68,6 @@ def found_in_copy(copy: Path) -> CodeInspection:
 def is_source(path: str) -> bool:
     """Whether a file of that path is looked through."""
     return path.endswith(_SUFFIX)
-
-
-def schedule_words(every_s: int | None, at: str | None) -> str:
-    """When something runs by itself."""
-    return f"every {every_s:,} s" if every_s is not None else f"each day at {at}"
 
 
 def unshown(declared: ModuleDeclaration, manifest: Manifest, code: CodeInspection) -> list[str]:
@@ -97,7 +95,7 @@ def unshown(declared: ModuleDeclaration, manifest: Manifest, code: CodeInspectio
         f"the schedule of {one.handler} was not shown when it was approved: write it in its "
         "decorator as a literal, such as every='15m'"
         for one in declared.schedules
-        if schedule_words(one.every_s, one.at) not in code.schedules
+        if one.timing.words() not in code.schedules
     ]
     agents, provided = manifest.agents.keys() | code.agents, {*manifest.provides, *code.provides}
     found += [
@@ -158,13 +156,14 @@ def _mark(
     elif name == "event" and text is not None:
         found.events.add(text)
     elif name == "schedule":
-        every, at = _text(given.get("every")), _text(given.get("at"))
         try:
-            found.schedules |= (
-                {schedule_words(parse_span(every) if every is not None else None, at)}
-                if every or at
-                else set()
+            timing = parse_timing(
+                every=_text(given.get("every")),
+                at=_text(given.get("at")),
+                cron=_text(given.get("cron")),
+                timezone=_text(given.get("timezone")),
             )
+            found.schedules.add(timing.words())
         except ValueError:
             return  # the decorator refuses it too
 

@@ -55,7 +55,7 @@ class AgentConsent:
 class Consent:
     """What approving would allow. Every text in it has its hidden characters spelled out already.
 
-    `digest` is that of the files: whoever says yes says it to this. `added` are the lines that the
+    `digest` is that of the files: an approval names it. `added` are the lines that the
     approved version did not have.
     """
 
@@ -70,6 +70,7 @@ class Consent:
     writes: tuple[str, ...]
     bash: str
     mcp: tuple[str, ...]
+    folders: tuple[str, ...]
     network: tuple[str, ...]
     agents: tuple[AgentConsent, ...]
     tools: tuple[str, ...]
@@ -78,6 +79,7 @@ class Consent:
     provides: tuple[str, ...]
     requires: tuple[str, ...]
     prefix: str
+    pages: str
     dependencies: tuple[str, ...]
     files: int
     size: int
@@ -97,7 +99,7 @@ class Consent:
             fact("holds", f"{self.files:,} files, {self.size:,} bytes"),
             *(quoted("note", note) for note in self.notes),
             *_each("installs", self.dependencies, _NOTHING),
-            quoted("answers", f"at {self.prefix}", _MOST),
+            quoted("answers", f"at {self.prefix}{self.pages}", _MOST),
             *_each("provides", self.provides, _NOTHING),
             *_each("hears", self.hears, _NOTHING),
             *_each("schedule", self.schedules, "nothing runs by the clock"),
@@ -109,6 +111,7 @@ class Consent:
             _words("shell", self.bash),
             *_each("reads", self.reads, _NOTHING),
             *_each("writes", self.writes, _NOTHING),
+            *(quoted("outside", f"{one} (outside the vault, to read)") for one in self.folders),
             fact("runs", _RUNS[self.trust]),
         )
 
@@ -161,6 +164,7 @@ def consent_for(
         writes=_all(manifest.permissions.write),
         bash=_yes_or_list(manifest.permissions.bash),
         mcp=_all(manifest.permissions.mcp),
+        folders=_all(manifest.permissions.folders),
         network=tuple(
             f"{agent.name}: {agent.network}" for agent in agents if agent.network != "no"
         ),
@@ -176,6 +180,7 @@ def consent_for(
         provides=_all(sorted({*manifest.provides, *code.provides})),
         requires=_all(manifest.optional_requires),
         prefix=visible(manifest.prefix),
+        pages="" if manifest.static is None else f", with pages at {manifest.static.prefix}/",
         dependencies=_all(manifest.dependencies),
         files=len(tree.files),
         size=tree.size,
@@ -228,7 +233,7 @@ def _each(label: str, texts: Sequence[str], nothing: str) -> tuple[str, ...]:
 
 
 def _words(label: str, words: str) -> str:
-    """A word of ours, or a list of the module's."""
+    """One of the fixed words, or a list of the module's."""
     return quoted(label, words, _MOST) if words.startswith(_ONLY) else fact(label, words)
 
 

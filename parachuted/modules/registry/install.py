@@ -52,7 +52,9 @@ _GIT_ENV = {
     "GIT_LFS_SKIP_SMUDGE": "1",
     "LC_ALL": "C.UTF-8",
 }
-LITTER = frozenset({".git", "__pycache__", ".DS_Store"})
+LITTER = frozenset(
+    {".git", "__pycache__", ".DS_Store", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+)
 
 
 class InstallRefusedError(ParachuteError):
@@ -61,8 +63,8 @@ class InstallRefusedError(ParachuteError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedModule:
-    """A module's folder, for as long as it is needed: where it is, below what nobody else moves,
-    and what is known of its origin.
+    """A module's folder, for as long as it is needed: where it is, below what no
+    other program moves, and what is known of its origin.
     """
 
     folder: Path

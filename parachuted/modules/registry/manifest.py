@@ -1,7 +1,7 @@
 """Manifest: what a module says of itself in manifest.yaml, read before any of its code runs.
 
-All mistakes are told at once, each with its line. What stands here is what a person approves, so a
-field that nobody knows is a mistake.
+All mistakes are reported at once, each with its line. A person approves what stands here, so an
+unknown field is a mistake.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ _VERSION = re.compile(r"(0|[1-9]\d{0,8})(\.(0|[1-9]\d{0,8})){2}([-+][0-9A-Za-z.+
 _CODE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.py")
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(:[A-Za-z_][A-Za-z0-9_]*)?")
 _PREFIX = re.compile(r"/api/([a-z][a-z0-9-]{0,63})/?")
+_WORD = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(/[A-Za-z0-9][A-Za-z0-9_-]*){0,7}")
+_NO_FOLDER = re.compile(r"[\x00-\x1f\x7f*?\\]")
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _BOUND = r"[<>=!~]{1,3} *[A-Za-z0-9.*+!_-]+"
 _REQUIREMENT = re.compile(
@@ -95,6 +98,21 @@ def _inside(text: str) -> str:
     return normal_pattern(text)
 
 
+def _outside_folder(text: str) -> str:
+    names = text.rstrip("/").split("/")
+    if (
+        names[0] not in {"", "~"}
+        or not names[1:]
+        or any(name in {"", ".", ".."} or name.startswith(".") for name in names[1:])
+        or _NO_FOLDER.search(text)
+    ):
+        raise ValueError(
+            f"{text[:80]!r} is no folder such as ~/Projects: from / or ~/ on, with no pattern and "
+            "nothing hidden"
+        )
+    return "/".join(names)
+
+
 def _prefix(text: str) -> str:
     if not _PREFIX.fullmatch(text):
         raise ValueError(f"{text[:80]!r} is no prefix such as /api/brain")
@@ -112,6 +130,7 @@ HandlerName: TypeAlias = Annotated[
 ]
 ReadPattern: TypeAlias = Annotated[str, AfterValidator(_read_pattern)]
 WritePattern: TypeAlias = Annotated[str, AfterValidator(_write_pattern)]
+OutsideFolder: TypeAlias = Annotated[str, AfterValidator(_outside_folder), Field(max_length=1_000)]
 ToolName: TypeAlias = Annotated[str, matching(TOOL_NAME, "name of a tool such as brain_search")]
 EventName: TypeAlias = Annotated[
     str, matching(EVENT_NAME, "name of an event such as daily.entry.created")
@@ -132,11 +151,12 @@ class ManifestPermissions:
     write: Annotated[tuple[WritePattern, ...], Field(max_length=200)] = ()
     bash: YesOrList = False
     mcp: Annotated[tuple[ToolName, ...], Field(max_length=200)] = ()
+    folders: Annotated[tuple[OutsideFolder, ...], Field(max_length=50)] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class ManifestHook:
-    """An event that the module hears. `is_async`: whoever published it does not wait."""
+    """An event that the module hears. `is_async`: its publisher does not wait."""
 
     event: EventName
     handler: HandlerName
@@ -160,6 +180,14 @@ class RoutePrefix:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class StaticFiles:
+    """A folder of the module whose files are served below `prefix`, below its routes' prefix."""
+
+    prefix: Annotated[str, matching(_WORD, "word of a path such as ui")] = "ui"
+    folder: Annotated[str, matching(_FOLDER, "folder of the module such as ui")] = "ui"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class Manifest:
     """One module, as it presents itself. `notes`: what a person should be told besides."""
 
@@ -179,6 +207,7 @@ class Manifest:
         Mapping[EventName, Mapping[FieldName, FieldKind]], Field(max_length=100)
     ] = Field(default_factory=dict)
     routes: RoutePrefix = Field(default_factory=RoutePrefix)
+    static: StaticFiles | None = None
     permissions: ManifestPermissions = Field(default_factory=ManifestPermissions)
     ui: Mapping[str, object] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -369,6 +398,9 @@ def _absent(root: Mapping[str, PlainValue], files: Collection[str]) -> Iterator[
     code = root.get("module")
     if isinstance(code, str) and _CODE.fullmatch(code) and code not in files:
         yield ("module",), f"there is no {code} in the folder"
+    folder = _at(root, "static", "folder")
+    if isinstance(folder, str) and not any(file.startswith(f"{folder}/") for file in files):
+        yield ("static", "folder"), f"there is no file below {folder[:200]}/ in the folder"
     agents = root.get("agents")
     for name, agent in agents.items() if isinstance(agents, dict) else ():
         prompt = agent.get("system_prompt") if isinstance(agent, dict) else None
@@ -415,6 +447,7 @@ def _known(place: Place) -> list[str]:
     inner = {
         "sandbox": SandboxConfig,
         "routes": RoutePrefix,
+        "static": StaticFiles,
         "permissions": ManifestPermissions,
     }.get(str(place[-2]))
     kind = inner or {"agents": AgentConfig, "hooks": ManifestHook, "mcp_tools": McpTool}.get(

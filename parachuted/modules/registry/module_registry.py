@@ -5,9 +5,10 @@ What cannot be trusted lets nothing run, and says why. People edit it too.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,6 +24,7 @@ from parachuted.home_files import (
     new_document,
     read_document,
 )
+from parachuted.modules.settings import SettingValue
 from parachuted.private import UntrustedFileError
 
 NAME = "modules.yaml"
@@ -83,6 +85,32 @@ class ModuleRegistry:
 
         self._change(changes)
 
+    def set_config(self, name: str, key: str, value: SettingValue) -> None:
+        """Set one key of the entry's `config:`; None takes it away.
+
+        Raises as `change`.
+        """
+
+        def changes(held: Held) -> Changes:
+            if value is None and key not in held.get(name, {}).get("config", {}):
+                return {}
+            return {(_ROOT, name, "config"): {key: REMOVED if value is None else value}}
+
+        self._change(changes)
+
+    def config_lines(self, name: str) -> dict[str, int]:
+        """The line of each key below the entry's `config:`, dotted; none where the file cannot be
+        read.
+        """
+        with contextlib.suppress(UntrustedFileError, YamlRejectedError):
+            text = self._file.read()
+            root = read_document(text, limit=_LIMIT) if text is not None else None
+            for key in (_ROOT, name, "config"):
+                root = root.children.get(key) if root is not None else None
+            if root is not None:
+                return dict(_lines(root, ""))
+        return {}
+
     def remove(self, name: str) -> None:
         """Take that entry away.
 
@@ -124,6 +152,12 @@ def _read(text: str) -> Held:
     if modules.entries is None:
         raise _rejected(f"it should hold `{_ROOT}:` with a name and an entry for each module")
     return {name: _entry(name, node) for name, node in modules.entries}
+
+
+def _lines(node: YamlNode, prefix: str) -> Iterator[tuple[str, int]]:
+    for key, child in node.children.items():
+        yield f"{prefix}{key}", child.line
+        yield from _lines(child, f"{prefix}{key}.")
 
 
 def _entry(name: str, node: YamlNode) -> dict[str, Any]:

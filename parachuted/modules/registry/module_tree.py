@@ -25,6 +25,7 @@ from parachuted.visible import is_ignorable
 SIGNATURE = "SIGNATURE"
 _CHUNK = 1 << 20
 _MOST_NAMES, _MOST_BYTES, _DEEPEST, _LONGEST = 10_000, 200_000_000, 24, 1_000
+_MOST_MARKED = 20_000
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -36,7 +37,7 @@ class TreeRefusedError(ParachuteError):
 
 
 class TreeMissingError(TreeRefusedError):
-    """There is no such folder."""
+    """The folder does not exist."""
 
 
 class FileSink(Protocol):
@@ -299,3 +300,38 @@ def _check_name(name: str, path: str) -> None:
         raise TreeRefusedError(f"{path!a} has a name with invisible characters")
     if len(path) > _LONGEST:
         raise TreeRefusedError(f"{path[:80]}… is too long a path")
+
+
+def folder_mark(folder: Path, ignored: Collection[str] = ()) -> int:
+    """What changes whenever the folder does, links not followed; 0: there is none.
+
+    One stat a file. It is no proof: approval never relies on it.
+    """
+    try:
+        at = folder.lstat()
+    except OSError:
+        return 0
+    found: list[tuple[str | int, ...]] = [_mark("", at)]
+    waiting = [str(folder)]
+    while waiting and len(found) < _MOST_MARKED:
+        inner = waiting.pop()
+        try:
+            with os.scandir(inner) as entries:
+                for entry in entries:
+                    if entry.name in ignored:
+                        continue
+                    found.append(_mark(entry.path, entry.stat(follow_symlinks=False)))
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError as error:
+            found.append((inner, error.errno or -1))
+    return hash(tuple(sorted(found))) or 1
+
+
+def _mark(path: str, at: os.stat_result) -> tuple[str | int, ...]:
+    """A folder's times and size tell of its names, which are looked at themselves, but for those
+    that are ignored.
+    """
+    if stat.S_ISDIR(at.st_mode):
+        return path, at.st_mode, at.st_ino
+    return path, at.st_mode, at.st_size, at.st_ino, at.st_mtime_ns, at.st_ctime_ns

@@ -44,7 +44,7 @@ class ModulePrompts:
 
 
 def default_prompt(approved: ApprovedModule) -> str:
-    """What the first of its agents is told without a person's words; empty where it has none.
+    """The instructions of its first agent, without a person's words; empty where it has none.
 
     Reads the approved copy.
     """

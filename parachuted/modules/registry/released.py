@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from parachuted.agents.heavy import load_heavy_here
+from parachuted.heavy import load_heavy_here
 
 KEYS_FILE = Path(__file__).with_name("release_keys.txt")
 LONGEST = 200

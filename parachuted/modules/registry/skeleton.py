@@ -59,7 +59,7 @@ class $cls(Module):
         return {"added": text}
 
     @route("POST", "/ask")
-    async def ask(self, question: str):
+    async def answer(self, question: str):
         """Let an agent answer from the list."""
         return {"answer": await self.run_agent("helper", question)}
 

@@ -27,10 +27,10 @@ from parachuted.agents import (
     ToolResult,
     make_backend,
 )
-from parachuted.agents.heavy import load_heavy
 from parachuted.agents.job import NativeCallResult
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentFailedError, AgentUnavailableError
+from parachuted.heavy import load_heavy
 from parachuted.testing import ScriptedMessages, ToolUse, say, use
 from tests.agents.conftest import Claude
 

@@ -16,9 +16,12 @@ from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, ProcessErro
 
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents import RunSandbox
-from parachuted.agents.claude.container import AgentContainer
-from parachuted.agents.claude.process import AgentProcess
-from parachuted.agents.claude.transport import AgentTransport, parse_line
+from parachuted.agents.claude.transport import (
+    AgentContainer,
+    AgentProcess,
+    AgentTransport,
+    parse_line,
+)
 from parachuted.agents.sandbox.sandbox_spec import SandboxSpec
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from parachuted.agents.gateway import Endpoint, RunToken
+from parachuted.agents.gateway import Endpoint
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 from parachuted.testing import ApiRefusal, Delay, RecordedRequest, Reply, ScriptedMessages, say
 from tests.agents.gateway.conftest import BODY, KEY, MODEL, GatewayRig
@@ -361,27 +361,6 @@ async def test_a_link_in_the_folder_s_place_is_not_followed(gateway_rig: Gateway
     with pytest.raises(AgentUnavailableError):
         async with gateway_rig.run(folder=tmp_path / "link"):
             pass
-
-
-async def test_one_request_of_the_daemon_s_own_is_counted_like_any(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
-    api.add(
-        costing(0.25),
-        ApiRefusal(status=429, message=KEY, headers={"retry-after": "100"}),
-        ApiRefusal(status=400, message="no"),
-    )
-    run_token = RunToken(
-        run="judge-1", agent="judge", causes=(), session=None, max_cost_usd=1, models=(MODEL,)
-    )
-    assert (await gateway_rig.gateway.ask(run_token, {"model": MODEL}))["role"] == "assistant"
-    assert gateway_rig.gateway.spent("judge-1").usd == 0.25
-    with pytest.raises(AgentUnavailableError) as busy:
-        await gateway_rig.gateway.ask(run_token, {"model": MODEL})
-    assert KEY not in str(busy.value)
-    gateway_rig.gateway._upstream._paused_until = 0.0
-    with pytest.raises(AgentFailedError, match="400"):
-        await gateway_rig.gateway.ask(run_token, {"model": MODEL})
 
 
 async def test_fifty_streams_at_once_all_arrive(gateway_rig: GatewayRig, api: ScriptedMessages):

@@ -271,6 +271,7 @@ async def test_a_run_asks_its_own_model_alone_and_is_told_so(
 
 GATEWAY = """
 import asyncio, sys, time
+import aiohttp
 from datetime import UTC, datetime
 from pathlib import Path
 from parachuted.agents.gateway import Gateway, MoneyLimits, RunToken, UsageStore
@@ -283,7 +284,8 @@ async def main(url, folder):
     )
     run_token = RunToken(run="r", agent="a", causes=("c",), session=None, max_cost_usd=1, models=(sys.argv[3],))
     body = {"model": sys.argv[3], "max_tokens": 20_000, "messages": [{"role": "user", "content": "hi"}]}
-    await gateway.ask(run_token, body)
+    async with gateway.open(run_token) as way, aiohttp.ClientSession() as session:
+        await session.post(f"{way.url}/v1/messages", json=body, headers={"x-api-key": way.token})
 
 asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
 """  # noqa: E501

@@ -15,7 +15,7 @@ from parachuted.access.agent_config import SandboxConfig
 from parachuted.access.grant import Network
 from parachuted.agents.job import RunSandbox
 from parachuted.agents.sandbox import Container, Sandboxes, SandboxSlot, SandboxSpec
-from parachuted.agents.sandbox.program import find_cli
+from parachuted.agents.sandbox.options import find_cli
 
 DEADLINE_S = 20
 CLI = find_cli() or Path(sys.executable).resolve()

@@ -1,6 +1,9 @@
 import json
+import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -10,6 +13,7 @@ from parachuted.agents.sandbox import ContainerShape
 from parachuted.agents.sandbox.engine import Engine
 from parachuted.agents.sandbox.slots import container_user, make_slot, name_slot
 from parachuted.errors import AgentUnavailableError
+from parachuted.vault.rename import exchange
 from tests.agents.sandbox.conftest import CLI
 from tests.engine import containers
 
@@ -89,36 +93,37 @@ def test_a_folder_that_is_swapped_while_it_is_mounted_is_found_out(
     secret, real = tmp_path / "secret", slot.work
     secret.mkdir()
     (secret / "canary").touch()
-    stop, swaps, started, refused = threading.Event(), 0, 0, 0
+    (tmp_path / "link").symlink_to(secret)
+    folder = os.open(tmp_path, os.O_RDONLY)
+    swap_names = partial(exchange, folder, str(real.relative_to(tmp_path)), "link")
+    stop, started, refused = threading.Event(), 0, 0
 
     def swap():
-        nonlocal swaps
-        away, link = tmp_path / "away", tmp_path / "link"
+        swaps = 0
         while not stop.is_set():
-            link.symlink_to(secret)
-            real.rename(away)
-            link.rename(real)
+            swap_names()
             swaps += 1
             time.sleep(0.002)
-            real.unlink()
-            away.rename(real)
-            time.sleep(0.002)
+        if real.is_symlink():
+            swap_names()
+        return swaps
 
-    swapping = threading.Thread(target=swap)
-    swapping.start()
-    try:
-        for _ in range(500 if torture else 12):
-            try:
-                launched = launch(docker, slot)
-            except AgentUnavailableError:
-                refused += 1
-                continue
-            started += 1
-            assert "canary" not in told(launched, "ls", "/vault")
-            docker.remove(launched.id)
-    finally:
-        stop.set()
-        swapping.join()
+    with ThreadPoolExecutor(1) as pool:
+        swapping = pool.submit(swap)
+        try:
+            for _ in range(500 if torture else 12):
+                try:
+                    launched = launch(docker, slot)
+                except AgentUnavailableError:
+                    refused += 1
+                    continue
+                started += 1
+                assert "canary" not in told(launched, "ls", "/vault")
+                docker.remove(launched.id)
+        finally:
+            stop.set()
+        swaps = swapping.result()
+    os.close(folder)
 
     assert refused
     assert swaps > 50

@@ -93,7 +93,7 @@ async def test_this_machine_needs_no_key_and_anyone_else_does(live: Live):
 
 async def test_without_a_file_of_keys_nobody_from_elsewhere_gets_in(live: Live):
     async with live() as life:
-        assert not KeyFile(life.daemon._home).path.exists()
+        assert not KeyFile(life.daemon.home).path.exists()
         for headers in (
             ELSEWHERE,
             {**ELSEWHERE, **wrong()},
@@ -108,7 +108,7 @@ async def test_a_key_may_do_what_its_scopes_say_and_no_more(live: Live):
         assert (await call(life, "GET", "/api/watches", headers=reader))[0] == 200
         assert await refused(life, "POST", "/api/pause", headers=reader) == (
             403,
-            "this key may not admin in curator",
+            "this key lacks the scope curator:admin",
         )
         assert (await refused(life, "GET", "/api/contexts/folders", headers=reader))[0] == 403
 
@@ -180,12 +180,12 @@ async def test_a_key_opens_nothing_once_it_is_over(live: Live):
 
 async def test_a_file_of_keys_that_others_may_read_opens_nothing_and_the_daemon_says_so(live: Live):
     async with live() as life:
-        key, file = key_of(life, "*:read"), KeyFile(life.daemon._home).path
+        key, file = key_of(life, "*:read"), KeyFile(life.daemon.home).path
         file.chmod(0o644)
         assert (await call(life, "GET", "/api/watches", headers=key))[0] == 401
         await life.until(lambda: "keys" in life.daemon.problems.all())
         assert "others may read" in (await get(life, "/api/doctor"))["problems"]["keys"]
-        assert str(life.daemon._home) not in (await get(life, "/api/doctor"))["problems"]["keys"]
+        assert str(life.daemon.home) not in (await get(life, "/api/doctor"))["problems"]["keys"]
         file.chmod(0o600)
         assert (await call(life, "GET", "/api/watches", headers=key))[0] == 200
         await life.until(lambda: "keys" not in life.daemon.problems.all())
@@ -195,7 +195,7 @@ async def test_a_file_of_keys_that_others_may_read_opens_nothing_and_the_daemon_
 async def test_a_file_of_keys_that_is_broken_opens_nothing_and_the_daemon_stays(live: Live, text):
     async with live() as life:
         key = key_of(life, "*:read")
-        KeyFile(life.daemon._home).path.write_text(text)
+        KeyFile(life.daemon.home).path.write_text(text)
         assert (await call(life, "GET", "/api/watches", headers=key))[0] == 401
         assert (await call(life, "GET", "/api/watches"))[0] == 200
         await life.until(lambda: "keys" in life.daemon.problems.all())

@@ -10,6 +10,7 @@ import aiohttp
 
 from tests.api.calls import call, get
 from tests.api.places import INSIDE
+from tests.api.routes.test_modules import install
 from tests.stories.life import Live, save
 
 
@@ -73,7 +74,7 @@ async def test_its_examples_run(live: Live, vault: Path):
             needed = [one for one in calls.get("get", {}).get("parameters", []) if one["required"]]
             if (
                 "get" not in calls
-                or path == "/api/events"
+                or path in {"/api/events", "/mcp"}
                 or any(one["in"] == "path" and one["name"] != "path" for one in needed)
             ):
                 continue
@@ -94,3 +95,31 @@ async def test_its_examples_run(live: Live, vault: Path):
         (patch,) = document["components"]["schemas"]["PatchNoteRequest"]["examples"]
         assert (await call(life, "PATCH", f"/api/notes/{INSIDE}", json=patch))[0] == 200
     assert (vault / INSIDE).read_text() == "# Garden\n\n## Facts\nBeans.\n"
+
+
+async def test_events_are_described_with_their_fields_those_of_running_modules_too(
+    live: Live, tmp_path: Path
+):
+    save(
+        tmp_path / "garden/manifest.yaml",
+        "name: garden\nversion: 0.1.0\nmodule: module.py\n"
+        "publishes: {garden.bed.dug: {path: path, words: text, depth: number}}\n",
+    )
+    save(
+        tmp_path / "garden/module.py",
+        "from parachuted.modules import Module\nclass GardenModule(Module): pass\n",
+    )
+    async with live() as life:
+        before = (await get(life, "/api/openapi.json"))["x-events"]
+        await install(life, tmp_path / "garden", "trusted")
+        after = (await get(life, "/api/openapi.json"))["x-events"]
+
+    assert before["file.created"]["data"]["properties"]["path"]["type"] == ["string", "null"]
+    assert (before["file.created"]["x-scope"], before["file.created"]["x-module"]) == (
+        "vault:read",
+        "core",
+    )
+    assert after.keys() - before.keys() == {"garden.bed.dug"}
+    dug = after["garden.bed.dug"]
+    assert (dug["x-module"], dug["x-scope"]) == ("garden", "garden:read")
+    assert dug["data"]["properties"]["depth"]["type"] == ["number", "null"]

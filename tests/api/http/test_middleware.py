@@ -33,11 +33,11 @@ async def test_a_key_may_what_its_scopes_say_and_no_more(live: Live, vault):
         assert (await call(life, "GET", "/api/notes/a.md", headers=reads))[0] == 200
         assert await refused(life, "DELETE", "/api/notes/a.md", headers=reads) == (
             403,
-            "this key may not write in vault",
+            "this key lacks the scope vault:write",
         )
         assert await refused(life, "POST", "/api/pause", headers=reads) == (
             403,
-            "this key may not admin in curator",
+            "this key lacks the scope curator:admin",
         )
         assert (await refused(life, "GET", "/api/nothing", headers=reads))[0] == 404
         assert (vault / "a.md").exists()

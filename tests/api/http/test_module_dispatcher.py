@@ -172,7 +172,7 @@ async def test_a_key_reaches_a_module_by_a_scope_on_it_and_through_it_its_own_pa
             life, "POST", "/api/daily/entries", headers=reads, json={"content": "x"}
         ) == (
             403,
-            "this key may not write in daily",
+            "this key lacks the scope daily:write",
         )
         assert (
             await refused(life, "GET", "/api/daily/entries", headers=key_of(life, "vault:read"))
@@ -207,9 +207,7 @@ async def test_a_stream_ends_with_the_key_that_opened_it(live: Live, tmp_path: P
             session.get(life.url + "/api/slow/ticks", headers=headers) as answer,
         ):
             assert await answer.content.readline() == b'data: {"tick":1}\n'
-            key = next(
-                key for key in life.daemon._authenticator.ring.keys if key.name == "a test's"
-            )
+            key = next(key for key in life.daemon.authenticator.ring.keys if key.name == "a test's")
             assert (await call(life, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
             with pytest.raises(aiohttp.ClientError):
                 async with asyncio.timeout(5):
@@ -291,7 +289,7 @@ async def test_a_stream_whose_reader_has_gone_ends_at_once_though_the_module_say
 async def test_a_quiet_stream_gives_signs_of_life(
     live: Live, tmp_path: Path, trust: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("parachuted.api.http.module_dispatcher._HEARTBEAT_S", 0.1)
+    monkeypatch.setattr("parachuted.api.http.module_stream._HEARTBEAT_S", 0.1)
     async with live() as life:
         await install(life, quiet_module(tmp_path), trust)
         async with aiohttp.ClientSession() as session:
@@ -315,7 +313,7 @@ async def test_a_stream_ends_with_the_key_that_opened_it_before_it_has_said_anyt
         )
         writer.write(f"GET /api/quiet/quiet?says=false HTTP/1.1\r\n{head}\r\n".encode())
         await at_work(life, 1)
-        life.daemon._authenticator.ring.file.remove(life.daemon._authenticator.ring.keys[0].id)
+        life.daemon.authenticator.ring.file.remove(life.daemon.authenticator.ring.keys[0].id)
         await at_work(life, 0)
         with suppress(ConnectionError):
             assert await reader.read() == b""

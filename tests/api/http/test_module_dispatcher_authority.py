@@ -197,7 +197,7 @@ async def test_work_after_the_answer_has_the_rights_of_the_key_that_asked(
             headers=narrow,
             json={"how": how, "path": "Daily/mine.md"},
         )
-        key = next(key for key in life.daemon._authenticator.ring.keys if key.name == "a test's")
+        key = next(key for key in life.daemon.authenticator.ring.keys if key.name == "a test's")
         assert (await call(life, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
         assert (await call(life, "POST", "/api/late/go"))[1] in REFUSED
 

@@ -117,7 +117,7 @@ async def test_a_stream_has_no_head(live: Live):
 async def test_a_stream_ends_with_its_key(live: Live):
     async with live() as life:
         file, gone, stays = (
-            KeyFile(life.daemon._home),
+            KeyFile(life.daemon.home),
             key_of(life, "*:read"),
             key_of(life, "vault:read"),
         )
@@ -133,14 +133,14 @@ async def test_a_stream_ends_at_once_when_its_key_is_revoked_over_http(live: Liv
     async with live() as life:
         key = key_of(life, "*:read")
         async with reading(life, key) as stream:
-            (one,) = KeyFile(life.daemon._home).load().keys
+            (one,) = KeyFile(life.daemon.home).load().keys
             assert (await call(life, "DELETE", f"/api/auth/keys/{one.id}"))[0] == 200
             assert await ended(stream) < 0.2
 
 
 async def test_nothing_that_happens_after_a_key_was_changed_is_told_to_its_streams(live: Live):
     async with live() as life:
-        file = KeyFile(life.daemon._home).path
+        file = KeyFile(life.daemon.home).path
         async with reading(life, key_of(life, "vault:read")) as stream:
             file.write_text(
                 file.read_text().replace(
@@ -170,7 +170,7 @@ async def test_nothing_that_happens_after_a_key_was_changed_is_told_to_its_strea
 )
 async def test_a_stream_ends_when_its_key_says_otherwise(live: Live, change):
     async with live() as life:
-        file = KeyFile(life.daemon._home).path
+        file = KeyFile(life.daemon.home).path
         async with reading(life, key_of(life, "vault:read")) as stream:
             text = change(file.read_text())
             assert text != file.read_text()
@@ -180,7 +180,7 @@ async def test_a_stream_ends_when_its_key_says_otherwise(live: Live, change):
 
 async def test_a_stream_ends_when_others_may_read_the_keys(live: Live):
     async with live() as life, reading(life, key_of(life, "vault:read")) as stream:
-        KeyFile(life.daemon._home).path.chmod(0o640)
+        KeyFile(life.daemon.home).path.chmod(0o640)
         assert await ended(stream) < SOON
 
 
@@ -212,8 +212,8 @@ async def test_using_a_key_and_noting_it_ends_no_stream(live: Live):
     async with live() as life:
         key = key_of(life, "vault:read")
         async with reading(life, key) as stream:
-            life.daemon._authenticator.ring.flush()
-            life.daemon._authenticator.look()
+            life.daemon.authenticator.ring.flush()
+            life.daemon.authenticator.look()
             save(life.vault / "a.md", "a")
             assert await told_until(stream, "a.md")
 

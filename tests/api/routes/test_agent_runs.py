@@ -126,7 +126,7 @@ async def test_a_key_that_is_revoked_ends_what_was_begun_with_it(live: Live):
             refused(life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers)
         )
         await begun.wait()
-        (key,) = life.daemon._authenticator.ring.keys
+        (key,) = life.daemon.authenticator.ring.keys
         assert (await call(life, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
         assert await asyncio.wait_for(asked, 2) == (502, "who asked for it may do so no longer")
 

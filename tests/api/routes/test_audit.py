@@ -298,7 +298,7 @@ async def test_it_says_whether_it_holds(live: Live, vault):
         verdict = await get(life, "/api/audit/verify")
 
     assert not verdict["holds"]
-    assert verdict["findings"] == [f"{day.name}:1 (seq 1) is not as it was written"]
+    assert verdict["findings"] == [f"{day.name}:1 (seq 1) was changed after it was written"]
 
 
 async def test_an_audit_that_was_cut_while_nothing_ran_is_a_problem_that_the_doctor_tells(

@@ -22,7 +22,7 @@ def digest(data: bytes) -> str:
 
 def left_behind(life: Life) -> list[str]:
     """Whatever an upload could leave in the vault or beside the objects."""
-    unfinished = life.daemon._objects._folder / "unfinished"
+    unfinished = life.daemon.objects._folder / "unfinished"
     beside = [file.name for file in unfinished.iterdir()] if unfinished.exists() else []
     return [
         name for _, _, names in os.walk(life.vault) for name in names if ".parachute-" in name
@@ -153,8 +153,8 @@ async def test_an_upload_makes_and_replaces_a_file_and_history_has_the_old_one(l
             headers={"X-Content-SHA256": digest(second)},
         )
         same = await call(life, "PUT", "/api/files/new/clip.wav", data=io.BytesIO(second))
-        kept, left = life.daemon._objects.get(digest(first)), left_behind(life)
-        twice = digest(second) in life.daemon._objects
+        kept, left = life.daemon.objects.get(digest(first)), left_behind(life)
+        twice = digest(second) in life.daemon.objects
         writes = life.daemon.history.writes_of("new/clip.wav")
         told = [event["by"] for event in life.told("file.")]
 

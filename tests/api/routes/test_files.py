@@ -194,7 +194,7 @@ async def test_a_write_makes_and_replaces_and_says_what_it_replaced(live: Live, 
         same = await call(
             life, "PUT", "/api/write", json={"path": "new/deep/one.md", "content": "two\n"}
         )
-        kept = life.daemon._objects.get(digest("one\n"))
+        kept = life.daemon.objects.get(digest("one\n"))
         indexed = life.daemon.index.get("new/deep/one.md")
 
     assert [status for status, _ in (made, again, same)] == [200, 200, 200]
@@ -232,7 +232,7 @@ async def test_a_write_with_a_base_is_merged_with_what_changed_since(live: Live,
     save(tree / "plan.md", text)
     async with live() as life:
         base = (await get(life, "/api/read?path=plan.md"))["hash"]
-        await life.until(lambda: base in life.daemon._objects)
+        await life.until(lambda: base in life.daemon.objects)
         save(tree / "plan.md", text.replace("line 1\n", "line 1, theirs\n"))
         ours = text.replace("line 7\n", "line 7, ours\n")
         status, told = await call(
@@ -249,7 +249,7 @@ async def test_a_write_with_a_base_is_merged_with_what_changed_since(live: Live,
 async def test_a_write_that_clashes_is_refused_with_both_texts(live: Live, tree, how):
     async with live() as life:
         base = (await get(life, "/api/read?path=Projects/plan.md"))["hash"]
-        await life.until(lambda: base in life.daemon._objects)
+        await life.until(lambda: base in life.daemon.objects)
         save(tree / "Projects/plan.md", "their plan\n")
         body = {"path": "Projects/plan.md", "content": "our plan\n"}
         given = (
@@ -327,6 +327,6 @@ async def test_many_writers_at_once_lose_nothing(live: Live, tree):
                 for number in range(12)
             )
         )
-        kept = [life.daemon._objects.get(digest(f"text {number}\n")) for number in range(12)]
+        kept = [life.daemon.objects.get(digest(f"text {number}\n")) for number in range(12)]
 
     assert all(text is not None for text in kept)

@@ -61,10 +61,10 @@ async def test_asked_for_details_it_tells_what_is_watched_what_waits_and_what_wa
 
 async def test_a_problem_makes_it_degraded_until_it_is_gone(live: Live):
     async with live() as life:
-        life.daemon.problems.set("disk", "it is full")
+        life.daemon.problems.set("weather", "it rains")
         assert (await get(life, "/api/health"))["status"] == "degraded"
-        assert (await get(life, "/api/health?detailed=true"))["problems"] == {"disk": "it is full"}
-        life.daemon.problems.set("disk", None)
+        assert (await get(life, "/api/health?detailed=true"))["problems"] == {"weather": "it rains"}
+        life.daemon.problems.set("weather", None)
         assert (await get(life, "/api/health"))["status"] == "ok"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from parachuted.vault import Author, VaultPath
 from tests.api.calls import call, get, key_of, post, refused
-from tests.api.routes.test_loop import GARDEN, pair, run_once
+from tests.api.routes.test_runs import GARDEN, pair, run_once
 from tests.stories.life import Life, Live, note, save
 
 __all__ = ["pair"]

@@ -103,7 +103,13 @@ async def test_a_module_is_switched_off_and_on_restarted_and_removed(
         status, removed = await call(life, "DELETE", "/api/modules/daily")
         assert (status, removed) == (
             200,
-            {"name": "daily", "removed": True, "folder_removed": True},
+            {
+                "name": "daily",
+                "removed": True,
+                "folder_removed": True,
+                "data_deleted": False,
+                "has_data": False,
+            },
         )
         assert not (vault / "Modules/daily").exists()
         assert (await get(life, "/api/modules"))["modules"] == []
@@ -281,3 +287,20 @@ async def test_what_lies_in_the_vault_already_is_not_made_by_installing_it(
                 life, "POST", "/api/modules/install", json={"source": str(vault / "Modules/daily")}
             )
         )[0] == 200
+
+
+async def test_what_a_module_kept_is_deleted_with_it_only_if_that_is_said(
+    live: Live, daily: Path, vault: Path
+):
+    async with live() as life:
+        for query, has_data in (("", True), ("?data=true", False)):
+            await install(life, daily)
+            data = life.daemon.vault.folder / "module-data" / "daily"
+            data.mkdir(parents=True, exist_ok=True)
+            (data / "index.db").write_text("x")
+
+            _, removed = await call(life, "DELETE", f"/api/modules/daily{query}")
+
+            assert (removed["has_data"], removed["data_deleted"]) == (has_data, not has_data)
+            assert data.exists() is has_data
+        assert (await refused(life, "DELETE", "/api/modules/daily?data=true"))[0] == 404

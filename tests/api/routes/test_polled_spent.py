@@ -11,13 +11,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from parachuted.agent_choice import choose_agent
 from parachuted.agents.gateway import RunToken
-from parachuted.agents.heavy import load_heavy
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
+from parachuted.heavy import load_heavy
 from parachuted.tasks import worker
 from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say, use
 from parachuted.vault_state import state_folder
@@ -180,17 +181,17 @@ def _environments(home: Path) -> list[bytes]:
 async def test_what_was_spent_is_for_keys_of_the_whole_vault(paid: Paid):
     async with ScriptedMessages([[say("x")]]) as api, paid(api) as life:
         gateway = life.daemon.gateway
-        await gateway.ask(
-            RunToken(
-                run="r",
-                agent="a",
-                causes=("c",),
-                session="s",
-                max_cost_usd=1,
-                models=("a-local-one",),
-            ),
-            {"model": "a-local-one"},
+        run_token = RunToken(
+            run="r",
+            agent="a",
+            causes=("c",),
+            session="s",
+            max_cost_usd=1,
+            models=("a-local-one",),
         )
+        async with gateway.open(run_token) as way, aiohttp.ClientSession() as session:
+            body, headers = {"model": "a-local-one"}, {"x-api-key": way.token}
+            await session.post(f"{way.url}/v1/messages", json=body, headers=headers)
         deadline = time.monotonic() + 5
         while not gateway.usage_store.spent().requests:
             assert time.monotonic() < deadline

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +14,6 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import aiohttp
 import pytest
 
 from parachuted.presence import running_daemon
@@ -91,27 +89,3 @@ async def test_no_key_below_admin_may_ask_for_it(live: Live, act):
             )
         )[0] == 403
         assert (await call(life, "GET", "/api/health"))[0] == 200
-
-
-async def test_an_app_finds_the_supervisor_on_a_port_of_its_own_and_nothing_else_there(live: Live):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        async with live(api__supervisor_port=port) as life:
-            assert "api.supervisor_port" in life.daemon.problems.all()["supervisor"]
-    async with (
-        live(api__supervisor_port=port) as life,
-        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as app,
-    ):
-        found = {
-            path: (await app.get(path)).status
-            for path in ("/supervisor/status", "/supervisor/models", "/api/health", "/api/notes")
-        }
-        assert found == {
-            "/supervisor/status": 200,
-            "/supervisor/models": 200,
-            "/api/health": 404,
-            "/api/notes": 404,
-        }
-        assert (await (await app.get("/supervisor/status")).json())[
-            "main_server_port"
-        ] == life.daemon.port

@@ -78,7 +78,7 @@ async def test_an_approval_does_it_once_and_an_undo_takes_it_back(live: Live, va
         assert (status, "was approved already" in says) == (422, True)
         await post(life, f"/api/runs/{done['applied_run']}/undo")
         assert (vault / "a.md").read_text() == "one\n"
-        await life.daemon._approvals.quiet()
+        await life.daemon.approvals.quiet()
         assert "was taken back" in (vault / done["file"]).read_text()
 
 
@@ -89,7 +89,7 @@ async def test_a_tick_that_is_saved_in_an_editor_is_the_same_act(live: Live, vau
         file = vault / life.daemon.suggestions.record(made.id).file
         save(file, file.read_text().replace("- [ ] approve", "- [x] approve"))
         await life.until(lambda: not life.daemon.suggestions.get(made.id).is_pending)
-        await life.daemon._approvals.quiet()
+        await life.daemon.approvals.quiet()
     assert (vault / "a.md").read_text() == "two\n"
     assert "**approved** by user" in file.read_text()
 
@@ -223,7 +223,7 @@ async def test_a_key_cannot_tick_by_writing_the_file_and_an_admin_of_all_can(liv
             headers=key_of(life, "vault:read,write,admin"),
         )
         await life.until(lambda: not life.daemon.suggestions.get(made.id).is_pending)
-        await life.daemon._approvals.quiet()
+        await life.daemon.approvals.quiet()
     assert (status, (vault / "a.md").read_text()) == (200, "two\n")
 
 
@@ -235,7 +235,7 @@ async def test_what_was_ticked_while_the_daemon_was_off_is_done_at_its_start(liv
     save(file, file.read_text().replace("- [ ] approve", "- [x] approve"))
     async with live() as life:
         await life.until(lambda: not life.daemon.suggestions.get(made.id).is_pending)
-        await life.daemon._approvals.quiet()
+        await life.daemon.approvals.quiet()
     assert (vault / "a.md").read_text() == "two\n"
 
 
@@ -300,7 +300,7 @@ async def test_what_an_agent_would_write_is_read_and_approved_by_who_sees_all_th
     async with live() as life:
         act = new_act("reflector", life.daemon.clock(), watcher="Projects/a.md", reason="")
         act.begin(life.daemon.history)
-        document = act.end(life.daemon.history, life.daemon._objects, life.daemon.clock(), "")
+        document = act.end(life.daemon.history, life.daemon.objects, life.daemon.clock(), "")
         save_account(life.daemon.history, {**document, "quotes": quotes})
         made = await propose(life, "Projects/a.md", {"text": "it knows of the peas\n"}, run=act.run)
         key = {

@@ -229,7 +229,7 @@ async def test_a_push_makes_replaces_and_names_what_it_replaced(live: Live, tree
             {"path": "journals/2026-11-21.md", "content": "yesterday\n"},
             {"path": "assets/b.png", "content": base64.b64encode(PNG).decode(), "is_binary": True},
         )
-        kept = life.daemon._objects.get(digest("today\n"))
+        kept = life.daemon.objects.get(digest("today\n"))
         told = {(event["path"], event["by"]) for event in life.told("file.")}
 
     assert (answer["pushed"], answer["errors"], answer["conflicts"]) == (4, [], [])
@@ -316,7 +316,7 @@ async def test_a_push_with_a_base_is_merged_or_told_as_a_conflict_in_a_200(live:
     save(tree / "Daily/plan.md", text)
     async with live() as life:
         pulled = (await pull(life, "plan.md"))["plan.md"]
-        await life.until(lambda: life.daemon._objects.has_stood("Daily/plan.md", pulled["hash"]))
+        await life.until(lambda: life.daemon.objects.has_stood("Daily/plan.md", pulled["hash"]))
         save(tree / "Daily/plan.md", text.replace("line 1\n", "theirs\n"))
         merged = await push(
             life,
@@ -406,7 +406,7 @@ async def test_deleted_files_are_in_history_and_those_that_are_gone_do_not_count
             life, "Daily", ["journals/2026-11-21.md", "gone.md", "journals/2026-11-21.md"]
         )
         writes = life.daemon.history.writes_of("Daily/journals/2026-11-21.md")
-        kept = life.daemon._objects.get(digest("yesterday\n"))
+        kept = life.daemon.objects.get(digest("yesterday\n"))
         known = life.daemon.index.get("Daily/journals/2026-11-21.md")
 
     assert (answer["deleted"], answer["confirm_needed"]) == (1, False)

@@ -12,6 +12,7 @@ from parachuted.api.routes.write_batcher import WriteBatcher
 from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
 from parachuted.vault import (
     AppendToSection,
+    Caller,
     EditRequest,
     History,
     ObjectStore,
@@ -23,6 +24,7 @@ from parachuted.vault import (
 )
 
 NOW = datetime(2026, 11, 22, 3, 30, tzinfo=UTC)
+PHONE = Caller("api_key", "phone", "request-1")
 
 
 class Office:
@@ -40,11 +42,12 @@ class Office:
             lambda: NOW,
             ask=self.asked,
             is_asked=lambda: self.ask is not None,
+            notice=self.notice,
         )
         self.noticed: list[set[str]] = []
         self.gate = asyncio.Event()
         self.gate.set()
-        self.desk = WriteBatcher(self.store, self.notice, lambda: NOW)
+        self.desk = WriteBatcher(self.store)
 
     def asked(self, intent: WriteIntent) -> None:
         if self.ask is not None:
@@ -54,10 +57,11 @@ class Office:
         self.noticed.append(set(paths))
         await self.gate.wait()
 
-    async def add(self, line: str, path: str = "a.md") -> WriteResult:
+    async def add(self, line: str, path: str = "a.md", caller: Caller = PHONE) -> WriteResult:
         return await self.desk.edit(
             lambda: VaultPath(path),
             EditRequest(edit=AppendToSection(section="Facts", content=line)),
+            caller,
         )
 
     def close(self) -> None:
@@ -89,6 +93,30 @@ async def test_no_line_of_many_is_lost_and_they_are_few_writes(suggestion_rig: O
     assert answers[-1].after == writes[-1].after
 
 
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        (PHONE._replace(request_id="request-2"), Caller("api_key", "phone")),
+        (Caller("api_key", "tablet"), None),
+    ],
+)
+def test_the_audit_names_the_caller_where_all_of_a_write_is_one_callers(
+    suggestion_rig: Office, second: Caller, expected: Caller | None
+):
+    assert suggestion_rig.desk.author(PHONE).caller == PHONE
+    author = suggestion_rig.desk.author(PHONE, second)
+    assert author.caller == expected
+    assert len(set(author.causes)) == 2
+
+
+async def test_an_edit_is_recorded_as_its_callers(suggestion_rig: Office):
+    written = []
+    suggestion_rig.store._runner.wrote = written.append
+    await suggestion_rig.add("- one")
+
+    assert [write.author.caller for write in written] == [PHONE]
+
+
 async def test_one_that_fails_is_told_so_alone(suggestion_rig: Office):
     def refused() -> VaultPath:
         raise PathRefusedError("no")
@@ -96,7 +124,7 @@ async def test_one_that_fails_is_told_so_alone(suggestion_rig: Office):
     request = EditRequest(edit=AppendToSection(section="Facts", content="x"))
     found = await asyncio.gather(
         suggestion_rig.add("- one"),
-        suggestion_rig.desk.edit(refused, request),
+        suggestion_rig.desk.edit(refused, request, PHONE),
         suggestion_rig.add("- x", "none.md"),
         suggestion_rig.add("- two"),
         return_exceptions=True,
@@ -121,7 +149,7 @@ async def test_who_goes_away_meanwhile_takes_nobody_along(suggestion_rig: Office
     async with asyncio.timeout(10):
         first = begun(
             suggestion_rig.desk.edit(
-                slow, EditRequest(edit=AppendToSection(section="Facts", content="- gone"))
+                slow, EditRequest(edit=AppendToSection(section="Facts", content="- gone")), PHONE
             )
         )
         second = begun(suggestion_rig.add("- stays"))

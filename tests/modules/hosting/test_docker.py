@@ -28,9 +28,10 @@ def run(docker, name, code, **more):
 
 
 def images(docker):
-    return subprocess.run(
+    listed = subprocess.run(
         ["docker", "images", "-q"], env=docker.env, capture_output=True, check=True
-    ).stdout
+    )
+    return sorted(listed.stdout.split())  # Docker gives those of one second in any order
 
 
 def containers(docker):
@@ -149,3 +150,32 @@ def test_no_secret_of_the_daemons_environment_goes_along():
     }
 
     assert Docker(env).env == {"PATH": "/bin", "HOME": "/h", "DOCKER_HOST": "unix:///x"}
+
+
+async def test_it_writes_in_the_folder_that_it_was_given_and_nowhere_else(docker, tmp_path):
+    (tmp_path / "data").mkdir()
+    code = (
+        f"import pathlib, sqlite3; sqlite3.connect('{tmp_path}/data/x.db').execute('CREATE TABLE t"
+        f" (a)'); pathlib.Path('{tmp_path}/beside').touch()"
+    )
+    command = docker.command(
+        await docker.make_room("daily"),
+        (*PYTHON, code),
+        readable=NEEDED,
+        writable=[tmp_path / "data"],
+        memory=MEMORY,
+    )
+
+    done = await asyncio.to_thread(
+        subprocess.run,
+        command,
+        env=docker.env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, "Read-only file system" in done.stderr) == (1, True), done.stderr
+    assert (tmp_path / "data" / "x.db").exists()
+    assert not (tmp_path / "beside").exists()

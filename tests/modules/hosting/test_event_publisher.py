@@ -14,7 +14,7 @@ from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.events import Bus, Event
 from parachuted.modules.hosting.event_publisher import MOST_BYTES, EventPublisher
 from parachuted.modules.registry.manifest import Manifest
-from parachuted.vault import WriteResult
+from parachuted.vault import VaultPath, WriteResult
 
 
 @pytest.fixture
@@ -178,7 +178,8 @@ def test_what_follows_from_an_event_is_one_deeper_and_a_circle_ends(bus, publish
 
 def test_the_event_of_a_write_follows_from_what_led_to_the_write(bus, publishing):
     written = WriteResult(path="a.md", before=None, after="d1", merged=False)
-    publishing.wrote(written, Authority(events=3))
+    with publishing.writing(VaultPath("a.md"), Authority(events=3)) as wrote:
+        wrote(written)
     for digest in ("d2", "d1", "d1"):
         bus.publish("file.modified", path="a.md", digest=digest, causes=["c1"], run="r1")
 
@@ -186,3 +187,14 @@ def test_the_event_of_a_write_follows_from_what_led_to_the_write(bus, publishing
 
     assert [one.events for one in told] == [0, 3, 0]
     assert {(one.causes, one.runs) for one in told} == {(("c1",), ("r1",))}
+
+
+def test_the_event_of_a_write_that_comes_before_its_result_follows_from_it_too(bus, publishing):
+    with publishing.writing(VaultPath("a.md"), Authority(events=3)):
+        bus.publish("file.modified", path="a.md", digest="d1", causes=["c1"])
+        bus.publish("file.modified", path="b.md", digest="d1", causes=["c1"])
+        during = [publishing.told(event).events for event in bus.since(0)]
+    bus.publish("file.modified", path="a.md", digest="d1", causes=["c1"])
+
+    assert during == [3, 0]
+    assert publishing.told(list(bus.since(0))[-1]).events == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import ActRefusedError, AgentFailedError, ModuleFailedError, NotFoundError
+from parachuted.modules import FileResponse
 from parachuted.modules.registry.arguments import WrongArgumentsError
 from parachuted.testing import running_module
 from tests.modules.small_modules import write_module
@@ -155,3 +156,39 @@ async def test_one_that_cannot_begin_says_why(vault, tmp_path):
     with pytest.raises(ModuleFailedError, match="on_enable"):
         async with running_module(folder, vault=vault):
             pass
+
+
+async def test_a_handler_reads_what_a_test_uploads(tmp_path):
+    folder = write_module(
+        tmp_path / "module",
+        """
+        @route("POST", "/body")
+        async def take(self, body: Body, name: str):
+            return {"name": name, "size": body.size, "text": (await body.read()).decode()}
+
+        @route("POST", "/form")
+        async def take_form(self, form: Form):
+            return [[one.name, one.filename, (await one.read()).decode()] async for one in form]
+
+        @route("GET", "/file")
+        async def file(self) -> FileResponse:
+            return FileResponse(path="a.md")
+        """,
+    )
+    code = (folder / "module.py").read_text()
+    (folder / "module.py").write_text(
+        f"from parachuted.modules import Body, FileResponse, Form\n{code}"
+    )
+    (tmp_path / "vault").mkdir()
+    async with running_module(folder, vault=tmp_path / "vault") as module:
+        assert await module.request("POST", "/body", query={"name": "a"}, upload=b"0123456789") == {
+            "name": "a",
+            "size": 10,
+            "text": "0123456789",
+        }
+        assert await module.request(
+            "POST", "/form", upload={"title": "Monday", "audio": ("a.wav", b"sound")}
+        ) == [["title", None, "Monday"], ["audio", "a.wav", "sound"]]
+        assert await module.request("GET", "/file") == FileResponse(path="a.md")
+        with pytest.raises(WrongArgumentsError, match="body: is missing"):
+            await module.request("POST", "/body", query={"name": "a"})

@@ -39,7 +39,7 @@ async def hello(self):
     return sys.stdin.read()
 
 @route("GET", "/ask")
-async def ask(self):
+async def note(self):
     self.publish("daily.x", n=float("1"))
     return await self.state.get("k")
 """
@@ -107,7 +107,7 @@ def test_it_describes_itself_and_serves_until_the_pipe_is_closed(program, approv
         id=2, value={"value": ""}
     )  # stdin is nothing, and stdout is not the pipe
 
-    program.say(call(3, "ask"))
+    program.say(call(3, "note"))
     asked = program.hear()
     assert (asked.verb, asked.of) == ("publish", 3)
     program.say(AnswerFrame(id=asked.id))

@@ -136,3 +136,53 @@ tried["version"] = landlock.landlock_version()
 
     assert tried == {"wall": "ENOSYS", "version": 0}
     assert sys.platform == "linux"
+
+
+def test_in_a_folder_that_it_may_write_it_makes_files_and_no_way_out(folders):
+    mine, other = folders
+    data = mine.parent / "data"
+    data.mkdir()
+    (data / "index").write_text("old")
+    tried = run(
+        """
+from parachuted.modules.hosting.landlock import restrict_files
+import sqlite3
+mine, other, data = map(Path, sys.argv[1:4])
+restrict_files([mine, Path(sys.base_prefix)], (), [data])
+attempt("change", lambda: (data / "index").write_text("new"))
+attempt("create", lambda: (data / "new").write_text("x"))
+attempt("folder", (data / "deep").mkdir)
+attempt("rename", lambda: (data / "new").rename(data / "deep" / "moved"))
+attempt("remove", (data / "deep" / "moved").unlink)
+attempt("remove folder", (data / "deep").rmdir)
+def database():
+    with sqlite3.connect(data / "x.db") as opened:
+        opened.execute("PRAGMA journal_mode=WAL")
+        opened.execute("CREATE TABLE t (a)")
+        opened.execute("INSERT INTO t VALUES (1)")
+attempt("sqlite", database)
+attempt("symlink", lambda: os.symlink("/", data / "out"))
+attempt("hard link in", lambda: os.link(mine / "secret", data / "linked"))
+attempt("move in", lambda: (mine / "secret").rename(data / "secret"))
+attempt("pipe", lambda: os.mkfifo(data / "pipe"))
+attempt("write mine", lambda: (mine / "secret").write_text("x"))
+attempt("write other", lambda: (other / "secret").write_text("x"))
+attempt("through dots", lambda: (data / ".." / "other" / "secret").read_text())
+attempt("beside", lambda: (data.parent / "new").touch())
+attempt("run", lambda: os.execv(data / "index", ["x"]))
+""",
+        mine,
+        other,
+        data,
+    )
+
+    allowed = {name for name, outcome in tried.items() if outcome == "done"}
+    assert allowed == {
+        "change",
+        "create",
+        "folder",
+        "rename",
+        "remove",
+        "remove folder",
+        "sqlite",
+    }, tried

@@ -6,6 +6,7 @@ import compileall
 import importlib
 import py_compile
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -195,3 +196,26 @@ def test_every_file_of_the_stranger_is_one_that_loads(tmp_path):
         tmp_path, "stranger", read_manifest(FILES["manifest.yaml"]), tree=read_tree(tmp_path).digest
     )
     assert cls.said == "as approved"
+
+
+def test_one_is_unloaded_while_others_are_imported():
+    until = threading.Event()
+
+    def import_others() -> None:
+        while not until.is_set():
+            for number in range(50):
+                sys.modules[f"parachute_modules_other.m{number}"] = sys
+            for number in range(50):
+                del sys.modules[f"parachute_modules_other.m{number}"]
+
+    importing = threading.Thread(target=import_others)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    importing.start()
+    try:
+        for _ in range(200):
+            unload("stranger", "sha256:00000000")
+    finally:
+        until.set()
+        importing.join()
+        sys.setswitchinterval(interval)

@@ -76,7 +76,7 @@ async def test_the_status_tells_what_a_module_offers(manager_rig):
         ("daily-search",),
         ("file.modified",),
     )
-    assert status.schedules == ("tidy: every 900 s", "reflect: daily at 03:00")
+    assert status.schedules == ("tidy: every 900 s", "reflect: each day at 03:00")
     assert (status.where, status.is_serving, status.problem) == ("in process", True, None)
 
 
@@ -545,8 +545,8 @@ async def test_schedules_of_the_modules_that_run_are_told_with_when_they_fall_du
     manager_rig.add("daily", body)
 
     async with manager_rig.open():
-        told = {one.spec.handler: one for one in manager_rig.modules.schedules()}
-        assert (told["tick"].spec.every_s, told["nightly"].spec.at) == (900, "03:00")
+        told = {one.handler: one for one in manager_rig.modules.schedules()}
+        assert (told["tick"].timing.every_s, told["nightly"].timing.at) == (900, "03:00")
         assert told["tick"].next - told["tick"].last == timedelta(minutes=15)
         manager_rig.trust.disable("daily")
         await manager_rig.modules.sync()

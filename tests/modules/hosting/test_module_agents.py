@@ -139,14 +139,7 @@ async def test_a_run_is_recorded_told_of_and_undone_like_any_other(module_rig):
         (one.event, one.data["outcome"]) for one in module_rig.events if one.event == "run.finished"
     ] == [("run.finished", "changed")]
 
-    undo = Undo(
-        store=module_rig.store,
-        objects=module_rig.objects,
-        history=module_rig.history,
-        bus=module_rig.bus,
-        clock=module_rig.clock,
-        notice=module_rig.notice,
-    )
+    undo = Undo(module_rig.store, module_rig.bus)
     undone = await undo.undo(str(document["id"]))
     assert undone.paths == ("Brain/projects/client-x.md",)
     assert module_rig.text("Brain/projects/client-x.md") == before
@@ -298,7 +291,7 @@ async def test_agents_that_call_agents_come_to_an_end(module_rig):
     )
     backend = ScriptedBackend([use("brain_search"), say("ok")])
     agents = module_rig.agents(
-        backend, tools=lambda: [("brain", tool)], call_tool=call, room=asyncio.Semaphore(1)
+        backend, tools=lambda: [("brain", tool)], call_tool=call, concurrency=1
     )
     given = module_rig.given(module_rig.approve(BOT), agents)
 

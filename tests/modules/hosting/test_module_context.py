@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 
 from parachuted.access.authority import Authority, acting
+from parachuted.audit.activity import ActivityLog
 from parachuted.errors import ActRefusedError
 from parachuted.modules import Services
-from parachuted.modules.hosting.module_context import ModuleContextSources, make_services
+from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from tests.modules.module_rig import ModuleRig
 
 MANIFEST = """
@@ -95,14 +97,22 @@ def test_only_an_interface_that_consent_showed_can_be_had(module_rig):
 
 def test_it_is_what_the_manager_hands_on(module_rig):
     sources = ModuleContextSources(
-        vault=module_rig.parts,
-        agents=module_rig.agents(),
+        user_home=module_rig.folder,
+        kept_out=(module_rig.vault,),
+        vaults=module_rig.vaults,
+        data=module_rig.folder / "data",
+        has_model=False,
+        agents_of=module_rig.agents().of,
+        suggestions=None,
+        origins=None,
         state=module_rig.folder,
-        clock=module_rig.clock,
         publish=lambda *_: None,
-        wrote=lambda *_: None,
+        writing=lambda *_: nullcontext(lambda _written: None),
         interface=lambda *_: None,
+        scheduler=module_rig.scheduler,
+        activity=ActivityLog(module_rig.root),
+        clock=module_rig.clock,
     )
-    services: Services = make_services(module_rig.approve(MANIFEST), sources)
+    services: Services = ModuleContext(module_rig.approve(MANIFEST), sources)
 
     assert services.name == "telegram-bot"

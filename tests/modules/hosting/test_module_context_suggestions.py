@@ -12,7 +12,7 @@ import pytest
 from parachuted.access.authority import Authority, acting
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.keys import AccessGrant, PathGlob
-from parachuted.suggestions import SuggestionParts, Suggestions
+from parachuted.suggestions import Suggestions
 from tests.modules.module_rig import ModuleRig
 
 MANIFEST = """
@@ -36,18 +36,11 @@ def suggestions(module_rig, tmp_path) -> Suggestions:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     return Suggestions(
-        SuggestionParts(
-            root=module_rig.root,
-            store=module_rig.store,
-            objects=module_rig.objects,
-            history=module_rig.history,
-            state=module_rig.state,
-            home=home,
-            bus=module_rig.bus,
-            clock=module_rig.clock,
-            notice=module_rig.notice,
-            audit=module_rig.audit,
-        )
+        module_rig.store,
+        state=module_rig.state,
+        home=home,
+        bus=module_rig.bus,
+        audit=module_rig.audit,
     )
 
 

@@ -130,3 +130,90 @@ def test_each_of_many_modules_is_found():
         found.add(f"m{number}", RUNNING, declared(f"m{number}", "GET /a/{b}"))
 
     assert found.find("GET", "/api/m321/a/x").module == "m321"
+
+
+@pytest.fixture
+def brain() -> ModuleRouteTable:
+    found = ModuleRouteTable()
+    found.add(
+        "brain",
+        RUNNING,
+        declared(
+            "brain",
+            "GET /entities/by_id",
+            "GET /entities/{kind}",
+            "PUT /entities/{id...}",
+            "GET /{all...}",
+            "GET /entities/old/{id...}",
+        ),
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("asked", "handler", "values"),
+    [
+        ("GET /api/brain/entities/by_id", "GET /entities/by_id", {}),
+        ("GET /api/brain/entities/person", "GET /entities/{kind}", {"kind": "person"}),
+        ("PUT /api/brain/entities/person", "PUT /entities/{id...}", {"id": "person"}),
+        ("PUT /api/brain/entities/by_id", "PUT /entities/{id...}", {"id": "by_id"}),
+        ("PUT /api/brain/entities/a/b%2Fc/d e", "PUT /entities/{id...}", {"id": "a/b/c/d e"}),
+        ("GET /api/brain/entities/old/a/b", "GET /entities/old/{id...}", {"id": "a/b"}),
+        ("GET /api/brain/entities/a/b", "GET /{all...}", {"all": "entities/a/b"}),
+    ],
+)
+def test_the_rest_of_a_path_goes_to_the_last_parameter(brain, asked, handler, values):
+    found = brain.find(*asked.split(" ", 1))
+
+    assert (found.spec.handler, found.path_values) == (handler, values)
+
+
+@pytest.mark.parametrize(
+    "rest", ["", "a//b", "a/", "/a", ".", "..", "a/../b", "a/..", "a%2F..%2Fb", "..%2Fa", "%2Fetc"]
+)
+def test_the_rest_of_a_path_that_climbs_is_none(brain, rest):
+    assert brain.find("PUT", f"/api/brain/entities/{rest}") is None
+
+
+def test_a_place_that_is_kept_for_a_module_is_its_own_beside_its_prefix():
+    specs = (
+        RouteSpec(method="GET", path="/", handler="a", capability="read"),
+        RouteSpec(
+            method="GET",
+            path="/{name}",
+            handler="b",
+            capability="read",
+            prefix="/api/modules/daily/agents",
+        ),
+    )
+    found = ModuleRouteTable()
+    found.add(
+        "daily",
+        RUNNING,
+        ModuleDeclaration(name="daily", version="1.0.0", prefix="/api/daily", routes=specs),
+    )
+
+    assert found.find("GET", "/api/daily").spec.handler == "a"
+    assert found.find("GET", "/api/modules/daily/agents/x").path_values == {"name": "x"}
+    assert found.find("GET", "/api/daily/agents/x") is None
+    assert found.allowed("/api/modules/daily/agents/x") == ("GET",)
+    found.remove("daily")
+    assert found.find("GET", "/api/modules/daily/agents/x") is None
+
+
+def test_no_other_module_may_serve_what_is_kept_for_one():
+    with pytest.raises(ValueError, match="is not kept for the module evil; nothing outside"):
+        ModuleDeclaration(
+            name="evil",
+            version="1.0.0",
+            prefix="/api/evil",
+            routes=(
+                RouteSpec(
+                    method="GET",
+                    path="/{name}",
+                    handler="b",
+                    capability="read",
+                    prefix="/api/modules/daily/agents",
+                ),
+            ),
+        )

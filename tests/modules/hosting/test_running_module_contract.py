@@ -10,14 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.errors import ActRefusedError, ModuleFailedError, NotFoundError
+from parachuted.access.authority import Authority
+from parachuted.errors import (
+    ActRefusedError,
+    ModuleFailedError,
+    NotFoundError,
+    PathRefusedError,
+)
+from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.hosting.module_doctor import module_findings
 from parachuted.modules.hosting.module_host import ModuleHost
+from parachuted.modules.hosting.outside_folders import OutsideFolders
 from parachuted.modules.hosting.running_module import RunningModule
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import WrongArgumentsError
-from parachuted.modules.results import Response
+from parachuted.modules.results import Finding, Response
 from parachuted.modules.services import Services
+from parachuted.testing import ScriptedBackend, say
 from tests.modules.module_rig import ModuleRig
 from tests.modules.small_modules import Given, approve, until, write_module
 
@@ -433,3 +443,292 @@ async def test_what_the_manifest_names_may_be_declared_in_any_way(begin):
     )
 
     assert [tool.name for tool in running.declared.tools] == ["m-hidden"]
+
+
+async def test_it_has_a_data_folder_in_which_sqlite_works(begin):
+    services = Given(has_model=False)
+    body = """
+    async def on_enable(self):
+        import sqlite3
+        self.base = sqlite3.connect(self.data_folder / "index.db")
+        self.base.execute("PRAGMA journal_mode=WAL")
+        self.base.execute("CREATE TABLE IF NOT EXISTS t (a)")
+    @route("POST", "/")
+    async def put(self):
+        with self.base:
+            self.base.execute("INSERT INTO t VALUES (1)")
+        return {"count": self.base.execute("SELECT count(*) FROM t").fetchone()[0],
+                "has_model": self.has_model, "name": self.data_folder.name}
+    async def on_disable(self):
+        self.base.close()
+    """
+    running = await begin(body, services)
+
+    assert await running.call("put", {}) == {"count": 1, "has_model": False, "name": "daily"}
+    await running.stop()
+    again = await begin(body, services)
+    assert await again.call("put", {}) == {"count": 2, "has_model": False, "name": "daily"}
+
+
+async def test_spawned_work_outlives_its_call_and_ends_with_the_module(begin):
+    services = Given()
+    body = """
+    async def work(self, word):
+        self.publish("daily.begun", word=word)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.log.info("the work was ended")
+    @route("POST", "/")
+    async def begin(self):
+        task = self.spawn(self.work, "hello", name="counting")
+        return {"name": task.get_name()}
+    """
+    running = await begin(body, services)
+
+    assert await running.call("begin", {}, authority=Authority()) == {"name": "counting"}
+    await until(lambda: services.published)
+    assert running.problem is None
+    await running.stop()
+    assert services.published == [("daily.begun", {"word": "hello"})]
+
+
+async def test_spawned_work_that_fails_is_the_modules_problem_at_once(begin):
+    body = """
+    async def work(self):
+        raise LookupError("what was sought is gone")
+    @route("POST", "/")
+    async def begin(self):
+        self.kept = self.spawn(self.work)
+    """
+    running = await begin(body)
+
+    await running.call("begin", {})
+    await until(lambda: running.problem)
+    assert "what was sought is gone" in running.problem
+
+
+async def test_ten_thousand_spawned_tasks_are_refused_and_leave_the_module_at_work(begin):
+    body = """
+    async def work(self):
+        await asyncio.Event().wait()
+    @route("POST", "/")
+    async def begin(self):
+        for number in range(10_000):
+            self.spawn(self.work)
+    @route("GET", "/")
+    async def hello(self):
+        return "hello"
+    """
+    running = await begin(body)
+
+    assert "failed in begin" in await refused(running.call("begin", {}))
+    assert await running.call("hello", {}) == "hello"
+
+
+async def test_its_doctor_is_asked_as_any_handler_is(begin):
+    body = """
+    async def doctor(self):
+        from parachuted.modules import Finding
+        return [Finding(problem="two have one id", path="Brain/a.md", advice="change one")]
+    """
+    running = await begin(body)
+    silent = await begin("")
+
+    assert (running.declared.has_doctor, silent.declared.has_doctor) == (True, False)
+    assert await module_findings([running, silent], Authority()) == [
+        ("daily", Finding(problem="two have one id", advice="change one", path="Brain/a.md"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("async def doctor(self):\n    raise OSError('broken')", "failed in doctor"),
+        ("async def doctor(self):\n    return ['bad']", "something else than a list"),
+        ("async def doctor(self):\n    return [{'problem': 1}]", "something else than a list"),
+    ],
+)
+async def test_a_doctor_that_fails_is_a_finding(begin, body, says):
+    found = await module_findings([await begin(body)], Authority())
+
+    assert [says in finding.problem for _, finding in found] == [True]
+
+
+SETTINGS = """
+from dataclasses import dataclass
+@dataclass
+class Settings:
+    layout: str = "journals"
+    days: int = 3
+@route("GET", "/")
+async def show(self):
+    return {"layout": self.settings.layout, "days": self.settings.days}
+"""
+
+
+async def test_its_settings_are_typed_and_described(begin, tmp_path):
+    approved = approve(write_module(tmp_path / "m", SETTINGS), config={"days": 7})
+    running = await begin(approved, Given(config={"days": 7}))
+
+    assert await running.call("show", {}) == {"layout": "journals", "days": 7}
+    assert [(one.key, one.kind, one.default) for one in running.declared.settings] == [
+        ("layout", "text", '"journals"'),
+        ("days", "whole number", "3"),
+    ]
+
+
+async def test_wrong_settings_keep_it_from_starting_and_name_the_line(way, tmp_path):
+    approved = approve(
+        write_module(tmp_path / "m", SETTINGS), config={"days": "x"}, config_lines={"days": 12}
+    )
+    running = way(approved, Given(config={"days": "x"}))
+
+    with pytest.raises(ModuleFailedError, match=r"modules\.yaml, line 12: config\.days: Input"):
+        await running.start()
+
+
+RUNTIME = """
+async def later(self, word: str = "none"):
+    await self.state.put("later", word)
+@route("POST", "/")
+async def all(self):
+    await self.schedules.set("nightly", "later", cron="0 3 * * *", args={"word": "beans"})
+    await self.activity.log("talked", session_id="s1")
+    run = await self.agent("helper").start("Go.")
+    steps = [step.text async for step in run]
+    result = await run.result()
+    (self.data_folder / "index").write_text("kept")
+    return {
+        "answer": await self.ask("Why?", max_usd=0.5),
+        "steps": steps,
+        "outcome": result.outcome,
+        "schedules": [one.name for one in await self.schedules.list()],
+        "removed": await self.schedules.remove("nightly"),
+    }
+"""
+
+
+async def test_schedules_activity_runs_and_questions_work_in_both(way, module_rig, tmp_path):
+    folder = write_module(
+        tmp_path / "copy", RUNTIME, manifest="agents: {helper: {capabilities: [read]}}\n"
+    )
+    approved = approve(folder)
+    services = module_rig.given(approved, module_rig.agents(ScriptedBackend([say("Done.")])))
+    running = way(approved, services)
+    await running.start()
+    try:
+        assert await running.call("all", {}, authority=Authority()) == {
+            "answer": "Done.",
+            "steps": ["Done."],
+            "outcome": "unchanged",
+            "schedules": ["nightly"],
+            "removed": True,
+        }
+        assert (services.data_folder / "index").read_text() == "kept"
+        [log] = (module_rig.vault / ".parachute/activity").iterdir()
+        assert '"summary": "talked"' in log.read_text()
+    finally:
+        await running.stop()
+
+
+NOTES = """
+@route("POST", "/work")
+async def work(self):
+    from parachuted.modules import AppendSection, ReplaceSpan, SetKey
+    async def pieces():
+        for _ in range(3):
+            yield b"x" * 700_000
+    made = await self.vault.upload("Daily/sound.wav", pieces())
+    note = await self.vault.note("Daily/a.md")
+    at = note.text.index("old")
+    await self.vault.edit(
+        note.path,
+        [SetKey("n", 2), AppendSection("Log", "- two"), ReplaceSpan(at, at + 3, "new")],
+        base=note.digest,
+    )
+    await self.vault.move("Daily/b.md", "Daily/c.md")
+    page = await self.vault.notes("Daily", where={"n": 2})
+    return {
+        "size": made.size,
+        "before": note.frontmatter,
+        "links": [link.path for link in note.links],
+        "found": [row.path for row in page.notes],
+        "read": [one.path async for one in self.vault.read_notes("Daily/")],
+        "back": [row.path for row in await self.vault.backlinks("Daily/c.md")],
+    }
+
+@route("POST", "/reach")
+async def reach(self, call: str, path: str):
+    if call == "read_notes":
+        return [one.text async for one in self.vault.read_notes([path])]
+    if call == "folders":
+        return await self.folders.read(path)
+    if call == "move":
+        return await self.vault.move(path, "Daily/mine.md")
+    if call == "notes":
+        return [row.title for row in (await self.vault.notes(path)).notes]
+    return [repr(await getattr(self.vault, call)(path))]
+"""
+
+
+@pytest.fixture
+def notes_rig(module_rig: ModuleRig) -> ModuleRig:
+    module_rig.save("Daily/a.md", "---\nn: 1\n---\n# A\n\nold [[b]]\n\n## Log\n\n- one\n")
+    module_rig.save("Daily/b.md", "# B\n")
+    module_rig.save("Private/secret.md", "# Secret\n\n[[a]]\n")
+    module_rig.library.settled()
+    return module_rig
+
+
+def reader(module_rig: ModuleRig) -> Given:
+    vault = module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
+    home = module_rig.folder
+    return Given(vault=vault, folders=OutsideFolders("daily", [], home, (), Authority))
+
+
+async def test_notes_are_read_edited_moved_and_uploaded_wherever_it_runs(begin, notes_rig):
+    running = await begin(NOTES, reader(notes_rig))
+
+    assert await running.call("work", {}, authority=Authority()) == {
+        "size": 2_100_000,
+        "before": {"n": 1},
+        "links": ["Daily/b.md"],
+        "found": ["Daily/a.md"],
+        "read": ["Daily/a.md", "Daily/c.md"],
+        "back": ["Daily/a.md"],
+    }
+    assert notes_rig.text("Daily/a.md") == (
+        "---\nn: 2\n---\n# A\n\nnew [[Daily/c]]\n\n## Log\n\n- one\n- two\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "path", ["Private/secret.md", "../secret.md", "/etc/passwd", "Daily/out.md", "Daily/none.md"]
+)
+@pytest.mark.parametrize("call", ["note", "links", "backlinks", "read_notes", "move", "folders"])
+async def test_what_it_may_not_read_is_reached_by_none_of_the_calls(begin, notes_rig, call, path):
+    notes_rig.link("Daily/out.md", "../Private/secret.md")
+    running = await begin(NOTES, reader(notes_rig))
+
+    if call == "read_notes" and path in {"Daily/out.md", "Daily/none.md"}:
+        found = await running.call("reach", {"call": call, "path": path}, authority=Authority())
+        assert found == []
+    else:
+        with pytest.raises((ActRefusedError, NotFoundError, PathRefusedError)):
+            await running.call("reach", {"call": call, "path": path}, authority=Authority())
+    assert notes_rig.text("Private/secret.md") == "# Secret\n\n[[a]]\n"
+
+
+@pytest.mark.parametrize("call", ["note", "links", "backlinks", "read_notes", "notes"])
+async def test_a_call_with_a_key_for_some_paths_reaches_these_alone(begin, notes_rig, call):
+    grant = AccessGrant(alternatives=(((PathGlob("Daily/b.md"),),),))
+    running = await begin(NOTES, reader(notes_rig))
+    limited = Authority(reads=grant, writes=grant)
+
+    if call == "notes":
+        asked = {"call": call, "path": "Daily"}
+        assert await running.call("reach", asked, authority=limited) == ["B"]
+    else:
+        with pytest.raises(ActRefusedError):
+            await running.call("reach", {"call": call, "path": "Daily/a.md"}, authority=limited)

@@ -14,7 +14,9 @@ from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.running_module import RunningModule
 from parachuted.modules.hosting.scheduler import ModuleScheduler
+from parachuted.modules.hosting.set_schedules import SetSchedule, SetSchedules
 from parachuted.modules.registry.declaration import ModuleDeclaration, ScheduleSpec
+from parachuted.modules.timing import Timing
 from parachuted.state import open_state
 
 UNRECORDED = ModuleAudit(NullAuditRecorder(), lambda: datetime.now(UTC))
@@ -37,13 +39,17 @@ class Tells:
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.data: list[Mapping[str, object]] = []
+        self.read: list[Mapping[str, str]] = []
         self.wait: asyncio.Event | None = None
         self.fails = False
 
     async def tell(
-        self, handler: str, _data: Mapping[str, object], *, timeout_s: float, authority: Authority
+        self, handler: str, data: Mapping[str, object], *, timeout_s: float, authority: Authority
     ) -> None:
         self.told.append(handler)
+        self.data.append(data)
+        self.read.append(dict(authority.taint.sources))
         assert (len(authority.causes), authority.asked_by, authority.entry) == (
             1,
             "clock",
@@ -60,7 +66,7 @@ def every(seconds: int, handler: str = "tidy") -> ModuleDeclaration:
         name="daily",
         version="1.0.0",
         prefix="/api/daily",
-        schedules=(ScheduleSpec(handler=handler, every_s=seconds),),
+        schedules=(ScheduleSpec(handler=handler, timing=Timing(every_s=seconds)),),
     )
 
 
@@ -69,7 +75,7 @@ def daily(at: str) -> ModuleDeclaration:
         name="daily",
         version="1.0.0",
         prefix="/api/daily",
-        schedules=(ScheduleSpec(handler="tidy", at=at),),
+        schedules=(ScheduleSpec(handler="tidy", timing=Timing(at=at)),),
     )
 
 
@@ -205,3 +211,72 @@ async def test_the_schedules_of_a_module_that_is_gone_rest():
     await due(clockwork)
 
     assert tells.told == []
+
+
+def nightly(method: str = "reflect", **more: object) -> SetSchedule:
+    values = {"arguments": {"agent": "a"}, "read": {}, "timing": Timing(cron="0 3 * * *")} | more
+    return SetSchedule(name="nightly", method=method, **values)
+
+
+async def test_what_a_module_sets_runs_with_its_arguments_and_its_taint_also_after_a_restart(
+    tmp_path: Path,
+):
+    clock, tells = Clock(), Tells()
+    state = open_state(tmp_path / "state.journal")
+    clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
+    add(clockwork, tells, every(999_999))
+    await clockwork.set("daily", nightly(read={"Inbox/a.md": "web"}))
+    state.close()
+    clock.go(days=3)
+    state = open_state(tmp_path / "state.journal")
+    clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
+    add(clockwork, tells, every(999_999))
+
+    await due(clockwork)
+    await due(clockwork)
+
+    assert tells.told == ["reflect"]
+    assert tells.data == [{"agent": "a"}]
+    assert tells.read == [{"Inbox/a.md": "web"}]
+    assert all(one.next_at > clock() for one in clockwork.set_by("daily"))
+    state.close()
+
+
+async def test_setting_the_same_again_at_each_start_puts_nothing_off(tmp_path: Path):
+    clock, tells = Clock(), Tells()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, every(999_999))
+    for _ in range(5):
+        await clockwork.set("daily", nightly(timing=Timing(every_s=60)))
+        clock.go(seconds=20)
+        await due(clockwork)
+    assert tells.told == ["reflect"]
+
+    await clockwork.set("daily", nightly("other", timing=Timing(every_s=60)))
+    clock.go(seconds=30)
+    await due(clockwork)
+    assert tells.told == ["reflect", "other"], "other arguments or methods keep the time"
+
+    await clockwork.set("daily", nightly(timing=Timing(every_s=90)))
+    clock.go(seconds=80)
+    await due(clockwork)
+    assert tells.told == ["reflect", "other"], "another timing begins to count when it is set"
+
+
+async def test_what_is_removed_or_whose_module_has_ended_does_not_run():
+    clock, tells = Clock(), Tells()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, every(999_999))
+    await clockwork.set("daily", nightly(timing=Timing(every_s=60)))
+    clockwork.remove(cast("RunningModule", tells))
+    clock.go(minutes=5)
+    await due(clockwork)
+    assert tells.told == []
+
+    add(clockwork, tells, every(999_999))
+    await due(clockwork)
+    assert tells.told == ["reflect"]
+    assert await clockwork.unset("daily", "nightly")
+    clock.go(minutes=5)
+    await due(clockwork)
+    assert tells.told == ["reflect"]

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.modules.hosting.schedules import next_time
+from parachuted.modules.hosting.schedules import due, next_by_cron, next_time
+from parachuted.modules.timing import Timing
 
 BERLIN = ZoneInfo("Europe/Berlin")
 LAST = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -132,3 +133,66 @@ def test_in_every_zone_it_is_the_first_such_time_of_a_day_and_none_is_left_out(z
 @pytest.mark.parametrize("last", [berlin(29, 1, 45, month=3), berlin(25, 2, 45, month=10)])
 def test_a_span_is_of_time_that_has_passed_whatever_the_clock_changes_to(last):
     assert next_time(last, every_s=3600, at=None) - last.astimezone(UTC) == timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("last", "cron", "due"),
+    [
+        (berlin(5, 1), "0 3 * * *", berlin(5, 3)),
+        (berlin(5, 3), "0 3 * * *", berlin(6, 3)),
+        (berlin(5, 12), "30 7 * * SUN", berlin(11, 7, 30)),  # 5 January 2026 is a Monday
+        (berlin(5, 12), "0 9 1 * *", berlin(1, 9, month=2)),
+        (berlin(28, 12, month=2), "0 0 L * *", berlin(31, 0, month=3)),
+        # put forward at 2: what was due at 2:30 is due when the hour is over, and once
+        (berlin(29, 1, month=3), "30 2 * * *", berlin(29, 3, month=3)),
+        (berlin(29, 3, month=3), "30 2 * * *", berlin(30, 2, 30, month=3)),
+        (berlin(29, 1, 50, month=3), "*/15 * * * *", berlin(29, 3, month=3)),
+        # put back at 3: there are two 2:30, and the first counts
+        (berlin(25, 1, month=10), "30 2 * * *", berlin(25, 2, 30, month=10)),
+        (berlin(25, 2, 30, month=10), "30 2 * * *", berlin(26, 2, 30, month=10)),
+        (berlin(25, 2, 10, month=10, fold=1), "30 2 * * *", berlin(26, 2, 30, month=10)),
+        (berlin(25, 2, 45, month=10), "*/15 * * * *", berlin(25, 2, month=10, fold=1)),
+        (berlin(25, 2, 45, month=10, fold=1), "*/15 * * * *", berlin(25, 3, month=10)),
+    ],
+)
+def test_cron_runs_as_debians_does_through_the_changes_of_the_clock(last, cron, due):
+    assert next_by_cron(last, cron, BERLIN) == due.astimezone(UTC)
+
+
+@given(
+    last=st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)).map(  # noqa: DTZ001  UTC is set here
+        lambda at: at.replace(tzinfo=UTC)
+    ),
+    cron=st.sampled_from(["*/15 * * * *", "30 2 * * *", "0 * * * *", "0 0 * * 1", "59 23 31 12 *"]),
+    zone=st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu", "UTC"]),
+)
+def test_cron_is_never_due_in_the_past_and_never_stands_still(last, cron, zone):
+    first = next_by_cron(last, cron, ZoneInfo(zone))
+    second = next_by_cron(first, cron, ZoneInfo(zone))
+
+    assert last < first < second
+
+
+def test_without_a_zone_cron_follows_the_machines_clock(monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        for last, due in (
+            (berlin(29, 1, month=3), berlin(29, 3, month=3)),
+            (berlin(25, 1, month=10), berlin(25, 2, 30, month=10)),
+            (berlin(25, 2, 30, month=10), berlin(26, 2, 30, month=10)),
+        ):
+            assert next_by_cron(last, "30 2 * * *") == due.astimezone(UTC)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_timing_is_due_in_its_own_zone():
+    assert due(Timing(at="03:00", timezone="Asia/Tokyo"), LAST) == datetime(
+        2026, 1, 5, 18, tzinfo=UTC
+    )
+    assert due(Timing(cron="0 3 * * *", timezone="Asia/Tokyo"), LAST) == datetime(
+        2026, 1, 5, 18, tzinfo=UTC
+    )
+    assert due(Timing(every_s=60), LAST) == LAST + timedelta(minutes=1)

@@ -9,12 +9,7 @@ import pytest
 from parachuted.modules.hosting.interfaces import InterfaceChoice
 from parachuted.modules.hosting.status import ModuleStatus, status_of
 from parachuted.modules.registry.approved import ModuleEntry
-from parachuted.modules.registry.declaration import (
-    EventSpec,
-    ModuleDeclaration,
-    RouteSpec,
-    ScheduleSpec,
-)
+from parachuted.modules.registry.declaration import EventSpec, ModuleDeclaration, RouteSpec
 
 DECLARED = ModuleDeclaration(name="daily", version="1.0.0", prefix="/api/daily")
 BRAIN = InterfaceChoice(
@@ -49,6 +44,7 @@ def status(
         declared=declared,
         problem=problem,
         choices=list(choices),
+        schedules=["tidy: every 900 s", "reflect: each day at 03:00"],
     )
 
 
@@ -83,17 +79,13 @@ def test_what_it_offers_is_listed():
             EventSpec(event="a.said", handler="y"),
             EventSpec(event="a.said", handler="z"),
         ),
-        schedules=(
-            ScheduleSpec(handler="tidy", every_s=900),
-            ScheduleSpec(handler="reflect", at="03:00"),
-        ),
     )
 
     found = status(entry(), declared)
 
     assert found.routes == ("GET /api/daily", "POST /api/daily/entries")
     assert found.events == ("a.said", "b.said")
-    assert found.schedules == ("tidy: every 900 s", "reflect: daily at 03:00")
+    assert found.schedules == ("tidy: every 900 s", "reflect: each day at 03:00")
 
 
 def test_only_interfaces_that_it_could_serve_are_listed():

@@ -7,9 +7,12 @@ import gc
 
 import pytest
 
+from parachuted.access.authority import Authority
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.task_owner import OverdueError, TaskOwner, claim_tasks, traceback_of
 from tests.modules.small_modules import until
+
+OWN = Authority()
 
 
 @pytest.fixture
@@ -32,9 +35,9 @@ async def test_what_the_work_returns_and_raises_reaches_who_waits(owner):
     async def fail() -> None:
         raise KeyError("it")
 
-    assert await owner.run(asyncio.sleep(0, "done"), 1) == "done"
+    assert await owner.run(asyncio.sleep(0, "done"), 1, OWN) == "done"
     with pytest.raises(KeyError):
-        await owner.run(fail(), 1)
+        await owner.run(fail(), 1, OWN)
     assert owner.count == 0
 
 
@@ -47,7 +50,7 @@ async def test_work_that_waits_for_nothing_is_done_within_the_turn_of_the_loop_t
 
     asyncio.get_running_loop().call_soon(turns.append, "the next")
 
-    assert await owner.run(work(), 1) == "done"
+    assert await owner.run(work(), 1, OWN) == "done"
     assert (turns, owner.count) == ([], 1)
     await until(lambda: owner.count == 0)
 
@@ -62,7 +65,7 @@ async def test_work_is_one_task_before_and_after_it_first_waits(owner):
                 await asyncio.sleep(60)
         return [*seen, asyncio.current_task()]
 
-    first, second = await owner.run(work(), 5)
+    first, second = await owner.run(work(), 5, OWN)
 
     assert first is second is not caller
     assert asyncio.current_task() is caller
@@ -84,14 +87,14 @@ async def test_work_that_cancels_itself_ends_itself_alone(owner):
 
     for work in (cancel, raise_it, cancel_and_wait):
         with pytest.raises(ModuleFailedError, match="cancelled itself"):
-            await owner.run(work(), 1)
+            await owner.run(work(), 1, OWN)
     assert owner.count == 0
     await asyncio.sleep(0)  # the caller goes on
 
 
 async def test_work_that_takes_too_long_is_cancelled(owner):
     with pytest.raises(OverdueError):
-        await owner.run(asyncio.sleep(60), 0.01)
+        await owner.run(asyncio.sleep(60), 0.01, OWN)
 
     assert owner.count == 0
 
@@ -104,7 +107,7 @@ async def test_tasks_of_tasks_are_the_owners_and_others_are_not(owner):
         begin(asyncio.sleep(60))
         await asyncio.sleep(60)
 
-    await owner.run(outer(), 1)
+    await owner.run(outer(), 1, OWN)
     await until(lambda: owner.count == 2)
     async with asyncio.TaskGroup() as group:
         mine = group.create_task(asyncio.sleep(0.01, "mine"))
@@ -119,8 +122,8 @@ async def test_two_owners_end_apart(owner, failures):
     async def leave() -> None:
         begin(asyncio.sleep(60))
 
-    await owner.run(leave(), 1)
-    await other.run(leave(), 1)
+    await owner.run(leave(), 1, OWN)
+    await other.run(leave(), 1, OWN)
 
     await owner.end()
 
@@ -133,14 +136,14 @@ async def test_what_begins_after_the_end_does_not_go_on(owner):
         asyncio.get_running_loop().call_later(0.02, lambda: tasks.append(begin(asyncio.sleep(60))))
 
     tasks: list[asyncio.Task] = []
-    await owner.run(later(), 1)
+    await owner.run(later(), 1, OWN)
     await owner.end()
 
     await until(lambda: tasks and tasks[0].done())
 
     assert tasks[0].cancelled()
     with pytest.raises(ModuleFailedError, match="not running"):
-        await owner.run(asyncio.sleep(0), 1)
+        await owner.run(asyncio.sleep(0), 1, OWN)
 
 
 async def test_what_refuses_to_end_is_named(owner):
@@ -157,7 +160,7 @@ async def test_what_refuses_to_end_is_named(owner):
         begin(stubborn(), "the stubborn one")
         await asyncio.sleep(0)
 
-    await owner.run(start(), 1)
+    await owner.run(start(), 1, OWN)
 
     assert await owner.end() == ["the stubborn one"]
     enough.set()
@@ -172,7 +175,7 @@ async def test_a_failure_at_which_nobody_looks_is_told_once(owner, failures):
         begin(fail())
         await asyncio.sleep(0.01)
 
-    await owner.run(start(), 1)
+    await owner.run(start(), 1, OWN)
     gc.collect()
 
     assert [failure.splitlines()[-1] for failure in failures] == ["ValueError: unseen"]

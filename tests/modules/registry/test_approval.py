@@ -33,9 +33,18 @@ def test_each_part_counts_and_the_order_of_the_lock_does_not():
         ("provides: [X]\n", True),
         ("permissions: {read: [Work/**]}\n", False),
         ("permissions: {bash: true}\n", False),
+        ("permissions: {folders: [~/Projects]}\n", False),
         ("dependencies: [httpx]\n", False),
         ("agents: {a: {paths: [Work/]}}\n", False),
     ],
 )
 def test_only_code_may_change_unasked_under_development(more, is_same):
     assert is_no_wider(read_manifest(PLAIN + more), read_manifest(PLAIN)) is is_same
+
+
+def test_folders_outside_count_where_they_are_asked_for_and_older_approvals_stay_good():
+    plain = approval_digest(TREE, read_manifest(PLAIN), [])
+    more = read_manifest(PLAIN + "permissions: {folders: [~/Projects]}\n")
+
+    assert plain == "sha256:e351df55248bf04a16cb065a4e96082b8076e1f07eaeba6dfa354c94c6f489fb"
+    assert approval_digest(TREE, more, []) != plain

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.modules.registry.approvals import ApprovalRefusedError, ModuleApprovals
+from parachuted.modules.registry.approvals import ModuleApprovals
+from parachuted.modules.registry.approved import ApprovalRefusedError
 from parachuted.modules.registry.module_registry import ModuleRegistryError
 from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.registry.prompts import ModulePrompts
@@ -79,13 +81,23 @@ def test_a_changed_module_runs_as_approved_until_the_change_is_approved(module_r
     assert states(module_rig.trust) == {"stranger": "changed"}
     assert module_rig.run() == [SAID]
     consent, diff = module_rig.trust.review("stranger")
-    assert diff == module_rig.trust.diff("stranger")
     assert "-SAID = 'as '\n+SAID = 'newly '\n" in diff
     assert consent.added == ()
 
     module_rig.trust.approve("stranger", consent.digest)
     assert module_rig.run() == ["newly approved"]
-    assert module_rig.trust.diff("stranger") == ""
+    assert module_rig.trust.review("stranger")[1] == ""
+
+
+def test_a_recorded_approval_of_something_else_lets_nothing_run(module_rig):
+    module_rig.write()
+    module_rig.approve()
+    registry = module_rig.home / "modules.yaml"
+    text = registry.read_text()
+    registry.write_text(re.sub(r"(\bhash: \W?sha256:)[0-9a-f]{64}", rf"\g<1>{'0' * 64}", text))
+
+    assert registry.read_text() != text
+    assert module_rig.run() == []
 
 
 def test_what_a_change_asks_for_more_is_told_apart(module_rig):
@@ -117,7 +129,6 @@ def test_a_folder_that_is_gone_is_missing_and_the_approved_copy_runs(module_rig)
 
     assert states(module_rig.trust) == {"stranger": "missing"}
     assert module_rig.run() == [SAID]
-    assert "-SAID = 'as '" in module_rig.trust.diff("stranger")
 
 
 def test_removing_forgets_and_leaves_what_a_person_made(module_rig):
@@ -201,8 +212,6 @@ def test_only_a_signature_makes_it_verified_and_only_for_its_bytes(module_rig):
     assert module_rig.trust.consent("stranger").trust == "untrusted"
     assert module_rig.ready().trust == "verified"
     assert module_rig.approve().trust == "untrusted"
-    with pytest.raises(ApprovalRefusedError):
-        module_rig.trust.set_trust("stranger", "verified")
 
 
 def test_verified_without_the_key_does_not_run(module_rig):
@@ -225,7 +234,8 @@ def test_verified_without_the_key_does_not_run(module_rig):
 def test_trust_is_what_a_person_says(module_rig):
     module_rig.write()
     module_rig.approve()
-    assert module_rig.trust.set_trust("stranger", "trusted").trust == "trusted"
+    digest = module_rig.trust.consent("stranger").digest
+    assert module_rig.trust.approve("stranger", digest, trust="trusted").trust == "trusted"
     assert module_rig.ready().trust == "trusted"
     (module_rig.folder / "words.py").write_text("SAID = 'still '\n")
     assert module_rig.approve().trust == "trusted"
@@ -311,7 +321,6 @@ def test_a_look_sees_what_changed_since_the_last(module_rig):
 def test_nobody_is_told_of_modules_that_are_not(module_rig):
     for act in (
         module_rig.trust.consent,
-        module_rig.trust.diff,
         module_rig.trust.entry,
         module_rig.trust.remove,
         module_rig.trust.disable,

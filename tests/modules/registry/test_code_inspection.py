@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.modules.registry.code_inspection import found_in, schedule_words
+from parachuted.modules.registry.code_inspection import found_in
 
 CODE = b'''
 from parachuted.modules import Module, route, mcp_tool as tool, event, schedule
@@ -51,7 +51,7 @@ def test_what_stands_there_as_a_literal_is_found():
 
     assert found.tools == {"bot-ask": "Asks.", "bot-tell": "Tells.\n\nMore."}
     assert found.events == {"daily.entry.created", "note.saved"}
-    assert found.schedules == {schedule_words(900, None), schedule_words(None, "03:00")}
+    assert found.schedules == {"every 900 s", "each day at 03:00"}
     assert (found.agents, found.provides) == ({"helper"}, {"BotInterface"})
 
 

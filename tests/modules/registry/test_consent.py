@@ -200,3 +200,17 @@ def test_what_is_new_is_told_with_the_agent_that_it_is_about():
     assert new.since(old) == ("agent       b may read", "  where   | B/**", "reads     | B/**")
     assert code.since(old) == ("tool      | t",)
     assert old.since(old) == ()
+
+
+def test_folders_outside_the_vault_are_shown_and_a_new_one_is_new():
+    plain = "name: bot\nversion: 0.1.0\nmodule: module.py\n"
+
+    def shown(text):
+        manifest = read_manifest(text)
+        return consent_for(manifest, TREE, CODE, source="x", commit=None, trust="untrusted")
+
+    before, after = shown(plain), shown(plain + "permissions: {folders: [~/Projects]}\n")
+    line = "outside   | ~/Projects (outside the vault, to read)"
+    assert line in after.lines()
+    assert after.since(before) == (line,)
+    assert not any(one.startswith("outside") for one in before.lines())

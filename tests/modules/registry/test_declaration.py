@@ -22,11 +22,11 @@ from parachuted.modules.registry.declaration import (
     RouteSpec,
     ScheduleSpec,
     ToolSpec,
-    describe,
     parse_declared,
-    resolve_handler,
 )
+from parachuted.modules.registry.describing import describe, resolve_handler
 from parachuted.modules.registry.manifest import Manifest, read_manifest
+from parachuted.modules.timing import Timing
 from tests.modules.fake_services import EXAMPLES, FakeServices, loaded
 
 SMALL = "name: greeter\nversion: 1.0.0\nmodule: module.py\n"
@@ -110,8 +110,8 @@ def test_what_a_class_declares_is_all_there():
         EventSpec(event="file.modified", handler="on_modified", is_async=False),
     )
     assert declared.schedules == (
-        ScheduleSpec(handler="sweep", every_s=900),
-        ScheduleSpec(handler="sweep", at="03:00"),
+        ScheduleSpec(handler="sweep", timing=Timing(every_s=900)),
+        ScheduleSpec(handler="sweep", timing=Timing(at="03:00")),
     )
 
 
@@ -161,8 +161,11 @@ def test_it_crosses_a_pipe_and_is_the_same():
         },
         {**KNOWN, "events": [{"event": "*", "handler": "a"}]},
         {**KNOWN, "events": [{"event": "a.b", "handler": "a"}] * 501},
-        {**KNOWN, "schedules": [{"handler": "a", "every_s": 0}]},
-        {**KNOWN, "schedules": [{"handler": "a", "every_s": 10**12}]},  # no date is so far away
+        {**KNOWN, "schedules": [{"handler": "a", "timing": {"every_s": 0}}]},
+        {
+            **KNOWN,
+            "schedules": [{"handler": "a", "timing": {"every_s": 10**12}}],
+        },  # no date is so far away
         {**KNOWN, "schedules": [{"handler": "a", "at": "soon"}]},
         {**KNOWN, "agents": {"a": {"paths": ["../x"]}}},
     ],

@@ -206,8 +206,8 @@ provides: X
         "line 10: agents.indexer.sandbox.workspace_access: should be one of none, ro, rw",
         "line 11: agents.indexer.sandbox.cpus: should be a number",
         (
-            "line 13: agents.indexer.capabilities: 'Shell' is none of read, write (or Read, Glob, "
-            "Grep, Write, Edit), Bash, WebFetch"
+            "line 13: agents.indexer.capabilities: 'Shell' is not one of read, write (or Read, "
+            "Glob, Grep, Write, Edit), Bash, WebFetch"
         ),
         "line 15: hooks.0.event: 'created' is no name of an event such as daily.entry.created",
         (
@@ -222,7 +222,7 @@ provides: X
             "reads it"
         ),
         (
-            "line 19: permissions.read.1: '../x' is no pattern of paths in a vault, such as "
+            "line 19: permissions.read.1: '../x' is not a pattern of paths in a vault, such as "
             "'Projects/**'"
         ),
         (
@@ -503,3 +503,23 @@ def test_an_event_that_cannot_be_published_or_has_a_field_without_a_kind_is_a_mi
 
     assert says in str(mistaken.value)
     assert "line 5: " in str(mistaken.value)
+
+
+@pytest.mark.parametrize("folder", ["~/Projects", "/data/work/", "~/My Notes/garden"])
+def test_a_folder_outside_the_vault_is_named_from_its_root_on(folder):
+    manifest = read_manifest(
+        f"name: m\nversion: 1.0.0\nmodule: m.py\npermissions:\n  folders: ['{folder}']\n"
+    )
+
+    assert manifest.permissions.folders == (folder.rstrip("/"),)
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["~", "~/", "/", "Projects", "~/../x", "/data//x", "~/.ssh", "/a/.b/c", "~/*", "~you/x", ""],
+)
+def test_a_folder_that_is_all_of_the_disk_hidden_or_a_pattern_is_a_mistake(folder):
+    with pytest.raises(ManifestError, match="is no folder such as"):
+        read_manifest(
+            f"name: m\nversion: 1.0.0\nmodule: m.py\npermissions:\n  folders: ['{folder}']\n"
+        )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.registry.declaration import describe
+from parachuted.modules.registry.describing import describe
 from parachuted.modules.registry.manifest import read_manifest
 from parachuted.modules.registry.skeleton import new_module
 from tests.modules.fake_services import FakeServices, loaded
@@ -45,7 +45,7 @@ async def test_whatever_its_name_it_goes_together_and_works(tmp_path: Path, name
 
         assert (await module.list_items(limit=1))["items"] == ["Buy seeds"]
         assert await module.search(query="kim") == ["Call Kim"]
-        assert await module.ask(question="What?") == {"answer": "helper says yes"}
+        assert await module.answer(question="What?") == {"answer": "helper says yes"}
         assert paper.asked == [("helper", "What?", {})]
         (note,) = paper.vault.notes
         assert paper.published[0] == (f"{name}.item.added", {"path": note, "text": "Buy seeds"})

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from parachuted.errors import ParachuteError
 from parachuted.vault import rename, rescue
-from parachuted.vault import store as writer
+from parachuted.vault import write_intent as writer
 from tests.vault.rig import people
 from tests.vault.rig.shim import KILLED, Act, Shim, failing, killing
 from tests.vault.rig.work import (

@@ -158,7 +158,7 @@ def _replace_read(store: Store) -> object:
 
 def arrived(store: Store) -> None:
     """A content has come in, as an upload does."""
-    with IncomingFile(store._objects) as incoming:
+    with IncomingFile(store.objects) as incoming:
         incoming.write(ARRIVED)
         incoming.keep()
 

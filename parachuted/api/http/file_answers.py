@@ -1,0 +1,199 @@
+"""File answers: a file of the vault, whole or a range of it, with no more of it in memory than is
+on its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from urllib.parse import quote
+
+from aiohttp import web
+
+from parachuted.access.filter import unknown
+from parachuted.api.http.preconditions import etags
+from parachuted.errors import NotFoundError
+from parachuted.sync import FileDigests
+from parachuted.vault import VaultPath, VaultRoot, named_errors, printable
+
+_PIECE = 1 << 18
+MEDIA_TYPES = {
+    ".md": "text/markdown; charset=utf-8",
+    ".markdown": "text/markdown; charset=utf-8",
+    ".txt": "text/plain; charset=utf-8",
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".wav": "audio/wav",
+    ".mp3": "audio/mpeg",
+    ".m4a": "audio/mp4",
+    ".ogg": "audio/ogg",
+    ".opus": "audio/ogg",
+    ".mp4": "video/mp4",
+    ".webm": "video/webm",
+    ".pdf": "application/pdf",
+}
+ANY_TYPE = "application/octet-stream"
+_NO_BYTES = re.compile("bytes=-0+", re.IGNORECASE)  # the last none, which aiohttp takes for all
+
+
+_INERT = MappingProxyType(
+    {
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "Cache-Control": "private, no-cache",
+    }
+)
+_SHOWN = frozenset(
+    {kind.partition(";")[0] for kind in MEDIA_TYPES.values()} | {"application/json", "text/csv"}
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Open:
+    """An open file: its digest, and its status when that was found."""
+
+    descriptor: int
+    digest: str
+    status: os.stat_result
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.digest}"'
+
+    def is_as_it_was(self) -> bool:
+        now = os.fstat(self.descriptor)
+        return (now.st_mtime_ns, now.st_size) == (self.status.st_mtime_ns, self.status.st_size)
+
+
+class FileAnswers:
+    """Answers requests with files."""
+
+    def __init__(self, root: VaultRoot, digests: FileDigests) -> None:
+        self._root, self._digests = root, digests
+
+    async def answer(
+        self,
+        request: web.Request,
+        path: VaultPath,
+        find: Callable[[VaultPath], VaultPath],
+        *,
+        filename: str | None = None,
+    ) -> web.StreamResponse:
+        """That file, as far as `find` finds it: it raises NotFoundError for what the caller may not
+        see, and follows links. `filename`: the file is to be saved, under that name.
+        """
+        async with self._opened(path, find) as file:
+            headers = _headers(path, file.etag, filename)
+            if not {file.digest, "*"}.isdisjoint(etags(request.headers.get("If-None-Match"))):
+                return web.Response(status=304, headers={"ETag": file.etag})
+            start, stop, status = _range(request, file)
+            if status == web.HTTPPartialContent.status_code:
+                headers["Content-Range"] = f"bytes {start}-{stop - 1}/{file.status.st_size}"
+            response = web.StreamResponse(status=status, headers=headers)
+            response.content_length = stop - start
+            await response.prepare(request)
+            if request.method != "HEAD":
+                await _send(request, response, file, start, stop)
+            return response
+
+    @contextlib.asynccontextmanager
+    async def _opened(
+        self, path: VaultPath, find: Callable[[VaultPath], VaultPath]
+    ) -> AsyncIterator[_Open]:
+        file = await asyncio.to_thread(self._open, path, find)
+        try:
+            yield file
+        finally:
+            os.close(file.descriptor)
+
+    def _open(self, path: VaultPath, find: Callable[[VaultPath], VaultPath]) -> _Open:
+        real = find(path)
+        try:
+            with named_errors(path), self._root.opened_file(real) as descriptor:
+                digest = self._digests.digest(real, descriptor)
+                return _Open(
+                    descriptor=os.dup(descriptor), digest=digest, status=os.fstat(descriptor)
+                )
+        except NotFoundError as error:
+            raise unknown(path) from error
+
+
+def bytes_answer(data: bytes, content_type: str, filename: str | None) -> web.Response:
+    """These bytes. What a browser could run, or is of a type that is not known, is only ever handed
+    over to be saved.
+    """
+    kind = content_type.partition(";")[0]
+    is_shown = kind in _SHOWN and filename is None
+    saved = {} if is_shown else {"Content-Disposition": _saved_as(filename or "download")}
+    headers = {**_INERT, "Content-Type": content_type, **saved}
+    return web.Response(body=data, headers=headers)
+
+
+def _saved_as(filename: str) -> str:
+    return f"attachment; filename*=UTF-8''{quote(printable(filename), safe='')}"
+
+
+async def _send(
+    request: web.Request, response: web.StreamResponse, file: _Open, start: int, stop: int
+) -> None:
+    """Send that range; the connection is cut when it is no longer what its headers said.
+
+    Not aiohttp's `FileResponse`: that opens a path, where another file may be by then, and its ETag
+    is of size and time, not of the content.
+    """
+    try:
+        while start < stop:
+            piece = await asyncio.to_thread(
+                os.pread, file.descriptor, min(_PIECE, stop - start), start
+            )
+            if not piece or not file.is_as_it_was():
+                break
+            await response.write(piece)
+            start += len(piece)
+    except ConnectionError:
+        return  # who asked has gone
+    if start < stop and request.transport is not None:
+        request.transport.abort()
+
+
+def _headers(path: VaultPath, etag: str, filename: str | None) -> dict[str, str]:
+    """What a browser could run is only ever handed over to be saved."""
+    kind = MEDIA_TYPES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  a name, not a path
+    headers = {
+        "ETag": etag,
+        "Accept-Ranges": "bytes",
+        "Content-Type": kind or ANY_TYPE,
+        **_INERT,
+    }
+    if kind is None or filename is not None:
+        headers["Content-Disposition"] = _saved_as(filename or path.name)
+    return headers
+
+
+def _range(request: web.Request, file: _Open) -> tuple[int, int, int]:
+    """Where to begin and stop, and the status. 416 when there is nothing in the range; a range that
+    makes no sense is none.
+    """
+    size, whole = file.status.st_size, (0, file.status.st_size, 200)
+    if request.headers.get("If-Range", file.etag) != file.etag or "Range" not in request.headers:
+        return whole
+    try:
+        asked = request.http_range
+    except ValueError:
+        return whole
+    start = size if _NO_BYTES.fullmatch(request.headers["Range"]) else asked.start or 0
+    start = max(0, size + start) if start < 0 else start
+    stop = size if asked.stop is None else min(asked.stop, size)
+    if start >= stop:
+        raise web.HTTPRequestRangeNotSatisfiable(
+            headers={"Content-Range": f"bytes */{size}"}, text=f"the file has {size} bytes"
+        )
+    return start, stop, 206

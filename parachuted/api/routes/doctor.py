@@ -1,0 +1,150 @@
+"""Doctor: the problems of the vault and of single notes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import cast
+
+from parachuted.agents.gateway import Gateway
+from parachuted.api.http.decorators import get
+from parachuted.api.http.module_dispatcher import ModuleDispatcher
+from parachuted.api.http.route import ApiCall
+from parachuted.api.routes import documents as told
+from parachuted.api.routes.watch_checks import watch_notes
+from parachuted.audit.log import AuditLog
+from parachuted.bubbling import (
+    WatchRegistry,
+)
+from parachuted.errors import StorageFailedError
+from parachuted.events import Problems
+from parachuted.history import HistoryPruning
+from parachuted.search import Search
+from parachuted.state import SQLITE_VERSION
+from parachuted.times import time_of
+from parachuted.tools import VaultDoctor
+from parachuted.tools.doctor import check_control_folder, conflict_copies
+from parachuted.vault import Store, VaultIndex, printable
+
+_MODULE = "curator"
+
+
+class DoctorRoutes:
+    """The routes by which a person has the vault checked."""
+
+    def __init__(  # noqa: PLR0913  it looks at many parts
+        self,
+        *,
+        store: Store,
+        index: VaultIndex,
+        watches: WatchRegistry,
+        search: Search,
+        problems: Problems,
+        pruning: HistoryPruning,
+        audit: AuditLog,
+        gateway: Gateway | None,
+        modules: ModuleDispatcher,
+    ) -> None:
+        self._store, self._index, self._watches, self._search = store, index, watches, search
+        self._problems, self._pruning, self._audit = problems, pruning, audit
+        self._gateway, self._modules = gateway, modules
+
+    @get("/api/doctor", _MODULE, "admin", reach="paths")
+    async def doctor(self, call: ApiCall) -> told.DoctorResponse:
+        """Problems of the vault and of single notes."""
+        notes = [
+            asdict(oddity) for oddity in await VaultDoctor(self._store, self._index).check_notes()
+        ]
+        watches = await asyncio.to_thread(
+            watch_notes,
+            self._watches.all(),
+            self._watches,
+            names_others=call.grant.alternatives is None,
+        )
+        unindexed, indexed = await asyncio.to_thread(self._searchable)
+        told = [
+            note
+            for note in (*watches, *notes, *conflict_copies(self._index.paths()), *unindexed)
+            if call.sight.sees(str(note["path"]))
+        ]
+        found = await self._found_by_modules(call)
+        if (
+            call.grant.alternatives is not None
+        ):  # problems may name any note, and numbers count them
+            return {
+                "problems": {},
+                "notes": told,
+                "modules": found,
+                "search": None,
+                "history": None,
+                "databases": None,
+            }
+        history = await self._history_size()
+        problems = self._problems.all() | await asyncio.to_thread(
+            check_control_folder, self._store.root, self._audit.folder, self._audit.head
+        )
+        return {
+            "problems": problems,
+            "notes": told,
+            "modules": found,
+            "search": indexed,
+            "history": history,
+            "databases": await asyncio.to_thread(self._databases),
+        }
+
+    async def _found_by_modules(self, call: ApiCall) -> list[told.ModuleFindingResponse]:
+        """What the modules report, as far as the caller may read the files that it is about."""
+        return [
+            {
+                "module": module,
+                "problem": one.problem,
+                "advice": one.advice,
+                "path": one.path,
+            }
+            for module, one in await self._modules.findings(call)
+            if call.grant.alternatives is None
+            or (one.path is not None and call.sight.sees(one.path))
+        ]
+
+    def _databases(self) -> told.DatabasesResponse:
+        """In a thread."""
+        store = self._store
+        found = [store.history.status(), store.objects.seen_status(), self._search.status()]
+        if self._gateway is not None:
+            found.append(self._gateway.usage_store.status())
+        return {
+            "sqlite": SQLITE_VERSION,
+            "files": [cast("told.DatabaseResponse", asdict(one)) for one in found],
+        }
+
+    async def _history_size(self) -> told.HistorySizeResponse | None:
+        try:
+            size = await self._pruning.size()
+        except (StorageFailedError, OSError):  # which is a problem by itself
+            return None
+        return {
+            "texts": size.texts,
+            "text_bytes": size.text_bytes,
+            "seen_bytes": size.seen_bytes,
+            "record_bytes": size.record_bytes,
+            "writes": size.writes,
+            "since": time_of(size.since) if size.since is not None else None,
+        }
+
+    def _searchable(self) -> tuple[list[dict[str, object]], told.IndexResponse]:
+        """The notes that search does not know whole, and how many it knows: none while there is no
+        index. In a thread.
+        """
+        search = self._search
+        try:
+            found: list[dict[str, object]] = [
+                {
+                    "path": printable(one.path),
+                    "code": "unindexed",
+                    "message": f"not found by all of its text: {one.reason}",
+                }
+                for one in search.unindexed()
+            ]
+            return found, {"indexed": search.count(), "waiting": search.waiting}
+        except StorageFailedError:  # which is a problem by itself
+            return [], {"indexed": 0, "waiting": search.waiting}

@@ -1,0 +1,163 @@
+"""Runs: what agents did, where a line comes from, and taking it back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated
+
+from aiohttp import web
+from pydantic import Field
+
+from parachuted.access.run_records import RunAccess, paths_of
+from parachuted.api.http.decorators import get, post
+from parachuted.api.http.fields import Path, RequestModel, Whole
+from parachuted.api.http.route import ApiCall
+from parachuted.api.http.watching import refusing_to_watch_beyond
+from parachuted.api.routes import documents as told
+from parachuted.errors import NotFoundError
+from parachuted.history import Undo, Why
+from parachuted.times import with_times
+from parachuted.vault import Store, printable
+
+_MODULE = "curator"
+_LINKED = ("id", "watcher", "agent", "outcome", "reason", "started", "causes")
+_LISTED = (
+    "id",
+    "task",
+    "watcher",
+    "agent",
+    "backend",
+    "outcome",
+    "reason",
+    "started",
+    "ended",
+    "cost_usd",
+    "undone",
+)
+
+
+class RunsQuery(RequestModel):
+    """Which runs."""
+
+    limit: Annotated[Whole, Field(ge=1, le=500)] = 50
+    before: str | None = None
+
+
+class WhyQuery(RequestModel):
+    """Which lines."""
+
+    path: Path
+    line: Annotated[Whole, Field(ge=1, le=10_000_000)] | None = None
+
+
+class RunRoutes:
+    """The routes of runs."""
+
+    def __init__(self, store: Store, undo: Undo) -> None:
+        self._store, self._undo, self._why = store, undo, Why(store)
+
+    @get("/api/runs", _MODULE, "read", reach="paths", answers={200: told.RunsResponse})
+    async def runs(self, call: ApiCall, query: RunsQuery) -> dict[str, object]:
+        """List runs, newest first."""
+        access = call.runs
+        runs = await asyncio.to_thread(self._listed, access, query)
+        shown = ((run, access.shown(run)) for run in runs)
+        listed = [
+            {**{key: one[key] for key in _LISTED}, "wrote": paths_of(run, "wrote")}
+            for run, one in shown
+        ]
+        return {"runs": with_times(listed), "count": len(listed)}
+
+    @get("/api/runs/{id}", _MODULE, "read", reach="paths", answers={200: told.RunResponse})
+    async def run(self, call: ApiCall) -> Mapping[str, object]:
+        """One run, with what it wrote."""
+        return with_times(call.runs.shown(self._run(call), self._store.history.run))
+
+    @post("/api/runs/{id}/undo", _MODULE, "write", reach="paths")
+    async def undo(self, call: ApiCall) -> told.UndoResponse:
+        """Undo a run and what followed from it."""
+        name = str(self._run(call)["id"])
+        if not all(
+            call.runs.exists(run) for run in await asyncio.to_thread(self._undo.followed, name)
+        ):
+            raise web.HTTPForbidden(
+                text="what followed from this run reaches beyond what this key may see"
+            )
+        writing = call.identity.grant("vault", "write")
+        if writing is None:
+            raise web.HTTPForbidden(text="an undo writes notes, so it takes a key with vault:write")
+        refuse = refusing_to_watch_beyond(call.reading, self._store)
+        undone = await self._undo.undo(
+            name,
+            may_write=lambda path: writing.sees(path) and call.sight.sees(path),
+            refuse=refuse,
+            caller=call.caller,
+        )
+        kept = {
+            path: list(texts) if call.reading.sees(path) else []
+            for path, texts in undone.kept.items()
+        }
+        return {
+            "runs": list(undone.runs),
+            "paths": list(undone.paths),
+            "kept": kept,
+            "undo": undone.undo,
+        }
+
+    @get("/api/why", _MODULE, "read", reach="paths", answers={200: told.WhyResponse})
+    async def why(self, call: ApiCall, query: WhyQuery) -> dict[str, object]:
+        """Where the lines of a note come from."""
+        path, line = call.sight.find(query.path), query.line
+        lines = await asyncio.to_thread(self._why.lines, path, sees=call.sight.sees)
+        if line is not None and line > len(lines):
+            raise NotFoundError(f"{printable(path)} has {len(lines)} lines")
+        chosen = lines if line is None else lines[line - 1 : line]
+        found = {
+            name: self._why.run(name)
+            for name in dict.fromkeys(origin.run for origin in chosen)
+            if name is not None
+        }
+        access, find = call.runs, self._store.history.run
+        runs = {
+            name: access.shown(run, find) if run is not None and access.exists(run) else None
+            for name, run in found.items()
+        }
+        chains = {
+            name: await asyncio.to_thread(self._chain, name, access)
+            for name, run in runs.items()
+            if run is not None
+        }
+        may_read = call.reading.sees(
+            path
+        )  # where lines come from is the curator's matter; what they say is the vault's
+        lines_told = [
+            asdict(origin) if may_read else asdict(origin) | {"text": ""} for origin in chosen
+        ]
+        return with_times(
+            {"path": printable(path), "lines": lines_told, "runs": runs, "chains": chains}
+        )
+
+    def _chain(self, run: str, access: RunAccess) -> list[dict[str, object]]:
+        """What led to the run, the nearest first, as far as the caller sees. In a thread."""
+        seen = [access.shown(one) for one in self._why.chain(run) if access.exists(one)]
+        return [{name: one.get(name) for name in _LINKED} for one in seen]
+
+    def _listed(self, access: RunAccess, query: RunsQuery) -> list[dict[str, object]]:
+        """In a thread."""
+        history = self._store.history
+        if access.is_everything:
+            return history.runs(limit=query.limit, before=query.before)
+        return history.runs_that(
+            access.access.sees, access.exists, limit=query.limit, before=query.before
+        )
+
+    def _run(self, call: ApiCall) -> Mapping[str, object]:
+        name = call.named("id")
+        run = self._store.history.run(name)
+        if run is None or not call.runs.exists(run):
+            raise NotFoundError(
+                f"there is no run {printable(name[:80])}; `parachute runs` lists them"
+            )
+        return run

@@ -1,0 +1,110 @@
+"""MCP commands: the vault's tools for other agents, over stdio."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+
+from parachuted.cli.client import home_of, is_running
+from parachuted.cli.commands import argument, command, flag
+from parachuted.cli.show import say, say_text
+from parachuted.errors import ParachuteError
+from parachuted.presence import is_locked
+
+_KEY = "PARACHUTE_KEY"
+_CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "other")
+
+
+@command(
+    "mcp",
+    "serve the vault's tools to another agent, over stdio",
+    argument(
+        "--key",
+        metavar="KEY",
+        help=f"act with this API key, and no more rights than it has (default: ${_KEY}, else the "
+        "person's own)",
+    ),
+)
+def mcp(options: argparse.Namespace) -> int:
+    """Speak the Model Context Protocol on standard input and output, for an agent that starts this
+    command. It passes everything on to the running daemon; where there is none, it is the daemon
+    itself until its input ends.
+    """
+    from parachuted.cli.mcp_stdio import McpForwarder
+
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what else is printed is no message
+    key = options.key or os.environ.get(_KEY)
+    forwarder = McpForwarder(sys.stdin.buffer, out, key=key)
+    threading.Thread(target=forwarder.run, name="mcp", daemon=True).start()
+    failed = False
+    while not forwarder.is_over.is_set():
+        forwarder.needs_daemon.wait()
+        forwarder.needs_daemon.clear()
+        if failed or forwarder.is_over.is_set() or is_running():
+            continue
+        try:
+            _serve_until(forwarder.is_over)
+        except ParachuteError as error:
+            if not is_locked(home_of(os.environ)):  # else another one has just begun
+                failed, forwarder.refusal = True, error.message
+    return 1 if failed else 0
+
+
+@command(
+    "mcp install",
+    "tell an agent's program how to start `parachute mcp`",
+    argument(
+        "--client",
+        choices=_CLIENTS,
+        default="claude-code",
+        help="which program (default: claude-code)",
+    ),
+    argument("--key", metavar="KEY", help="the API key that it is to act with"),
+    flag("--yes", help="write it, for claude-code; without, show what would be written"),
+)
+def install(options: argparse.Namespace) -> int:
+    """Show the settings by which a program starts `parachute mcp`, and where they belong. For
+    Claude Code, --yes writes them; other programs' files are never changed.
+    """
+    from pathlib import Path
+
+    from parachuted.cli.mcp_clients import CLIENTS, add_server, server_entry
+
+    entry = server_entry(os.environ, options.key)
+    settings = CLIENTS[options.client](entry)
+    if not settings.is_written or not options.yes:
+        say(f"For {settings.place}:")
+        say_text(settings.text)
+    if not settings.is_written:
+        return 0
+    if not options.yes:
+        say("Nothing has been written. `parachute mcp install --yes` writes it.")
+    elif add_server(Path(settings.place), entry):
+        say(f"Written to {settings.place}. Claude Code shows it with /mcp when it next starts.")
+    else:
+        say(f"{settings.place} has it already.")
+    return 0
+
+
+def _serve_until(is_over: threading.Event) -> None:
+    """Be the daemon until the input ends. Raises ParachuteError where that cannot be."""
+    from parachuted.cli.daemon import serve_here
+
+    is_serving, changing = True, threading.Lock()
+
+    def end() -> None:
+        is_over.wait()
+        with changing:
+            if is_serving:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=end, name="end", daemon=True).start()
+    try:
+        serve_here()
+    finally:
+        with changing:
+            is_serving = False

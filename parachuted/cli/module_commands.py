@@ -1,0 +1,119 @@
+"""Commands of modules: `parachute daily add ...`, carried out by the daemon.
+
+They are known while the daemon runs. A command of parachuted's own that has the name of a module
+comes first.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from parachuted.cli.client import ask, is_running
+from parachuted.cli.commands import CommandFunction, CommandParser, Json
+from parachuted.cli.show import say, say_json, say_text
+
+_TIMEOUT_S = 120.0
+_TYPES = {"integer": int, "number": float}
+
+
+def find_module_command(
+    arguments: Sequence[str],
+) -> tuple[CommandFunction, argparse.Namespace] | None:
+    """What these words ask of a module; None where no module of that name has commands.
+
+    Exits with 2 when they make no sense to it.
+    """
+    if not is_running():
+        return None
+    module = next(
+        (one for one in ask("GET", "/api/modules")["modules"] if one["name"] == arguments[0]), None
+    )
+    if module is None or not module.get("commands"):
+        return None
+    parser = _parser(module)
+    options = parser.parse_args(arguments[1:])
+    if not hasattr(options, "spec"):
+        parser.error("a command is missing; --help lists them")
+    return partial(_run, module["name"]), options
+
+
+def _run(module: str, options: argparse.Namespace) -> int:
+    spec = options.spec
+    names = _properties(spec)
+    given = {
+        name: value for name, value in vars(options).items() if name in names and value is not None
+    }
+    path = f"/api/modules/{module}/commands/{spec['name']}"
+    result = ask("POST", path, given, timeout_s=_TIMEOUT_S)["result"]
+    if options.as_json:
+        return say_json(result)
+    if isinstance(result, str):
+        say_text(result)
+    elif isinstance(result, list) and all(isinstance(one, str) for one in result):
+        for one in result:
+            say(one)
+    elif result is not None:
+        return say_json(result)
+    return 0
+
+
+def _parser(module: Json) -> CommandParser:
+    parser = CommandParser(
+        prog=f"parachute {module['name']}", description=_escaped(module["description"])
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for spec in module["commands"]:
+        said = _escaped(spec["help"])
+        made = commands.add_parser(
+            spec["name"], help=said.partition("\n")[0], description=said.partition("\n")[0]
+        )
+        made.set_defaults(spec=spec)
+        required = set(spec["schema"].get("required", ()))
+        for name, schema in _properties(spec).items():
+            _add(made, name, schema, is_required=name in required)
+        made.add_argument("--json", dest="as_json", action="store_true", help="print JSON")
+    return parser
+
+
+def _properties(spec: Json) -> Mapping[str, Any]:
+    found = spec["schema"].get("properties", {})
+    return found if isinstance(found, dict) else {}
+
+
+def _add(parser: argparse.ArgumentParser, name: str, schema: Json, *, is_required: bool) -> None:
+    """What must be there is a word, in the order of the parameters; all else is an option."""
+    one = _known(schema)
+    options: dict[str, Any] = {"help": _escaped(str(schema.get("description", ""))) or None}
+    if one.get("type") == "boolean":
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            dest=name,
+            action=argparse.BooleanOptionalAction,
+            **options,
+        )
+        return
+    if one.get("type") == "array":
+        one = _known(one.get("items", {}))
+        options["nargs"] = "+" if is_required else "*"
+    if (kind := _TYPES.get(one.get("type", ""))) is not None:
+        options["type"] = kind
+    if "enum" in one:
+        options["choices"] = [value for value in one["enum"] if value is not None]
+    options["metavar"] = name.upper()
+    if is_required:
+        parser.add_argument(name, **options)
+    else:
+        parser.add_argument(f"--{name.replace('_', '-')}", dest=name, **options)
+
+
+def _known(schema: Json) -> Json:
+    """The kind of a value that may also be missing."""
+    some = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
+    return some[0] if some else schema
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%%")  # argparse formats its help

@@ -1,0 +1,24 @@
+"""MCP server: the vault's tools, notes and prompts for any agent that speaks the Model Context
+Protocol.
+"""
+
+from parachuted.mcp_server.changes import VaultChanges
+from parachuted.mcp_server.clients import ClientSources, ClientTable
+from parachuted.mcp_server.module_tools import ModuleTools
+from parachuted.mcp_server.note_tools import NoteTools
+from parachuted.mcp_server.past_tools import PastTools
+from parachuted.mcp_server.resources import NoteResources
+from parachuted.mcp_server.routes import McpRoutes
+from parachuted.mcp_server.tools import McpTools
+
+__all__ = [
+    "ClientSources",
+    "ClientTable",
+    "McpRoutes",
+    "McpTools",
+    "ModuleTools",
+    "NoteResources",
+    "NoteTools",
+    "PastTools",
+    "VaultChanges",
+]

@@ -1,0 +1,250 @@
+"""Routes of MCP: streamable HTTP at `/mcp`, on the port of the API, for the same keys.
+
+Who asks, from where and with which key is checked by the middleware of the API before anything
+here is reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+from typing_extensions import TypedDict
+
+from parachuted.api.http.answers import json_answer, json_value
+from parachuted.api.http.decorators import delete, get, post
+from parachuted.api.http.fields import AppRequestModel
+from parachuted.api.http.route import ApiCall, MediaBody
+from parachuted.errors import AgentUnavailableError
+from parachuted.heavy import load_heavy
+from parachuted.keys import Identity
+from parachuted.mcp_server.changes import VaultChanges
+from parachuted.mcp_server.clients import ClientTable, McpClient
+from parachuted.mcp_server.resources import NoteResources
+from parachuted.mcp_server.streams import AsgiBridge, ChangeStream
+from parachuted.mcp_server.tools import McpTools
+
+if TYPE_CHECKING:
+    from parachuted.mcp_server.protocol import McpProtocol
+
+log = logging.getLogger(__name__)
+
+LARGEST = 2 << 20
+_PATH = "/mcp"
+_MODULE = "vault"
+_SESSION = "Mcp-Session-Id"
+_VERSION = "MCP-Protocol-Version"
+_INFO = "io.modelcontextprotocol/clientInfo"
+_NO_SESSION = -32001
+_HEADERS = {
+    _SESSION: "The session, as the answer to `initialize` gave it.",
+    _VERSION: "The version of the protocol.",
+}
+
+
+class McpRequest(AppRequestModel):
+    """One JSON-RPC message: a request, or a notification without `id`."""
+
+    jsonrpc: str = "2.0"
+    id: int | str | None = None
+    method: str = ""
+    params: dict[str, object] | None = None
+
+
+class McpResponse(TypedDict, total=False):
+    """The JSON-RPC message that answers: it has `result` or `error`."""
+
+    jsonrpc: str
+    id: int | str | None
+    result: dict[str, object]
+    error: object
+
+
+class McpRoutes:
+    """The routes, and the life of what answers them."""
+
+    def __init__(
+        self,
+        clients: ClientTable,
+        tools: McpTools,
+        resources: NoteResources,
+        changes: VaultChanges,
+        holds: Callable[[Identity], bool],
+    ) -> None:
+        """`holds` says whether an identity still may ask."""
+        self.clients, self._tools, self._resources = clients, tools, resources
+        self._changes, self._holds = changes, holds
+        self._streams: set[ChangeStream | AsgiBridge] = set()
+        self._wanted, self._ready = asyncio.Event(), asyncio.Event()
+        self._protocol: McpProtocol | None = None
+
+    async def run(self) -> None:
+        """Load the protocol once a client asks, and serve until cancelled."""
+        await self._wanted.wait()
+        try:
+            part = await load_heavy("mcp")
+        except ImportError:
+            log.exception("MCP cannot be served")
+            self._ready.set()
+            return
+        while True:
+            protocol = part.McpProtocol(
+                self._tools, self._resources, self._changes, largest_body=LARGEST
+            )
+            try:
+                async with protocol.run():
+                    self._protocol = protocol
+                    self._ready.set()
+                    await asyncio.Event().wait()
+            except Exception:
+                log.exception("MCP failed and starts again")
+            finally:
+                self._protocol = None
+
+    def recheck(self) -> None:
+        """Forget the clients whose key no longer holds, and end what they listen to."""
+        self.clients.recheck()
+        for stream in tuple(self._streams):
+            if not self._holds(stream.identity):
+                stream.end()
+
+    async def close(self) -> None:
+        """End every stream, and answer no more."""
+        self._ready.set()
+        for stream in tuple(self._streams):
+            stream.end()
+
+    @post(
+        _PATH,
+        _MODULE,
+        "read",
+        reach="paths",
+        body=McpRequest,
+        headers=_HEADERS,
+        answers={200: McpResponse, 202: None, 400: McpResponse, 404: McpResponse},
+        largest_body=LARGEST,
+    )
+    async def message(self, call: ApiCall) -> web.StreamResponse:
+        """One message of the Model Context Protocol (streamable HTTP)."""
+        body = await call.content()
+        asked = _document(body)
+        session = call.request.headers.get(_SESSION)
+        is_opening = session is None and asked.get("method") == "initialize"
+        client = self._client(call, session, asked, is_opening=is_opening)
+        if client is None:
+            return _no_session(asked.get("id"))
+        protocol = await self._loaded()
+        bridge = AsgiBridge(call.request, call.identity, _PATH, body)
+        self._streams.add(bridge)
+        try:
+            await protocol.answer(client, call, bridge.scope, bridge.receive, bridge.send)
+        finally:
+            self._streams.discard(bridge)
+        response = bridge.response()
+        if is_opening and response.status == web.HTTPOk.status_code:
+            self.clients.keep(client)
+            response.headers[_SESSION] = client.id
+        return response
+
+    @get(
+        _PATH,
+        _MODULE,
+        "read",
+        reach="paths",
+        headers=_HEADERS,
+        has_head=False,
+        answers={
+            200: MediaBody(
+                type="text/event-stream",
+                says="Notifications; this is the `data` of each.",
+                item=McpRequest,
+            ),
+            404: McpResponse,
+        },
+    )
+    async def listen(self, call: ApiCall) -> web.StreamResponse:
+        """The notifications of a session of the Model Context Protocol, as they happen.
+
+        One stream for each session: a second one ends the first.
+        """
+        session = call.request.headers.get(_SESSION, "")
+        client = self.clients.find(session, call.identity)
+        if client is None or (self._ready.is_set() and self._protocol is None):
+            return _no_session(None)
+        for other in tuple(self._streams):
+            if isinstance(other, ChangeStream) and other.client is client:
+                other.end()
+        stream = ChangeStream(client, call.request)
+        self._streams.add(stream)
+        end = self._changes.subscribe(client, stream.tell)
+        try:
+            return await stream.serve(session)
+        finally:
+            end()
+            self._streams.discard(stream)
+
+    @delete(
+        _PATH,
+        _MODULE,
+        "read",
+        reach="paths",
+        headers=_HEADERS,
+        answers={204: None, 404: McpResponse},
+    )
+    async def end(self, call: ApiCall) -> web.Response:
+        """End a session of the Model Context Protocol."""
+        session = call.request.headers.get(_SESSION, "")
+        if self.clients.find(session, call.identity) is None:
+            return _no_session(None)
+        self.clients.end(session)
+        return web.Response(status=204)
+
+    def _client(
+        self,
+        call: ApiCall,
+        session: str | None,
+        asked: Mapping[str, object],
+        *,
+        is_opening: bool,
+    ) -> McpClient | None:
+        if session is not None:
+            return self.clients.find(session, call.identity)
+        name = _client_name(asked)
+        if is_opening:
+            return self.clients.make(call.identity, name)
+        return self.clients.sessionless(call.identity, name)
+
+    async def _loaded(self) -> McpProtocol:
+        self._wanted.set()
+        await self._ready.wait()
+        if self._protocol is None:
+            raise AgentUnavailableError("MCP is not served now; `parachute logs` may say why")
+        return self._protocol
+
+
+def _document(body: bytes) -> Mapping[str, object]:
+    """The message, as far as it is one; the protocol says what is wrong with others."""
+    try:
+        document = json_value(body)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _client_name(asked: Mapping[str, object]) -> str:
+    params = _map(asked.get("params"))
+    info = _map(params.get("clientInfo")) or _map(_map(params.get("_meta")).get(_INFO))
+    name = info.get("name")
+    return name if isinstance(name, str) else ""
+
+
+def _map(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _no_session(message: object) -> web.Response:
+    error = {"code": _NO_SESSION, "message": "Session not found; send initialize again"}
+    return json_answer({"jsonrpc": "2.0", "id": message, "error": error}, status=404)

@@ -1,0 +1,257 @@
+"""Tools: what a client may do, each declared once, however it is connected.
+
+The definitions are part of every prompt of every client, so they are short. What does the work is
+the client's bounded vault, the routes of the API and the tools of modules; nothing is done twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from aiohttp import web
+
+from parachuted.access.filter import AccessFilter
+from parachuted.agents import Tool, ToolResult
+from parachuted.agents.calling import call_tool
+from parachuted.api.http.answers import json_bytes
+from parachuted.api.http.errors import http_sentence
+from parachuted.api.http.route import ApiCall
+from parachuted.audit.events import AuditEvent, AuditRecorder
+from parachuted.errors import ConflictError, ParachuteError
+from parachuted.keys import Capability, Identity
+from parachuted.mcp_server.clients import McpClient
+from parachuted.vault import VaultRoot
+
+log = logging.getLogger(__name__)
+
+_MODULE = "mcp"
+_LONGEST_ERROR = _LONGEST_PATH = 600
+_MOST_KEYS, _KEYS_S = 1_000, 600.0
+
+_CUT_SHORT = "the call was cut short"
+
+Schema: TypeAlias = Mapping[str, object]
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolCall:
+    """One call of a tool on its way: by whom, in which request, with which arguments."""
+
+    client: McpClient
+    api: ApiCall
+    given: Mapping[str, object]
+
+    def text(self, name: str) -> str:
+        """A text among the arguments; empty where it is missing."""
+        value = self.given.get(name)
+        return value if isinstance(value, str) else ""
+
+    def number(self, name: str, usual: int, most: int) -> int:
+        """A number among the arguments, at least 1."""
+        value = self.given.get(name)
+        return max(1, min(value, most)) if isinstance(value, int) else usual
+
+    def path(self, name: str = "path") -> str:
+        """A path among the arguments, noted for the audit."""
+        path = self.text(name)
+        self.api.touched.append(path[:_LONGEST_PATH])
+        return path
+
+    def within(self, root: VaultRoot, module: str, capability: Capability, **names: str) -> ApiCall:
+        """The call as a route of the API takes it that needs this scope. `names`: what stands in
+        the route's path. 403 without the scope.
+        """
+        grant = self.api.identity.grant(module, capability)
+        if grant is None:
+            raise web.HTTPForbidden(text=f"this key lacks the scope {module}:{capability}")
+        return _NamedCall(
+            request=self.api.request,
+            route=self.api.route,
+            identity=self.api.identity,
+            grant=grant,
+            sight=AccessFilter(root, grant),
+            caller=self.api.caller,
+            touched=self.api.touched,
+            para_ids=self.api.para_ids,
+            names=names,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class _NamedCall(ApiCall):
+    names: Mapping[str, str]
+
+    def named(self, name: str) -> str:
+        return self.names[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpTool:
+    """One tool.
+
+    `takes` and `answers` are JSON schemas of objects; `checked` is what arguments are checked by,
+    where that says more. `module` and `capability` are the scope that
+    it needs. `is_destructive`: it may take away or replace what is there; `is_idempotent`: a second
+    equal call changes nothing more.
+    """
+
+    name: str
+    description: str
+    takes: Schema
+    answers: Schema
+    module: str
+    capability: Capability
+    call: Callable[[ToolCall], Awaitable[object]]
+    checked: Schema | None = None
+    is_destructive: bool = False
+    is_idempotent: bool = False
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether a call changes nothing."""
+        return self.capability == "read"
+
+
+def an_object(*required: str, **properties: object) -> Schema:
+    """The schema of an object with these properties; a text names the type of one."""
+    shapes = {
+        name: {"type": kind} if isinstance(kind, str) else kind for name, kind in properties.items()
+    }
+    return {
+        "type": "object",
+        "properties": shapes,
+        **({"required": list(required)} if required else {}),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """A call that had an idempotency key, and its answer."""
+
+    asked: bytes
+    result: asyncio.Future[ToolResult]
+    at: float = field(default_factory=time.monotonic)
+
+
+class McpTools:
+    """All tools, of the core and of the modules that run."""
+
+    def __init__(
+        self,
+        groups: Sequence[Callable[[], Sequence[McpTool]]],
+        *,
+        audit: AuditRecorder,
+        clock: Callable[[], datetime],
+    ) -> None:
+        """Each group answers its tools as they are just now."""
+        self._groups, self._audit, self._clock = groups, audit, clock
+        self._answered: OrderedDict[tuple[str, str], _Answered] = OrderedDict()
+
+    def offered(self, identity: Identity) -> list[McpTool]:
+        """The tools that the identity's scopes allow, each name once."""
+        found: dict[str, McpTool] = {}
+        for group in self._groups:
+            for tool in group():
+                if identity.grant(tool.module, tool.capability) is not None:
+                    found.setdefault(tool.name, tool)
+        return list(found.values())
+
+    async def call(
+        self, client: McpClient, api: ApiCall, name: str, arguments: object, key: str | None = None
+    ) -> ToolResult:
+        """Call the tool of that name; whatever is wrong comes back as an error result. Its
+        `response` is the answer, its `text` the same as JSON.
+
+        With a `key`, a second equal call within ten minutes does nothing and gets the first one's
+        answer, also while that is being made.
+        """
+        if key is None:
+            return await self._call(client, api, name, arguments)
+        place, asked = (client.identity.id, key), json_bytes([name, arguments])
+        known = self._known(place)
+        if known is not None and known.asked != asked:
+            return _refused("that idempotency key belongs to another call; take a new one")
+        if known is not None:
+            return await asyncio.shield(known.result)
+        answered = _Answered(asked, asyncio.get_running_loop().create_future())
+        self._answered[place] = answered
+        result = ToolResult(text=_CUT_SHORT, is_error=True)
+        try:
+            result = await self._call(client, api, name, arguments)
+        finally:
+            answered.result.set_result(result)
+        return result
+
+    def _known(self, place: tuple[str, str]) -> _Answered | None:
+        oldest = time.monotonic() - _KEYS_S
+        for key, one in tuple(self._answered.items()):
+            if one.at > oldest and len(self._answered) < _MOST_KEYS:
+                break
+            del self._answered[key]
+        return self._answered.get(place)
+
+    async def _call(
+        self, client: McpClient, api: ApiCall, name: str, arguments: object
+    ) -> ToolResult:
+        began = time.perf_counter()
+        found = [tool for tool in self.offered(client.identity) if tool.name == name]
+        result = ToolResult(text=_CUT_SHORT, is_error=True)
+        try:
+            result = await call_tool(
+                [_checked(tool, client, api) for tool in found], name, arguments
+            )
+        finally:
+            self._record(client, api, name, result, (time.perf_counter() - began) * 1000)
+        return result
+
+    def _record(
+        self, client: McpClient, api: ApiCall, name: str, result: ToolResult, took_ms: float
+    ) -> None:
+        self._audit.record(
+            AuditEvent(
+                timestamp=self._clock(),
+                event_type="mcp_call",
+                source_type="agent",
+                source_id=client.by,
+                target_module=_MODULE,
+                target_endpoint=f"{_MODULE}.{name[:_LONGEST_ERROR]}",
+                duration_ms=took_ms,
+                success=not result.is_error,
+                error=result.text[:_LONGEST_ERROR] if result.is_error else None,
+                request_id=api.id,
+                paths=tuple(api.touched),
+            )
+        )
+
+
+def _checked(tool: McpTool, client: McpClient, api: ApiCall) -> Tool:
+    """The tool as `call_tool` takes it: it checks the arguments, and unknown ones are refused."""
+
+    async def called(arguments: Mapping[str, object]) -> ToolResult:
+        try:
+            answer = await tool.call(ToolCall(client=client, api=api, given=arguments))
+        except ConflictError as error:
+            return _refused(f"{error.message}; read the note again, then decide again")
+        except ParachuteError as error:
+            return ToolResult.of_error(error)
+        except web.HTTPException as error:
+            return _refused(http_sentence(error))
+        except Exception:
+            log.exception("a tool failed", extra={"tool": tool.name, "request_id": api.id})
+            return _refused("something unexpected; `parachute logs` has it")
+        document = answer if isinstance(answer, Mapping) else {"result": answer}
+        return ToolResult(text=json_bytes(document).decode(), response=document)
+
+    schema = {"additionalProperties": False, **(tool.checked or tool.takes)}
+    return Tool(name=tool.name, description=tool.description, schema=schema, call=called)
+
+
+def _refused(text: str) -> ToolResult:
+    return ToolResult(text=text, is_error=True)

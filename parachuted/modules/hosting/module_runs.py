@@ -1,0 +1,166 @@
+"""The runs that a module has started, each followed step by step, with what it has read of
+strangers' texts passed on before each step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from parachuted.access.authority import Authority, pass_on
+from parachuted.agents import Step, TextStep, ToolCallStep
+from parachuted.errors import ActRefusedError, AgentStoppedError, NotFoundError
+from parachuted.modules.agent_runs import AgentResult, AgentStep, AgentText, AgentToolCall
+from parachuted.modules.hosting.module_agents import ModuleAgents
+from parachuted.runs.run_request import RunReport
+
+_MOST_AT_WORK, _MOST_KEPT = 50, 200
+_ENDS_WITHIN_S = 5.0
+_LONGEST = 200_000
+
+
+class _Started:
+    """One run: the steps that nobody has read yet, and its task."""
+
+    def __init__(self, authority: Authority) -> None:
+        self.authority = authority
+        self.id: str | None = None
+        self.steps: deque[AgentStep] = deque()
+        self.moved = asyncio.Event()
+        self.task: asyncio.Task[RunReport] | None = None
+        self.is_stopped = False
+
+    def began(self, run: str) -> None:
+        """It counts now, by that id."""
+        self.id = run
+        self.moved.set()
+
+    def stepped(self, step: Step) -> None:
+        """It has done that."""
+        if isinstance(step, TextStep):
+            self.steps.append(AgentText(text=step.text))
+        elif isinstance(step, ToolCallStep):
+            self.steps.append(
+                AgentToolCall(
+                    tool=step.tool,
+                    arguments=dict(step.arguments),
+                    answer=step.result.text[:_LONGEST],
+                    is_error=step.result.is_error,
+                )
+            )
+        self.moved.set()
+
+    def ended(self, task: asyncio.Task[RunReport]) -> None:
+        """Its error, if any, is for `result`, and for nobody else."""
+        if not task.cancelled():
+            task.exception()
+        self.moved.set()
+
+    @property
+    def is_done(self) -> bool:
+        return self.task is not None and self.task.done()
+
+
+class ModuleRuns:
+    """The `RunAccess` of one module in the daemon."""
+
+    def __init__(
+        self, module: str, agents: ModuleAgents, authority: Callable[[], Authority]
+    ) -> None:
+        self._module, self._agents, self._authority = module, agents, authority
+        self._runs: dict[str, _Started] = {}
+
+    async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
+        """Start a run on the authority of now; it goes on while that holds."""
+        authority = self._acting()
+        if sum(not one.is_done for one in self._runs.values()) >= _MOST_AT_WORK:
+            raise ActRefusedError(
+                f"the module {self._module} has {_MOST_AT_WORK} runs at work; wait for some"
+            )
+        started = _Started(authority)
+        # In the daemon the loop makes it the module's own; a module host's ends by `close`.
+        started.task = task = asyncio.get_running_loop().create_task(
+            self._agents.follow(agent, prompt, options, authority, started),
+            name=f"a run of {self._module}/{agent[:80]}",
+        )
+        task.add_done_callback(started.ended)
+        try:
+            while started.id is None and not task.done():
+                started.moved.clear()
+                await started.moved.wait()
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if started.id is None:
+            return (await task).run  # it raises why it did not begin
+        self._keep(started.id, started)
+        return started.id
+
+    async def next(self, run: str) -> AgentStep | None:
+        """The next step; what the run has read so far marks who reads it."""
+        started = self._find(run)
+        while not started.steps and not started.is_done:
+            started.moved.clear()
+            await started.moved.wait()
+        pass_on(started.authority.taint, self._acting().taint)
+        return started.steps.popleft() if started.steps else None
+
+    async def result(self, run: str) -> AgentResult:
+        """What it came to."""
+        started = self._find(run)
+        while not started.is_done or started.task is None:
+            started.moved.clear()
+            await started.moved.wait()
+        pass_on(started.authority.taint, self._acting().taint)
+        if started.is_stopped or started.task.cancelled():
+            raise AgentStoppedError("it was stopped")
+        report = started.task.result()
+        return AgentResult(
+            text=report.words,
+            run_id=report.run,
+            outcome=report.outcome.result,
+            session_id=report.session,
+            cost_usd=report.cost.cost_usd if report.cost is not None else 0.0,
+            suggestions=report.suggested,
+            warning=report.warning,
+        )
+
+    async def stop(self, run: str) -> bool:
+        """End it, and wait until it has ended."""
+        started = self._find(run)
+        if started.task is None or started.task.done():
+            return False
+        started.is_stopped = True
+        started.task.cancel()
+        await asyncio.wait((started.task,), timeout=_ENDS_WITHIN_S)
+        return True
+
+    async def ask(self, prompt: str, system: str | None, max_usd: float | None) -> str:
+        """A model's answer, as a run of an agent without tools."""
+        return await self._agents.ask(prompt, system, max_usd, self._acting())
+
+    def close(self) -> None:
+        """End all that are at work."""
+        for started in self._runs.values():
+            if started.task is not None and not started.task.done():
+                started.is_stopped = True
+                started.task.cancel()
+
+    def _keep(self, run: str, started: _Started) -> None:
+        """Remember it; of those that have ended, the oldest are forgotten."""
+        ended = [name for name, one in self._runs.items() if one.is_done]
+        for name in ended[: max(0, len(self._runs) + 1 - _MOST_KEPT)]:
+            del self._runs[name]
+        self._runs[run] = started
+
+    def _find(self, run: str) -> _Started:
+        self._acting()
+        if run not in self._runs:
+            raise NotFoundError(f"the module {self._module} has no run {run[:80]!r}")
+        return self._runs[run]
+
+    def _acting(self) -> Authority:
+        authority = self._authority()
+        authority.check()
+        return authority

@@ -1,0 +1,170 @@
+"""Outside folders: a person's folders outside the vault that a module's manifest names, to read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from parachuted.access.authority import Authority
+from parachuted.access.hit import Paths
+from parachuted.access.paths import is_hidden
+from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
+from parachuted.keys import PathGlob
+from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.vault import VaultPath, VaultRoot, named_errors, printable
+
+_LARGEST = 4 << 20
+_MOST_LOOKED_AT = 100_000
+
+
+class OutsideFolders:
+    """`FolderAccess` of one module: its named folders, without links and hidden files.
+
+    What is read there counts as a stranger's text, for nothing is known of who wrote it.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        folders: Sequence[str],
+        user_home: Path,
+        kept_out: Sequence[Path],
+        authority: Callable[[], Authority],
+    ) -> None:
+        """`folders` as the manifest has them; of `kept_out` nothing is read, wherever it lies."""
+        self._module, self._home, self._authority = module, user_home, authority
+        self._folders = tuple(_absolute(folder, user_home) for folder in folders)
+        self._kept_out = tuple(path.resolve() for path in kept_out)
+
+    async def read(self, path: str) -> str:
+        """The text of a file.
+
+        Raises ActRefusedError, PathRefusedError, NotFoundError, and EditRefusedError for a file of
+        more than 4 MB or one that is no UTF-8 text.
+        """
+        return await run_uninterrupted(self._read, path)
+
+    async def list(self, path: str, pattern: str = "*") -> Paths:
+        """The files below that folder whose paths from there match, sorted."""
+        return await run_uninterrupted(self._list, path, pattern)
+
+    def _read(self, path: str) -> str:
+        root, place = self._found(path)
+        with _told(path), root.straight():
+            if root.size(place) > _LARGEST:
+                raise EditRefusedError(f"{printable(path)} is larger than {_LARGEST >> 20} MB")
+            data = root.read(place).data
+        self._authority().taint.read(f"the file {printable(path)}", "imported")
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise EditRefusedError(f"{printable(path)} is not UTF-8 text") from error
+
+    def _list(self, path: str, pattern: str) -> Paths:
+        root, place = self._found(path)
+        try:
+            wanted = PathGlob(pattern)
+        except ValueError as error:
+            raise PathRefusedError(str(error)) from error
+        shown = path.rstrip("/")
+        with _told(path), root.opened_folder(place) as folder:
+            found = sorted(
+                f"{shown}/{name}" for name in self._files(folder) if wanted.matches(name)
+            )
+        if found:
+            self._authority().taint.read(f"names in {printable(path)}", "imported")
+        return [printable(name) for name in found]
+
+    def _files(self, folder: int) -> Iterator[str]:
+        """Each file below, by descriptors, so that no link is followed."""
+        kept_out, looked = self._kept_out_ids(), 0
+        for at, folders, files, opened in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
+            below = at.removeprefix(".").removeprefix("/")
+            folders[:] = [
+                name
+                for name in folders
+                if not is_hidden(name)
+                and _identity(os.stat(name, dir_fd=opened, follow_symlinks=False)) not in kept_out
+            ]
+            looked += len(files) + len(folders)
+            if looked > _MOST_LOOKED_AT:
+                raise ActRefusedError(
+                    f"there are more than {_MOST_LOOKED_AT:,} files; name a folder below it"
+                )
+            for name in files:
+                status = os.stat(name, dir_fd=opened, follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode) and not is_hidden(name):
+                    yield f"{below}/{name}" if below else name
+
+    def _found(self, path: str) -> tuple[VaultRoot, VaultPath]:
+        """The named folder that it lies in, and where; checked for the present caller."""
+        authority = self._authority()
+        authority.check()
+        if authority.is_limited:
+            raise ActRefusedError(
+                "a caller that is limited to some paths of the vault reaches no folder outside it"
+            )
+        meant = _absolute(path, self._home)
+        folder = next((one for one in self._folders if meant.is_relative_to(one)), None)
+        if folder is None:
+            raise ActRefusedError(
+                f"the module {self._module} may not read {printable(path)}: permissions.folders "
+                "does not name it"
+            )
+        below = meant.relative_to(folder).as_posix()
+        place = VaultPath("") if below == "." else VaultPath.parse(below)
+        if place and is_hidden(place):
+            raise PathRefusedError(
+                f"{printable(path)} is hidden: nothing that begins with a dot is read"
+            )
+        root, kept_out = VaultRoot(Path(folder)), self._kept_out_ids()
+        if not root.folder.is_dir():
+            raise NotFoundError(f"{printable(path)} is not there")
+        real = root.folder / place
+        if not kept_out.isdisjoint(filter(None, map(_identity_at, (real, *real.parents)))):
+            raise ActRefusedError(
+                f"{printable(path)} lies in the vault, or where settings and keys are"
+            )
+        return root, place
+
+    def _kept_out_ids(self) -> frozenset[tuple[int, int]]:
+        return frozenset(filter(None, map(_identity_at, self._kept_out)))
+
+
+def _absolute(text: str, home: Path) -> PurePosixPath:
+    """Raises PathRefusedError for what is no path from `/` or `~/` on."""
+    plain = f"{home.as_posix()}/{text[2:]}" if text.startswith("~/") else text
+    names = plain.removesuffix("/").split("/")[1:]
+    if not plain.startswith("/") or "\0" in plain or not {"", ".", ".."}.isdisjoint(names):
+        raise PathRefusedError(
+            f"{printable(text[:200])} is no path outside the vault, such as ~/Projects/garden"
+        )
+    return PurePosixPath("/", *names)
+
+
+def _identity_at(path: Path) -> tuple[int, int] | None:
+    try:
+        return _identity(path.stat())
+    except OSError:
+        return None
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Errors in the words of who asked, for whom this is no path of the vault."""
+    try:
+        with named_errors(path):
+            yield
+    except NotFoundError:
+        raise NotFoundError(f"{printable(path)} is not there") from None
+    except PathRefusedError:
+        raise PathRefusedError(
+            f"{printable(path)} is a link, or no regular file; links are not followed"
+        ) from None

@@ -1,0 +1,98 @@
+"""A module's runs over the pipe: both of its ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from parachuted.errors import ModuleFailedError
+from parachuted.modules.agent_runs import (
+    AgentResult,
+    AgentStep,
+    AgentText,
+    AgentToolCall,
+    RunAccess,
+)
+from parachuted.modules.results import to_json
+
+_RESULT: TypeAdapter[AgentResult] = TypeAdapter(AgentResult)
+_TEXT: TypeAdapter[AgentText] = TypeAdapter(AgentText)
+_CALL: TypeAdapter[AgentToolCall] = TypeAdapter(AgentToolCall)
+
+
+class Asker(Protocol):
+    """The pipe, as this needs it."""
+
+    async def ask(self, verb: str, body: Mapping[str, object]) -> object:
+        """Ask the daemon, and wait for its answer."""
+
+
+class RemoteRuns:
+    """`RunAccess` in the module's process."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
+        body = {"agent": agent, "prompt": prompt, "options": to_json(options)}
+        return str(await self._asker.ask("runs.start", body))
+
+    async def next(self, run: str) -> AgentStep | None:
+        found = await self._asker.ask("runs.next", {"run": run})
+        if not isinstance(found, dict):
+            return None
+        return _TEXT.validate_python(found) if "text" in found else _CALL.validate_python(found)
+
+    async def result(self, run: str) -> AgentResult:
+        return _RESULT.validate_python(await self._asker.ask("runs.result", {"run": run}))
+
+    async def stop(self, run: str) -> bool:
+        return await self._asker.ask("runs.stop", {"run": run}) is True
+
+    async def ask(self, prompt: str, system: str | None, max_usd: float | None) -> str:
+        body = {"prompt": prompt, "system": system, "max_usd": max_usd}
+        return str(await self._asker.ask("runs.ask", body))
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Start(_Body):
+    agent: str
+    prompt: str
+    options: dict[str, Any]
+
+
+class _Run(_Body):
+    run: str
+
+
+class _Ask(_Body):
+    prompt: str
+    system: str | None
+    max_usd: float | None
+
+
+async def serve_runs(access: RunAccess, verb: str, body: Mapping[str, object]) -> object:
+    """Do what the module's process asks.
+
+    Raises what the access raises, and ModuleFailedError for what is no request.
+    """
+    try:
+        if verb == "start":
+            start = _Start.model_validate(body)
+            return await access.start(start.agent, start.prompt, start.options)
+        if verb == "ask":
+            asked = _Ask.model_validate(body)
+            return await access.ask(asked.prompt, asked.system, asked.max_usd)
+        if verb in {"next", "result", "stop"}:
+            return to_json(await getattr(access, verb)(_Run.model_validate(body).run))
+    except ValidationError as error:
+        raise ModuleFailedError(
+            "what the module asks is not as it should be: "
+            f"{error.errors(include_url=False)[0]['msg']}"
+        ) from error
+    raise ModuleFailedError(f"a module cannot ask for runs.{verb[:80]}")

@@ -1,0 +1,129 @@
+"""The settings of a module: a class of its own with types and defaults, and what a person wrote
+under `config:` in modules.yaml.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pydantic import TypeAdapter, ValidationError
+
+from parachuted.errors import ModuleFailedError
+
+_LONGEST = 500
+_KINDS = {
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true | false",
+    "array": "list",
+    "object": "mapping",
+    "null": "nothing",
+}
+
+
+SettingValue: TypeAlias = str | bool | float | None
+"""One value as modules.yaml has it; None: the default."""
+
+
+class SettingsRefusedError(ModuleFailedError):
+    """What a person wrote for a module does not fit; the module does not start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingSpec:
+    """One setting for a person: its name, its kind of value, its default as JSON, and what it
+    means.
+    """
+
+    key: str
+    kind: str
+    default: str
+    description: str = ""
+
+
+def setting_specs(settings: type | None) -> tuple[SettingSpec, ...]:
+    """The settings of that class, a dataclass or a model of pydantic, in its order.
+
+    Raises ValueError, in words, for one that cannot be a module's.
+    """
+    if settings is None:
+        return ()
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(settings)
+        schema, usual = adapter.json_schema(), adapter.dump_python(settings(), mode="json")
+        properties: Mapping[str, Any] = schema["properties"]
+        return tuple(
+            SettingSpec(
+                key=key,
+                kind=_kind(found, schema.get("$defs", {}))[:_LONGEST],
+                default=json.dumps(usual[key], ensure_ascii=False)[:_LONGEST],
+                description=str(found.get("description", ""))[:_LONGEST],
+            )
+            for key, found in properties.items()
+        )
+    except Exception as error:  # a module's class
+        raise ValueError(
+            "Settings should be a dataclass or a model of pydantic whose fields all have a "
+            f"default: {error}"
+        ) from error
+
+
+def read_settings(
+    settings: type | None, config: Mapping[str, object], lines: Mapping[str, int]
+) -> Any:  # noqa: ANN401  of the module's own class
+    """What the person wrote, as that class; None where the module has none.
+
+    `lines` are those of modules.yaml, by the keys of `config`, dotted. Raises SettingsRefusedError
+    with all that does not fit, each with its line.
+    """
+    if settings is None:
+        return None
+    adapter: TypeAdapter[Any] = TypeAdapter(settings)
+    known = adapter.json_schema().get("properties", {})
+    problems = [
+        _placed((key,), f"there is no such setting{_near(key, known)}", lines)
+        for key in config
+        if key not in known
+    ]
+    try:
+        found = adapter.validate_python(dict(config))
+    except ValidationError as error:
+        problems += [
+            _placed(one["loc"], one["msg"], lines) for one in error.errors(include_url=False)
+        ]
+    if problems:
+        raise SettingsRefusedError("; ".join(problems))
+    return found
+
+
+def _placed(place: tuple[object, ...], problem: str, lines: Mapping[str, int]) -> str:
+    dotted = ".".join(map(str, place))
+    line = next(
+        (
+            lines[dotted]
+            for dotted in (".".join(map(str, place[:n])) for n in range(len(place), 0, -1))
+            if dotted in lines
+        ),
+        None,
+    )
+    where = "modules.yaml" if line is None else f"modules.yaml, line {line}"
+    return f"{where}: config.{dotted}: {problem}"
+
+
+def _near(key: str, known: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(key, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _kind(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    if "$ref" in schema:
+        return _kind(definitions.get(schema["$ref"].rpartition("/")[2], {}), definitions)
+    if "anyOf" in schema:
+        return " | ".join(_kind(one, definitions) for one in schema["anyOf"])
+    if "enum" in schema:
+        return " | ".join(map(str, schema["enum"]))
+    return str(schema["const"]) if "const" in schema else _KINDS.get(schema.get("type", ""), "text")

@@ -1,0 +1,92 @@
+"""Task reviews: what the run of a task reviews, from when it is marked to when it is closed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+from parachuted.bubbling import PendingChange, PendingChanges
+from parachuted.state import StateStore
+from parachuted.tasks import Queue, Task
+from parachuted.vault import VaultIndex
+
+_PIECE = 250
+
+
+class TaskReviews:
+    """Marks what a run reviews, so that what changes meanwhile stays open, and closes it.
+
+    What is many goes in pieces of one batch each, between which others have their turn.
+    """
+
+    def __init__(
+        self,
+        *,
+        state: StateStore,
+        pending: PendingChanges,
+        queue: Queue,
+        index: VaultIndex,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._state, self._pending, self._queue = state, pending, queue
+        self._index, self._clock = index, clock
+
+    async def look(self, watcher: str) -> list[PendingChange]:
+        """Mark what a run of that watcher's task reviews."""
+        looked: list[PendingChange] = []
+        open_now = [one for one in self._pending.of(watcher) if not one.is_in_conflict]
+        for piece in in_pieces(open_now):
+            with self._state.batch():
+                looked += [self._pending.look_at(one, self._digest(one.path)) for one in piece]
+            await asyncio.sleep(0)
+        return looked
+
+    async def close(self, task: Task, looked: Sequence[PendingChange], *, failed: bool) -> None:
+        """A run has ended: what it reviewed is closed, unless it failed, and the task goes.
+
+        May be cut short, and gone through again.
+        """
+        for piece in in_pieces(looked):
+            with self._state.batch():
+                self._settle(piece, failed=failed)
+            await asyncio.sleep(0)
+        self._queue.finish(task)
+
+    async def release(self, looked: Sequence[PendingChange]) -> None:
+        """The run is tried again: what it reviewed is open as before."""
+        for piece in in_pieces(looked):
+            with self._state.batch():
+                for one in piece:
+                    self._pending.give_up(one)
+            await asyncio.sleep(0)
+
+    def close_at_start(self, task: Task, *, failed: bool) -> None:
+        """The same as `close` for a task of the last daemon, all at once."""
+        with self._state.batch():
+            self._settle(self._pending.looking(task.watcher), failed=failed)
+            self._queue.finish(task)
+
+    def put_back_at_start(self, task: Task) -> None:
+        """A task of the last daemon waits again, and what it reviewed is open."""
+        with self._state.batch():
+            for one in self._pending.looking(task.watcher):
+                self._pending.give_up(one)
+            self._queue.put_back(task, due_at=self._clock(), reason=None)
+
+    def _settle(self, looked: Iterable[PendingChange], *, failed: bool) -> None:
+        for one in looked:
+            if failed:
+                self._pending.give_up(one)
+            else:
+                self._pending.saw(one, self._digest(one.path), self._clock())
+
+    def _digest(self, path: str) -> str | None:
+        """What is in that file now, as the index knows it."""
+        entry = self._index.get(path)
+        return entry.digest if entry is not None else None
+
+
+def in_pieces(reviews: Sequence[PendingChange]) -> Iterable[Sequence[PendingChange]]:
+    """So many as one batch may hold without keeping others waiting."""
+    return (reviews[start : start + _PIECE] for start in range(0, len(reviews), _PIECE))

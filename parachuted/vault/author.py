@@ -1,0 +1,32 @@
+"""Author: who makes a write, and on whose behalf."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+SourceType: TypeAlias = Literal[
+    "flutter_app", "api_key", "agent", "module", "hook", "local", "person", "daemon"
+]
+
+
+class Caller(NamedTuple):
+    """Who asked for it: the source that the audit names, and the request's id ("": no request)."""
+
+    source_type: SourceType
+    source_id: str
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Author:
+    """Who makes a write.
+
+    `caller` is for the audit alone: it is not kept in the history, and two authors that differ only
+    there are the same. None: the daemon itself, or the person or agent that `by` names.
+    """
+
+    by: str
+    run: str | None = None
+    causes: tuple[str, ...] = ()
+    caller: Caller | None = field(default=None, compare=False)

@@ -1,0 +1,103 @@
+"""Pages of modules: the approved files of one folder, and nothing beside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from tests.api.calls import key_of, refused
+from tests.api.routes.test_modules import install
+from tests.stories.life import Live, save
+
+MANIFEST = (
+    "name: pages\nversion: 0.1.0\nmodule: module.py\nstatic: {prefix: ui, folder: web/site}\n"
+)
+CODE = "from parachuted.modules import Module\nclass PagesModule(Module): pass\n"
+
+
+def pages(tmp_path: Path) -> Path:
+    folder = tmp_path / "pages-module"
+    save(folder / "manifest.yaml", MANIFEST)
+    save(folder / "module.py", CODE)
+    save(folder / "web/site/index.html", "<p>Hello</p>")
+    save(folder / "web/site/js/app.js", "alert(1)")
+    save(folder / "web/secret.txt", "secret")
+    return folder
+
+
+@pytest.mark.parametrize("trust", ["trusted", "untrusted"])
+async def test_a_folder_of_pages_is_served_as_it_was_approved(
+    live: Live, tmp_path: Path, trust: str
+):
+    async with live() as life, aiohttp.ClientSession() as session:
+        told = await install(life, pages(tmp_path), trust)
+        assert told["status"] == "running", told["problem"]
+        url = life.url + "/api/pages/ui"
+        for path in ("/", "", "/index.html"):
+            async with session.get(url + path) as answer:
+                assert (answer.status, await answer.text()) == (200, "<p>Hello</p>")
+                assert answer.url.path.startswith("/api/pages/ui/")
+        policy, tag = answer.headers["Content-Security-Policy"], answer.headers["ETag"]
+        assert ("sandbox allow-scripts" in policy) == (trust == "untrusted")
+        assert "connect-src" not in policy
+        async with session.get(f"{url}/js/app.js") as answer:
+            assert answer.content_type == "text/javascript"
+        async with session.get(f"{url}/", headers={"If-None-Match": tag}) as answer:
+            assert answer.status == 304
+        async with session.head(f"{url}/") as answer:
+            assert answer.headers["Content-Length"] == "12"
+        (path,) = (life.daemon.settings.vault / "Modules").glob("*/web/site/index.html")
+        path.write_text("<p>Changed</p>")
+        async with session.get(f"{url}/") as answer:
+            assert await answer.text() == "<p>Hello</p>"
+
+        for away in (
+            "/../secret.txt",
+            "/%2e%2e/secret.txt",
+            "/..%2fsecret.txt",
+            "/js/../../secret.txt",
+            "/..%5csecret.txt",
+            "//etc/passwd",
+            "/%2fetc/passwd",
+            "/js",
+            "/none.html",
+            "/.hidden",
+            "/js/app.js/",
+            "/a%00b",
+        ):
+            async with session.get(URL(url + away, encoded=True)) as answer:
+                assert answer.status in {400, 403, 404}, away
+        assert (await refused(life, "POST", "/api/pages/ui/"))[0] in {404, 405}
+        other = key_of(life, "daily:read")
+        assert (await refused(life, "GET", "/api/pages/ui/", headers=other))[0] == 403
+
+
+async def test_a_link_in_the_copy_is_not_followed(live: Live, tmp_path: Path):
+    async with live() as life, aiohttp.ClientSession() as session:
+        await install(life, pages(tmp_path), "trusted")
+        copy = life.daemon.modules.approved("pages").copy
+        folder = copy / "web/site"
+        folder.chmod(0o700)
+        (folder / "link.html").symlink_to(copy / "web/secret.txt")
+        (folder / "folder").symlink_to(copy / "web")
+        os.mkfifo(folder / "pipe.html")
+        for path in ("link.html", "folder/secret.txt", "pipe.html"):
+            async with session.get(f"{life.url}/api/pages/ui/{path}") as answer:
+                text = await answer.text()
+                assert "secret" not in text
+                assert answer.status == 404 or text == ""
+
+
+async def test_a_folder_that_is_not_there_is_refused(live: Live, tmp_path: Path):
+    folder = pages(tmp_path)
+    save(folder / "manifest.yaml", MANIFEST.replace("web/site", "none"))
+    async with live() as life:
+        status, message = await refused(
+            life, "POST", "/api/modules/install", json={"source": str(folder)}
+        )
+        assert status == 422
+        assert "there is no file below none/" in message

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import sqlite3
+
+from parachuted.errors import StorageFailedError
+from tests.api.calls import call, get, key_of
+from tests.modules.small_modules import write_module
+from tests.stories.life import Live, note, save
+
+
+async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(live: Live, vault):
+    (vault / "broken.md").write_bytes(b"---\na: [1\n---\n# Broken\n")
+    (vault / "latin.md").write_bytes(b"# \xe9t\xe9\n")
+    (vault / "watch.md").write_bytes(b"---\nwatch:\n  - '../../etc/*'\n---\n# W\n")
+    save(vault / "fine.md", note("Fine"))
+    async with live() as life:
+        answer = await get(life, "/api/doctor")
+
+    assert set(answer) == {"problems", "notes", "modules", "search", "history", "databases"}
+    assert {note["path"] for note in answer["notes"]} == {"broken.md", "latin.md", "watch.md"}
+    assert all(
+        set(note) == {"path", "code", "message"} and note["message"] for note in answer["notes"]
+    )
+
+
+async def test_the_doctor_shows_the_state_of_every_database_to_who_sees_all(live: Live, vault):
+    save(vault / "Kitchen/a.md", "beans")
+    async with live() as life:
+        await life.until(lambda: not life.daemon.search.is_behind)
+        answer = (await get(life, "/api/doctor"))["databases"]
+        _, narrow = await call(
+            life, "GET", "/api/doctor", headers=key_of(life, "curator:admin", paths=["Kitchen/**"])
+        )
+
+    files = {one["file"]: one for one in answer["files"]}
+    assert answer["sqlite"] == sqlite3.sqlite_version
+    assert {name: files[name]["version"] for name in ("history.db", "seen.db", "search.db")} == {
+        "history.db": 1,
+        "seen.db": 1,
+        "search.db": 4,
+    }
+    assert all(one["problem"] is None for one in files.values())
+    assert all(files[name]["size"] > 0 for name in ("history.db", "seen.db", "search.db"))
+    assert narrow["databases"] is None
+
+
+async def test_the_doctor_answers_while_there_is_no_search_index(live: Live, vault, monkeypatch):
+    async with live() as life:
+
+        def fail(*_arguments: object) -> None:
+            raise StorageFailedError("the search index is not made yet")
+
+        monkeypatch.setattr(life.daemon.search, "count", fail)
+        assert (await get(life, "/api/doctor"))["search"]["indexed"] == 0
+
+
+DOCTOR = """
+async def doctor(self):
+    from parachuted.modules import Finding
+    return [
+        Finding(problem="two files have one id", path="Kitchen/a.md", advice="change one"),
+        Finding(problem="of another folder", path="Work/b.md"),
+        Finding(problem="of none"),
+    ]
+"""
+
+
+async def test_the_doctor_asks_each_module_and_tells_no_key_of_files_that_it_may_not_read(
+    live: Live, vault
+):
+    save(vault / "Kitchen/a.md", "beans")
+    save(vault / "Work/b.md", "plans")
+    write_module(vault / "Modules" / "garden", DOCTOR, name="garden")
+    async with live() as life:
+        trust = life.daemon.trust
+        trust.approve("garden", trust.consent("garden").digest, trust="trusted")
+        await life.daemon.modules.sync()
+        answer = (await get(life, "/api/doctor"))["modules"]
+        _, narrow = await call(
+            life, "GET", "/api/doctor", headers=key_of(life, "curator:admin", paths=["Kitchen/**"])
+        )
+
+    first = {
+        "module": "garden",
+        "problem": "two files have one id",
+        "advice": "change one",
+        "path": "Kitchen/a.md",
+    }
+    assert (answer[0], len(answer), narrow["modules"]) == (first, 3, [first])

@@ -1,0 +1,95 @@
+"""Para: what any module has is found by its id alone, by those who may read there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.api.calls import call, get, key_of, refused
+from tests.api.routes.test_modules import install
+from tests.stories.life import Live, save
+
+MODULE = """
+from parachuted.errors import NotFoundError
+from parachuted.modules import Module, route
+
+class FinderModule(Module):
+    async def find_para(self, para_id):
+        if para_id == "para:{name}:broken":
+            raise RuntimeError("broken")
+        if para_id == "para:{name}:odd":
+            return {{"para_id": para_id, "url": "https://example.com/"}}
+        if para_id == "para:{name}:gone":
+            raise NotFoundError("it was removed")
+        path = "{folder}/" + para_id.rpartition(":")[2] + ".md"
+        if not await self.vault.exists(path):
+            return None
+        return {{
+            "para_id": para_id,
+            "module": "somebody-else",
+            "type": "person",
+            "path": path,
+            "title": "Kevin",
+            "url": "/api/{name}/entities/kevin",
+            "more": 1,
+        }}
+"""
+
+
+def finder(tmp_path: Path, name: str, folder: str) -> Path:
+    manifest = f"name: {name}\nversion: 0.1.0\nmodule: module.py\n"
+    save(tmp_path / f"{name}/manifest.yaml", f"{manifest}permissions: {{read: [{folder}/]}}\n")
+    save(tmp_path / f"{name}/module.py", MODULE.format(name=name, folder=folder))
+    return tmp_path / name
+
+
+@pytest.mark.parametrize("trust", ["trusted", "untrusted"])
+async def test_any_module_s_thing_is_found_by_its_id(
+    live: Live, vault: Path, tmp_path: Path, trust: str
+):
+    save(vault / "Brain/kevin.md", "Kevin\n")
+    save(vault / "Daily/monday.md", "Monday\n")
+    save(vault / "Daily/kevin.md", "Kevin in Daily\n")
+    async with live() as life:
+        for name, folder in (("brain", "Brain"), ("daily", "Daily")):
+            told = await install(life, finder(tmp_path, name, folder), trust)
+            assert told["status"] == "running", told["problem"]
+
+        assert await get(life, "/api/para/para:brain:kevin") == {
+            "para_id": "para:brain:kevin",
+            "module": "brain",
+            "type": "person",
+            "path": "Brain/kevin.md",
+            "title": "Kevin",
+            "url": "/api/brain/entities/kevin",
+        }
+        assert (await get(life, "/api/para/para:daily:kevin"))["module"] == "daily"
+        assert (await get(life, "/api/para/monday"))["path"] == "Daily/monday.md"
+        assert (await refused(life, "GET", "/api/para/para:brain:nobody"))[0] == 404
+        assert (await refused(life, "GET", "/api/para/para:brain:gone"))[0] == 404
+        for para_id in ("broken", "odd"):
+            status, message = await refused(life, "GET", f"/api/para/para:brain:{para_id}")
+            assert status == 502
+            assert "brain could not say" in message
+        assert (await refused(life, "GET", f"/api/para/{'x' * 501}"))[0] == 400
+
+
+async def test_a_key_finds_what_it_may_read_and_no_more(live: Live, vault: Path, tmp_path: Path):
+    save(vault / "Brain/kevin.md", "Kevin\n")
+    save(vault / "Brain/secret.md", "Secret\n")
+    async with live() as life:
+        await install(life, finder(tmp_path, "brain", "Brain"), "trusted")
+        path = "/api/para/para:brain:"
+
+        own = key_of(life, "brain:read")
+        assert (await call(life, "GET", f"{path}kevin", headers=own))[0] == 200
+        limited = key_of(life, "brain:read", paths=["Brain/k*"])
+        assert (await call(life, "GET", f"{path}kevin", headers=limited))[0] == 200
+        assert (await refused(life, "GET", f"{path}secret", headers=limited))[0] == 404
+        for scope in ("daily:read", "vault:read"):
+            other = key_of(life, scope)
+            assert (await refused(life, "GET", f"{path}kevin", headers=other))[0] == 404
+        assert (await refused(life, "GET", f"{path}kevin", headers=key_of(life, "system:read")))[
+            0
+        ] == 403

@@ -1,0 +1,173 @@
+"""`parachute mcp` (mcp and mcp_stdio): a client of the `mcp` package over stdio."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp_types import Implementation
+
+from tests.cli.typed import PARACHUTE, Typed
+from tests.mcp_server.peers import INITIALIZE, call, listed, message, refused
+
+WAIT_S = 30
+
+
+@contextlib.asynccontextmanager
+async def client(typed: Typed, *words: str, mode: str = "legacy") -> AsyncIterator[Client]:
+    """A client that started the command."""
+    server = StdioServerParameters(
+        command=PARACHUTE[0],
+        args=[*PARACHUTE[1:], "mcp", *words],
+        env=typed.env(),
+        cwd=str(typed.folder),
+    )
+    info = Implementation(name="stdio", version="1")
+    async with Client(server, mode=mode, client_info=info) as connected:
+        yield connected
+
+
+@contextlib.contextmanager
+def begun(typed: Typed) -> Iterator[subprocess.Popen[bytes]]:
+    """The command, with its pipes in our hands."""
+    process = subprocess.Popen(
+        [*PARACHUTE, "mcp"],
+        env=typed.env(),
+        cwd=typed.folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        yield process
+        process.stdin.close()
+        assert process.wait(WAIT_S) == 0
+
+
+def say(process: subprocess.Popen[bytes], line: object) -> None:
+    process.stdin.write((line if isinstance(line, str) else json.dumps(line)).encode() + b"\n")
+    process.stdin.flush()
+
+
+def heard(process: subprocess.Popen[bytes]) -> dict:
+    return json.loads(process.stdout.readline())
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_client_reads_and_writes_by_the_running_daemon(running: Typed, mode: str):
+    async with client(running, mode=mode) as peer:
+        path = f"Projects/{mode}.md"
+        wrote = await call(peer, "write_note", path=path, text="# By stdio\n\n## Ä\n\nx\n")
+        assert (await call(peer, "read_note", path=path, section="Ä"))["text"] == "## Ä\n\nx\n"
+        why = running.json("why", path)
+        assert why["lines"][0]["by"] == "mcp:stdio"
+        assert why["lines"][0]["run"] == wrote["run"]
+
+
+async def test_a_key_bounds_what_its_client_sees(running: Typed):
+    made = running.json(
+        "keys", "create", "an agent", "--scope", "vault:read", "--path", "Projects/**"
+    )
+    async with client(running, "--key", made["key"]) as peer:
+        paths = await listed(peer)
+        assert paths
+        assert all(path.startswith("Projects/") for path in paths)
+        await refused(peer, "write_note", path="Projects/no.md", text="x")
+
+
+async def test_changes_are_told_over_stdio_in_the_newest_protocol(running: Typed):
+    async with (
+        client(running, mode="auto") as peer,
+        peer.listen(resource_subscriptions=["note:///Projects/heard.md"]) as changes,
+    ):
+        await call(peer, "write_note", path="Projects/heard.md", text="# Heard\n")
+        async with asyncio.timeout(WAIT_S):
+            assert (await anext(aiter(changes))).uri == "note:///Projects/heard.md"
+
+
+def test_changes_are_told_over_stdio_in_a_session(running: Typed):
+    with begun(running) as process:
+        say(process, message("initialize", INITIALIZE))
+        heard(process)
+        say(process, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+        say(process, message("resources/subscribe", {"uri": "note:///Projects/told.md"}, 2))
+        assert heard(process)["id"] == 2
+        said: list[dict] = []
+        for number in range(3, 300):  # the stream of the session is opened beside these calls
+            asked = {"path": "Projects/told.md", "key": "number", "value": number}
+            name = "write_note" if number == 3 else "set_key"
+            asked = {"path": asked["path"], "text": "x"} if number == 3 else asked
+            say(process, message("tools/call", {"name": name, "arguments": asked}, number))
+            while (one := heard(process)).get("id") != number:
+                said.append(one)
+            if any(one.get("params") == {"uri": "note:///Projects/told.md"} for one in said):
+                break
+        else:
+            raise AssertionError(said)
+
+
+def test_lines_that_are_no_messages_are_answered_and_end_nothing(running: Typed):
+    with begun(running) as process:
+        for line in ("{", "[]", '"x"', "", "   ", "[" * 100_000):
+            say(process, line)
+        say(process, json.dumps({"x": "y" * 3_000_000}))
+        said = [heard(process) for _ in range(5)]
+        assert {one["error"]["code"] for one in said} == {-32700}
+        say(process, message("initialize", INITIALIZE))
+        assert heard(process)["result"]["serverInfo"]["name"] == "parachute"
+        long = {"name": "read_note", "arguments": {"path": "x" * 1_000_000}}
+        say(process, message("tools/call", long, 2))
+        assert heard(process)["result"]["isError"] is True
+        say(process, message("ping", None, 3))
+        assert heard(process) == {"jsonrpc": "2.0", "id": 3, "result": {}}
+
+
+def test_where_no_daemon_runs_it_is_the_daemon_until_its_input_ends(typed: Typed):
+    typed.does("init", str(typed.vault))
+    (typed.home / "config.yaml").write_text(f"vault: {typed.vault}\nport: 0\n")
+    with begun(typed) as process:
+        say(process, message("initialize", INITIALIZE))
+        assert heard(process)["result"]["serverInfo"]["name"] == "parachute"
+        assert typed.started() == [process.pid]
+        with begun(typed) as second:
+            say(second, message("initialize", INITIALIZE))
+            assert heard(second)["result"]["serverInfo"]["name"] == "parachute"
+    assert typed.started() == []
+    typed.fails(3, "status")
+
+
+def test_a_session_goes_on_when_another_daemon_takes_over(typed: Typed):
+    typed.does("init", str(typed.vault))
+    (typed.home / "config.yaml").write_text(f"vault: {typed.vault}\nport: 0\n")
+    typed.does("start")
+    with begun(typed) as process:
+        say(process, message("initialize", INITIALIZE))
+        heard(process)
+        say(process, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+        typed.does("restart")
+        say(process, message("tools/list", None, 2))
+        assert heard(process)["result"]["tools"]
+        typed.does("stop")
+        say(process, message("tools/list", None, 3))
+        assert heard(process)["result"]["tools"]
+        assert typed.started() == [process.pid]
+
+
+def test_without_a_vault_each_request_is_answered_with_what_to_do(typed: Typed, tmp_path: Path):
+    (typed.home / "config.yaml").write_text(f"vault: {tmp_path / 'none'}\nport: 0\n")
+    process = subprocess.run(
+        [*PARACHUTE, "mcp"],
+        env=typed.env(),
+        cwd=typed.folder,
+        input=json.dumps(message("initialize", INITIALIZE)).encode() + b"\n",
+        capture_output=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+    assert process.returncode == 1
+    assert "parachute init" in json.loads(process.stdout)["error"]["message"]

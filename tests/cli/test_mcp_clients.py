@@ -1,0 +1,68 @@
+"""`parachute mcp install` (mcp_clients): a plan first, one entry added, all else left."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from parachuted.cli.mcp_clients import add_server
+from parachuted.errors import ParachuteError
+from tests.cli.typed import Typed
+
+ENTRY = {"type": "stdio", "command": "parachute", "args": ["mcp"]}
+
+
+def test_the_plan_is_shown_first_and_written_with_yes(typed: Typed):
+    file = typed.folder / ".claude.json"
+    plan = typed.does("mcp", "install")
+    assert str(file) in plan
+    assert "Nothing has been written" in plan
+    assert not file.exists()
+
+    assert "Written to" in typed.does("mcp", "install", "--yes")
+    server = json.loads(file.read_text())["mcpServers"]["parachute"]
+    assert server["args"][-1] == "mcp"
+    assert server["env"]["PARACHUTE_HOME"] == str(typed.home)
+    assert "has it already" in typed.does("mcp", "install", "--yes")
+
+
+def test_other_programs_are_shown_what_they_need_and_a_key_is_passed_on(typed: Typed):
+    for client in ("cursor", "claude-desktop", "other"):
+        said = typed.does("mcp", "install", "--client", client, "--yes", "--key", "k")
+        shown = json.loads(said.partition("\n")[2])
+        assert shown["mcpServers"]["parachute"]["env"]["PARACHUTE_KEY"] == "k"
+    said = typed.does("mcp", "install", "--client", "codex", "--key", 'a"b').partition("\n")[2]
+    assert tomllib.loads(said)["mcp_servers"]["parachute"]["env"]["PARACHUTE_KEY"] == 'a"b'
+    said = typed.does("mcp", "install", "--client", "vscode").partition("\n")[2]
+    assert "parachute" in json.loads(said)["servers"]
+    assert sorted(one.name for one in typed.folder.iterdir() if one.name != "home") == ["vault"]
+
+
+def test_all_else_in_the_file_stays_and_so_do_its_mode_and_link(tmp_path: Path):
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.write_text('{"a": "ä", "mcpServers": {"x": 1}}', "utf-8")
+    real.chmod(0o640)
+    link.symlink_to(real)
+
+    assert add_server(link, ENTRY)
+    assert json.loads(real.read_text("utf-8")) == {
+        "a": "ä",
+        "mcpServers": {"x": 1, "parachute": ENTRY},
+    }
+    assert link.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert not add_server(link, ENTRY)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["link.json", "real.json"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"mcpServers": []}', '"x"'])
+def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path, text: str):
+    file = tmp_path / "claude.json"
+    file.write_text(text)
+
+    with pytest.raises(ParachuteError):
+        add_server(file, ENTRY)
+    assert file.read_text() == text

@@ -1,0 +1,77 @@
+"""Commands of modules, as typed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.typed import Typed
+from tests.modules.small_modules import write_module
+from tests.stories.life import Live
+
+BODY = """
+from parachuted.modules import command
+@command("add", help="Add a bed. 100% of it.")
+async def add(self, title: str, words: list[str] = (), beds: int = 1, wet: bool = False):
+    return {"title": title, "words": list(words), "beds": beds, "wet": wet}
+@command("say")
+async def say(self):
+    "Say hello."
+    return "hello"
+@command("status")
+async def fail(self):
+    from parachuted.errors import NotFoundError
+    raise NotFoundError("there is no bed")
+"""
+
+
+@pytest.fixture
+def typed(home: Path, vault: Path):
+    found = Typed(home=home, vault=vault, folder=home.parent)
+    found.environ["PARACHUTE_VAULT"] = str(vault)
+
+    def run(*words: str) -> tuple[int, str]:
+        done = found(*words)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+def test_without_a_daemon_no_module_has_commands(typed):
+    code, said = typed("garden", "add", "beans")
+    assert (code, "unknown command 'garden'" in said) == (2, True), said
+
+
+async def test_a_modules_command_is_carried_out_by_the_daemon(typed, live: Live, vault: Path):
+    write_module(vault / "Modules" / "garden", BODY, name="garden")
+    write_module(vault / "Modules" / "runs-of", BODY, name="runs-of")
+    async with live() as life:
+
+        async def type_(*words: str) -> tuple[int, str]:
+            return await asyncio.to_thread(typed, *words)
+
+        trust = life.daemon.trust
+        trust.approve("garden", trust.consent("garden").digest, trust="trusted")
+        await life.daemon.modules.sync()
+
+        assert await type_("garden", "say") == (0, "hello\n")
+        assert await type_("garden", "say", "--json") == (0, '"hello"\n')
+        code, said = await type_(
+            "garden", "add", "beans", "--words", "a", "b", "--beds", "3", "--wet", "--json"
+        )
+        assert json.loads(said) == {"title": "beans", "words": ["a", "b"], "beds": 3, "wet": True}
+        assert code == 0
+        code, said = await type_("garden", "--help")
+        assert (code, "100% of it" in said, "Say hello." in said) == (0, True, True), said
+        code, said = await type_("garden", "add", "--beds", "many", "x")
+        assert (code, "invalid int" in said) == (2, True), said
+        code, said = await type_("garden", "dig")
+        assert (code, "unknown command 'dig'" in said) == (2, True), said
+        code, said = await type_("garden", "status")
+        assert (code, "there is no bed" in said) == (1, True), said
+        assert (await type_("garden"))[0] == 2
+        assert (await type_("status"))[1].startswith("parachuted "), "its own comes first"

@@ -1,0 +1,139 @@
+"""Pruning in the background: soon after the start, daily, ended at once, and its failures told."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from parachuted.errors import StorageFailedError
+from parachuted.history import HistorySize, Pruned, Retention, RetentionLimits
+from parachuted.history.retention import HistoryPruning
+
+NOTHING = Pruned(writes=0, runs=0, texts=0, text_bytes=0, over_bytes=0)
+SIZE = HistorySize(texts=1, text_bytes=2, seen_bytes=3, record_bytes=4, writes=5, since=None)
+
+
+class Counting(Retention):
+    """A retention that counts, does what it is told, and drops nothing."""
+
+    def __init__(self, does: Callable[[Counting], Pruned] = lambda _self: NOTHING) -> None:
+        self.keep, self.passes, self.sizes, self.does = RetentionLimits(), [], 0, does
+        self.stopped, self.takes_s = threading.Event(), 0.0
+
+    def prune(self, wanted: Iterable[str]) -> Pruned:
+        self.passes.append(set(wanted))
+        return self.does(self)
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+    def size(self) -> HistorySize:
+        self.sizes += 1
+        time.sleep(self.takes_s)
+        return SIZE
+
+
+def pruning(
+    retention: Retention, told: dict[str, str | None], now: list[datetime] | None = None
+) -> HistoryPruning:
+    async def wanted() -> set[str]:
+        return {"a"}
+
+    moments = now or [datetime(2026, 1, 5, tzinfo=UTC)]
+    return HistoryPruning(
+        retention, wanted=wanted, clock=lambda: moments[0], report=told.__setitem__, soon_s=0
+    )
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_it_is_done_soon_after_the_start_and_then_daily_by_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("parachuted.history.retention._LOOK_EVERY_S", 0.001)
+    retention, now = Counting(), [datetime(2026, 1, 5, tzinfo=UTC)]
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(pruning(retention, {}, now).run(), name="pruning")
+        await until(lambda: retention.passes)
+        now[0] += timedelta(hours=23)
+        await asyncio.sleep(0.01)
+        assert retention.passes == [{"a"}]
+        now[0] += timedelta(hours=1)
+        await until(lambda: len(retention.passes) == 2)
+        running.cancel()
+
+
+async def test_a_pass_that_dropped_nothing_is_not_worth_a_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+):
+    caplog.set_level("INFO")
+    await pruning(Counting(), {}).prune()
+    assert not caplog.records
+
+    await pruning(Counting(lambda _self: replace(NOTHING, texts=1)), {}).prune()
+    assert [record.getMessage() for record in caplog.records] == ["the history was pruned"]
+
+
+async def test_who_ends_it_waits_for_the_pass_which_is_told_to_end():
+    began = threading.Event()
+
+    def slow(retention: Counting) -> Pruned:
+        began.set()
+        assert retention.stopped.wait(5)
+        return NOTHING
+
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(pruning(Counting(slow), {}).run(), name="pruning")
+        await until(began.is_set)
+        running.cancel()
+    assert running.cancelled()
+
+
+@pytest.mark.parametrize(
+    "error", [StorageFailedError("the disk is full"), OSError("the disk is full")]
+)
+async def test_a_disk_that_refuses_is_told_until_it_does_not(error: Exception):
+    told: dict[str, str | None] = {}
+    errors = [error]
+
+    def refuse(_retention: Counting) -> Pruned:
+        if errors:
+            raise errors.pop()
+        return NOTHING
+
+    one = pruning(Counting(refuse), told)
+    assert await one.prune() is None
+    assert "the disk is full" in str(told["history size"])
+    assert await one.prune() == NOTHING
+    assert told["history size"] is None
+
+
+async def test_a_size_that_is_quick_to_find_out_is_soon_asked_for_again():
+    retention = Counting()
+    one = pruning(retention, {})
+    async with asyncio.timeout(5):
+        while retention.sizes < 2:
+            await one.size()
+            await asyncio.sleep(0.001)
+
+
+async def test_a_size_that_takes_long_is_kept_for_a_while_and_asked_for_after_a_pass():
+    retention = Counting()
+    retention.takes_s = 0.5
+    one = pruning(retention, {})
+    assert one.known is None
+    assert [await one.size(), await one.size(), one.known] == [SIZE, SIZE, SIZE]
+    assert retention.sizes == 1
+    await one.prune()
+    await one.size()
+    assert retention.sizes == 2

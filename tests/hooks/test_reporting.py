@@ -1,0 +1,75 @@
+"""What people hear of hooks."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from parachuted.hooks.decision import HookAnswer
+from parachuted.hooks.hook import Hook, HookError
+from parachuted.hooks.reporting import HookReporter, subject_of
+
+NOW = datetime(2026, 1, 6, 12, tzinfo=UTC)
+
+
+class Reports:
+    """Keeps what was reported."""
+
+    def __init__(self) -> None:
+        self.problems: list[tuple[str, str | None]] = []
+        self.errors: list[HookError] = []
+        self.reporter = HookReporter(
+            lambda: NOW, lambda *problem: self.problems.append(problem), self.errors.append
+        )
+
+
+@pytest.fixture
+def reports() -> Reports:
+    return Reports()
+
+
+def test_a_failure_is_reported_until_the_hook_works_again(reports: Reports):
+    for failure in (None, "broke", None, None):
+        reports.reporter.note_run("a", "file.modified", 3.0, failure)
+
+    assert reports.problems == [(subject_of("a"), "broke"), (subject_of("a"), None)]
+    assert reports.errors == [
+        HookError(hook="a", message="broke", timestamp=NOW, event="file.modified")
+    ]
+
+
+@pytest.mark.parametrize("event", ["hook.failed", "vault.problem"])
+def test_a_failure_on_the_hooks_own_events_is_kept_and_not_reported(reports: Reports, event: str):
+    reports.reporter.note_run("a", event, 3.0, "broke")
+
+    assert (reports.problems, reports.errors) == ([], [])
+    assert [error.message for error in reports.reporter.errors] == ["broke"]
+
+
+def test_the_problems_of_what_no_longer_exists_are_over(reports: Reports):
+    for subject in ("a", "b"):
+        reports.reporter.say(subject, "wrong")
+    reports.reporter.forget_all_but({"a"})
+
+    assert reports.problems[2:] == [("b", None)]
+
+
+def test_an_objection_that_comes_too_late_is_an_error_unless_its_hook_is_broken(reports: Reports):
+    late = HookAnswer(hook="a", blocks="no")
+    reports.reporter.note_late(
+        "file.modified", [late, HookAnswer(hook="b", failure="x", blocks="x")]
+    )
+
+    assert [error.hook for error in reports.errors] == ["a"]
+    assert "cannot be stopped any more: no" in reports.errors[0].message
+
+
+def test_a_status_counts_the_runs_of_its_hook(reports: Reports):
+    hook = Hook(id="a", event="write.before", command="true")
+    for took_ms, failure in ((5.0, None), (9.0, "broke"), (2.0, None)):
+        reports.reporter.note_run("a", hook.event, took_ms, failure)
+    status = reports.reporter.status_of(hook, "it changed")
+
+    assert (status.runs, status.failures, status.last_ms, status.slowest_ms) == (3, 1, 2.0, 9.0)
+    assert (status.problem, status.blocking) == ("it changed", True)

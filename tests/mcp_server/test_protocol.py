@@ -1,0 +1,24 @@
+"""Protocol: what a client of the `mcp` package is told of the server and its tools."""
+
+from __future__ import annotations
+
+import pytest
+
+from parachuted import __version__
+from tests.mcp_server.peers import client
+from tests.stories.life import Live
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_client_learns_who_serves_and_what_each_tool_may_do(live: Live, mode: str):
+    async with live() as life, client(life, mode=mode) as peer:
+        assert (peer.server_info.name, peer.server_info.version) == ("parachute", __version__)
+        assert "undo" in (peer.instructions or "")
+        tools = (await peer.list_tools()).tools
+        hints = {
+            tool.name: (tool.annotations.read_only_hint, tool.annotations.destructive_hint)
+            for tool in tools
+        }
+        assert hints["read_note"] == (True, None)
+        assert hints["write_note"] == (False, True)
+        assert all(tool.description and tool.output_schema for tool in tools)

@@ -1,0 +1,73 @@
+"""Tools: their definitions are short, their calls recorded, and done once with a key."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import aiohttp
+
+from parachuted.bundled import bundled_folder
+from tests.api.calls import get
+from tests.api.routes.test_modules import install
+from tests.mcp_server.peers import Bare, call, client, refused
+from tests.stories.life import Live, save
+
+OFFICIAL = ("daily", "brain")
+MOST_TOKENS = 2_000
+CHARS_PER_TOKEN = 3.5
+
+
+async def test_every_call_is_in_the_audit_with_its_client(live: Live, vault: Path):
+    save(vault / "a.md", "# A\n")
+    async with live() as life:
+        async with client(life) as peer:
+            await call(peer, "read_note", path="a.md")
+            await refused(peer, "read_note", path="none.md")
+        life.daemon.audit.flush()
+        told = (await get(life, "/api/audit?type=mcp_call"))["events"]
+        assert [
+            (one["source_id"], one["target_endpoint"], one["paths"], one["success"]) for one in told
+        ] == [
+            ("mcp:test", "mcp.read_note", ["none.md"], False),
+            ("mcp:test", "mcp.read_note", ["a.md"], True),
+        ]
+
+
+async def test_all_definitions_together_are_at_most_2000_tokens(live: Live):
+    """A token is taken for 3.5 characters of JSON without spaces. A model is given the name, the
+    description and the arguments of each tool; what clients keep for themselves (answers and hints)
+    is counted for the core's own tools.
+    """
+    async with live() as life, aiohttp.ClientSession() as session:
+        own = (await Bare(life, session).ask("tools/list"))["tools"]
+        assert len(own) >= 14
+        assert tokens(own) <= MOST_TOKENS
+        for name in OFFICIAL:
+            await install(life, bundled_folder("modules") / name)
+        everything = (await Bare(life, session).ask("tools/list"))["tools"]
+        given = [
+            {name: tool[name] for name in ("name", "description", "inputSchema")}
+            for tool in everything
+        ]
+        assert len(given) > len(own)
+        assert tokens(given) <= MOST_TOKENS
+
+
+def tokens(document: object) -> float:
+    return len(json.dumps(document, separators=(",", ":"))) / CHARS_PER_TOKEN
+
+
+async def test_an_idempotency_key_does_a_call_once(live: Live, vault: Path):
+    save(vault / "a.md", "# A\n\n## Log\n")
+    async with live() as life, aiohttp.ClientSession() as session:
+        bare = Bare(life, session)
+        added = {"path": "a.md", "section": "Log", "text": "once", "append": True}
+        once = {"_meta": {"parachute/idempotencyKey": "k1"}, "name": "edit_section"}
+        first, second = [
+            await bare.ask("tools/call", {**once, "arguments": added}) for _ in range(2)
+        ]
+        assert first == second
+        assert (vault / "a.md").read_text().count("once") == 1
+        other = await bare.ask("tools/call", {**once, "arguments": {**added, "text": "twice"}})
+        assert "belongs to another call" in other["content"][0]["text"]

@@ -1,0 +1,171 @@
+"""An agent's run, followed step by step: begun, read, stopped, and what it read is passed on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from parachuted.access.authority import Authority, acting
+from parachuted.errors import (
+    ActRefusedError,
+    AgentFailedError,
+    AgentStoppedError,
+    AgentUnavailableError,
+    NotFoundError,
+)
+from parachuted.modules.agent_runs import AgentText, AgentToolCall
+from parachuted.testing import ScriptedBackend, say, use
+from tests.modules.module_rig import ModuleRig
+
+BOT = """
+permissions:
+  read: ["Brain/**"]
+  write: ["Brain/**"]
+agents:
+  admin:
+    paths: ["Brain/**"]
+    capabilities: [read, write]
+"""
+
+
+@pytest.fixture
+def module_rig(tmp_path) -> Iterator[ModuleRig]:
+    found = ModuleRig(tmp_path)
+    found.save("Brain/a.md", "# A\n\nblue\n")
+    yield found
+    found.close()
+
+
+def runs_of(rig: ModuleRig, backend: ScriptedBackend, **more: object):
+    return rig.given(rig.approve(BOT), rig.agents(backend, **more)).runs
+
+
+async def test_its_steps_arrive_in_order_and_then_what_it_came_to(module_rig):
+    script = [say("I look."), use("read_note", path="Brain/a.md"), say("Blue.")]
+    runs = runs_of(module_rig, ScriptedBackend(script, cost_usd=0.25))
+
+    run = await runs.start("admin", "Which colour?", {})
+    steps = []
+    while (step := await runs.next(run)) is not None:
+        steps.append(step)
+    result = await runs.result(run)
+
+    assert [type(step) for step in steps] == [AgentText, AgentToolCall, AgentText]
+    assert (steps[0].text, steps[1].tool, steps[1].is_error) == ("I look.", "read_note", False)
+    assert "blue" in steps[1].answer
+    assert (result.text, result.run_id, result.outcome, result.cost_usd) == (
+        "Blue.",
+        run,
+        "unchanged",
+        0.25,
+    )
+    assert result.session_id is not None
+    assert await runs.next(run) is None
+    assert (await runs.result(run)) == result
+    assert module_rig.history.runs()[0]["id"] == run
+
+
+async def test_a_run_that_is_stopped_ends_and_says_so(module_rig):
+    began = asyncio.Event()
+
+    async def script(_job):
+        began.set()
+        await asyncio.Event().wait()
+
+    runs = runs_of(module_rig, ScriptedBackend(script))
+    run = await runs.start("admin", "Wait.", {})
+    await began.wait()
+
+    assert await runs.stop(run) is True
+    with pytest.raises(AgentStoppedError):
+        await runs.result(run)
+    assert await runs.next(run) is None
+    assert await runs.stop(run) is False
+    assert module_rig.history.runs()[0]["outcome"] == "failed"
+
+
+async def test_it_goes_on_without_a_reader_and_with_an_earlier_session(module_rig):
+    backend = ScriptedBackend([say("One.")])
+    runs = runs_of(module_rig, backend)
+    first = await runs.result(await runs.start("admin", "Begin.", {}))
+    again = await runs.start("admin", "Go on.", {"session_id": first.session_id})
+
+    assert (await runs.result(again)).text == "One."
+    assert backend.jobs[1].session_id == first.session_id
+
+
+async def test_what_could_not_begin_is_told_at_the_start(module_rig):
+    runs = runs_of(module_rig, ScriptedBackend([say("x")]), runs=1)
+    with pytest.raises(NotFoundError):
+        await runs.start("nobody", "x", {})
+    with pytest.raises(ActRefusedError):
+        await runs.start("admin", "x", {"colour": "red"})
+    await runs.result(await runs.start("admin", "x", {}))
+    with pytest.raises(AgentUnavailableError, match="does not begin"):
+        await runs.start("admin", "x", {})
+    with pytest.raises(NotFoundError):
+        await runs.next("r-of-another")
+
+
+async def test_what_the_run_read_of_strangers_marks_who_reads_its_steps(module_rig):
+    starter, reader = Authority(), Authority()
+    starter.taint.read("Inbox/a.md", "web")
+    runs = runs_of(module_rig, ScriptedBackend([say("x")]))
+    with acting(starter):
+        run = await runs.start("admin", "x", {})
+
+    with acting(reader):
+        await runs.next(run)
+
+    assert reader.taint.origin == "web"
+
+
+async def test_an_authority_that_has_ended_reads_and_stops_nothing(module_rig):
+    runs = runs_of(module_rig, ScriptedBackend([say("x")]))
+    run = await runs.start("admin", "x", {})
+    await runs.result(run)
+    with acting(Authority(holds=lambda: False)):
+        for work in (runs.next(run), runs.result(run), runs.stop(run), runs.start("admin", "", {})):
+            with pytest.raises(ActRefusedError):
+                await work
+
+
+async def test_a_question_is_a_run_without_tools_within_its_limits(module_rig):
+    backend = ScriptedBackend([say("Forty-two.")], cost_usd=0.2)
+    runs = runs_of(module_rig, backend)
+
+    assert await runs.ask("What?", None, None) == "Forty-two."
+    (job,) = backend.jobs
+    assert (job.tools, job.limits.max_turns, job.agent) == ((), 1, "telegram-bot/question")
+    assert "Answer the question" in job.system_prompt
+    assert module_rig.history.runs()[0]["agent"] == "telegram-bot/question"
+    await runs.ask("What?", "You are brief.", 0.3)
+    assert backend.jobs[1].limits.max_cost_usd == 0.3
+    assert backend.jobs[1].system_prompt.startswith("You are brief.")
+    with pytest.raises(AgentFailedError, match="used up"):
+        await runs.ask("What?", None, 0.1)
+    with pytest.raises(ActRefusedError, match="above 0"):
+        await runs.ask("What?", None, 0)
+
+
+async def test_a_question_over_the_budget_is_refused(module_rig):
+    runs = runs_of(module_rig, ScriptedBackend([say("x")]), runs=0)
+
+    with pytest.raises(AgentUnavailableError, match="does not begin"):
+        await runs.ask("What?", None, None)
+
+
+async def test_all_end_when_the_modules_process_is_gone(module_rig):
+    async def script(_job):
+        await asyncio.Event().wait()
+
+    agents = module_rig.agents(ScriptedBackend(script))
+    runs = module_rig.given(module_rig.approve(BOT), agents).runs
+    run = await runs.start("admin", "Wait.", {})
+
+    runs.close()
+    with pytest.raises(AgentStoppedError):
+        await runs.result(run)
+    assert agents.at_work.all() == []

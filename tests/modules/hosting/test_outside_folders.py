@@ -1,0 +1,145 @@
+"""Outside folders: what the manifest names is read, and nothing else of a person's disk."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from parachuted.access.authority import Authority
+from parachuted.errors import (
+    ActRefusedError,
+    EditRefusedError,
+    NotFoundError,
+    PathRefusedError,
+)
+from parachuted.keys import AccessGrant, PathGlob
+from parachuted.modules.hosting.outside_folders import OutsideFolders
+
+
+@pytest.fixture
+def home(tmp_path):
+    home = tmp_path / "home"
+    for path, text in {
+        "Projects/garden/AGENTS.md": "# Garden\n",
+        "Projects/garden/beds/one.md": "one\n",
+        "Projects/garden/.env": "KEY=1\n",
+        "Projects/garden/.git/config": "url\n",
+        "Projects/vault/diary.md": "mine\n",
+        "Secret/plan.md": "plan\n",
+        "Projects-old/x.md": "x\n",
+    }.items():
+        file = home / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return home
+
+
+@pytest.fixture
+def authority():
+    return Authority()
+
+
+@pytest.fixture
+def folders(home, authority):
+    kept_out = (home / "Projects/vault",)
+    return OutsideFolders("garden", ["~/Projects"], home, kept_out, lambda: authority)
+
+
+async def test_a_file_of_a_named_folder_is_read_and_counts_as_a_strangers(home, folders, authority):
+    assert not authority.taint
+    assert await folders.read("~/Projects/garden/AGENTS.md") == "# Garden\n"
+    assert authority.taint.origin == "imported"
+    assert await folders.read(f"{home}/Projects/garden/beds/one.md") == "one\n"
+
+
+async def test_files_are_listed_without_what_is_hidden_or_the_vaults(home, folders):
+    (home / "Projects/garden/link.md").symlink_to(home / "Secret/plan.md")
+    (home / "Projects/garden/away").symlink_to(home / "Secret")
+    os.mkfifo(home / "Projects/garden/pipe.md")
+
+    assert await folders.list("~/Projects/garden") == ["~/Projects/garden/AGENTS.md"]
+    assert await folders.list("~/Projects/", "**/*.md") == [
+        "~/Projects/garden/AGENTS.md",
+        "~/Projects/garden/beds/one.md",
+    ]
+    assert await folders.list("~/Projects/garden/beds", "two.md") == []
+    with pytest.raises(PathRefusedError):
+        await folders.list("~/Projects", "../*")
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("~/Secret/plan.md", ActRefusedError),
+        ("~/Projects-old/x.md", ActRefusedError),
+        ("~/Projects/vault/diary.md", ActRefusedError),
+        ("~/Projects/../Secret/plan.md", PathRefusedError),
+        ("~/Projects/./garden/AGENTS.md", PathRefusedError),
+        ("~/Projects//garden/AGENTS.md", PathRefusedError),
+        ("~other/Projects/x", PathRefusedError),
+        ("Projects/garden/AGENTS.md", PathRefusedError),
+        ("", PathRefusedError),
+        ("~/Projects/a\0b", PathRefusedError),
+        ("~/Projects/garden/.env", PathRefusedError),
+        ("~/Projects/garden/.git/config", PathRefusedError),
+        ("~/Projects/garden/link.md", PathRefusedError),
+        ("~/Projects/garden/away/plan.md", PathRefusedError),
+        ("~/Projects/garden/beds", PathRefusedError),
+        ("~/Projects/garden/none.md", NotFoundError),
+        ("~/Projects/none/none.md", NotFoundError),
+        ("~/Projects/garden/photo.md", EditRefusedError),
+        ("~/Projects/garden/large.md", EditRefusedError),
+    ],
+)
+async def test_all_else_is_refused_and_nothing_of_it_is_shown(
+    home, folders, authority, path, error
+):
+    garden = home / "Projects/garden"
+    (garden / "link.md").symlink_to(home / "Secret/plan.md")
+    (garden / "away").symlink_to(home / "Secret")
+    (garden / "photo.md").write_bytes(b"\xff")
+    with (garden / "large.md").open("wb") as file:
+        file.truncate(5 << 20)
+
+    with pytest.raises(error) as refused:
+        await folders.read(path)
+    assert "Secret" not in str(refused.value) or "Secret" in path
+    assert bool(authority.taint) is (path == "~/Projects/garden/photo.md")
+
+
+async def test_a_named_folder_that_is_gone_has_nothing(home, authority):
+    folders = OutsideFolders("garden", ["~/None"], home, (), lambda: authority)
+
+    with pytest.raises(NotFoundError):
+        await folders.read("~/None/a.md")
+    with pytest.raises(NotFoundError):
+        await folders.list("~/None")
+
+
+async def test_the_vault_is_kept_out_however_a_folder_reaches_it(home, authority):
+    (home / "Alias").symlink_to(home / "Projects/vault")
+    (home / "Above").symlink_to(home / "Projects")
+    kept_out = (home / "Projects/vault",)
+    folders = OutsideFolders("garden", ["~/Alias", "~/Above"], home, kept_out, lambda: authority)
+
+    for path in ("~/Alias/diary.md", "~/Above/vault/diary.md"):
+        with pytest.raises(ActRefusedError, match="lies in the vault"):
+            await folders.read(path)
+    assert await folders.list("~/Above", "**/diary.md") == []
+    with pytest.raises(ActRefusedError):
+        await folders.list("~/Alias")
+
+
+async def test_without_a_named_folder_or_for_a_limited_caller_nothing_is_read(home, folders):
+    grant = AccessGrant(alternatives=(((PathGlob("**"),),),))
+    for mine, authority, match in (
+        ([], Authority(), "permissions.folders does not name it"),
+        (["~/Projects"], Authority(reads=grant), "limited to some paths"),
+        (["~/Projects"], Authority(holds=lambda: False), "have ended"),
+    ):
+        outside = OutsideFolders("garden", mine, home, (), lambda kept=authority: kept)
+        with pytest.raises(ActRefusedError, match=match):
+            await outside.read("~/Projects/garden/AGENTS.md")
+        with pytest.raises(ActRefusedError, match=match):
+            await outside.list("~/Projects/garden")

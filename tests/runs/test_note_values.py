@@ -1,0 +1,174 @@
+"""Note values: every part of a note is where the value says it is."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parachuted.access.notes import (
+    AppendSection,
+    RemoveKey,
+    ReplaceSpan,
+    SetKey,
+    SetSection,
+)
+from parachuted.errors import EditRefusedError
+from parachuted.runs.note_values import has_spans, make_note, vault_edit
+from parachuted.vault import FileContent, apply_edit, digest_of
+
+TEXT = """---
+title: Tée
+count: 3
+price: 1.10
+done: false
+due: 2026-02-01
+nothing:
+quoted: "3"
+list: [1, a, true]
+created: 2026-01-02T03:04:05+02:00
+tags: [drink]
+---
+# Ünder
+
+sée [[Ann|her]] and ![[pic.png]] #warm
+
+## Facts
+
+[cup](<../Cup 1.md#a>)
+
+### Deep
+
+dée
+
+## End
+"""
+
+
+def content(data: bytes, at: float = 1_700_000_000.0) -> FileContent:
+    return FileContent(
+        data=data, digest=digest_of(data), status=os.stat_result([0] * 8 + [int(at)] * 2)
+    )
+
+
+def made(text: str, **more):
+    return make_note(
+        "Notes/Tea.md", content(text.encode(), **more), None, lambda links: [None] * len(links)
+    )
+
+
+def test_a_note_holds_what_its_bytes_say():
+    note = made(TEXT)
+
+    assert (note.path, note.title, note.text, note.digest) == (
+        "Notes/Tea.md",
+        "Tée",
+        TEXT,
+        digest_of(TEXT.encode()),
+    )
+    assert note.frontmatter == {
+        "title": "Tée",
+        "count": 3,
+        "price": "1.10",
+        "done": False,
+        "due": "2026-02-01",
+        "nothing": None,
+        "quoted": "3",
+        "list": [1, "a", True],
+        "created": "2026-01-02T03:04:05+02:00",
+        "tags": ["drink"],
+    }
+    assert note.tags == ("drink", "warm")
+    assert note.created == datetime(2026, 1, 2, 1, 4, 5, tzinfo=UTC)
+    assert note.modified == datetime.fromtimestamp(1_700_000_000, UTC)
+    assert note.body == TEXT.partition("[drink]\n---\n")[2]
+
+
+def test_sections_and_links_are_given_in_characters():
+    note = made(TEXT)
+
+    assert [(one.heading, one.level) for one in note.sections] == [
+        ("Ünder", 1),
+        ("Facts", 2),
+        ("Deep", 3),
+        ("End", 2),
+    ]
+    facts, deep = note.section("Facts"), note.section("Deep")
+    assert note.text[facts.start : facts.body] == "## Facts\n"
+    assert facts.content(note).endswith("### Deep\n\ndée")
+    assert note.text[deep.start : deep.end] == "### Deep\n\ndée\n\n"
+    assert [
+        (one.kind, one.target, one.label, note.text[one.start : one.end]) for one in note.links
+    ] == [
+        ("wiki", "Ann", "her", "Ann"),
+        ("embed", "pic.png", None, "pic.png"),
+        ("markdown", "../Cup 1.md", "cup", "../Cup 1.md"),
+    ]
+
+
+@given(st.text(alphabet="aé\N{GRINNING FACE}#[]\n -:\r", max_size=200))
+def test_every_offset_is_one_of_the_text_whatever_it_holds(text):
+    note = made(text)
+
+    assert 0 <= note.body_start <= len(text)
+    for one in note.sections:
+        assert 0 <= one.start <= one.body <= one.end <= len(text)
+    for link in note.links:
+        assert 0 <= link.start < link.end <= len(text)
+
+
+def test_a_file_that_is_no_text_is_no_note():
+    with pytest.raises(EditRefusedError, match="not UTF-8 text"):
+        make_note("a.md", content(b"\xff"), None, lambda _links: [])
+
+
+@pytest.mark.parametrize("said", ["never", "[2026]", "99999-01-01", ""])
+def test_a_note_that_names_no_moment_was_made_when_it_was_last_changed(said):
+    note = made(f"---\ncreated: {said}\n---\n", at=5.0)
+
+    assert note.created == note.modified == datetime.fromtimestamp(5, UTC)
+
+
+def test_a_year_that_no_calendar_has_is_1970():
+    assert made("x", at=float(1 << 60)).modified.year == 1970
+
+
+def test_edits_are_made_as_one_and_spans_are_those_of_the_text_as_it_was():
+    text = "---\na: 1\nb: 2\n---\n# T\n\n## Facts\n\nold\n\n## Log\n\n- one\n"
+    edits = [
+        SetKey("a", "longer than before"),
+        ReplaceSpan(text.index("# T"), text.index("# T") + 3, "# Tee"),
+        RemoveKey("b"),
+        SetSection("Facts", "new"),
+        AppendSection("Log", "- two"),
+        ReplaceSpan(text.index("one"), text.index("one") + 3, "1"),
+    ]
+    edit = vault_edit(edits, base="d")
+
+    assert has_spans(edit)
+    assert apply_edit(edit, text.encode()).decode() == (
+        "---\na: longer than before\n---\n# Tee\n\n## Facts\n\nnew\n\n## Log\n\n- 1\n- two\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("edits", "base", "why"),
+    [
+        ([], None, "1 to 1000"),
+        ([SetKey("a", "b")] * 1001, None, "1 to 1000"),
+        ([ReplaceSpan(0, 1, "x")], None, "base=note.digest"),
+        ([SetKey("a", {"b": 1})], None, "a key takes"),
+        (["a: b"], None, "str is no change of a note"),
+    ],
+)
+def test_what_is_no_edit_is_refused(edits, base, why):
+    with pytest.raises(EditRefusedError, match=why):
+        vault_edit(edits, base)
+
+
+def test_one_edit_alone_is_that_edit():
+    assert not has_spans(vault_edit([SetKey("a", "b")], None))
+    assert type(vault_edit([SetKey("a", "b")], None)).__name__ == "SetKey"

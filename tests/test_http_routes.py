@@ -1,0 +1,33 @@
+"""HTTP routes: which of them answer on which port."""
+
+from __future__ import annotations
+
+import socket
+
+import aiohttp
+
+from tests.stories.life import Live
+
+
+async def test_an_app_finds_the_supervisor_on_a_port_of_its_own_and_nothing_else_there(live: Live):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        async with live(api__supervisor_port=port) as life:
+            assert "api.supervisor_port" in life.daemon.problems.all()["supervisor"]
+    async with (
+        live(api__supervisor_port=port) as life,
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as app,
+    ):
+        found = {
+            path: (await app.get(path)).status
+            for path in ("/supervisor/status", "/supervisor/models", "/api/health", "/api/notes")
+        }
+        assert found == {
+            "/supervisor/status": 200,
+            "/supervisor/models": 200,
+            "/api/health": 404,
+            "/api/notes": 404,
+        }
+        assert (await (await app.get("/supervisor/status")).json())[
+            "main_server_port"
+        ] == life.daemon.port

@@ -1,0 +1,113 @@
+"""Vault checks: the doctor of a running daemon finds what a sync or git has done to the vault, and
+changes none of it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.stories.life import Life, Live, save
+
+CONFLICT = "<<<<<<< HEAD\n- ours\n=======\n- theirs\n>>>>>>> phone\n"
+
+
+async def asked(life: Life, path: str) -> Any:
+    async with aiohttp.ClientSession() as client, client.get(life.url + path) as answer:
+        return await answer.json()
+
+
+def days(vault: Path) -> list[Path]:
+    return sorted((vault / ".parachute/audit").glob("*.jsonl"))
+
+
+def git(vault: Path, *words: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example")
+    subprocess.run(["git", *who, *words], cwd=vault, check=True, capture_output=True)
+
+
+@pytest.fixture
+async def used(live: Live, vault: Path) -> Path:
+    """A vault that a daemon has worked on and left."""
+    save(vault / "a.md", "# A\n")
+    async with live() as life:
+        assert (await asked(life, "/api/doctor"))["problems"] == {}
+    return vault
+
+
+async def test_conflict_copies_and_notes_with_markers_are_listed(live: Live, vault):
+    save(vault / "Tea (conflicted copy 2026-11-22).md", "# Tea\n")
+    save(vault / "Beans.md", "# Beans\n\n" + CONFLICT)
+    save(vault / "How git works.md", f"# Git\n\n```\n{CONFLICT}```\n")
+    async with live() as life:
+        told = await asked(life, "/api/doctor")
+    found = {(note["path"], note["code"]) for note in told["notes"]}
+    assert found == {
+        ("Tea (conflicted copy 2026-11-22).md", "conflict-copy"),
+        ("Beans.md", "conflict-markers"),
+    }
+    assert "line 3" in next(note["message"] for note in told["notes"] if note["path"] == "Beans.md")
+
+
+async def test_conflict_markers_and_copies_in_the_control_folder_are_found_and_left(
+    live: Live, used
+):
+    day = days(used)[0]
+    copy = day.with_name(f"{day.stem}.sync-conflict-20261122-101500-ABCDEF7.jsonl")
+    copy.write_bytes(day.read_bytes())
+    lines = day.read_text().splitlines(keepends=True)
+    garbled = "".join([*lines[:1], "<<<<<<< HEAD\n", *lines[1:], "=======\n", ">>>>>>> phone\n"])
+    day.write_text(garbled)
+    identity = used / ".parachute/vault-id"
+    identity.write_text(f"<<<<<<< HEAD\n{identity.read_text()}=======\n{'0' * 32}\n>>>>>>> phone\n")
+    async with live() as life:
+        problems = (await asked(life, "/api/doctor"))["problems"]
+    name = day.relative_to(used).as_posix()
+    assert "line 2 is a conflict marker" in problems[f"conflict:{name}"]
+    assert "conflict copy" in problems[f"conflict:{copy.relative_to(used).as_posix()}"]
+    assert "line 1 is a conflict marker" in problems["conflict:.parachute/vault-id"]
+    assert f"{day.name}:2 is not a line of the audit" in problems["audit"]
+    assert day.read_text().startswith(garbled)
+    assert copy.exists()
+
+
+async def test_a_git_stash_that_took_lines_out_of_the_audit_is_found(live: Live, used):
+    git(used, "init", "-q")
+    git(used, "add", "-f", ".")
+    git(used, "commit", "-qm", "one")
+    async with live() as life:
+        await asked(life, "/api/health")
+        save(used / "b.md", "# B\n")
+        await life.until(lambda: life.told("file.created"))
+    git(used, "stash", "-q")
+    async with live() as life:
+        problem = (await asked(life, "/api/doctor"))["problems"]["audit"]
+        assert "git stash show" in problem
+        assert "parachute audit verify" in problem
+    git(used, "stash", "drop", "-q")
+    async with live() as life:
+        problem = (await asked(life, "/api/doctor"))["problems"]["audit"]
+        assert "git stash" not in problem
+
+
+def _listed(used: Path) -> list[str]:
+    git(used, "init", "-q")
+    git(used, "add", ".")
+    return subprocess.run(
+        ["git", "ls-files"], cwd=used, check=True, capture_output=True, text=True
+    ).stdout.split()
+
+
+async def test_git_leaves_the_audit_out_and_takes_the_id(used):
+    assert _listed(used) == [".parachute/.gitignore", ".parachute/vault-id", "a.md"]
+
+
+async def test_links_in_the_control_folder_are_not_followed(live: Live, used, tmp_path):
+    (tmp_path / "outside").write_text(CONFLICT)
+    (used / ".parachute/linked").symlink_to(tmp_path / "outside")
+    async with live() as life:
+        assert (await asked(life, "/api/doctor"))["problems"] == {}

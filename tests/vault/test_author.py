@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+from parachuted.vault import Author, Caller
+
+
+def test_authors_that_differ_in_their_caller_alone_are_the_same():
+    phone = Author(by="person", caller=Caller("api_key", "phone", "request-1"))
+
+    assert phone == Author(by="person")
+    assert phone != Author(by="person", run="r-1", caller=phone.caller)

@@ -1,0 +1,79 @@
+"""Rebase: an edit decided on one text reaches what the text has become, or says that it cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from parachuted.errors import ConflictError
+from parachuted.vault.edit_request import rebase
+from parachuted.vault.edits import AppendToSection, DeleteKey, ReplaceAll, ReplaceSection, SetKey
+
+BASE = b"---\nstatus: open\nowner: ada\n---\n# Note\n\n## Facts\n\nold\n\n## Ideas\n\nthought\n"
+
+
+def test_a_section_left_alone_is_replaced_in_the_text_that_is_there_now():
+    current = BASE.replace(b"thought", b"more thoughts").replace(
+        b"# Note\n", b"# Note\n\nA line above it.\n"
+    )
+    assert rebase(
+        ReplaceSection(section="Facts", content="new\n"), BASE, current
+    ) == current.replace(b"old", b"new")
+
+
+def test_a_section_that_changed_since_clashes_and_carries_all_three_texts():
+    current = BASE.replace(b"old", b"mine")
+    with pytest.raises(ConflictError) as caught:
+        rebase(ReplaceSection(section="Facts", content="new\n"), BASE, current)
+    assert (caught.value.base, caught.value.ours, caught.value.theirs) == (
+        BASE,
+        BASE.replace(b"old", b"new"),
+        current,
+    )
+
+
+def test_two_changes_far_apart_in_one_section_are_merged():
+    base = BASE.replace(b"old\n", b"one\n\ntwo\n\nthree\n")
+    current = base.replace(b"one", b"ONE")
+    edit = ReplaceSection(section="Facts", content="one\n\ntwo\n\nTHREE\n")
+    assert rebase(edit, base, current) == current.replace(b"three", b"THREE")
+
+
+def test_the_same_change_made_by_both_is_made_once():
+    current = BASE.replace(b"old", b"new")
+    assert rebase(ReplaceSection(section="Facts", content="new\n"), BASE, current) == current
+
+
+def test_what_is_appended_goes_below_what_came_since():
+    current = BASE.replace(b"old\n", b"old\nmine\n")
+    new = rebase(AppendToSection(section="Facts", content="appended\n"), BASE, current)
+    assert new.index(b"mine\n") < new.index(b"appended\n") < new.index(b"## Ideas")
+
+
+def test_a_section_that_is_in_neither_text_is_created_in_the_one_that_is_there_now():
+    current = BASE.replace(b"thought", b"mine")
+    new = rebase(ReplaceSection(section="Plans", content="go\n", create=True), BASE, current)
+    assert new.startswith(current)
+    assert b"## Plans\n\ngo\n" in new
+
+
+def test_a_key_left_alone_is_set_beside_one_that_changed():
+    current = BASE.replace(b"owner: ada", b"owner: bob")
+    assert rebase(SetKey(key="status", value="done"), BASE, current) == current.replace(
+        b"open", b"done"
+    )
+    assert rebase(DeleteKey(key="status"), BASE, current) == current.replace(b"status: open\n", b"")
+
+
+@pytest.mark.parametrize("edit", [SetKey(key="status", value="done"), DeleteKey(key="status")])
+def test_a_key_that_changed_since_clashes(edit):
+    with pytest.raises(ConflictError):
+        rebase(edit, BASE, BASE.replace(b"open", b"paused"))
+
+
+def test_a_whole_text_is_merged_where_the_changes_are_apart_and_clashes_where_not():
+    current = BASE.replace(b"# Note", b"# My note")
+    assert rebase(
+        ReplaceAll(data=BASE.replace(b"thought", b"deed")), BASE, current
+    ) == current.replace(b"thought", b"deed")
+    with pytest.raises(ConflictError):
+        rebase(ReplaceAll(data=BASE.replace(b"# Note", b"# Our note")), BASE, current)

@@ -1,0 +1,71 @@
+"""Copies: names beside the note for texts that cannot stay in its place."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from datetime import UTC, datetime
+
+import pytest
+
+from parachuted.vault import rename
+from parachuted.vault.rename import copy_names, put_aside
+
+NOW = datetime(2026, 11, 21, 23, 15, 2, tzinfo=UTC)
+MARK = " (Conflicted copy parachute 20261121231502"
+
+
+def first(name: str, count: int = 1) -> list[str]:
+    return list(itertools.islice(copy_names(name, NOW), count))
+
+
+def test_a_copy_is_named_after_its_note_then_numbered():
+    assert first("plan.md", 3) == [f"plan{MARK}).md", f"plan{MARK} 2).md", f"plan{MARK} 3).md"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x" * 252 + ".md",
+        "\u00e9" * 126 + ".md",
+        "a." + "x" * 250,
+        os.fsdecode(b"\xe9" * 250 + b".md"),
+    ],
+)
+def test_long_names_are_cut_to_fit_and_stay_whole_characters(name):
+    for copy in first(name, 12):
+        assert 240 < len(os.fsencode(copy)) <= 255
+        assert os.fsdecode(os.fsencode(copy)) == copy
+        assert MARK in copy
+
+
+def test_a_short_suffix_stays_at_the_end_and_a_long_one_is_no_suffix():
+    assert first("x" * 300 + ".md")[0].endswith(").md")
+    assert first("a." + "x" * 250)[0].endswith(")")
+    assert first("no suffix")[0] == f"no suffix{MARK})"
+
+
+def test_a_text_is_put_under_the_first_free_name(vault):
+    (vault / first("plan.md")[0]).write_text("taken")
+    (vault / "temporary").write_text("aside")
+    folder = os.open(vault, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        assert put_aside(folder, "temporary", "plan.md", NOW) == first("plan.md", 2)[1]
+    finally:
+        os.close(folder)
+    assert [(vault / name).read_text() for name in first("plan.md", 2)] == ["taken", "aside"]
+    assert not (vault / "temporary").exists()
+
+
+def test_where_no_name_is_free_it_stays_where_it_is(vault, monkeypatch):
+    monkeypatch.setattr(rename, "_MOST", 5)
+    for name in copy_names("plan.md", NOW):
+        (vault / name).touch()
+    (vault / "temporary").write_text("aside")
+    folder = os.open(vault, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with pytest.raises(FileExistsError):
+            put_aside(folder, "temporary", "plan.md", NOW)
+    finally:
+        os.close(folder)
+    assert (vault / "temporary").read_text() == "aside"
