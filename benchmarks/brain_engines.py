@@ -1,0 +1,87 @@
+"""Brain's engines as a package, without the module, and filled from generated notes.
+
+Run as a program: fills all of them in a fresh process and prints what that took, as JSON.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import psutil
+
+from benchmarks.brain_vault import MadeNote, make_notes
+from parachuted.bundled import bundled_folder
+
+_PACKAGE = "brain_engines"
+_BATCH = 500
+
+
+class Engines(NamedTuple):
+    """The three, filled."""
+
+    mentions: Any
+    graph: Any
+    recall: Any
+
+
+def engine(name: str) -> ModuleType:
+    """One file of modules/brain; what it imports of the files beside it is found."""
+    if _PACKAGE not in sys.modules:
+        package = ModuleType(_PACKAGE)
+        package.__path__ = [str(bundled_folder("modules") / "brain")]
+        sys.modules[_PACKAGE] = package
+    return importlib.import_module(f"{_PACKAGE}.{name}")
+
+
+def fill(notes: Sequence[MadeNote], path: Path, *, with_vectors: bool = False) -> Engines:
+    """All engines with all notes; the recall index is in that file."""
+    embedder = engine("vectors").load_embedder() if with_vectors else None
+    recall = engine("recall_index").RecallIndex(path, embedder)
+    mentions, graph = engine("mentions").MentionIndex(), engine("graph").Graph()
+    names = {note.key: note.name for note in notes}
+    for first in range(0, len(notes), _BATCH):
+        with recall.batch():
+            for note in notes[first : first + _BATCH]:
+                _put(note, names, Engines(mentions, graph, recall))
+    while recall.embed(_BATCH):
+        pass
+    return Engines(mentions, graph, recall)
+
+
+def _put(note: MadeNote, names: dict[str, str], engines: Engines) -> None:
+    engines.recall.put(note.key, note.name, note.aliases, note.text, note.path)
+    if note.type == "day":
+        return
+    node, edge = engine("graph").Node, engine("graph").Edge
+    engines.mentions.put(
+        note.key,
+        [note.name, *note.aliases],
+        note.type,
+        context=[*note.tags, *(names[key] for key, _label in note.links)],
+    )
+    engines.graph.put(
+        node(note.key, note.type, note.name, note.path),
+        [edge(note.key, key, label) for key, label in note.links],
+    )
+
+
+if __name__ == "__main__":
+    made = [note for note in make_notes() if note.type != "day"]
+    for imported in ("vectors", "recall_index", "mentions", "graph"):
+        engine(imported)
+    gc.collect()
+    process = psutil.Process()
+    before, begun = process.memory_info().rss, time.perf_counter()
+    used = time.process_time()
+    filled = fill(made, Path(sys.argv[1]), with_vectors=sys.argv[2:] == ["--vectors"])
+    filled.recall.search("warm")
+    spans = {"seconds": time.perf_counter() - begun, "processor": time.process_time() - used}
+    print(json.dumps({**spans, "mb": (process.memory_info().rss - before) / 1e6}))

@@ -1,0 +1,60 @@
+"""Context: what an agent is given to read about an entity, within a number of tokens. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .rows import Context, ContextPart, EntityRow
+
+_PER_TOKEN = 4  # characters, about
+
+
+class ContextText:
+    """Parts are added, the most important first; what no longer fits is cut, and said to be."""
+
+    def __init__(self, max_tokens: int) -> None:
+        self._left = max(0, max_tokens) * _PER_TOKEN
+        self._parts: list[ContextPart] = []
+        self._texts: list[str] = []
+        self._is_cut = False
+
+    def add(self, kind: str, path: str, text: str) -> None:
+        """The text of a file."""
+        if not text.strip():
+            return
+        whole = f"<!-- {path} -->\n{text.strip()}\n"
+        kept = whole if len(whole) <= self._left else whole[: self._left]
+        is_cut = kept != whole
+        self._left -= len(kept)
+        self._is_cut |= is_cut
+        if kept:
+            self._texts.append(kept)
+        tokens = len(kept) // _PER_TOKEN
+        self._parts.append(ContextPart(kind=kind, path=path, tokens=tokens, truncated=is_cut))
+
+    def add_lines(self, kind: str, title: str, lines: Iterable[str]) -> None:
+        """A list below a heading, whole lines only."""
+        kept: list[str] = []
+        is_cut = False
+        for line in lines:
+            if len(line) + 1 > self._left:
+                is_cut = True
+                break
+            kept.append(line)
+            self._left -= len(line) + 1
+        if kept:
+            self._texts.append(f"## {title}\n\n" + "\n".join(kept) + "\n")
+        if kept or is_cut:
+            tokens = sum(map(len, kept)) // _PER_TOKEN
+            self._parts.append(ContextPart(kind=kind, path="", tokens=tokens, truncated=is_cut))
+        self._is_cut |= is_cut
+
+    def whole(self, entity: EntityRow) -> Context:
+        """All that was added."""
+        return Context(
+            entity=entity,
+            text="\n".join(self._texts),
+            parts=self._parts,
+            tokens=sum(part["tokens"] for part in self._parts),
+            truncated=self._is_cut,
+        )

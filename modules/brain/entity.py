@@ -1,0 +1,273 @@
+"""An entity: a person, project, topic or anything else that has a file below `Brain/`.
+
+Pure: made from a note's text and frontmatter, which it never changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from .periods import ALWAYS, Period, split_period
+
+Json: TypeAlias = object  # a value of JSON; what it is, is looked at where it is used
+
+OWN_KEYS: Final = frozenset({"para_id", "type", "name", "aliases", "tags", "status", "description"})
+_RELATIONSHIPS: Final = "relationships"
+_FACTS: Final = "facts"
+_READ: Final = frozenset({_RELATIONSHIPS, _FACTS})
+
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
+_CODE = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
+_ITEM = re.compile(r"\s*[-*+][ \t]+(.*)")
+_LINK = re.compile(
+    r"!?\[\[(?P<wiki>[^\[\]|#\n]+)(?:#[^\[\]|\n]*)?(?:\|(?P<label>[^\[\]\n]*))?\]\]"
+    r"|\[(?P<text>[^\[\]\n]*)\]\((?P<file>[^()\s]+?\.md)(?:#[^()\s]*)?\)",
+)
+_SAYS_BEFORE = re.compile(r"(.*?)\s*(?::|\s[-\u2013\u2014])\s*")
+_SAYS_AFTER = re.compile(r"\s*(?::|[-\u2013\u2014])\s*(.*)")
+_SEPARATED = re.compile(r"\s*,\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relationship:
+    """A link from an entity to something else.
+
+    `target` is what the link names, as it is written. `label` is what the line says of it,
+    `Founder`, or the field of the frontmatter that holds it; "" for a link in the text. `line` is
+    the line of the file, from 1; 0 in the frontmatter.
+    """
+
+    target: str
+    label: str = ""
+    text: str = ""
+    period: Period = ALWAYS
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One line of `## Facts` or `## Relationships`, and when it holds."""
+
+    text: str
+    section: str
+    period: Period
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity:
+    """What a file below `Brain/` says.
+
+    `para_id` is "" where the file has none. `type` is "" where neither the file nor its folder says
+    one. `fields` are all other keys of the frontmatter. `relationships` are all its links: those of
+    `## Relationships`, of the frontmatter, and of the text. `body` is the text after the
+    frontmatter. `problems` are sentences about keys that hold something else than they should.
+    """
+
+    para_id: str
+    type: str
+    name: str
+    path: str
+    aliases: tuple[str, ...]
+    tags: tuple[str, ...]
+    status: str
+    description: str
+    fields: Mapping[str, Json]
+    relationships: tuple[Relationship, ...]
+    facts: tuple[Fact, ...]
+    body: str
+    digest: str
+    problems: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """What names it: its para-id, or, without one, its path."""
+        return self.para_id or self.path
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that people call it, its name first: name, aliases, and its file's name."""
+        return tuple(
+            dict.fromkeys([self.name, *self.aliases, stem_of(self.path).replace("-", " ")])
+        )
+
+
+def stem_of(path: str) -> str:
+    """The name of a file without its folder and suffix."""
+    return path.rpartition("/")[2].removesuffix(".md")
+
+
+def read_entity(
+    path: str,
+    text: str,
+    frontmatter: Mapping[str, Json],
+    *,
+    body_at: int,
+    digest: str,
+    types: Mapping[str, str],
+) -> Entity:
+    """The entity of that file. Every text is one.
+
+    `body_at` is the character at which the frontmatter has ended; `types` are the known types by
+    the folder of each.
+    """
+    body = text[body_at:]
+    problems: list[str] = []
+    kind, is_kind = _type(path, frontmatter, types)
+    lines = _Lines(body, text.count("\n", 0, body_at) + 1)
+    own = OWN_KEYS if is_kind else OWN_KEYS - {"type"}
+    fields = {key: value for key, value in frontmatter.items() if key not in own}
+    return Entity(
+        para_id=_text(frontmatter, "para_id", problems),
+        type=kind,
+        name=_text(frontmatter, "name", problems) or lines.title or stem_of(path),
+        path=path,
+        aliases=_texts(frontmatter, "aliases", problems),
+        tags=tuple(tag.removeprefix("#") for tag in _texts(frontmatter, "tags", problems)),
+        status=_text(frontmatter, "status", problems),
+        description=_text(frontmatter, "description", problems),
+        fields=fields,
+        relationships=(*_of_fields(fields), *lines.relationships()),
+        facts=tuple(lines.facts()),
+        body=body,
+        digest=digest,
+        problems=tuple(problems),
+    )
+
+
+def relationship_of(item: str, line: int) -> Iterator[Relationship]:
+    """What an item of `## Relationships` says: `[[kim]] - Founder (since 2020)`, `Founder: [[kim]]`
+    or any sentence with links.
+    """
+    said, period = split_period(item)
+    links = list(_links(said))
+    for found in links:
+        label = ""
+        if len(links) == 1:
+            after, before = (
+                _SAYS_AFTER.fullmatch(said[found.end() :]),
+                _SAYS_BEFORE.fullmatch(said[: found.start()]),
+            )
+            label = (
+                after[1]
+                if after and not said[: found.start()].strip()
+                else before[1]
+                if before and not said[found.end() :].strip()
+                else ""
+            )
+        yield Relationship(
+            target=_target(found), label=label.strip(), text=said, period=period, line=line
+        )
+
+
+class _Lines:
+    """The lines of a body outside code, by the section in which they are."""
+
+    def __init__(self, body: str, first: int) -> None:
+        self.title = ""
+        self._found: list[tuple[int, str, str]] = []
+        section, depth = "", 0
+        for number, line in _outside_code(body, first):
+            if "#" in line and (heading := _HEADING.fullmatch(line)):
+                level, title = len(heading[1]), heading[2].strip()
+                if level == 1 and not self.title:
+                    self.title = title
+                if not section or level <= depth:
+                    section = title.casefold() if title.casefold() in _READ else ""
+                    depth = level
+            elif section or "](" in line or "[[" in line:
+                self._found.append((number, section, line))
+
+    def relationships(self) -> Iterator[Relationship]:
+        for number, section, line in self._found:
+            item = _ITEM.fullmatch(line)
+            if section == _RELATIONSHIPS and item:
+                yield from relationship_of(item[1], number)
+            else:
+                for found in _links(line):
+                    yield Relationship(target=_target(found), line=number)
+
+    def facts(self) -> Iterator[Fact]:
+        for number, section, line in self._found:
+            item = _ITEM.fullmatch(line)
+            if section and item:
+                text, period = split_period(item[1])
+                yield Fact(text=text.strip(), section=section, period=period, line=number)
+
+
+def _outside_code(body: str, first: int) -> Iterator[tuple[int, str]]:
+    """The lines that are no code, without the code within them, each with its number."""
+    fence = ""
+    for number, ended in enumerate(body.split("\n"), first):
+        line = ended.removesuffix("\r")
+        if fence:
+            marks = line.strip()
+            fence = "" if marks.startswith(fence) and not marks.strip(fence[0]) else fence
+        elif ("`" in line or "~" in line) and (opened := _FENCE.match(line)):
+            fence = opened[1]
+        else:
+            yield number, _CODE.sub("", line) if "`" in line else line
+
+
+def _links(text: str) -> Iterator[re.Match[str]]:
+    return _LINK.finditer(text)
+
+
+def _target(found: re.Match[str]) -> str:
+    return (found["wiki"] or found["file"]).strip()
+
+
+def _of_fields(fields: Mapping[str, Json]) -> Iterator[Relationship]:
+    for key, value in fields.items():
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if not isinstance(one, str) or "[" not in one:
+                continue
+            if key.casefold() == _RELATIONSHIPS:
+                yield from relationship_of(one, 0)
+            else:
+                for found in _links(one):
+                    yield Relationship(target=_target(found), label=key, text=one)
+
+
+def _type(path: str, frontmatter: Mapping[str, Json], types: Mapping[str, str]) -> tuple[str, bool]:
+    """The entity's type, and whether the key `type` says it: an organization may have a field of
+    that name.
+    """
+    said = frontmatter.get("type")
+    said = said.strip() if isinstance(said, str) else ""
+    of_folder = next((types[part] for part in reversed(path.split("/")[1:-1]) if part in types), "")
+    if said and (not of_folder or said in types.values()):
+        return said, True
+    return of_folder, not said
+
+
+def _text(frontmatter: Mapping[str, Json], key: str, problems: list[str]) -> str:
+    value = frontmatter.get(key)
+    if value is None or isinstance(value, str):
+        return (value or "").strip()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    problems.append(f"`{key}:` should be a text")
+    return ""
+
+
+def _texts(frontmatter: Mapping[str, Json], key: str, problems: list[str]) -> tuple[str, ...]:
+    value = frontmatter.get(key, ())
+    if value is None or value == "":
+        if key == "tags":
+            problems.append(
+                "`tags:` is empty: YAML takes `#tag` for a comment; write `tags: [tag]`"
+            )
+        return ()
+    items = _SEPARATED.split(value.strip()) if isinstance(value, str) else value
+    if not isinstance(items, list | tuple):
+        problems.append(f"`{key}:` should be a list of texts")
+        return ()
+    if not all(isinstance(item, str | int | float) for item in items):
+        problems.append(f"`{key}:` should hold texts only")
+    found = (str(item).strip() for item in items if isinstance(item, str | int | float))
+    return tuple(dict.fromkeys(text for text in found if text))

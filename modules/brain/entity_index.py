@@ -1,0 +1,234 @@
+"""The index of entities: by id in every spelling, by path, by name. Pure, derived, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from .entity import Entity
+from .names import fold, stem
+from .para_ids import short_id
+
+FORMER_IDS: Final = "former_ids"
+CERTAIN: Final = 0.8
+_SAME_NAME, _SAME_ALIAS = 0.98, 0.95
+_FOLDED_NAME, _FOLDED_ALIAS, _STEM = 0.93, 0.9, 0.85
+_FUZZY, _CUTOFF, _SHORTEST_FUZZY = 0.8, 76.0, 3
+
+
+class Follower(Protocol):
+    """What is derived from all entities, and follows them."""
+
+    def put(self, entity: Entity) -> None:
+        """It is new, or another one than it was."""
+
+    def remove(self, path: str) -> None:
+        """The entity of that file is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """An entity that a text may mean, how surely (0 to 1), and why: id, path, name, alias,
+    spelling, stem or near.
+    """
+
+    entity: Entity
+    confidence: float
+    how: str
+
+
+class EntityIndex:
+    """All entities. Of several files with one id, one counts, and the others are `duplicates`."""
+
+    def __init__(self) -> None:
+        self._followers: list[Follower] = []
+        self._files: dict[str, Entity] = {}
+        self._counting: dict[str, Entity] = {}
+        self._by_id: dict[str, set[str]] = {}
+        self._by_former_id: dict[str, set[str]] = {}
+        self._by_path: dict[str, set[str]] = {}
+        self._by_fold: dict[str, set[str]] = {}
+        self._by_stem: dict[str, set[str]] = {}
+        self._names: tuple[list[str], list[str]] | None = None
+
+    def follow(self, follower: Follower) -> None:
+        """Call it with each change from now on."""
+        self._followers.append(follower)
+
+    def __len__(self) -> int:
+        return len(self._counting)
+
+    def __iter__(self) -> Iterator[Entity]:
+        """Those that count, by path."""
+        return iter(sorted(self._counting.values(), key=lambda one: one.path))
+
+    @property
+    def files(self) -> list[Entity]:
+        """Those of all files, also of copies."""
+        return sorted(self._files.values(), key=lambda one: one.path)
+
+    def at(self, path: str) -> Entity | None:
+        """The entity of that very file."""
+        return self._files.get(path)
+
+    def put(self, entity: Entity) -> None:
+        """A file was read."""
+        before = self._files.get(entity.path)
+        if before is not None and before.para_id != entity.para_id:
+            self.remove(entity.path)
+        self._files[entity.path] = entity
+        if not entity.para_id:
+            self._count(entity)
+            return
+        paths = self._by_id.setdefault(short_id(entity.para_id), set())
+        paths.add(entity.path)
+        self._settle(paths)
+
+    def remove(self, path: str) -> None:
+        """A file is gone."""
+        entity = self._files.pop(path, None)
+        if entity is None:
+            return
+        self._discount(path)
+        if entity.para_id:
+            short = short_id(entity.para_id)
+            paths = self._by_id[short]
+            paths.discard(path)
+            if paths:
+                self._settle(paths)
+            else:
+                del self._by_id[short]
+
+    def has_id(self, para_id: str) -> bool:
+        """Whether a file has that id, or had it before a merge."""
+        short = short_id(para_id)
+        return short in self._by_id or short in self._by_former_id
+
+    @property
+    def duplicates(self) -> list[list[Entity]]:
+        """Files that have one id: the one that counts first."""
+        return [
+            [self._files[path] for path in sorted(paths, key=_rank)]
+            for _, paths in sorted(self._by_id.items())
+            if len(paths) > 1
+        ]
+
+    def find(self, spelling: str) -> Entity | None:
+        """The entity with that id in any spelling, at that path, or of that file name."""
+        short = short_id(spelling)
+        if paths := self._by_id.get(short) or self._by_former_id.get(short):
+            return self._counting[min(paths, key=_rank)]
+        wanted = spelling.strip().removeprefix("/").removesuffix(".md").casefold()
+        for key in (wanted, wanted.partition("-")[2]):
+            found = sorted(self._by_path.get(key, ()), key=_rank)
+            if found and (
+                key == wanted or self._counting[found[0]].type == wanted.partition("-")[0]
+            ):
+                return self._counting[found[0]]
+        return None
+
+    def linked(self, target: str) -> Entity | None:
+        """The entity that a link of that target means: by path, file name, or a name that only one
+        has.
+        """
+        found = self.find(target.rpartition("/../")[2].removeprefix("../").removeprefix("./"))
+        if found is None:
+            paths = self._by_fold.get(fold(target), ())
+            found = self._counting[next(iter(paths))] if len(paths) == 1 else None
+        return found
+
+    def resolve(self, text: str, kind: str | None = None, limit: int = 5) -> list[Match]:
+        """The entities that the text may mean, the surest first."""
+        found: dict[str, Match] = {}
+
+        def add(path: str, confidence: float, how: str) -> None:
+            entity = self._counting[path]
+            if kind in {None, "", entity.type} and path not in found:
+                found[path] = Match(entity, confidence, how)
+
+        text = text.strip()
+        known = self.find(text) if text else None
+        if known is not None and (known.para_id or "/" in text):
+            is_id = self.has_id(text)
+            if is_id or "/" in text:
+                add(known.path, 1.0, "id" if is_id else "path")
+        folded = fold(text)
+        for path in sorted(self._by_fold.get(folded, ()), key=_rank):
+            add(path, *_sameness(self._counting[path], text, folded))
+        for path in sorted(self._by_stem.get(stem(text), ()), key=_rank):
+            add(path, _STEM, "stem")
+        if not found and len(folded) >= _SHORTEST_FUZZY:
+            for path, score in self._near(folded, limit * 4):
+                add(path, round(_FUZZY * score / 100, 3), "near")
+        ordered = sorted(found.values(), key=lambda one: (-one.confidence, _rank(one.entity.path)))
+        return ordered[:limit]
+
+    def _near(self, folded: str, limit: int) -> list[tuple[str, float]]:
+        from rapidfuzz import fuzz, process  # noqa: PLC0415  79 ms, and few texts need it
+
+        if self._names is None:
+            pairs = [(name, path) for name, paths in self._by_fold.items() for path in paths]
+            self._names = [name for name, _ in pairs], [path for _, path in pairs]
+        names, paths = self._names
+        near = process.extract(folded, names, scorer=fuzz.WRatio, limit=limit, score_cutoff=_CUTOFF)
+        return [(paths[place], score) for _, score, place in near]
+
+    def _settle(self, paths: set[str]) -> None:
+        """Of the files with one id, let the first count."""
+        first = min(paths, key=_rank)
+        for path in paths:
+            if path != first:
+                self._discount(path)
+        self._count(self._files[first])
+
+    def _count(self, entity: Entity) -> None:
+        if self._counting.get(entity.path) is entity:
+            return
+        self._discount(entity.path, is_gone=False)
+        self._counting[entity.path] = entity
+        for table, keys in self._keys(entity):
+            for key in keys:
+                table.setdefault(key, set()).add(entity.path)
+        self._names = None
+        for follower in self._followers:
+            follower.put(entity)
+
+    def _discount(self, path: str, *, is_gone: bool = True) -> None:
+        entity = self._counting.pop(path, None)
+        if entity is None:
+            return
+        for table, keys in self._keys(entity):
+            for key in keys:
+                paths = table.get(key, set())
+                paths.discard(path)
+                if not paths:
+                    table.pop(key, None)
+        self._names = None
+        if is_gone:
+            for follower in self._followers:
+                follower.remove(path)
+
+    def _keys(self, entity: Entity) -> list[tuple[dict[str, set[str]], set[str]]]:
+        bare = entity.path.removesuffix(".md").casefold()
+        former = entity.fields.get(FORMER_IDS, ())
+        former = former if isinstance(former, list | tuple) else [former]
+        return [
+            (self._by_path, {bare, bare.rpartition("/")[2]}),
+            (self._by_fold, {key for name in entity.names if (key := fold(name))}),
+            (self._by_stem, {key for name in entity.names if (key := stem(name))}),
+            (self._by_former_id, {short_id(one) for one in former if isinstance(one, str)}),
+        ]
+
+
+def _rank(path: str) -> tuple[int, str]:
+    """A copy has the longer name, as programs make them: `Kim (1).md`."""
+    return len(path), path
+
+
+def _sameness(entity: Entity, text: str, folded: str) -> tuple[float, str]:
+    if text == entity.name:
+        return _SAME_NAME, "name"
+    if text in entity.aliases:
+        return _SAME_ALIAS, "alias"
+    return (_FOLDED_NAME if fold(entity.name) == folded else _FOLDED_ALIAS), "spelling"

@@ -1,0 +1,490 @@
+"""Mentions: where a text names an entity without linking to it, and how sure that is.
+
+A dict of folded names is looked up at each word. Names in code, links, comments, frontmatter,
+addresses, file names and inside other words do not count.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .hiding import hide
+from .words import Words, singular, split
+
+LINKED_FROM = 0.8
+
+_MOST_WORDS = 12
+_MOST_CANDIDATES = 5
+_NEAR = 12  # words on each side in which context counts
+_BESIDE = 3
+_REACH = 200  # characters on each side that are looked at for an address
+_MANNER_PRIOR = 10  # answers
+
+_ALIKE, _SMALL, _FIRST = "written alike", "in small letters", "at the start of a sentence"
+_CAPITAL_WEIGHTS = {_ALIKE: 0.6, _SMALL: -1.6, _FIRST: -0.3}
+
+_GAP = re.compile(
+    r"[*_~=]*(?:[ \t\u00a0]+|[ \t]*\r?\n[ \t>]*|[-\u2010\u2011'\u2019&][ \t]?|[ \t]&[ \t]|\.)"
+    r"[*_~=]*"
+)
+_INITIAL_GAP = re.compile(r"\.[ \t]")
+_INITIAL = 2
+_SENTENCE_START = re.compile(r"(?:^|[\n.!?:;])[\s\"'\u201c\u2018(*_>#+=~0-9.)\[\]-]*$")
+_APOSTROPHES = frozenset("'\u2019")
+_HYPHENS = frozenset("-\u2010\u2011")
+_MARKS_BEFORE, _MARKS_AFTER, _JOINTS = frozenset("#$\\"), frozenset("+#"), frozenset("._")
+_TAIL = re.compile(r"[+#]+")  # marks that end a name: C++, C#
+_OPENING = "([{<\"'\u201c\u2018*_~="
+_ADDRESS_STARTS = ("www.", "/", "./", "../", "~/")
+
+
+def _set_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# Words of every day that are names too.
+_ORDINARY = _set_of(
+    """
+    a about after again all also am an and any april are art as at august autumn back be bill book
+    bot brave but by can case chance change christmas clay cliff code cook course day dawn december
+    do drew drive earth east event faith february for forest frank friday friend gene go god good
+    grace grant group guide had happy hard has have he help her here him his home hope house how i
+    if in iris is it ivy jack january job join joy july june just know last law lead life light like
+    list long look love mail make man march mark mason may me meeting might monday more morning my
+    need new next nick no north not note notes november now october of on one open or our out pat
+    paper park plan point project rain ray read rest rich rob robin rose ruby sage sandy saturday
+    say school see september set she show so some south spring start stone story sue summer summit
+    sun sunday table take talk task team test than that the their them then there they thing think
+    this thursday time to today tom town travel tuesday two under up us use van violet was water way
+    we wednesday week west what when where which who why will win winter with wood word work world
+    write year yes you your
+    """
+)
+_CUES = {
+    "person": _set_of(
+        """met with saw called told asked said thanked visited emailed phoned dear hi hello mr mrs
+        ms dr from by birthday lunch dinner coffee"""
+    ),
+    "organization": _set_of("at joined company inc ltd gmbh office team hired"),
+    "project": _set_of("project repo release shipped sprint milestone deadline"),
+    "event": _set_of("attended attend conference workshop weekend during"),
+    "topic": _set_of("about learn learning study topic"),
+    "resource": _set_of("read reading book article paper watched course"),
+}
+_NONE: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """One place that may name an entity: characters `start` to `end` of what was scanned, `text`.
+
+    `confidence` is 0 to 1. `why` has each reason with its weight; `manner` is how the name is
+    written, for the history.
+    """
+
+    id: str
+    name: str
+    type: str
+    start: int
+    end: int
+    text: str
+    confidence: float
+    manner: str
+    why: tuple[tuple[str, float], ...]
+
+
+class _Name(NamedTuple):
+    """One name of one entity. `phrase` is what it is found by: folded, its last word in the
+    singular. `head` and `tail` are marks that belong to it, as in `.NET` and `C++`.
+    """
+
+    id: str
+    phrase: str
+    exact: str
+    head: str
+    tail: str
+    words: int
+    is_own: bool
+    is_capital: bool
+    is_acronym: bool
+
+
+class _Entity(NamedTuple):
+    name: str
+    type: str
+    names: tuple[_Name, ...]
+    context: frozenset[str]
+    is_capitalised_only: bool
+
+
+class _Hit(NamedTuple):
+    """A place in the text, by words and by characters, and who is called so."""
+
+    first: int
+    after: int
+    start: int
+    end: int
+    names: tuple[_Name, ...]
+
+
+class _Judged(NamedTuple):
+    total: float
+    entity_id: str
+    why: list[tuple[str, float]]
+
+
+class MentionHistory:
+    """What a person accepted and rejected, by entity and name, and by how names are written."""
+
+    def __init__(self) -> None:
+        self._names: Counter[tuple[str, str, bool]] = Counter()
+        self._manners: Counter[tuple[str, bool]] = Counter()
+
+    def record(self, entity_id: str, text: str, *, accepted: bool, manner: str = "") -> None:
+        """Count one answer about the entity where it is called `text`; `manner`: the mention's."""
+        self._names[entity_id, _phrase(text), accepted] += 1
+        if manner:
+            self._manners[manner, accepted] += 1
+
+    def is_refused(self, entity_id: str, phrase: str) -> bool:
+        """Whether the entity under that name was rejected and never accepted."""
+        return (
+            self._names[entity_id, phrase, False] > 0 and not self._names[entity_id, phrase, True]
+        )
+
+    def name_weight(self, entity_id: str, phrase: str) -> float:
+        """What the answers about this entity under this name add."""
+        accepted = self._names[entity_id, phrase, True]
+        return 1.2 * math.log((accepted + 1) / (self._names[entity_id, phrase, False] + 1))
+
+    def manner_weight(self, manner: str, prior: float) -> float:
+        """What the answers about names written so add to a confidence of `prior`."""
+        accepted, rejected = self._manners[manner, True], self._manners[manner, False]
+        if not accepted + rejected:
+            return 0.0
+        part = (accepted + _MANNER_PRIOR * prior) / (accepted + rejected + _MANNER_PRIOR)
+        return _logit(part) - _logit(prior)
+
+    def to_json(self) -> dict[str, list[list[object]]]:
+        """All counts, as JSON has them."""
+        return {
+            "names": [[*key, count] for key, count in sorted(self._names.items())],
+            "manners": [[*key, count] for key, count in sorted(self._manners.items())],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Iterable[list[Any]]]) -> MentionHistory:
+        """The history that gave `to_json`."""
+        made = cls()
+        for entity_id, phrase, accepted, count in data.get("names", ()):
+            made._names[str(entity_id), str(phrase), bool(accepted)] = int(count)
+        for manner, accepted, count in data.get("manners", ()):
+            made._manners[str(manner), bool(accepted)] = int(count)
+        return made
+
+
+class MentionIndex:
+    """All names of all entities. Nothing here waits; the next scan sees a change."""
+
+    def __init__(self, history: MentionHistory | None = None) -> None:
+        self.history = history or MentionHistory()
+        self._entities: dict[str, _Entity] = {}
+        self._names: dict[str, tuple[_Name, ...]] = {}
+        self._lengths: dict[str, Counter[int]] = {}  # by the first of several words
+
+    def __len__(self) -> int:
+        return len(self._entities)
+
+    def put(
+        self,
+        key: str,
+        names: Iterable[str],
+        type: str = "",  # noqa: A002
+        *,
+        context: Iterable[str] = (),
+        is_capitalised_only: bool = False,
+    ) -> None:
+        """Take up an entity or what changed of it: its own name first, then the aliases.
+
+        `context`: texts whose words are found near it (tags, description, names of what it is
+        related to). `is_capitalised_only`: a single word in small letters is then no mention.
+        """
+        self.remove(key)
+        written = [" ".join(name.split()) for name in names]
+        found: dict[str, _Name] = {}
+        for number, name in enumerate(written):
+            made = _name(key, name, is_own=number == 0)
+            if made is not None:
+                found.setdefault(f"{made.head}{made.exact}{made.tail}", made)
+        near = {singular(word) for text in context for word in split(text).folded}
+        own = {singular(word) for one in found.values() for word in one.exact.split()}
+        self._entities[key] = _Entity(
+            next(iter(written), key),
+            type,
+            tuple(found.values()),
+            frozenset(near - own - _ORDINARY),
+            is_capitalised_only,
+        )
+        for one in found.values():
+            self._names[one.phrase] = (*self._names.get(one.phrase, ()), one)
+            if one.words > 1:
+                self._lengths.setdefault(_first(one), Counter())[one.words] += 1
+
+    def remove(self, key: str) -> None:
+        """Forget an entity; one that is not known is no mistake."""
+        entity = self._entities.pop(key, None)
+        for name in entity.names if entity else ():
+            left = tuple(one for one in self._names.get(name.phrase, ()) if one.id != key)
+            if left:
+                self._names[name.phrase] = left
+            else:
+                self._names.pop(name.phrase, None)
+            if name.words > 1:
+                lengths = self._lengths[_first(name)] - Counter([name.words])
+                if lengths:
+                    self._lengths[_first(name)] = lengths
+                else:
+                    del self._lengths[_first(name)]
+
+    def scan(self, text: str) -> list[Mention]:
+        """All mentions in order; where entities share a name, the likeliest first.
+
+        A longer name hides those within it. What a person refused is not given again.
+        """
+        shown = hide(text)
+        words = split(shown)
+        hits = list(self._hits(shown, words))
+        if not hits:
+            return []
+        stems = [singular(word) for word in words.folded]
+        in_full = {name.id for hit in hits for name in hit.names if name.words > 1}
+        return [
+            mention
+            for hit in hits
+            for mention in self._judged(text, words.folded, stems, hit, in_full)
+        ]
+
+    def _hits(self, text: str, words: Words) -> Iterator[_Hit]:
+        folded, names, lengths, at = words.folded, self._names, self._lengths, 0
+        while at < len(folded):
+            word, found = folded[at], None
+            if word in lengths:
+                found = self._longest(text, words, at)
+            if found is None:
+                called = names.get(singular(word) if word[-1:] == "s" else word)
+                if called is not None:
+                    found = _hit(text, words, at, at + 1, called)
+            if found is not None:
+                yield found
+            at = at + 1 if found is None else found.after
+
+    def _longest(self, text: str, words: Words, at: int) -> _Hit | None:
+        for length in sorted(self._lengths[words.folded[at]], reverse=True):
+            part = words.folded[at : at + length]
+            called = self._names.get(" ".join([*part[:-1], singular(part[-1])]))
+            if called and len(part) == length:
+                found = _hit(text, words, at, at + length, called)
+                if found is not None:
+                    return found
+        return None
+
+    def _judged(
+        self, text: str, folded: list[str], stems: list[str], hit: _Hit, in_full: set[str]
+    ) -> list[Mention]:
+        written = text[hit.start : hit.end]
+        case = _case(text, hit)
+        near = {*stems[max(0, hit.first - _NEAR) : hit.first], *stems[hit.after :][:_NEAR]}
+        beside = {*folded[max(0, hit.first - _BESIDE) : hit.first], *folded[hit.after :][:2]}
+        exact = " ".join(folded[hit.first : hit.after])
+        several = hit.after - hit.first > 1
+        manner = f"{'several words' if several else 'a single word'}, {case}"
+        judged: dict[str, _Judged] = {}
+        for name in hit.names:
+            entity = self._entities[name.id]
+            if self.history.is_refused(name.id, name.phrase) or (
+                entity.is_capitalised_only and name.is_capital and not several and case == _SMALL
+            ):
+                continue
+            why = _reasons(written, exact, name, case)
+            why += _joined_on(text, hit)
+            if shared := len(entity.context & near):
+                why.append(("words near it that belong to it", 0.8 * min(shared, 3)))
+            if not beside.isdisjoint(_CUES.get(entity.type, _NONE)):
+                why.append((f"words beside it that go with the type {entity.type}", 0.5))
+            if not several and name.id in in_full:
+                why.append(("its full name stands in the same text", 1.5))
+            if answers := self.history.name_weight(name.id, name.phrase):
+                why.append(("earlier answers about this name", answers))
+            total = math.fsum(weight for _reason, weight in why)
+            if answers := self.history.manner_weight(manner, _sigmoid(total)):
+                why.append(("earlier answers about names written so", answers))
+            made = _Judged(total + answers, name.id, why)
+            if name.id not in judged or judged[name.id].total < made.total:
+                judged[name.id] = made
+        return self._mentions(hit, written, manner, list(judged.values()))
+
+    def _mentions(
+        self, hit: _Hit, written: str, manner: str, judged: list[_Judged]
+    ) -> list[Mention]:
+        """Those who share a name share its confidence, by what speaks for each."""
+        whole = math.fsum(math.exp(one.total) for one in judged)
+        made = []
+        for total, entity_id, why in sorted(judged, key=lambda one: (-one.total, one.entity_id)):
+            entity, share = self._entities[entity_id], math.exp(total) / whole
+            if len(judged) > 1:
+                why.append((f"one of {len(judged)} with this name", round(math.log(share), 3)))
+            made.append(
+                Mention(
+                    entity_id,
+                    entity.name,
+                    entity.type,
+                    hit.start,
+                    hit.end,
+                    written,
+                    round(_sigmoid(total) * share, 3),
+                    manner,
+                    tuple(why),
+                )
+            )
+        return made[:_MOST_CANDIDATES]
+
+
+def _name(key: str, written: str, *, is_own: bool) -> _Name | None:
+    words = split(written)
+    if not 0 < len(words.folded) <= _MOST_WORDS or not all(words.folded):
+        return None
+    head, tail = written[: words.starts[0]], written[words.ends[-1] :]
+    letters = [one for one in written if one.isalpha()]
+    return _Name(
+        id=key,
+        phrase=_phrase(written),
+        exact=" ".join(words.folded),
+        head="." if head == "." else "",
+        tail=tail if _TAIL.fullmatch(tail) else "",
+        words=len(words.folded),
+        is_own=is_own,
+        is_capital=any(one.isupper() for one in letters),
+        is_acronym=len(words.folded) == 1
+        and len(letters) > 1
+        and all(one.isupper() for one in letters),
+    )
+
+
+def _phrase(text: str) -> str:
+    folded = split(text).folded
+    return " ".join([*folded[:-1], singular(folded[-1])]) if folded else ""
+
+
+def _first(name: _Name) -> str:
+    return name.phrase.partition(" ")[0]
+
+
+def _hit(text: str, words: Words, first: int, after: int, names: tuple[_Name, ...]) -> _Hit | None:
+    for number in range(first, after - 1):
+        gap = words.ends[number], words.starts[number + 1]
+        is_initial = gap[0] - words.starts[number] <= _INITIAL
+        if not (
+            gap[0] == gap[1]
+            or _GAP.fullmatch(text, *gap)
+            or (is_initial and _INITIAL_GAP.fullmatch(text, *gap))
+        ):
+            return None
+    start, end = words.starts[first], words.ends[after - 1]
+    marked = tuple(
+        name
+        for name in names
+        if (name.head or name.tail)
+        and text.endswith(name.head, 0, start)
+        and text.startswith(name.tail, end)
+    )
+    if marked:
+        start, end = start - len(marked[0].head), end + len(marked[0].tail)
+        return None if text[end : end + 1].isalnum() else _Hit(first, after, start, end, marked)
+    plain = tuple(name for name in names if not (name.head or name.tail))
+    if not plain or _is_part_of_more(text, start, end):
+        return None
+    return _Hit(first, after, start, end, plain)
+
+
+def _is_part_of_more(text: str, start: int, end: int) -> bool:
+    """Whether the place is in an address, a path, a file name, a tag, or a longer word."""
+    before, beyond = text[start - 1 : start], text[start - 2 : start - 1]
+    then, after = text[end : end + 1], text[end + 1 : end + 2]
+    if before in _MARKS_BEFORE or then in _MARKS_AFTER:
+        return True
+    if (then in _JOINTS and after.isalnum()) or (before in _JOINTS and beyond.isalnum()):
+        return True
+    if then in _APOSTROPHES and after.isalpha():  # `Kim's` is Kim, `don't` is not Don
+        return after not in "sS" or text[end + 2 : end + 3].isalnum()
+    return _is_in_address(text, start, end)
+
+
+def _is_in_address(text: str, start: int, end: int) -> bool:
+    left = _run(text[max(0, start - _REACH) : start][::-1])[::-1].lstrip(_OPENING)
+    right = _run(text[end : end + _REACH])
+    if not left and not right:
+        return False
+    return (
+        "://" in left
+        or "://" in right
+        or "\\" in left
+        or "\\" in right
+        or left.lower().startswith(_ADDRESS_STARTS)
+        or left.count("/") + right.count("/") > 1
+        or right.startswith("@")
+        or "@" in left[:-1]
+        or (left.endswith("@") and right.startswith(".") and right[1:2].isalnum())
+    )
+
+
+def _run(text: str) -> str:
+    """What stands before the first white space."""
+    return "" if text[:1].isspace() or not text else text.split(maxsplit=1)[0]
+
+
+def _case(text: str, hit: _Hit) -> str:
+    if not any(one.isupper() for one in text[hit.start : hit.end]):
+        return _SMALL
+    return _FIRST if _SENTENCE_START.search(text[max(0, hit.start - 40) : hit.start]) else _ALIKE
+
+
+def _reasons(written: str, exact: str, name: _Name, case: str) -> list[tuple[str, float]]:
+    several = name.words > 1
+    why = [("several words", 1.6) if several else ("a single word", 0.0)]
+    if name.is_acronym:
+        is_alike = written.isupper()
+        why.append(("in capitals, as the name", 1.7) if is_alike else ("not in capitals", -1.8))
+    elif name.is_capital:
+        weight = _CAPITAL_WEIGHTS[case]
+        why.append((case, weight / 2 if several and weight < 0 else weight))
+    if not several and exact in _ORDINARY:
+        why.append(("an ordinary word", -1.5))
+    elif len(exact) < 3 and not (name.is_acronym or name.head or name.tail):  # noqa: PLR2004
+        why.append(("very short", -1.5))
+    if exact != name.exact:
+        why.append(("singular or plural of the name", -0.7))
+    if name.is_own:
+        why.append(("its own name, no alias", 0.4))
+    return why
+
+
+def _joined_on(text: str, hit: _Hit) -> Iterator[tuple[str, float]]:
+    before, beyond = text[hit.start - 1 : hit.start], text[hit.start - 2 : hit.start - 1]
+    then, after = text[hit.end : hit.end + 1], text[hit.end + 1 : hit.end + 2]
+    if (before in _HYPHENS and beyond.isalnum()) or (then in _HYPHENS and after.isalnum()):
+        yield ("joined to another word by a hyphen", -1.0)
+    if before in _APOSTROPHES and beyond.isalpha():
+        yield ("joined to another word by an apostrophe", -0.4)
+
+
+def _sigmoid(value: float) -> float:
+    return 1 / (1 + math.exp(-value))
+
+
+def _logit(part: float) -> float:
+    return math.log(part / (1 - part))

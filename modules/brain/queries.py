@@ -1,0 +1,69 @@
+"""Queries: searches that a person keeps, in `Brain/queries.json`."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from parachuted.errors import EditRefusedError, NotFoundError
+
+PATH: Final = "Brain/queries.json"
+
+
+class Filter(BaseModel):
+    """A condition on a field."""
+
+    field_name: str
+    operator: str
+    value: str | int | float | bool | list[str] | None = None
+
+
+class SavedQuery(BaseModel):
+    """A search that was kept."""
+
+    id: str = ""
+    name: str
+    entity_type: str
+    filters: list[Filter] = []
+
+
+_ALL = TypeAdapter(list[SavedQuery])
+
+
+def read_queries(text: str) -> list[SavedQuery]:
+    """Those of the file. Raises EditRefusedError where it is damaged: it is then not written."""
+    try:
+        return _ALL.validate_python(json.loads(text)["queries"] if text.strip() else [])
+    except (ValueError, KeyError, TypeError, ValidationError) as error:
+        raise EditRefusedError(f"{PATH} cannot be read; put it right first") from error
+
+
+def with_query(text: str, new: SavedQuery) -> tuple[str, str]:
+    """The file with that query, and its id; one of the same id is replaced."""
+    queries = read_queries(text)
+    taken = {one.id for one in queries}
+    if not new.id:
+        stem = re.sub(r"[^a-z0-9]+", "-", new.name.lower()).strip("-")[:60] or "query"
+        number = 1
+        while (found := stem if number == 1 else f"{stem}-{number}") in taken:
+            number += 1
+        new = new.model_copy(update={"id": found})
+    kept = [new if one.id == new.id else one for one in queries]
+    return _written(kept if new.id in taken else [*kept, new]), new.id
+
+
+def without_query(text: str, query_id: str) -> str:
+    """The file without that query. Raises NotFoundError."""
+    queries = read_queries(text)
+    kept = [one for one in queries if one.id != query_id]
+    if len(kept) == len(queries):
+        raise NotFoundError(f"There is no query {query_id[:80]}.")
+    return _written(kept)
+
+
+def _written(queries: list[SavedQuery]) -> str:
+    held = [query.model_dump(mode="json") for query in queries]
+    return json.dumps({"queries": held}, ensure_ascii=False, indent=2) + "\n"

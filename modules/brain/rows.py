@@ -1,0 +1,288 @@
+"""Rows: entities as JSON, in the shapes that apps, agents and other modules read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from typing_extensions import TypedDict
+
+from .compose import without_title
+from .entity import Entity, Json
+from .graph import Edge
+from .recall_index import Recalled
+from .type_file import EntityType, TypeField
+
+_SNIPPET: Final = 200
+
+
+class EntityRow(TypedDict):
+    """An entity in a list. `para_id` is its path where its file has no id."""
+
+    para_id: str
+    type: str
+    name: str
+    path: str
+    aliases: list[str]
+    tags: list[str]
+    snippet: str
+
+
+class Candidate(EntityRow):
+    """An entity that a text may mean, how surely (0 to 1), and why."""
+
+    confidence: float
+    how: str
+
+
+class Resolved(TypedDict):
+    """What a text means. `match` is None where nothing fits, or several fit as well."""
+
+    match: EntityRow | None
+    confidence: float
+    candidates: list[Candidate]
+
+
+class Upserted(TypedDict):
+    """An entity that was written."""
+
+    entity_id: str
+    path: str
+    created: bool
+
+
+class Merged(TypedDict):
+    """Two entities that are one now: the run to undo, and the other notes that link to it."""
+
+    entity_id: str
+    path: str
+    merged_id: str
+    run: str
+    notes: list[str]
+
+
+class MentionRow(TypedDict):
+    """A place in a text that names an entity, by characters; how surely, and why."""
+
+    para_id: str
+    name: str
+    type: str
+    start: int
+    end: int
+    text: str
+    confidence: float
+    why: list[str]
+
+
+class RelatedRow(EntityRow):
+    """An entity that is related to another: so many steps away, by a link that leads `out` or
+    `in`.
+    """
+
+    depth: int
+    direction: str
+    label: str
+    since: str | None
+    until: str | None
+
+
+class RecalledRow(TypedDict):
+    """A passage that answers a question. `score` is 0 to 1, comparable within one answer."""
+
+    para_id: str
+    type: str
+    title: str
+    path: str
+    text: str
+    score: float
+    is_match: bool
+    why: str
+
+
+class Recollection(TypedDict):
+    """What answers a question, the best first."""
+
+    query: str
+    results: list[RecalledRow]
+    count: int
+
+
+class ContextPart(TypedDict):
+    """One part of a context: `kind` is entity, related, instructions or mentions."""
+
+    kind: str
+    path: str
+    tokens: int
+    truncated: bool
+
+
+class Context(TypedDict):
+    """What an agent is given to read about an entity. Tokens are estimated."""
+
+    entity: EntityRow
+    text: str
+    parts: list[ContextPart]
+    tokens: int
+    truncated: bool
+
+
+class Linked(TypedDict):
+    """A link to an entity, and whether it was made now."""
+
+    path: str
+    para_id: str
+    linked: bool
+
+
+class FactRow(TypedDict):
+    """A line of an entity's file, and from which day until which it holds."""
+
+    text: str
+    section: str
+    since: str | None
+    until: str | None
+    line: int
+
+
+class FieldShown(TypedDict, total=False):
+    """A field of a type."""
+
+    name: str
+    type: str
+    required: bool
+    values: list[str]
+    link_type: str
+    items: str
+    description: str
+
+
+class TypeShown(TypedDict):
+    """A type and how many entities have it."""
+
+    name: str
+    description: str | None
+    key_strategy: str | None
+    entity_count: int
+    icon: str
+    folder: str
+    fields: list[FieldShown]
+
+
+def row(entity: Entity, snippet: str = "") -> EntityRow:
+    """The entity in a list."""
+    return EntityRow(
+        para_id=entity.key,
+        type=entity.type,
+        name=entity.name,
+        path=entity.path,
+        aliases=list(entity.aliases),
+        tags=list(entity.tags),
+        snippet=snippet or snippet_of(entity),
+    )
+
+
+def related_row(entity: Entity, depth: int, edge: Edge, *, is_out: bool) -> RelatedRow:
+    """The entity at the end of a link."""
+    return RelatedRow(
+        **row(entity),
+        depth=depth,
+        direction="out" if is_out else "in",
+        label=edge.label,
+        since=edge.since,
+        until=edge.until,
+    )
+
+
+def recalled_row(entity: Entity, found: Recalled) -> RecalledRow:
+    """A passage of the entity's file."""
+    return RecalledRow(
+        para_id=entity.key,
+        type=entity.type,
+        title=entity.name,
+        path=entity.path,
+        text=found.text,
+        score=found.score,
+        is_match=found.is_match,
+        why=found.why,
+    )
+
+
+def snippet_of(entity: Entity) -> str:
+    """Its description, or the beginning of its text."""
+    text = entity.description or without_title(entity.body, entity.name)
+    return " ".join(text.split())[:_SNIPPET]
+
+
+def flat(entity: Entity, kind: EntityType | None) -> dict[str, Json]:
+    """The entity as the app reads it: every key of its file beside `@id` and `@type`."""
+    kinds = {field.name: field for field in kind.fields} if kind else {}
+    found: dict[str, Json] = {
+        key: _typed(value, kinds.get(key)) for key, value in entity.fields.items()
+    }
+    if entity.status:
+        found["status"] = entity.status
+    if entity.description:
+        found["description"] = entity.description
+    return found | {
+        "@id": entity.key,
+        "@type": entity.type,
+        "name": entity.name,
+        "path": entity.path,
+        "aliases": list(entity.aliases),
+        "tags": list(entity.tags),
+        "relationships": [
+            {"target": one.target, "label": one.label, **dates(one.period)}
+            for one in entity.relationships
+            if one.text
+        ],
+        "body": without_title(entity.body, entity.name).strip(),
+    }
+
+
+def dates(period: object) -> dict[str, str]:
+    """The days of a period that it names."""
+    found = {name: getattr(period, name) for name in ("since", "until")}
+    return {name: day for name, day in found.items() if day}
+
+
+def type_shown(kind: EntityType, count: int) -> TypeShown:
+    """A type as the app reads it."""
+    return TypeShown(
+        name=kind.name,
+        description=kind.description,
+        key_strategy=kind.key_strategy,
+        entity_count=count,
+        icon=kind.icon,
+        folder=kind.folder,
+        fields=[_field(field) for field in kind.fields],
+    )
+
+
+def _field(field: TypeField) -> FieldShown:
+    shown = FieldShown(name=field.name, type=field.type, required=field.required)
+    if field.values:
+        shown["values"] = list(field.values)
+    if field.link_type:
+        shown["link_type"] = field.link_type
+    if field.items:
+        shown["items"] = field.items
+    if field.description:
+        shown["description"] = field.description
+    return shown
+
+
+def _typed(value: Json, field: TypeField | None) -> Json:
+    """The value as the type's field says; a text that is none stays one."""
+    if not isinstance(value, str) or field is None:
+        return dict(value) if isinstance(value, Mapping) else value
+    try:
+        if field.type in {"integer", "int"}:
+            return int(value)
+        if field.type in {"number", "float"} and math.isfinite(number := float(value)):
+            return number
+    except ValueError:
+        return value
+    if field.type in {"boolean", "bool"} and value.lower() in {"true", "false"}:
+        return value.lower() == "true"
+    return value

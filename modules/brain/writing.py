@@ -1,0 +1,281 @@
+"""Writing: entities, links and types that are made, changed and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.modules import NoteChange, SetKey
+
+from . import compose, type_file
+from .compose import BODY, RELATIONSHIPS, link_line, new_file, union
+from .entity import OWN_KEYS, Entity, Json
+from .merging import merged, relinked
+from .names import fold
+from .private import has_private
+from .rows import Linked, Merged, Upserted
+from .store import EntityStore
+from .type_file import EntityType, make_type, whole_file, with_type, without_type
+
+_ID: Final = "para_id"
+_RELATIONSHIPS: Final = "Relationships"
+_LISTS: Final = ("aliases", "tags")
+_CONTROLLED: Final = frozenset({_ID, "type", "@id", "@type", "id", "path"})
+
+
+class Writer:
+    """Changes entities' files, each only where it means to."""
+
+    def __init__(self, store: EntityStore) -> None:
+        self.store = store
+
+    async def upsert_entity(
+        self, entity_type: str, data: Mapping[str, Json], commit_msg: str | None = None
+    ) -> Upserted:
+        """Write an entity: the one that `data` names by `para_id`, or by its name and type, or a
+        new one.
+
+        Aliases, tags and relationships are added to those that it has; a field that is null is
+        taken out. `body` is the text of a new entity.
+        """
+        del commit_msg  # why a file changed is known by its cause
+        kind = self._kind(entity_type)
+        name = _name(data)
+        known = await self._known(kind, name, data)
+        if known is None:
+            if not name:
+                raise EditRefusedError("an entity needs a name")
+            return await self._create(kind, name, data)
+        added = {
+            key: union(getattr(known, key), _texts(data[key])) for key in _LISTS if key in data
+        }
+        named = {} if fold(name) in map(fold, known.names) else {"name": name}
+        rest = {key: value for key, value in data.items() if key != "name"}
+        await self._update(known, {**rest, **named, **added}, is_whole=False)
+        return Upserted(entity_id=await self.id_of(known.path), path=known.path, created=False)
+
+    async def update_entity(self, entity: str, data: Mapping[str, Json]) -> Entity:
+        """Give an entity's fields these values, and its text where `body` is one."""
+        known = await self.store.read(await self.store.find(entity))
+        await self._update(known, data, is_whole=True)
+        return await self.store.read(await self.store.find(known.path))
+
+    async def delete_entity(self, entity_id: str) -> dict[str, str]:
+        """Remove an entity's file. `parachute undo` brings it back."""
+        known = await self.store.read(await self.store.find(entity_id))
+        await self.store.delete(known.path)
+        return {"entity_id": known.key, "path": known.path}
+
+    async def link(self, path: str, para_id: str, label: str | None = None) -> Linked:
+        """Link to an entity: from another one, in its `## Relationships`; from any other note, in
+        the `mentions` of its frontmatter. What is linked already stays as it is.
+        """
+        target = await self.store.read(await self.store.find(para_id))
+        source = (await self.store.loaded()).find(path)
+        if source is None:
+            return await self._mention(path, target)
+        source = await self.store.read(source)
+        says = (label or "").strip()
+        if source.path == target.path:
+            raise EditRefusedError("an entity is not linked to itself")
+        if any(
+            self._meant(one.target) == target.path and one.text and says in {"", one.label}
+            for one in source.relationships
+        ):
+            return Linked(path=source.path, para_id=target.key, linked=False)
+        line = link_line(self._target(target), says)
+        await self.store.change(source.path, {}, sections={_RELATIONSHIPS: [line]})
+        return Linked(path=source.path, para_id=target.key, linked=True)
+
+    async def merge(self, keep: str, other: str) -> Merged:
+        """Make two entities one: the first takes over what the second says, every link to that
+        follows, and its file goes. One run, which `parachute undo` takes back.
+        """
+        kept = await self.store.read(await self.store.find(keep))
+        gone = await self.store.read(await self.store.find(other))
+        if kept.path == gone.path:
+            raise EditRefusedError("an entity is not merged with itself")
+        target = self._target(kept)
+        changes: list[NoteChange] = []
+        for note in await self.store.linking(gone.path):
+            change = relinked(note, gone.path, kept.path, target)
+            if change is not None and note.path not in {kept.path, gone.path}:
+                changes.append(change)
+        note, gone_note = await self.store.note(kept.path), await self.store.note(gone.path)
+        if has_private(note) or has_private(gone_note):
+            raise EditRefusedError("One of the two has a private part: join the files by hand.")
+        kept, gone = self.store.entity_of(note), self.store.entity_of(gone_note)
+        own = relinked(note, gone.path, kept.path, target)
+        edits = merged((kept, note), (gone, gone_note))
+        if not kept.para_id:
+            edits.append(SetKey(_ID, self.store.new_id()))
+        run = await self.store.change_all(
+            [
+                NoteChange(kept.path, [*edits, *(own.edits or () if own else ())], note.digest),
+                *changes,
+                NoteChange(gone.path, None),
+            ],
+            reason=f"merged {gone.name} into {kept.name}",
+        )
+        found = await self.store.find(kept.path)
+        return Merged(
+            entity_id=found.key,
+            path=found.path,
+            merged_id=gone.key,
+            run=run,
+            notes=[change.path for change in changes],
+        )
+
+    async def _mention(self, path: str, target: Entity) -> Linked:
+        mentions = _texts((await self.store.note(path)).frontmatter.get("mentions"))
+        para_id = await self.id_of(target.path)
+        if para_id in mentions:
+            return Linked(path=path, para_id=para_id, linked=False)
+        await self.store.change(path, {"mentions": [*mentions, para_id]})
+        return Linked(path=path, para_id=para_id, linked=True)
+
+    async def set_type(
+        self,
+        name: str,
+        fields: Mapping[str, Json] | list[Json],
+        key_strategy: str | None,
+        description: str | None,
+        *,
+        is_new: bool,
+    ) -> None:
+        """Make a type, or give one other fields."""
+        like = self.store.types.by_name.get(name)
+        if is_new and like is not None:
+            raise EditRefusedError(f"There is a type {name} already.")
+        if not is_new and like is None:
+            raise NotFoundError(f"There is no type {name[:80]}.")
+        made = make_type(
+            name, fields, key_strategy=key_strategy, description=description, like=like
+        )
+        if like is None and made.folder in self.store.types.by_folder:
+            raise EditRefusedError(f"The folder {made.folder} is another type's.")
+        await self.store.rewrite(
+            type_file.PATH,
+            lambda text: with_type(text or whole_file(self.store.types.by_name.values()), made),
+        )
+
+    async def delete_type(self, name: str) -> dict[str, str]:
+        """Take a type away that no entity has."""
+        if name not in self.store.types.by_name:
+            raise NotFoundError(f"There is no type {name[:80]}.")
+        count = sum(one.type == name for one in await self.store.loaded())
+        if count:
+            raise EditRefusedError(
+                f"{count} entities have the type {name}; give them another one first"
+            )
+        await self.store.rewrite(
+            type_file.PATH,
+            lambda text: without_type(text or whole_file(self.store.types.by_name.values()), name),
+        )
+        return {"name": name}
+
+    async def id_of(self, path: str) -> str:
+        """The para-id of the entity at that path, which is given one if it has none: something is
+        to refer to it.
+        """
+        known = await self.store.find(path)
+        if known.para_id:
+            return known.para_id
+        await self.store.change(path, {_ID: self.store.new_id()})
+        return (await self.store.find(path)).key
+
+    def _kind(self, name: str) -> EntityType:
+        kind = self.store.types.by_name.get(name)
+        if kind is None:
+            known = ", ".join(self.store.types.by_name)
+            raise EditRefusedError(f"There is no type {name[:80]!r}; there are {known}.")
+        return kind
+
+    async def _known(self, kind: EntityType, name: str, data: Mapping[str, Json]) -> Entity | None:
+        """The entity that is meant, if there is one."""
+        said = next((data[key] for key in (_ID, "@id", "id") if data.get(key)), None)
+        if isinstance(said, str):
+            return await self.store.read(await self.store.find(said))
+        index = await self.store.loaded()
+        same = [
+            match.entity
+            for match in index.resolve(name, kind.name)
+            if fold(name) in map(fold, match.entity.names)
+        ]
+        if len(same) > 1:
+            keys = ", ".join(one.key for one in same)
+            raise EditRefusedError(f"Several are called {name[:80]}; say which by para_id: {keys}")
+        return await self.store.read(same[0]) if same else None
+
+    async def _create(self, kind: EntityType, name: str, data: Mapping[str, Json]) -> Upserted:
+        para_id = self.store.new_id()
+        held = {
+            key: value
+            for key, value in data.items()
+            if key not in _CONTROLLED | {"name", "content"}
+        }
+        if isinstance(data.get("content"), str):
+            held.setdefault(BODY, data["content"])
+        path = await self.store.add(kind, name, new_file(para_id, kind.name, name, held))
+        return Upserted(entity_id=para_id, path=path, created=True)
+
+    async def _update(self, known: Entity, data: Mapping[str, Json], *, is_whole: bool) -> None:
+        """Set what differs, as one write."""
+        name = _name(data)
+        keys: dict[str, Json] = {} if known.para_id else {_ID: self.store.new_id()}
+        held: dict[str, Json] = dict(known.fields) | {
+            key: getattr(known, key) for key in OWN_KEYS - {_ID, "type", "name"}
+        }
+        for key, value in data.items():
+            if key in _CONTROLLED | {"name", BODY, "content", RELATIONSHIPS}:
+                continue
+            if value is None or value == []:
+                keys |= {key: None} if held.get(key) else {}
+            elif _plain(held.get(key)) != _plain(value):
+                keys[key] = value
+        body = data.get(BODY, data.get("content")) if is_whole else None
+        lines = [
+            line
+            for line in compose.relationship_lines(data.get(RELATIONSHIPS))
+            if line.removeprefix("- ") not in {one.text for one in known.relationships}
+        ]
+        await self.store.change(
+            known.path,
+            keys,
+            name=name if name != known.name else "",
+            body=body if isinstance(body, str) else None,
+            sections={_RELATIONSHIPS: lines},
+        )
+
+    def _meant(self, target: str) -> str:
+        found = self.store.index.linked(target)
+        return found.path if found else ""
+
+    def _target(self, entity: Entity) -> str:
+        """How a link names that file: its name alone where that is enough."""
+        bare = entity.path.removesuffix(".md")
+        stem = bare.rpartition("/")[2]
+        found = self.store.index.find(stem)
+        return stem if found is not None and found.path == entity.path else bare
+
+
+def _name(data: Mapping[str, Json]) -> str:
+    name = data.get("name") or data.get("title") or ""
+    return name.strip() if isinstance(name, str) else ""
+
+
+def _texts(value: Json) -> list[str]:
+    if isinstance(value, str):
+        return [one.strip() for one in value.split(",") if one.strip()]
+    found = value if isinstance(value, list | tuple) else ()
+    return [str(one) for one in found if isinstance(one, str | int | float)]
+
+
+def _plain(value: Json) -> Json:
+    """The value as frontmatter holds it: texts."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return "" if value is None else str(value) if isinstance(value, int | float) else value

@@ -1,0 +1,114 @@
+"""Scheduled agents as files: `Daily/.agents/{name}.md`. Pure.
+
+The frontmatter says when an agent runs and where it writes, the body is its instructions. Daily
+ships some; a file of the same name takes the place of one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, time
+from typing import Final
+
+from .lines import front_end, front_map, front_values, split
+
+FOLDER: Final = "Daily/.agents/"
+TOOLS: Final = (
+    "read_journal",
+    "read_recent_journals",
+    "read_chat_log",
+    "read_recent_sessions",
+    "write_output",
+)
+NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_RESERVED = frozenset({"status"})
+_CLOCK = re.compile(r"(\d{1,2}):(\d\d)")
+_OUTPUT = re.compile(
+    r"Daily/(?![^/]*/?\.)(?:[^/.\x00-\x1f][^/\x00-\x1f]*/)+[^/.\x00-\x1f][^/\x00-\x1f]*\.md"
+)
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MINUTES = 60
+_MOST_DAYS = 31
+_OFF = frozenset({"false", "no", "off", "0"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalAgent:
+    """One scheduled agent. `days` is how many days a run looks at, the given one last; `weekday` is
+    0 for Monday, None for an agent of each day.
+    """
+
+    name: str
+    display_name: str
+    description: str
+    is_enabled: bool
+    at: time
+    weekday: int | None
+    days: int
+    output: str
+    tools: tuple[str, ...]
+    prompt: str
+
+    def output_path(self, day: date) -> str:
+        """Where its output of that day stands."""
+        return self.output.replace("{date}", day.isoformat())
+
+    @property
+    def cron(self) -> str:
+        """When it runs, in the machine's time zone."""
+        day = "*" if self.weekday is None else _WEEKDAYS[self.weekday][:3]
+        return f"{self.at.minute} {self.at.hour} * * {day}"
+
+
+def is_name(name: str) -> bool:
+    """Whether an agent may have that name."""
+    return NAME.fullmatch(name) is not None and name not in _RESERVED
+
+
+def parse_agent(name: str, text: str) -> JournalAgent:
+    """The agent in a file called `name`.md. What cannot be understood counts as not said."""
+    lines = split(text)
+    values = front_values(lines)
+    schedule, output = front_map(lines, "schedule"), front_map(lines, "output")
+    clock = schedule.get("time") or _text(values, "schedule")
+    path = output.get("path") or _text(values, "output")
+    path = path.replace("{name}", name)
+    tools = values.get("tools", ())
+    day = schedule.get("day", "").casefold()
+    days = _text(values, "days")
+    return JournalAgent(
+        name=name,
+        display_name=_text(values, "displayName") or name.replace("-", " ").capitalize(),
+        description=_text(values, "description"),
+        is_enabled=schedule.get("enabled", "").casefold() not in _OFF,
+        at=_time(clock),
+        weekday=_WEEKDAYS.index(day) if day in _WEEKDAYS else None,
+        days=min(int(days), _MOST_DAYS) if days.isdecimal() and int(days) else 1,
+        output=path
+        if _OUTPUT.fullmatch(path) and "{date}" in path
+        else f"Daily/{name}/{{date}}.md",
+        tools=tuple(one for one in tools if one in TOOLS)
+        if isinstance(tools, tuple)
+        else TOOLS[:3],
+        prompt="".join(lines[front_end(lines) :]).strip(),
+    )
+
+
+def _text(values: Mapping[str, str | tuple[str, ...]], key: str) -> str:
+    value = values.get(key, "")
+    return value if isinstance(value, str) else ""
+
+
+def _time(clock: str) -> time:
+    """`3:00`, or the minutes of the day, which is what some YAML readers make of it."""
+    found = _CLOCK.fullmatch(clock)
+    if found:
+        hour, minute = int(found[1]), int(found[2])
+    else:
+        hour, minute = divmod(int(clock) if clock.isdecimal() else 3 * _MINUTES, _MINUTES)
+    try:
+        return time(hour, minute)
+    except ValueError:
+        return time(3)

@@ -1,0 +1,126 @@
+"""What the existing app reads of scheduled agents; the names are its own, in camelCase."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from .agent_files import JournalAgent
+from .agents import Kept
+
+
+class ScheduleShape(TypedDict):
+    """When an agent runs, as `HH:MM` in local time."""
+
+    enabled: bool
+    time: str
+
+
+class StateShape(TypedDict):
+    """What an agent did."""
+
+    lastRunAt: str | None
+    lastProcessedDate: str | None
+    runCount: int
+
+
+class AgentShape(TypedDict):
+    """One agent; `outputPath` is a pattern with `{date}`."""
+
+    name: str
+    displayName: str
+    description: str
+    schedule: ScheduleShape
+    outputPath: str
+    state: StateShape
+
+
+class AgentToday(AgentShape):
+    """One agent, and whether it wrote today."""
+
+    hasTodayOutput: bool
+    todayOutputPath: str | None
+
+
+class AgentPage(TypedDict):
+    """All agents, by name."""
+
+    agents: list[AgentShape]
+
+
+class AgentOnDay(TypedDict):
+    """Whether an agent wrote on a day."""
+
+    name: str
+    displayName: str
+    hasOutput: bool
+    outputPath: str | None
+    lastRunAt: str | None
+    lastProcessedDate: str | None
+
+
+class DayOfAgents(TypedDict):
+    """All agents on a day (YYYY-MM-DD)."""
+
+    date: str
+    agents: list[AgentOnDay]
+
+
+class AgentReset(TypedDict):
+    """An agent whose state was forgotten."""
+
+    agent: str
+    reset: bool
+    previousSessionId: str | None
+    message: str
+
+
+class TranscriptMessage(TypedDict):
+    """What was said to an agent, or by it."""
+
+    type: str
+    timestamp: str | None
+    content: str
+
+
+class Transcript(TypedDict):
+    """An agent's last run."""
+
+    hasTranscript: bool
+    sessionId: str | None
+    totalMessages: int
+    message: str | None
+    messages: list[TranscriptMessage]
+
+
+def agent_shape(agent: JournalAgent, kept: Kept) -> AgentShape:
+    """An agent with what is remembered of it."""
+    return {
+        "name": agent.name,
+        "displayName": agent.display_name,
+        "description": agent.description,
+        "schedule": {"enabled": agent.is_enabled, "time": f"{agent.at:%H:%M}"},
+        "outputPath": agent.output,
+        "state": {
+            "lastRunAt": kept.get("last_run_at"),
+            "lastProcessedDate": kept.get("last_processed_date"),
+            "runCount": kept.get("run_count", 0),
+        },
+    }
+
+
+def transcript(kept: Kept, limit: int) -> Transcript:
+    """What was said in its last run, cut to so many messages."""
+    at, said = (
+        kept.get("last_run_at"),
+        [("user", kept.get("prompt")), ("assistant", kept.get("words"))],
+    )
+    messages: list[TranscriptMessage] = [
+        {"type": kind, "timestamp": at, "content": words} for kind, words in said if words
+    ]
+    return {
+        "hasTranscript": bool(messages),
+        "sessionId": None,
+        "totalMessages": len(messages),
+        "message": None if messages else "The agent has not asked a model yet.",
+        "messages": messages[-limit:],
+    }

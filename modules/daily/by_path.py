@@ -1,0 +1,95 @@
+"""Something small about each file, kept in the module's state by path. It can be lost."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar, cast
+
+from parachuted.modules import StateAccess
+
+_BUCKET = 2  # hexadecimal digits: 256 values, so that a vault of many files has few of them
+Value = TypeVar("Value")
+
+
+class ByPath(Generic[Value]):
+    """For each path, values by the name of an entry there; an empty mapping is none."""
+
+    def __init__(self, state: StateAccess, prefix: str) -> None:
+        self._state, self._prefix = state, prefix
+        self._files: dict[str, Mapping[str, Value]] = {}
+        self._buckets: defaultdict[str, dict[str, Mapping[str, Value]]] = defaultdict(dict)
+        self._changed: set[str] = set()
+        self._places: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    async def load(self) -> None:
+        """Read what was kept."""
+        for key in await self._state.keys():
+            if not key.startswith(self._prefix):
+                continue
+            name = key.removeprefix(self._prefix)
+            kept = cast("dict[str, Mapping[str, Value]]", await self._state.get(key))
+            if len(name) == _BUCKET:
+                for path, values in kept.items():
+                    self._set(path, values)
+            else:  # version 0.1 kept one value a file
+                self.put(name, cast("Mapping[str, Value]", kept))
+                await self.save()
+                await self._state.delete(key)
+
+    async def save(self) -> None:
+        """Keep what changed."""
+        for bucket in sorted(self._changed):
+            self._changed.discard(bucket)
+            if held := self._buckets[bucket]:
+                await self._state.put(self._prefix + bucket, held)
+            else:
+                await self._state.delete(self._prefix + bucket)
+
+    def get(self, path: str) -> Mapping[str, Value]:
+        """The values of a file."""
+        return self._files.get(path, {})
+
+    def put(self, path: str, values: Mapping[str, Value]) -> None:
+        """What holds of a file now."""
+        if values != self.get(path):
+            self._set(path, values)
+            self._changed.add(_bucket(path))
+
+    def move(self, source: str, path: str) -> None:
+        """The file has another name."""
+        values = self.get(source)
+        self.put(path, {**self.get(path), **values})
+        self.put(source, {})
+
+    def path_of(self, name: str) -> str | None:
+        """A file that has a value of that name."""
+        path = self._places.get(name)
+        if path is None or name in self.get(path):
+            return path
+        return next((path for path, values in self._files.items() if name in values), None)
+
+    def paths_of(self, name: str) -> Iterator[str]:
+        """The files that have a value of that name, the one that had it first before others."""
+        first = self.path_of(name)
+        if first is not None:
+            yield first
+            yield from (path for path, values in self._files.items() if name in values)
+
+    def _set(self, path: str, values: Mapping[str, Value]) -> None:
+        if values:
+            self._files[path] = self._buckets[_bucket(path)][path] = dict(values)
+            for name in values:
+                if name not in self._files.get(self._places.get(name, ""), {}):
+                    self._places[name] = path
+        else:
+            self._files.pop(path, None)
+            self._buckets[_bucket(path)].pop(path, None)
+
+
+def _bucket(path: str) -> str:
+    return hashlib.blake2b(path.encode(), digest_size=4).hexdigest()[:_BUCKET]

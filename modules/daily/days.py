@@ -1,0 +1,331 @@
+"""The days on disk: which files hold entries, and where each entry is.
+
+Both layouts are read: `Daily/journals/DATE.md`, many entries a file, and `Daily/entries/*.md`, one
+a file. What is known here is derived from the files, and follows them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+import string
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from datetime import datetime
+from typing import Final, TypedDict
+
+from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
+from parachuted.modules import StateAccess, VaultAccess, is_shortened
+
+from . import entries, journal, layouts, registry
+from .by_path import ByPath
+from .entry import Entry, JournalError, Media, short_id
+from .layouts import ENTRIES, JOURNALS, UNKNOWN_DAY, Dated, Layout, has_id
+
+_LETTERS = string.ascii_lowercase + string.digits
+_ID_LENGTH = 12
+_ATTEMPTS: Final = 8
+_MOST_HITS = 200
+_BASELINE = "baseline"
+
+
+class Changes(TypedDict):
+    """What a look at one file found: entries that are new, and entries with another text."""
+
+    created: list[Dated]
+    updated: list[Dated]
+
+
+class Days:
+    """All entries of the vault.
+
+    What is kept in memory is where each entry is, never its text, so that each caller gets what the
+    vault lets it read, and what it read is known.
+    """
+
+    def __init__(self, vault: VaultAccess, state: StateAccess) -> None:
+        self._vault, self._state = vault, state
+        self._seen: ByPath[str] = ByPath(state, "seen/")
+        self._looking, self._writing = asyncio.Lock(), asyncio.Lock()
+        self._days: dict[str, str] = {}
+
+    async def load(self) -> Changes:
+        """Read every day.
+
+        What was written while the daemon was off is new, except on the first start of all: what is
+        there then has been there.
+        """
+        await self._seen.load()
+        found = Changes(created=[], updated=[])
+        present = await self._paths()
+        gone = set(self._seen).difference(present)  # last, so that what moved is still known
+        unread = dict.fromkeys((*present, *sorted(gone)))
+        async for note in self._vault.read_notes(present):
+            del unread[note.path]
+            _add(found, self._compare(note.path, layouts.read(note.path, note.text)))
+        for path in unread:
+            _add(found, self._compare(path, ()))
+        await self._seen.save()
+        if await self._state.get(_BASELINE) is None:
+            await self._state.put(_BASELINE, value=True)
+            return Changes(created=[], updated=[])
+        return found
+
+    async def look(self, path: str) -> Changes:
+        """Read one file again, and say what is new in it since the last look."""
+        if not layouts.owns(path):
+            return Changes(created=[], updated=[])
+        async with self._looking:  # two looks at once would both find the same entry new
+            changes = await self._look(path)
+            await self._seen.save()
+            return changes
+
+    async def follow_move(self, source: str, path: str) -> None:
+        """A file has another name: its entries are not new there."""
+        async with self._looking:
+            if layouts.owns(path):
+                self._seen.move(source, path)
+                await self._seen.save()
+
+    async def _look(self, path: str) -> Changes:
+        try:
+            text = await self._vault.read(path)
+        except (NotFoundError, EditRefusedError):
+            return self._compare(path, ())
+        if is_shortened(text):  # read for an agent; the file's event shows all of it
+            return Changes(created=[], updated=[])
+        return self._compare(path, layouts.read(path, text))
+
+    def _compare(self, path: str, found: Sequence[Dated]) -> Changes:
+        """What is new in a file since it was compared last."""
+        before = self._seen.get(path)
+        now = {dated.mark: digest_of(dated.entry) for dated in found}
+        self._days[path] = found[0].day if found else UNKNOWN_DAY
+        if now == before:
+            return Changes(created=[], updated=[])
+        elsewhere = {mark: self._seen.path_of(mark) for mark in now.keys() - before.keys()}
+        self._seen.put(path, now)
+        gone = [mark for mark in before if mark not in now]
+        before = {
+            **before,  # and what was moved or copied here, which is not new
+            **{mark: now[mark] for mark in elsewhere if has_id(mark) and elsewhere[mark]},
+        }
+        unmatched = [dated for dated in found if dated.mark not in before]
+        renamed = sum(not has_id(mark) for mark in gone)
+        typed = [dated for dated in unmatched if dated.entry.is_typed][:renamed]
+        updated = [dated for dated in found if before.get(dated.mark, "") != now[dated.mark]]
+        return Changes(
+            created=[dated for dated in unmatched if dated not in typed],
+            updated=[dated for dated in updated if dated in typed or dated not in unmatched],
+        )
+
+    def marks(self, path: str) -> Collection[str]:
+        """The marks of the entries of a file, at the last look."""
+        return self._seen.get(path).keys()
+
+    def duplicates(self) -> dict[str, list[str]]:
+        """The ids that stand in more than one file, each with its files."""
+        files: defaultdict[str, list[str]] = defaultdict(list)
+        for path in sorted(self._seen):
+            for mark in filter(has_id, self._seen.get(path)):
+                files[mark].append(path)
+        return {mark: paths for mark, paths in files.items() if len(paths) > 1}
+
+    async def newest(self, day: str | None = None) -> AsyncIterator[Dated]:
+        """Every entry, or those of a day, the newest first."""
+        by_day: defaultdict[str, list[str]] = defaultdict(list)
+        for path in await self._paths():
+            by_day[self._day_of(path)].append(path)
+        for one in sorted(by_day, reverse=True) if day is None else [day]:
+            found = [dated for path in by_day[one] for dated in await self._entries(path)]
+            for dated in reversed(layouts.in_order(found)):
+                yield dated
+
+    async def count(self, day: str | None = None) -> int:
+        """How many entries there are, or are of a day."""
+        paths = [path for path in await self._paths() if day in {None, self._day_of(path)}]
+        return sum(len(self._seen.get(path)) for path in paths)
+
+    async def find(self, entry_id: str) -> Dated:
+        """The entry of that id, in any spelling. Raises NotFoundError."""
+        wanted = short_id(entry_id)
+        day, _, place = wanted.partition(".")
+        key, _, fingerprint = place.partition("-")
+        own_file = f"{ENTRIES}{wanted}.md"
+        else_at = own_file if self._seen.get(own_file) else layouts.journal_path(day)
+        for path in [*self._seen.paths_of(wanted)] or [else_at]:
+            for dated in await self._entries(path) if self._seen.get(path) else ():
+                is_typed = dated.entry.key == key and dated.fingerprint == fingerprint
+                if path == own_file or dated.entry.key == wanted or is_typed:
+                    return dated
+        if found := await self._registered(wanted):
+            return found
+        raise NotFoundError(f"There is no entry {entry_id}.")
+
+    async def again(self, dated: Dated) -> Dated:
+        """The entry after an edit of its own. Raises NotFoundError."""
+        for one in await self._entries(dated.path):
+            if one.entry.key == dated.entry.key:
+                return one
+        raise NotFoundError(f"There is no entry {dated.id} any more.")
+
+    async def _registered(self, wanted: str) -> Dated | None:
+        """The entry that the app's own list finds: one with an id that looks like a word."""
+        try:
+            path = registry.read_ids(await self._vault.read(registry.PATH)).get(wanted)
+        except (NotFoundError, EditRefusedError):
+            return None
+        for dated in await self._entries(path) if path and self._seen.get(path) else ():
+            words = dated.entry.title.partition(" ")[0]
+            if words.startswith("para:") and short_id(words) == wanted:
+                return dated
+        return None
+
+    async def search(self, query: str, limit: int) -> list[Dated]:
+        """The newest entries that hold all of these words."""
+        words = query.casefold().split()
+        found: list[Dated] = []
+        for path in {hit.path for hit in await self._vault.search(query, _MOST_HITS)}:
+            if layouts.owns(path):
+                found += await self._entries(path)
+        found = [one for one in found if _holds(one.entry, words)]
+        by_day: defaultdict[str, list[Dated]] = defaultdict(list)
+        for one in sorted(found, key=lambda one: (one.path, one.entry.lines)):
+            by_day[one.day].append(one)
+        newest = [one for day in sorted(by_day) for one in layouts.in_order(by_day[day])]
+        return newest[::-1][:limit]
+
+    async def _paths(self) -> list[str]:
+        found = [path for at in (JOURNALS, ENTRIES) for path in await self._vault.list(f"{at}*.md")]
+        return [path for path in found if layouts.owns(path)]
+
+    def _day_of(self, path: str) -> str:
+        return layouts.day_of(path) or self._days.get(path, UNKNOWN_DAY)
+
+    async def _entries(self, path: str) -> tuple[Dated, ...]:
+        """What a file holds; nothing where it is gone or is no text."""
+        try:
+            return layouts.read(path, await self._vault.read(path))
+        except (NotFoundError, EditRefusedError):
+            return ()
+
+    async def create(
+        self,
+        content: str,
+        *,
+        title: str,
+        at: datetime,
+        layout: Layout = "journals",
+        media: Media,
+        key: str | None = None,
+    ) -> Dated:
+        """Write a new entry, in the time zone of `at`. `key` is one that no entry has.
+
+        Raises EditRefusedError for a value that the file cannot hold.
+        """
+        day, clock = at.date().isoformat(), f"{at:%H:%M}"
+        entry = Entry(
+            key=key or self._new_key(),
+            module="daily",
+            title=title or clock,
+            body=content,
+            kind=media.kind,
+            created=clock,
+            audio=media.audio,
+            image=media.image,
+            duration=media.duration,
+            status=media.status,
+            is_private=media.is_private,
+        )
+        try:
+            if layout == "journals":
+                path = await self._append(day, entry)
+            else:
+                path = f"{ENTRIES}{entries.file_name(entry, at)}"
+                await self._vault.create(path, entries.compose(entry, at))
+        except JournalError as error:
+            raise EditRefusedError(str(error)) from error
+        shown = None if entry.is_private else entry
+        return Dated(entry=entry, path=path, day=day, mark=entry.key, shown=shown)
+
+    async def _append(self, day: str, entry: Entry) -> str:
+        path = layouts.journal_path(day)
+        new = journal.append(journal.new_journal(day), entry)
+        async with self._writing:
+            try:
+                await self._vault.create(path, new)
+            except ConflictError:  # the day has begun
+                await self._change(path, lambda text: journal.append(text, entry))
+        return path
+
+    async def change(
+        self, dated: Dated, *, content: str | None = None, title: str | None = None
+    ) -> None:
+        """Give an entry another text or title."""
+        await self.rewrite(
+            dated, lambda text: layouts.edited(dated, text, content=content, title=title)
+        )
+
+    async def rewrite(self, dated: Dated, edit: Callable[[str], str]) -> None:
+        """Edit the file of an entry; `edit` is called again when somebody else wrote meanwhile.
+
+        Raises NotFoundError when the entry is not in it any more.
+        """
+        async with self._writing:
+            await self._change(dated.path, edit)
+
+    async def delete(self, dated: Dated) -> None:
+        """Take an entry out of its day, or its file away. A day that then holds nothing else
+        stays.
+        """
+        async with self._writing:
+            if layouts.day_of(dated.path):
+                await self._change(dated.path, lambda text: journal.remove(text, dated.entry.key))
+            else:
+                await self._vault.delete(dated.path)
+
+    async def _change(self, path: str, edit: Callable[[str], str]) -> None:
+        for attempt in range(_ATTEMPTS):
+            note = await self._vault.note(path)
+            try:
+                await self._vault.write(path, edit(note.text), base=note.digest)
+            except ConflictError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            except JournalError as error:
+                raise NotFoundError(str(error)) from error
+            else:
+                return
+
+    def has(self, key: str) -> bool:
+        """Whether there is an entry of that id."""
+        return self._seen.path_of(key) is not None
+
+    async def reread(self, dated: Dated) -> Dated:
+        """The entry as it stands in its file. Raises NotFoundError."""
+        for one in await self._entries(dated.path):
+            if one.mark == dated.mark:
+                return one
+        raise NotFoundError(f"There is no entry {dated.id}.")
+
+    def _new_key(self) -> str:
+        while True:
+            key = "".join(secrets.choice(_LETTERS) for _ in range(_ID_LENGTH))
+            if self._seen.path_of(key) is None:
+                return key
+
+
+def _add(found: Changes, more: Changes) -> None:
+    found["created"] += more["created"]
+    found["updated"] += more["updated"]
+
+
+def _holds(entry: Entry, words: list[str]) -> bool:
+    text = f"{entry.title}\n{entry.body}".casefold()
+    return all(word in text for word in words)
+
+
+def digest_of(entry: Entry) -> str:
+    """What names an entry's title and text."""
+    return hashlib.blake2b(f"{entry.title}\n{entry.body}".encode(), digest_size=12).hexdigest()

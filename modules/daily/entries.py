@@ -1,0 +1,147 @@
+"""Files of one entry each: `Daily/entries/*.md`, fields as frontmatter, the text below.
+
+Pure functions. An edit changes only the lines that it means to change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date, datetime, time
+
+from .entry import Entry, first_link, is_id, one_line, short_id
+from .lines import (
+    KEY,
+    MARK,
+    bare,
+    front_end,
+    front_values,
+    leading_marks,
+    line_end,
+    scalar,
+    split,
+)
+
+_NAMED = re.compile(
+    r"(?P<day>\d{4}-\d\d-\d\d)"
+    r"(?:[-T_ ](?P<hour>\d\d)[-:h]?(?P<minute>\d\d)(?:[-:](?P<second>\d\d))?)?.*"
+)
+
+
+def parse(text: str, name: str) -> Entry:
+    """The entry in a file called `name`.md. Every text is one."""
+    lines = split(text)
+    values = front_values(lines)
+
+    def said(key: str) -> str:
+        value = values.get(key, "")
+        return value if isinstance(value, str) else ""
+
+    def listed(key: str) -> tuple[str, ...]:
+        value = values.get(key, ())
+        return (value,) if isinstance(value, str) else value
+
+    given = said("entry_id") or said("para_id")
+    at = _time(said("created_at")) or _time(said("date")) or _time_in(name)
+    body = "".join(lines[front_end(lines) :]).lstrip(MARK).strip("\r\n").rstrip()
+    audio, image = said("audio") or None, said("image") or None
+    duration = said("duration")
+    clock = f"{at:%H:%M}" if at else ""
+    guess = "voice" if audio else "photo" if image else "linked" if first_link(body) else "text"
+    return Entry(
+        key=short_id(given) if given else f"plain_{name}",
+        module="daily" if is_id(given) else None,
+        title=said("title") or (clock if given and clock else name),
+        body=body,
+        kind=said("type") or guess,
+        created=clock,
+        at=at,
+        audio=audio,
+        image=image,
+        duration=int(duration) if duration.isascii() and duration.isdigit() else None,
+        status=said("status") or None,
+        mentions=tuple(dict.fromkeys((*listed("mentions"), *listed("brain_links")))),
+        lines=(0, len(lines)),
+    )
+
+
+def compose(entry: Entry, at: datetime) -> str:
+    """A new file; `at` has a time zone, which is kept."""
+    fields = "".join(f"{key}: {value}\n" for key, value in _fields(entry, at))
+    return f"---\n{fields}---\n\n{entry.body.strip()}\n"
+
+
+def file_name(entry: Entry, at: datetime) -> str:
+    """A name that no other device gives to an entry of the same second."""
+    return f"{at:%Y-%m-%d-%H-%M-%S}-{entry.key[:6]}.md"
+
+
+def replace_body(text: str, body: str) -> str:
+    """The file with another text below its frontmatter."""
+    lines = split(text)
+    front = front_end(lines)
+    old, ending = "".join(lines[front:]), line_end(text)
+    mark = "" if front else leading_marks(old)
+    kept = old.removeprefix(mark)
+    before = kept[: len(kept) - len(kept.lstrip("\r\n"))] or (ending if front else "")
+    after = kept[len(kept.rstrip()) :] if kept.strip() else ""
+    new = body.replace("\r\n", "\n").strip("\n").rstrip().replace("\n", ending)
+    return "".join(lines[:front]) + mark + before + new + (after or ending)
+
+
+def replace_title(text: str, title: str) -> str:
+    """The file with another title in its frontmatter."""
+    return set_key(text, "title", one_line(title))
+
+
+def set_key(text: str, key: str, value: str) -> str:
+    """The file with another value of that key in its frontmatter."""
+    lines, ending = list(split(text)), line_end(text)
+    front = front_end(lines)
+    written = f"{key}: {scalar(value)}"
+    if not front:
+        mark = leading_marks(text)
+        return f"{mark}---{ending}{written}{ending}---{ending}{text.removeprefix(mark)}"
+    for number, line in enumerate(lines[1 : front - 1], 1):
+        found = KEY.fullmatch(bare(line))
+        if found and not found["indent"] and found["key"].strip("\"'") == key:
+            lines[number] = line.replace(bare(line), written)
+            return "".join(lines)
+    return "".join([*lines[: front - 1], written + ending, *lines[front - 1 :]])
+
+
+def _fields(entry: Entry, at: datetime) -> Iterator[tuple[str, str]]:
+    yield "entry_id", str(entry.para_id)
+    yield "created_at", at.isoformat()
+    if entry.title and entry.title != entry.created:
+        yield "title", scalar(one_line(entry.title))
+    if entry.kind != "text":
+        yield "type", entry.kind
+    for key, value in (("audio", entry.audio), ("image", entry.image), ("status", entry.status)):
+        if value is not None:
+            yield key, scalar(value)
+    if entry.is_private:
+        yield "private", "true"
+    if entry.duration is not None:
+        yield "duration", str(entry.duration)
+
+
+def _time(value: str) -> datetime | None:
+    """With its own time zone; without one it is the daemon's."""
+    try:
+        at = datetime.fromisoformat(value)
+        return at if at.tzinfo else at.astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _time_in(name: str) -> datetime | None:
+    found = _NAMED.fullmatch(name)
+    if found is None:
+        return None
+    try:
+        hour, minute, second = (int(found[part] or 0) for part in ("hour", "minute", "second"))
+        clock = time(hour, minute, second)
+        return datetime.combine(date.fromisoformat(found["day"]), clock).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None

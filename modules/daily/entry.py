@@ -1,0 +1,97 @@
+"""An entry of the journal, whichever file it stands in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+Kind = Literal["text", "voice", "linked", "photo", "handwriting"]
+
+ID = r"(?:(?P<module>[a-z][a-z0-9-]*):)?(?P<id>[a-z0-9]{12}|[a-z0-9]{8}|[a-z0-9]{6})"
+_ANY_ID = re.compile(rf"(?:para:)?{ID}", re.IGNORECASE)
+_SHORT = re.compile(r"[a-z0-9]{6,12}")
+_TYPED = "plain_"
+_LINK = re.compile(r"\[\[([^\[\]|\r\n]+)(?:\|[^\[\]\r\n]*)?\]\]")
+
+
+class JournalError(ValueError):
+    """An entry that is not in the journal, or a value that its format cannot hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    """What an entry is besides its text, as in `Entry`."""
+
+    kind: Kind = "text"
+    audio: str | None = None
+    image: str | None = None
+    duration: int | None = None
+    status: str | None = None
+    is_private: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One block of a day, or a file of its own.
+
+    `key` names it in its file: its id without `para:` and module, in lower case, or `plain_N` for
+    the N-th heading that has no id. `created` is `HH:MM` in local time, "" if the file says none;
+    `at` is when it was made with its own time zone, where the file says so. `audio` and `image` are
+    paths relative to `Daily/`, `duration` is in seconds. `mentions` are the para-ids that its file
+    names. `is_private` is asked of a new one. `lines` are the first line of the block and the line
+    after its last, from 0.
+    """
+
+    key: str = ""
+    module: str | None = None
+    title: str
+    body: str
+    kind: str
+    created: str = ""
+    at: datetime | None = None
+    audio: str | None = None
+    image: str | None = None
+    duration: int | None = None
+    status: str | None = None
+    mentions: tuple[str, ...] = ()
+    is_private: bool = False
+    lines: tuple[int, int] = (0, 0)
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether a person typed it, without an id."""
+        return self.key.startswith(_TYPED)
+
+    @property
+    def para_id(self) -> str | None:
+        """`para:daily:abc123def456`; None for an entry that has no such id."""
+        return f"para:{self.module or 'daily'}:{self.key}" if _SHORT.fullmatch(self.key) else None
+
+    @property
+    def link(self) -> str | None:
+        """The first `[[path]]` of the body."""
+        return first_link(self.body)
+
+
+def first_link(body: str) -> str | None:
+    """The path of the first `[[path]]` or `[[path|label]]`."""
+    found = _LINK.search(body)
+    return found[1].strip() if found else None
+
+
+def short_id(text: str) -> str:
+    """`para:daily:ABC123def456` is `abc123def456`; what is not an id is returned unchanged."""
+    found = _ANY_ID.fullmatch(text.strip())
+    return found["id"].lower() if found else text.strip()
+
+
+def one_line(title: str) -> str:
+    """A title as it can stand in a heading."""
+    return " ".join(title.split())
+
+
+def is_id(text: str) -> bool:
+    """Whether it is an id in any of its spellings."""
+    return _ANY_ID.fullmatch(text.strip()) is not None

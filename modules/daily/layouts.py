@@ -1,0 +1,156 @@
+"""The two ways in which entries lie on the disk: many in a day's file, or one in each file."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, Literal
+
+from parachuted.modules import visible_to_agents
+
+from . import entries, journal
+from .entry import Entry, JournalError
+
+Layout = Literal["journals", "entries"]
+
+JOURNALS: Final = "Daily/journals/"
+ENTRIES: Final = "Daily/entries/"
+UNKNOWN_DAY: Final = "1970-01-01"
+_TYPED = "# "
+_DAY = re.compile(rf"{JOURNALS}(?P<day>\d{{4}}-\d\d-\d\d)\.md")
+_FILE = re.compile(rf"{ENTRIES}(?P<name>[^/]+)\.md")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dated:
+    """An entry with its file and its day (YYYY-MM-DD), in the entry's own time zone.
+
+    `mark` is what it is recognised by in its file: its id, or its title and how many before it have
+    the same. `shown` is the entry as agents may see it; None: all of it is private.
+    """
+
+    entry: Entry
+    path: str
+    day: str
+    mark: str
+    shown: Entry | None
+
+    @property
+    def id(self) -> str:
+        """Its para-id; for one without, what its file calls it, or the day with its place there and
+        what it says, so that no edit meets another entry.
+        """
+        if self.entry.para_id:
+            return self.entry.para_id
+        if found := _FILE.fullmatch(self.path):
+            return found["name"] if self.entry.is_typed else self.entry.key
+        return f"{self.day}.{self.entry.key}-{self.fingerprint}"
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells the entry from another one that comes to stand in its place."""
+        said = f"{self.entry.title}\n{self.entry.body}".encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(said, digest_size=4).hexdigest()
+
+    @property
+    def at(self) -> datetime:
+        """When it was made; in the daemon's time zone where the file names none, and midnight where
+        it names no time.
+        """
+        if self.entry.at:
+            return self.entry.at
+        clock = self.entry.created or "00:00"
+        try:
+            return datetime.fromisoformat(f"{self.day}T{clock:0>5}").astimezone()
+        except ValueError:
+            return datetime.fromisoformat(f"{self.day}T00:00").astimezone()
+
+
+def owns(path: str) -> bool:
+    """Whether a file of that path holds entries."""
+    return day_of(path) is not None or _FILE.fullmatch(path) is not None
+
+
+def day_of(path: str) -> str | None:
+    """The day that a path names; None: the file itself says it."""
+    found = _DAY.fullmatch(path)
+    return found["day"] if found else None
+
+
+def journal_path(day: str) -> str:
+    """The file of that day."""
+    return f"{JOURNALS}{day}.md"
+
+
+def read(path: str, text: str) -> tuple[Dated, ...]:
+    """The entries of a file, as they stand in it."""
+    found = _read(path, text)
+    visible = visible_to_agents(text)
+    if visible is text:
+        return found
+    shown = {one.mark: one.entry for one in _read(path, visible)}
+    return tuple(replace(one, shown=shown.get(one.mark)) for one in found)
+
+
+def _read(path: str, text: str) -> tuple[Dated, ...]:
+    found = _FILE.fullmatch(path)
+    if found:
+        alone = entries.parse(text, found["name"])
+        held: tuple[Entry, ...] = (alone,)
+        day = alone.at.date().isoformat() if alone.at else UNKNOWN_DAY
+    else:
+        held, day = journal.parse(text).entries, day_of(path) or UNKNOWN_DAY
+    titles: Counter[str] = Counter()
+    dated = []
+    for entry in held:
+        titles[entry.title] += entry.is_typed
+        mark = f"{_TYPED}{titles[entry.title]} {entry.title}" if entry.is_typed else entry.key
+        dated.append(Dated(entry=entry, path=path, day=day, mark=mark, shown=entry))
+    return tuple(dated)
+
+
+def has_id(mark: str) -> bool:
+    """Whether it is the mark of an entry that has an id."""
+    return not mark.startswith(_TYPED)
+
+
+def edited(
+    dated: Dated,
+    text: str,
+    *,
+    content: str | None = None,
+    title: str | None = None,
+    status: str | None = None,
+) -> str:
+    """The file with another text, title or status in that entry. JournalError: it is not in it."""
+    key = dated.entry.key
+    if day_of(dated.path):
+        text = text if content is None else journal.replace_body(text, key, content)
+        text = text if title is None else journal.replace_title(text, key, title)
+        return text if status is None else journal.set_field(text, key, "status", status)
+    text = text if content is None else entries.replace_body(text, content)
+    text = text if title is None else entries.replace_title(text, title)
+    return text if status is None else entries.set_key(text, "status", status)
+
+
+def find(dated: Dated, text: str) -> Dated:
+    """The same entry in a later text of its file. JournalError: it is not in it."""
+    for one in read(dated.path, text):
+        if one.mark == dated.mark:
+            return one
+    raise JournalError(f"{dated.path} has no entry {dated.id}.")
+
+
+def in_order(found: list[Dated]) -> list[Dated]:
+    """The entries of one day by their time. In a journal, the order of the file holds."""
+    latest = ""
+    placed: list[tuple[str, Dated]] = []
+    for one in found:
+        clock = f"{one.entry.at:%H:%M:%S.%f}" if one.entry.at else f"{one.entry.created:0>5}"
+        if day_of(one.path):
+            clock = latest = max(latest, clock if one.entry.created else "")
+        placed.append((clock, one))
+    return [one for _, one in sorted(placed, key=lambda pair: pair[0])]

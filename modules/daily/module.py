@@ -1,0 +1,443 @@
+"""Daily: a journal of plain notes, one a day."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
+from parachuted.modules import (
+    BytesResponse,
+    Finding,
+    Response,
+    command,
+    event,
+    interface,
+    mcp_tool,
+    route,
+    schedule,
+)
+
+from .agent_files import FOLDER
+from .agent_routes import AgentRoutes, today
+from .agents import Agents
+from .asking import Asking
+from .days import Changes, Days
+from .entry import Entry
+from .exporting import as_html, as_markdown, as_zip
+from .imports import ImportReport, Imports, UndoneImport
+from .layouts import Dated
+from .mentions import Mentions
+from .open_loops import OpenLoop, loops_in
+from .recordings import PLACEHOLDER, Recordings
+from .settings import DailySettings
+from .shapes import (
+    Created,
+    EntryMetadata,
+    EntryPage,
+    EntryRow,
+    LoopPage,
+    WholeEntry,
+    Written,
+    row_of,
+    whole_of,
+)
+from .transcription import TranscriptionError, engine_of
+from .upload_routes import UploadRoutes
+from .uploads import Uploads
+
+_MOST = 100
+_LARGEST_ZIP = 15 << 20
+
+
+Limit = Annotated[int, Field(ge=1, le=_MOST)]
+Offset = Annotated[int, Field(ge=0)]
+DayCount = Annotated[int, Field(ge=1, le=3660)]
+
+
+class DailyModule(AgentRoutes, UploadRoutes):
+    """The journal: its routes, tools, events, commands and the JournalInterface."""
+
+    Settings = DailySettings
+    settings: DailySettings
+
+    async def on_enable(self) -> None:
+        """Read all days, and announce what was written while the daemon was off."""
+        self._days = Days(self.vault, self.state)
+        self._recordings = Recordings(
+            self._days, self.vault, self.state, engine_of(self.settings.transcription)
+        )
+        self.uploads = Uploads(self.data_folder, self.vault, self.state)
+        await self.uploads.forget_old()
+        self._mentions = Mentions(self)
+        self.journal_agents = Agents(self, self._visible, self._names_of)
+        self._imports = Imports(self, self._days, self.settings.layout)
+        self._asking = Asking(self, self._days.search)
+        await self.journal_agents.plan()
+        await self._mentions.load()
+        changes = await self._days.load()
+        self._announce(changes)
+        by_path: defaultdict[str, list[Dated]] = defaultdict(list)
+        for one in (*changes["created"], *changes["updated"]):
+            by_path[one.path].append(one)
+            await self._recordings.add([one])
+        for path, changed in by_path.items():
+            await self._mentions.follow(path, changed, self._days.marks(path))
+
+    async def doctor(self) -> list[Finding]:
+        """Ids that two files have, and agents that cannot run."""
+        twins = [
+            Finding(
+                problem=f"the entry {mark} is also in {', '.join(others)}",
+                path=path,
+                advice="remove it from all files but one; links lead to the first that is found",
+            )
+            for mark, (path, *others) in self._days.duplicates().items()
+        ]
+        return twins + [
+            Finding(
+                problem="an agent cannot have this name",
+                path=path,
+                advice="call the file by lower-case words joined by hyphens, and not status",
+            )
+            for path in await self.journal_agents.misnamed()
+        ]
+
+    @event("file.created")
+    async def on_created(self, path: str) -> None:
+        """A note is new."""
+        await self._look(path)
+
+    @event("file.modified")
+    async def on_modified(self, path: str) -> None:
+        """A note changed."""
+        await self._look(path)
+
+    @event("file.deleted")
+    async def on_deleted(self, path: str) -> None:
+        """A note is gone."""
+        await self._look(path)
+
+    @event("file.moved")
+    async def on_moved(self, path: str, data: dict[str, object]) -> None:
+        """A note has another name."""
+        source = str(data.get("from", ""))
+        await self._days.follow_move(source, path)
+        await self._look(source)
+        await self._look(path)
+
+    @route("POST", "/entries")
+    async def create_entry(
+        self,
+        content: Annotated[str, Field(max_length=1_000_000)],
+        title: str = "",
+        created_at: dt.datetime | None = None,
+        metadata: EntryMetadata | None = None,
+    ) -> Created:
+        """Write an entry. `created_at` decides the day, in its own time zone."""
+        at, metadata = created_at or dt.datetime.now().astimezone(), metadata or EntryMetadata()
+        made = await self._made(content, title, at, metadata)
+        return Response(  # type: ignore[return-value]  # the annotation is the body's shape
+            status=201,
+            body={
+                "id": made.id,
+                "path": made.path,
+                "created_at": made.at,
+                "brain_suggestions": [] if metadata.private else await self._suggestions(content),
+            },
+        )
+
+    @route("GET", "/entries")
+    async def list_entries(
+        self, limit: Limit = 50, offset: Offset = 0, date: dt.date | None = None
+    ) -> EntryPage:
+        """Entries, the newest first; `date` limits them to one day."""
+        wanted = None if date is None else date.isoformat()
+        return EntryPage(
+            entries=[self._row(one) for one in await self._some(offset + limit, wanted)][offset:],
+            count=await self._days.count(wanted),
+            offset=offset,
+        )
+
+    @route("GET", "/entries/{entry_id}")
+    async def get_entry(self, entry_id: str) -> WholeEntry:
+        """One entry."""
+        return self._whole(await self._days.find(entry_id))
+
+    @route("PATCH", "/entries/{entry_id}")
+    async def change_entry(
+        self, entry_id: str, content: str | None = None, title: str | None = None
+    ) -> WholeEntry:
+        """Give an entry another text or title."""
+        found = await self._days.find(entry_id)
+        await self._days.change(found, content=content, title=title)
+        await self._look(found.path)
+        return self._whole(await self._days.again(found))
+
+    @route("DELETE", "/entries/{entry_id}")
+    async def delete_entry(self, entry_id: str) -> dict[str, str]:
+        """Remove an entry; an earlier version of its file has it (`parachute history`)."""
+        found = await self._days.find(entry_id)
+        await self._days.delete(found)
+        await self._look(found.path)
+        return {"id": found.id, "path": found.path}
+
+    @route("POST", "/query", timeout_s=170, tolerant=True)
+    async def query(
+        self,
+        message: Annotated[str, Field(min_length=1, max_length=20_000)],
+        session_id: str | None = None,
+    ) -> AsyncIterator[dict[str, object]]:
+        """A conversation about the journal, as a stream: `session`, `entries`, `text`, `done`."""
+        async for piece in self._asking.answer(message, session_id):
+            yield piece
+
+    @route("POST", "/import", timeout_s=600)
+    async def import_journal(self, source: str, *, dry_run: bool = True) -> ImportReport:
+        """Import Day One's JSON, or notes called by their date, from a file or a folder below
+        `Daily/`. With `dry_run`, which is usual, it only says what it would do.
+        """
+        report, paths = await self._imports.run(source, is_dry=dry_run)
+        for path in paths:
+            await self._look(path)
+        return report
+
+    @route("POST", "/import/{import_id}/undo", timeout_s=600)
+    async def undo_import(self, import_id: str) -> UndoneImport:
+        """Remove what an import added, but for entries that were changed since."""
+        undone, paths = await self._imports.undo(import_id)
+        for path in paths:
+            await self._look(path)
+        return undone
+
+    @route("GET", "/export", timeout_s=120)
+    async def export_journal(
+        self,
+        first: dt.date,
+        last: dt.date,
+        format: Literal["markdown", "html", "zip"] = "markdown",  # noqa: A002  its name in the URL
+    ) -> BytesResponse:
+        """The days from `first` to `last` as one markdown file, a page of HTML, or a zip."""
+        found = await self._between(first, last)
+        name = f"journal-{first}-{last}"
+        if format == "zip":
+            return BytesResponse(
+                data=await self._zipped(found),
+                content_type="application/zip",
+                filename=f"{name}.zip",
+            )
+        if format == "html":
+            return BytesResponse(
+                data=as_html(found).encode(), content_type="text/html", filename=f"{name}.html"
+            )
+        return BytesResponse(
+            data=as_markdown(found).encode(), content_type="text/markdown", filename=f"{name}.md"
+        )
+
+    @route("GET", "/loops")
+    async def list_loops(self, days: DayCount = 90, *, closed: bool = False) -> LoopPage:
+        """What the entries of the last days leave open; `closed` lists what was closed too."""
+        loops = loops_in(await self._since(days))
+        return LoopPage(loops=[loop for loop in loops if closed or loop.closed_by is None])
+
+    @mcp_tool("daily-loops")
+    async def open_loops(self, days: DayCount = 90) -> list[OpenLoop]:
+        """Open tasks and questions of the last days, with the entries that opened them."""
+        shown = [replace(one, entry=one.shown) for one in await self._since(days) if one.shown]
+        return [loop for loop in loops_in(shown) if loop.closed_by is None]
+
+    @route("POST", "/entries/{entry_id}/transcribe", timeout_s=600)
+    async def transcribe_entry(self, entry_id: str) -> WholeEntry:
+        """Transcribe an entry's recording, again if need be: a person's corrections stay."""
+        try:
+            dated = await self._recordings.transcribe(entry_id)
+        except TranscriptionError as error:
+            raise EditRefusedError(str(error)) from error
+        await self._look(dated.path)
+        return self._whole(dated)
+
+    @schedule(every="15m")
+    async def transcribe_waiting(self) -> None:
+        """Transcribe the recordings that wait, those of an earlier daemon too."""
+        for entry_id, error in await self._recordings.transcribe_waiting():
+            self.log.warning(
+                "a recording was not transcribed", extra={"entry": entry_id, "error": str(error)}
+            )
+
+    @command("add")
+    async def add_command(self, words: str) -> Written:
+        """Write a journal entry."""
+        at = dt.datetime.now().astimezone()
+        made = await self._made(words, "", at, EntryMetadata())
+        return Written(id=made.id, path=made.path)
+
+    @command("show")
+    async def show_command(self, day: dt.date | None = None) -> list[WholeEntry]:
+        """The entries of a day (YYYY-MM-DD), by default today."""
+        wanted = (day or today()).isoformat()
+        return [self._whole(one) async for one in self._days.newest(wanted)][::-1]
+
+    @command("search")
+    async def search_command(self, words: str, limit: int = 10) -> list[WholeEntry]:
+        """Find entries by words."""
+        return [self._whole(one) for one in await self._days.search(words, limit)]
+
+    @mcp_tool("daily-search")
+    @interface("JournalInterface")
+    async def search(self, query: str, limit: int = 10) -> list[WholeEntry]:
+        """Find journal entries by words."""
+        return self._shown(await self._days.search(query, limit))
+
+    @mcp_tool("daily-today")
+    async def today(self) -> list[WholeEntry]:
+        """Today's journal entries."""
+        return await self.read_day(today())
+
+    @mcp_tool("daily-journal")
+    async def read_day(self, day: dt.date) -> list[WholeEntry]:
+        """The journal entries of a day (YYYY-MM-DD), the oldest first."""
+        return self._shown([one async for one in self._days.newest(day.isoformat())][::-1])
+
+    @mcp_tool("daily-create")
+    @interface("JournalInterface")
+    async def create(self, content: str, metadata: EntryMetadata | None = None) -> str:
+        """Write a journal entry; returns its id."""
+        at, fields = dt.datetime.now().astimezone(), EntryMetadata.model_validate(metadata or {})
+        return (await self._made(content, "", at, fields)).id
+
+    @interface("JournalInterface")
+    async def get(self, entry_id: str) -> WholeEntry:
+        """One entry."""
+        for one in self._shown([await self._days.find(entry_id)]):
+            return one
+        raise NotFoundError(f"There is no entry {entry_id}.")
+
+    @interface("JournalInterface")
+    async def get_recent_entries(self, limit: int = 10) -> list[WholeEntry]:
+        """The newest entries."""
+        return self._shown(await self._some(limit))
+
+    async def _visible(self, last: dt.date, days: int) -> list[Dated]:
+        """The entries of so many days, the oldest first, as agents may see them."""
+        found = await self._between(last - dt.timedelta(days=days - 1), last)
+        return [
+            replace(one, entry=self._with_mentions(one, one.shown)) for one in found if one.shown
+        ]
+
+    def _with_mentions(self, one: Dated, shown: Entry) -> Entry:
+        return replace(shown, mentions=tuple(self._mentions.of(one)))
+
+    async def _names_of(self, para_ids: Sequence[str]) -> dict[str, str]:
+        brain: Any = self.get_interface("BrainInterface")
+        names: dict[str, str] = {}
+        for para_id in dict.fromkeys(para_ids) if brain else ():
+            match = (await brain.resolve(para_id))["match"]
+            if match is not None:
+                names[para_id] = str(match["name"])
+        return names
+
+    async def _between(self, first: dt.date, last: dt.date) -> list[Dated]:
+        """The entries of these days, the oldest first."""
+        found = []
+        async for one in self._days.newest():
+            if one.day < first.isoformat():
+                break
+            if one.day <= last.isoformat():
+                found.append(one)
+        return found[::-1]
+
+    async def _zipped(self, found: Sequence[Dated]) -> bytes:
+        media = (
+            f"Daily/{name}" for one in found for name in (one.entry.audio, one.entry.image) if name
+        )
+        paths = dict.fromkeys((*(one.path for one in found), *media))
+        files: dict[str, bytes] = {}
+        for path in paths:
+            if await self.vault.exists(path):
+                files[path] = await self.vault.read_bytes(path)
+                if sum(map(len, files.values())) > _LARGEST_ZIP:
+                    raise EditRefusedError("These days hold more than 15 MB; choose fewer.")
+        return as_zip(files)
+
+    async def _since(self, days: int) -> list[Dated]:
+        """The entries of so many days, the oldest first."""
+        return await self._between(today() - dt.timedelta(days=days), dt.date.max)
+
+    async def find_para(self, para_id: str) -> dict[str, str | None] | None:
+        """The entry of that para-id."""
+        try:
+            found = await self._days.find(para_id)
+        except (NotFoundError, ActRefusedError):
+            return None
+        return {
+            "para_id": found.id,
+            "type": "entry",
+            "path": found.path,
+            "title": found.entry.title,
+            "url": f"/api/daily/entries/{found.id}",
+        }
+
+    async def _some(self, number: int, day: str | None = None) -> list[Dated]:
+        found: list[Dated] = []
+        async for one in self._days.newest(day):
+            if len(found) == number:
+                break
+            found.append(one)
+        return found
+
+    async def _made(
+        self, content: str, title: str, at: dt.datetime, metadata: EntryMetadata
+    ) -> Dated:
+        has_text = bool(content.strip())
+        if not (has_text or metadata.audio or metadata.image):
+            raise EditRefusedError("An entry needs a text, a recording or a picture.")
+        made = await self._days.create(
+            content if has_text or metadata.audio is None else PLACEHOLDER,
+            title=title,
+            at=at,
+            layout=self.settings.layout,
+            media=metadata.media(has_text=has_text),
+        )
+        await self._look(made.path)
+        return made
+
+    async def _suggestions(self, content: str) -> list[object]:
+        brain: Any = self.get_interface("BrainInterface")
+        return list(await brain.suggest(content)) if brain else []
+
+    async def _look(self, path: str) -> None:
+        if path.startswith(FOLDER):
+            await self.journal_agents.plan()
+        changes = await self._days.look(path)
+        self._announce(changes)
+        changed = (*changes["created"], *changes["updated"])
+        if await self._recordings.add(changed):
+            self.spawn(self.transcribe_waiting, name="transcribe")
+        await self._mentions.follow(path, changed, self._days.marks(path))
+
+    def _announce(self, changes: Changes) -> None:
+        for one in changes["created"]:
+            audio = {"audio_path": f"Daily/{one.entry.audio}"} if one.entry.audio else {}
+            self.publish("daily.entry.created", **_facts(one), **audio)
+        for one in changes["updated"]:
+            self.publish("daily.entry.updated", **_facts(one))
+
+    def _row(self, one: Dated) -> EntryRow:
+        return row_of(one, self._mentions.of(one))
+
+    def _whole(self, one: Dated) -> WholeEntry:
+        return whole_of(one, self._mentions.of(one))
+
+    def _shown(self, found: Sequence[Dated]) -> list[WholeEntry]:
+        """The entries as agents and other modules may see them."""
+        return [self._whole(replace(one, entry=one.shown)) for one in found if one.shown]
+
+
+def _facts(one: Dated) -> dict[str, str]:
+    content = one.shown.body if one.shown else ""  # who hears it may be an agent
+    return {"entry_id": one.id, "entry_path": one.path, "content": content}

@@ -1,0 +1,148 @@
+"""Recordings: from an audio file to the words of an entry.
+
+An entry is `pending`, `transcribing`, then `complete` or `failed`. The audio stays in each case, so
+that it can be tried again, and what a person wrote in the entry stays too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.modules import StateAccess, VaultAccess
+
+from . import corrections, layouts
+from .days import Days
+from .layouts import Dated
+from .transcription import Engine, TranscriptionError, transcribe
+
+PLACEHOLDER: Final = "*(Transcribing...)*"
+_UNDONE: Final = ("pending", "transcribing")
+_WAITING = "waiting"
+_KEPT = "transcript/"
+_FOLDER = "Daily/"
+
+
+class Recordings:
+    """Transcribes the recordings of entries, one at a time."""
+
+    def __init__(
+        self, days: Days, vault: VaultAccess, state: StateAccess, engine: Engine | None
+    ) -> None:
+        """`engine`: None where the person chose none, so that recordings wait."""
+        self.engine = engine
+        self._days, self._vault, self._state = days, vault, state
+        self._turn, self._round = asyncio.Lock(), asyncio.Lock()
+
+    async def add(self, found: Iterable[Dated]) -> bool:
+        """Keep in mind those of the entries whose recording has no transcript yet; whether there
+        are any that can be transcribed now.
+        """
+        new = [dated.id for dated in found if dated.entry.audio and dated.entry.status in _UNDONE]
+        if new:
+            waiting = await self._waiting()
+            await self._state.put(_WAITING, list(dict.fromkeys((*waiting, *new))))
+        return bool(new) and self.engine is not None
+
+    async def transcribe_waiting(self) -> list[tuple[str, TranscriptionError]]:
+        """Transcribe what waits, also what a daemon that ended left half done; returns what failed.
+
+        Nothing is done where there is no engine.
+        """
+        failed = []
+        async with self._round:
+            for entry_id in await self._waiting() if self.engine else ():
+                try:
+                    await self.transcribe(entry_id)
+                except NotFoundError:
+                    await self._forget(entry_id)
+                except TranscriptionError as error:
+                    failed.append((entry_id, error))
+        return failed
+
+    async def transcribe(self, entry_id: str) -> Dated:
+        """Write the words of an entry's recording into it, and return the entry as it then is.
+
+        A first transcript replaces the placeholder, byte for byte; what a person wrote instead of
+        it stays, above. One that is made again keeps what a person changed in the one before.
+        Raises TranscriptionError when the engine fails, which the entry then says, NotFoundError
+        when the entry is gone.
+        """
+        async with self._turn:
+            dated = await self._days.find(entry_id)
+            if self.engine is None:
+                raise TranscriptionError(
+                    "No speech engine is set: see `transcription` in the settings of Daily."
+                )
+            await self._set(dated, status="transcribing")
+            try:
+                data = await self._audio(dated)
+                words = await self._heard(self.engine, dated, data)
+            except (TranscriptionError, ParachuteError) as error:
+                await self._set(dated, status="failed")
+                await self._forget(entry_id)
+                raise TranscriptionError(str(error)) from error
+            earlier = await self._earlier(dated)
+            await self._set(dated, lambda body: _joined(body, earlier, words), status="complete")
+            kept = {
+                "text": words,
+                "engine": self.engine.name,
+                "audio": dated.entry.audio,
+                "sha256": hashlib.sha256(data).hexdigest(),
+            }
+            await self._state.put(_KEPT + dated.entry.key, kept)
+            await self._forget(entry_id)
+            return await self._days.find(entry_id)
+
+    async def _waiting(self) -> list[str]:
+        kept = await self._state.get(_WAITING)
+        return [str(entry_id) for entry_id in kept] if isinstance(kept, list) else []
+
+    async def _forget(self, entry_id: str) -> None:
+        waiting = [one for one in await self._waiting() if one != entry_id]
+        await self._state.put(_WAITING, waiting)
+
+    async def source(self, dated: Dated) -> Mapping[str, object] | None:
+        """What the transcript was made of: engine, audio and the audio's SHA-256."""
+        kept = await self._state.get(_KEPT + dated.entry.key)
+        return kept if isinstance(kept, dict) else None
+
+    async def _earlier(self, dated: Dated) -> str | None:
+        kept = await self.source(dated)
+        return str(kept["text"]) if kept else None
+
+    async def _audio(self, dated: Dated) -> bytes:
+        if dated.entry.audio is None:
+            raise TranscriptionError("The entry has no recording.")
+        return await self._vault.read_bytes(f"{_FOLDER}{dated.entry.audio}")
+
+    async def _heard(self, engine: Engine, dated: Dated, data: bytes) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            audio = Path(folder) / f"recording{PurePosixPath(dated.entry.audio or '').suffix}"
+            await asyncio.to_thread(audio.write_bytes, data)
+            return await transcribe(engine, audio)
+
+    async def _set(
+        self, dated: Dated, body: Callable[[str], str] | None = None, *, status: str
+    ) -> None:
+        def edit(text: str) -> str:
+            if body is None:
+                return layouts.edited(dated, text, status=status)
+            now = layouts.find(dated, text).entry.body
+            return layouts.edited(dated, text, content=body(now), status=status)
+
+        await self._days.rewrite(dated, edit)
+
+
+def _joined(body: str, earlier: str | None, words: str) -> str:
+    """The body with the transcript in it."""
+    if PLACEHOLDER in body:
+        return body.replace(PLACEHOLDER, words, 1)
+    if earlier is not None:
+        return corrections.merge(earlier, body, words)
+    return f"{body}\n\n{words}" if body else words

@@ -1,0 +1,125 @@
+"""What is said of some days: from an agent's words, or without a model from the entries alone.
+
+Pure. Each claim cites the entry that it comes from, as a link; one that cites none is dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from .layouts import Dated
+from .open_loops import OpenLoop
+
+_CITED = re.compile(r"[ \t]*\[e(\d{1,4})\]")
+_LINK = re.compile(r"\[\[([^\[\]|#\r\n]+)(?:[|#][^\[\]\r\n]*)?\]\]")
+_ODD = re.compile(r"[\[\]|#^\r\n]")
+_QUESTION = re.compile(r"#{1,6}[ \t]+.*question.*", re.IGNORECASE)
+_SENTENCE = re.compile(r"(.+?[.!?…])(?:\s|$)", re.DOTALL)
+_LONGEST = 200
+_MOST_NAMES, _MOST_LOOPS = 12, 20
+OFFLINE_NOTE = "*Made without a model, from the entries' own words.*"
+
+
+def quoted_entries(entries: Sequence[Dated], longest: int = 20_000) -> str:
+    """The entries as a prompt shows them, each with the number that it is cited by.
+
+    Of each at most so many characters, and nothing private.
+    """
+    return "\n\n".join(
+        f"[e{number}] {one.day} {one.shown.title}\n{one.shown.body[:longest]}"
+        for number, one in enumerate(entries, 1)
+        if one.shown
+    )
+
+
+def linked(words: str, entries: Sequence[Dated]) -> str:
+    """An agent's words with links in place of the numbers of entries."""
+
+    def link(found: re.Match[str]) -> str:
+        number = int(found[1])
+        return f" {link_to(entries[number - 1])}" if 0 < number <= len(entries) else ""
+
+    return _CITED.sub(link, words).strip()
+
+
+def cited(words: str, entries: Sequence[Dated]) -> str:
+    """An agent's words with links in place of numbers, without the claims that cite no entry.
+
+    Headings stay, and what stands below the one that names a question.
+    """
+    kept: list[str] = []
+    is_question = False
+    for line in words.strip().splitlines():
+        if line.lstrip().startswith("#"):
+            is_question = _QUESTION.fullmatch(line.strip()) is not None
+            kept.append(line.strip())
+            continue
+        numbers = [int(number) for number in _CITED.findall(line)]
+        found = [entries[number - 1] for number in numbers if 0 < number <= len(entries)]
+        text = _CITED.sub("", line).rstrip()
+        if found:
+            kept.append(f"{text} {' '.join(dict.fromkeys(map(link_to, found)))}")
+        elif not text.strip() or is_question:
+            kept.append(text)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
+
+
+def has_claims(text: str) -> bool:
+    """Whether more than headings is left."""
+    return any(line.strip() and not line.startswith("#") for line in text.splitlines())
+
+
+def reflect(entries: Sequence[Dated], loops: Sequence[OpenLoop], names: Mapping[str, str]) -> str:
+    """What the entries say, without a model; `names` are those of the para-ids that they mention.
+
+    `loops` are open, the oldest first; the question asks about the one that waits longest.
+    """
+    happened = [f"- {first_of(one)} {link_to(one)}" for one in entries if one.entry.body.strip()]
+    people = list(_people(entries, names))[:_MOST_NAMES]
+    waiting = [f"- {loop.text} {_link(loop.opened_by.path, loop.opened_by.day)}" for loop in loops]
+    question = (
+        f"What would it take to close “{loops[0].text}”?"
+        if loops
+        else "What of this should not be forgotten?"
+    )
+    parts = [
+        ("What happened", happened),
+        ("People and projects", people),
+        ("Open loops", waiting[:_MOST_LOOPS]),
+        ("One question", [question]),
+    ]
+    told = (f"## {title}\n\n" + "\n".join(lines) for title, lines in parts if lines)
+    return f"{OFFLINE_NOTE}\n\n" + "\n\n".join(told)
+
+
+def link_to(one: Dated) -> str:
+    """A link to the entry, which editors follow to its heading."""
+    entry = one.entry
+    heading = f"{entry.para_id or ''} {entry.title}".strip()
+    if "/journals/" not in one.path or _ODD.search(heading):
+        return _link(one.path, _ODD.sub(" ", entry.title).strip() or one.day)
+    return _link(f"{one.path.removesuffix('.md')}#{heading}", entry.title or one.day)
+
+
+def _link(path: str, label: str) -> str:
+    return f"[[{path.removesuffix('.md')}|{label}]]"
+
+
+def _people(entries: Sequence[Dated], names: Mapping[str, str]) -> Iterator[str]:
+    found: dict[str, list[Dated]] = {}
+    for one in entries:
+        linked = [target.strip().rpartition("/")[2] for target in _LINK.findall(one.entry.body)]
+        known = [names[para_id] for para_id in one.entry.mentions if para_id in names]
+        for name in dict.fromkeys((*linked, *known)):
+            found.setdefault(name, []).append(one)
+    for name, ones in found.items():
+        yield f"- {name} {' '.join(map(link_to, ones))}"
+
+
+def first_of(one: Dated) -> str:
+    """The first sentence of an entry, in one line."""
+    text = " ".join((one.shown or one.entry).body.split()).lstrip("#>-*+ ")
+    found = _SENTENCE.match(text)
+    sentence = found[1] if found else text
+    return sentence if len(sentence) <= _LONGEST else sentence[:_LONGEST].rsplit(" ", 1)[0] + " …"

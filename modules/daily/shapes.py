@@ -1,0 +1,128 @@
+"""The bodies of Daily's requests and answers."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from .entry import Kind, Media
+from .layouts import Dated
+from .open_loops import OpenLoop
+
+_SNIPPET = 200
+
+
+class EntryMetadata(BaseModel):
+    """What a client may say of an entry besides its text; other names are ignored.
+
+    `audio` and `image` are paths below `Daily/`, `duration` is in seconds. What is
+    `private` is shown to no agent.
+    """
+
+    type: Kind = "text"
+    audio: str | None = None
+    image: str | None = None
+    duration: int | None = None
+    private: bool = False
+
+    def media(self, *, has_text: bool) -> Media:
+        """The same, for the journal; a recording without a text waits for its transcript."""
+        status = None if self.audio is None else "complete" if has_text else "pending"
+        return Media(
+            kind=self.type,
+            audio=self.audio,
+            image=self.image,
+            duration=self.duration,
+            status=status,
+            is_private=self.private,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Where a new entry is."""
+
+    id: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRow:
+    """An entry in a list."""
+
+    id: str
+    path: str
+    title: str
+    created_at: dt.datetime
+    snippet: str
+    brain_links: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPage:
+    """Some entries, the newest first; `count` is how many there are in all."""
+
+    entries: list[EntryRow]
+    count: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class WholeEntry:
+    """One entry with its text."""
+
+    id: str
+    path: str
+    title: str
+    created_at: dt.datetime
+    content: str
+    metadata: dict[str, object]
+    brain_links: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What was made, and what Brain suggests to link."""
+
+    id: str
+    path: str
+    created_at: dt.datetime
+    brain_suggestions: list[object]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPage:
+    """Open tasks and questions, the oldest first."""
+
+    loops: list[OpenLoop]
+
+
+def row_of(one: Dated, links: list[str]) -> EntryRow:
+    """An entry in a list; `links` are the para-ids that it mentions."""
+    snippet = " ".join(one.entry.body.split())[:_SNIPPET]
+    return EntryRow(one.id, one.path, one.entry.title, one.at, snippet, links)
+
+
+def whole_of(one: Dated, links: list[str]) -> WholeEntry:
+    """An entry with its text; `links` are the para-ids that it mentions."""
+    entry = one.entry
+    fields: dict[str, object] = {
+        "type": entry.kind,
+        "audio": entry.audio,
+        "image": entry.image,
+        "duration": entry.duration,
+        "status": entry.status,
+        "link": entry.link,
+        "private": True if one.shown is None else None,
+    }
+    return WholeEntry(
+        id=one.id,
+        path=one.path,
+        title=entry.title,
+        created_at=one.at,
+        content=entry.body,
+        metadata={name: value for name, value in fields.items() if value is not None},
+        brain_links=links,
+    )

@@ -1,0 +1,27 @@
+"""The program behind the engine `whisper`: prints what is said in a recording.
+
+`python whisper.py MODEL AUDIO`: MODEL is a folder with a model of faster-whisper's; nothing is
+downloaded.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def main(model: str, audio: str) -> None:
+    """Raises SystemExit with what is missing."""
+    if not Path(model).is_dir():
+        sys.exit(f"there is no model in {model}: set `transcription.model` to its folder")
+    try:
+        from faster_whisper import WhisperModel  # noqa: PLC0415  in the extra alone
+    except ImportError:
+        sys.exit("faster-whisper is missing: pip install 'parachuted[transcribe]'")
+    whisper = WhisperModel(model, device="cpu", compute_type="int8", local_files_only=True)
+    heard, _ = whisper.transcribe(audio, condition_on_previous_text=False)
+    sys.stdout.write(" ".join(segment.text.strip() for segment in heard))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

@@ -1,0 +1,452 @@
+"""Brain: entities as files, over its routes, tools and interface and from any editor."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parachuted.bundled import bundled_folder
+from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.modules import Response
+from parachuted.testing import ModuleHarness, running_module
+
+KIM = "Brain/entities/people/kim.md"
+KIM_TEXT = (
+    "---\npara_id: para:brain:kimkimkimkim  # by hand\ntype: person\naliases:\n  - 'Kimmy'\n"
+    "tags: [friend]\n---\n\n# Kim Lee\n\nGrows *beans*.\n\n"
+    "## Relationships\n\n- [[acme]] - Founder\n"
+)
+
+
+@asynccontextmanager
+async def brain(vault: Path, **options: Any) -> AsyncIterator[ModuleHarness]:
+    folder = bundled_folder("modules") / "brain"
+    async with running_module(folder, vault=vault, **options) as module:
+        yield module
+
+
+def write(vault: Path, path: str, text: str) -> None:
+    (vault / path).parent.mkdir(parents=True, exist_ok=True)
+    (vault / path).write_bytes(text.encode())
+
+
+def a_vault(vault: Path) -> Path:
+    write(vault, KIM, KIM_TEXT)
+    write(vault, "Brain/entities/organizations/acme.md", "# Acme\n\nMakes anvils.\n")
+    write(vault, "Brain/old notes/Zoë Müller.md", "---\ntype: person\n---\nAn old friend.\n")
+    return vault
+
+
+async def make(module: ModuleHarness, kind: str, **data: object) -> str:
+    body = {"entity_type": kind, "data": data, "commit_msg": "x"}
+    answer = await module.request("POST", "/entities", body=body)
+    assert isinstance(answer, Response)
+    assert isinstance(answer.body, dict)
+    return str(answer.body["entity_id"])
+
+
+async def test_files_made_by_hand_are_found_wherever_they_are(tmp_path: Path):
+    async with brain(a_vault(tmp_path)) as module:
+        found = await module.request("GET", "/search", query={"q": "friend"})
+
+        assert [row["name"] for row in found["results"]] == ["Kim Lee", "Zoë Müller"]
+        assert found["results"][1]["para_id"] == "Brain/old notes/Zoë Müller.md"
+        people = await module.request("GET", "/entities/person")
+        assert [one["name"] for one in people["results"]] == ["Kim Lee", "Zoë Müller"]
+        assert people["count"] == 2
+
+
+async def test_a_new_entity_is_a_readable_file(tmp_path: Path):
+    async with brain(tmp_path) as module:
+        made = await make(
+            module,
+            "person",
+            name="Bo Ek",
+            aliases=["Bo"],
+            status="yes",
+            body="Met in Bern.",
+            relationships=[{"target": "kim", "label": "Friend"}],
+        )
+
+        assert (tmp_path / "Brain/entities/people/bo-ek.md").read_text() == (
+            f'---\npara_id: {made}\ntype: person\naliases:\n  - Bo\nstatus: "yes"\n---\n\n'
+            "# Bo Ek\n\nMet in Bern.\n\n## Relationships\n\n- [[kim]] - Friend\n"
+        )
+        assert made.startswith("para:brain:")
+        one = await module.request("GET", "/entities/by_id", query={"id": made})
+        assert (one["@id"], one["@type"], one["name"]) == (made, "person", "Bo Ek")
+        assert [name for name, _ in module.published] == ["brain.entity.created"]
+
+
+async def test_one_of_that_name_is_added_to(tmp_path: Path):
+    async with brain(a_vault(tmp_path)) as module:
+        made = await make(module, "person", name="kim lee", aliases=["K."], born="1980")
+
+        assert made == "para:brain:kimkimkimkim"
+        assert (tmp_path / KIM).read_text() == KIM_TEXT.replace(
+            "  - 'Kimmy'\n", "  - Kimmy\n  - K.\n"
+        ).replace("[friend]\n", '[friend]\nborn: "1980"\n')
+
+
+async def test_an_edit_changes_what_it_names_and_no_other_byte(tmp_path: Path):
+    async with brain(a_vault(tmp_path)) as module:
+        before = (tmp_path / KIM).read_text()
+        body = {"data": {"status": "away", "tags": None}}
+        changed = await module.request("PUT", "/entities/para:brain:kimkimkimkim", body=body)
+
+        assert changed["status"] == "away"
+        assert (tmp_path / KIM).read_text() == before.replace("tags: [friend]\n", "status: away\n")
+
+
+async def test_a_name_or_a_spelling_of_it_means_an_entity(tmp_path: Path):
+    async with brain(a_vault(tmp_path)) as module:
+
+        async def meant(text: str, **query: str) -> tuple[object, float]:
+            found = await module.request("GET", "/resolve", query={"q": text, **query})
+            return found["match"] and found["match"]["name"], found["confidence"]
+
+        assert await meant("Kim Lee") == ("Kim Lee", 0.98)
+        assert await meant("Kimmy") == ("Kim Lee", 0.95)
+        assert await meant("KIM  lee") == ("Kim Lee", 0.93)
+        assert await meant("zoe muller") == ("Zoë Müller", 0.93)
+        assert await meant("Zoë Müller's") == ("Zoë Müller", 0.85)
+        assert await meant("brain:kimkimkimkim") == ("Kim Lee", 1.0)
+        assert await meant("KIMKIMKIMKIM") == ("Kim Lee", 1.0)
+        assert await meant(KIM) == ("Kim Lee", 1.0)
+        name, confidence = await meant("Zoe Mueler")
+        assert name == "Zoë Müller"
+        assert 0.6 < confidence < 0.8
+        assert await meant("Kim Lee", type="organization") == (None, 0.0)
+        assert await meant("nothing like it") == (None, 0.0)
+
+
+async def test_two_of_one_name_are_candidates_and_no_match(tmp_path: Path):
+    write(tmp_path, "Brain/entities/people/kim.md", "# Kim\n")
+    write(tmp_path, "Brain/entities/projects/kim.md", "# Kim\n")
+    async with brain(tmp_path) as module:
+        found = await module.tool("brain-resolve", text="Kim")
+
+        assert found["match"] is None
+        assert [one["type"] for one in found["candidates"]] == ["person", "project"]
+        write(tmp_path, "Brain/entities/people/kim-2.md", "# Kim\n")
+        await module.event("file.created", path="Brain/entities/people/kim-2.md")
+        with pytest.raises(EditRefusedError, match=r"Several are called kim; .*kim\.md"):
+            await make(module, "person", name="kim")
+        found = await module.tool("brain-resolve", text="Kim", type="project")
+        assert found["match"]["path"] == "Brain/entities/projects/kim.md"
+
+
+async def test_an_editors_changes_are_followed_and_announced_once(tmp_path: Path):
+    async with brain(a_vault(tmp_path)) as module:
+        write(tmp_path, KIM, KIM_TEXT.replace("Kimmy", "Kay"))
+        await module.event("file.modified", path=KIM)
+        await module.event("file.modified", path=KIM)
+
+        assert (await module.tool("brain-resolve", text="Kay"))["match"]["name"] == "Kim Lee"
+        assert (await module.tool("brain-resolve", text="Kimmy"))["confidence"] < 0.95
+        assert [name for name, _ in module.published] == ["brain.entity.updated"]
+
+        (tmp_path / KIM).unlink()
+        await module.event("file.deleted", path=KIM)
+        assert await module.tool("brain-search", query="Kay") == []
+
+
+async def test_an_id_stays_with_its_file_through_a_move_and_an_edit_while_off(tmp_path: Path):
+    moved = "Brain/friends/Kim Ek.md"
+    async with brain(a_vault(tmp_path)) as module:
+        (tmp_path / "Brain/friends").mkdir()
+        (tmp_path / KIM).rename(tmp_path / moved)
+        await module.event("file.moved", **{"path": moved, "from": KIM})
+        query = {"id": "para:brain:kimkimkimkim"}
+        assert (await module.request("GET", "/entities/by_id", query=query))["path"] == moved
+        assert [name for name, _ in module.published] == ["brain.entity.updated"]
+
+    write(tmp_path, "Brain/kim again.md", (tmp_path / moved).read_text() + "More.\n")
+    (tmp_path / moved).unlink()
+    async with brain(tmp_path) as module:
+        found = await module.request("GET", "/entities/by_id", query=query)
+        assert found["path"] == "Brain/kim again.md"
+
+
+async def test_links_are_relationships_and_made_once(tmp_path: Path):
+    async with brain(a_vault(tmp_path)) as module:
+        body = {"path": "kim", "para_id": "Zoë Müller", "label": "Friend"}
+        assert (await module.request("POST", "/link", body=body))["linked"] is True
+        assert (await module.request("POST", "/link", body=body))["linked"] is False
+
+        assert (tmp_path / KIM).read_text() == KIM_TEXT + "- [[Zoë Müller]] - Friend\n"
+        facts = await module.request("GET", "/facts", query={"entity": "kim"})
+        assert [one["text"] for one in facts] == ["[[acme]] - Founder", "[[Zoë Müller]] - Friend"]
+
+
+async def test_a_note_that_mentions_an_entity_gets_its_id(tmp_path: Path):
+    write(tmp_path, "Notes/day.md", "Saw Zoë.\n")
+    async with brain(a_vault(tmp_path)) as module:
+        found = await module.tool("brain-link", path="Notes/day.md", para_id="Zoë Müller")
+
+        para_id = found["para_id"]
+        assert para_id.startswith("para:brain:")
+        assert (tmp_path / "Notes/day.md").read_text() == (
+            f'---\nmentions: ["{para_id}"]\n---\nSaw Zoë.\n'
+        ) or f"  - {para_id}" in (tmp_path / "Notes/day.md").read_text()
+        assert para_id in (tmp_path / "Brain/old notes/Zoë Müller.md").read_text()
+        assert (await module.tool("brain-resolve", text=para_id))["match"]["name"] == "Zoë Müller"
+
+
+async def test_types_are_edited_as_a_file_and_all_else_in_it_stays(tmp_path: Path):
+    types = (
+        "# mine\ntypes:\n  person:   # people\n    folder: people\n    fields: [aliases]\n\n"
+        "  # food\n  recipe:\n    folder: recipes\n    fields:\n      serves: integer\nother: x\n"
+    )
+    write(tmp_path, "Brain/types.yaml", types)
+    async with brain(tmp_path) as module:
+        body = {"name": "plant", "fields": {"latin": {"type": "string", "required": True}}}
+        made = await module.request("POST", "/types", body={**body, "key_strategy": "random"})
+
+        assert made["fields"] == [{"name": "latin", "type": "string", "required": True}]
+        assert (tmp_path / "Brain/types.yaml").read_text() == types.replace(
+            "other: x\n",
+            "  plant:\n    folder: plants\n    key_strategy: random\n    fields:\n"
+            '      latin: {"type": "string", "required": true}\nother: x\n',
+        )
+        await module.request("PUT", "/types/recipe", body={"fields": {"serves": {"type": "int"}}})
+        await module.request("DELETE", "/types/plant")
+        assert (tmp_path / "Brain/types.yaml").read_text() == types.replace(
+            "serves: integer", 'serves: {"type": "int"}'
+        )
+        await make(module, "recipe", name="Soup", serves=4)
+        with pytest.raises(EditRefusedError, match="1 entities have the type recipe"):
+            await module.request("DELETE", "/types/recipe")
+
+
+async def test_the_default_types_are_there_without_a_file(tmp_path: Path):
+    async with brain(tmp_path) as module:
+        shown = await module.request("GET", "/types")
+
+        assert [one["name"] for one in shown] == [
+            "person",
+            "project",
+            "topic",
+            "resource",
+            "organization",
+            "event",
+        ]
+        await module.request("POST", "/types", body={"name": "recipe"})
+        assert len(await module.tool("brain-types")) == 7
+        assert (tmp_path / "Brain/types.yaml").read_text().count("folder:") == 7
+
+
+async def test_searches_are_kept(tmp_path: Path):
+    async with brain(tmp_path) as module:
+        query = {
+            "id": "",
+            "name": "My friends",
+            "entity_type": "person",
+            "filters": [{"field_name": "tags", "operator": "contains", "value": "friend"}],
+        }
+        made = await module.request("POST", "/queries", body=query)
+
+        assert made == {"id": "my-friends"}
+        kept = await module.request("GET", "/queries")
+        assert kept == {"queries": [{**query, "id": "my-friends"}]}
+        await module.request("DELETE", "/queries/my-friends")
+        assert await module.request("GET", "/queries") == {"queries": []}
+        with pytest.raises(NotFoundError, match="no query my-friends"):
+            await module.request("DELETE", "/queries/my-friends")
+
+
+async def test_a_deleted_entity_is_gone(tmp_path: Path):
+    async with brain(a_vault(tmp_path)) as module:
+        await module.request("DELETE", "/entities/para:brain:kimkimkimkim")
+
+        assert not (tmp_path / KIM).exists()
+        with pytest.raises(NotFoundError, match="no such entity"):
+            await module.request("GET", "/entities/by_id", query={"id": "kim"})
+        with pytest.raises(EditRefusedError, match="no type 'plant'"):
+            await make(module, "plant", name="Fern")
+
+
+async def test_a_text_names_entities_and_each_is_announced_once(tmp_path: Path):
+    async with brain(a_vault(tmp_path)) as module:
+        api = module.interface("BrainInterface")
+        text = "Had lunch with Kim Lee and Zoë Müller.\n\n    Kim Lee in code"
+        found = await api.detect_mentions("Daily/journals/2026-02-24.md", text, "para:daily:abc")
+
+        assert [(one["name"], text[one["start"] : one["end"]]) for one in found] == [
+            ("Kim Lee", "Kim Lee"),
+            ("Zoë Müller", "Zoë Müller"),
+        ]
+        assert all(one["confidence"] > 0.8 for one in found)
+        zoe = found[1]["para_id"]
+        assert f"para_id: {zoe}\n" in (tmp_path / "Brain/old notes/Zoë Müller.md").read_text()
+        await api.detect_mentions("Daily/journals/2026-02-24.md", text, "para:daily:abc")
+        told = [data for name, data in module.published if name == "brain.mention.detected"]
+        assert [(one["source_id"], one["para_id"]) for one in told] == [
+            ("para:daily:abc", "para:brain:kimkimkimkim"),
+            ("para:daily:abc", zoe),
+        ]
+        suggested = await module.request("POST", "/suggest", body={"text": text})
+        assert suggested["count"] == 2
+        assert await module.tool("brain-suggest", text="nothing") == []
+
+
+async def test_what_an_entity_is_related_to_follows_the_files(tmp_path: Path):
+    async with brain(a_vault(tmp_path)) as module:
+        found = await module.request("GET", "/traverse", query={"entity": "kim"})
+        assert [(one["name"], one["label"], one["direction"]) for one in found["results"]] == [
+            ("Acme", "Founder", "out")
+        ]
+        write(tmp_path, "Brain/bo.md", "# Bo\n\nLeads [[Kim Lee]] and [[later]].\n")
+        await module.event("file.created", path="Brain/bo.md")
+        found = await module.request("GET", "/backlinks", query={"entity": "kim"})
+        assert [one["name"] for one in found["results"]] == ["Bo"]
+
+        write(tmp_path, "Brain/entities/topics/later.md", "# Later\n")
+        await module.event("file.created", path="Brain/entities/topics/later.md")
+        query = {"entity": "Acme", "depth": "3"}
+        found = await module.request("GET", "/traverse", query=query)
+        assert [(one["name"], one["depth"]) for one in found["results"]] == [
+            ("Kim Lee", 1),
+            ("Bo", 2),
+            ("Later", 3),
+        ]
+        graph = await module.request("GET", "/graph")
+        assert {node["name"] for node in graph["nodes"]} == {
+            "Acme",
+            "Bo",
+            "Kim Lee",
+            "Later",
+            "Zoë Müller",
+        }
+        assert len(graph["edges"]) == 3
+        assert "para:brain:kimkimkimkim" in {edge["target"] for edge in graph["edges"]}
+
+
+async def test_a_context_holds_the_file_its_relations_and_recent_mentions(tmp_path: Path):
+    write(tmp_path, "Daily/journals/2026-02-24.md", "# Noon\n\nLunch with Kim Lee.\n")
+    write(tmp_path, "Work/garden/AGENTS.md", "# Garden\n\nWater it.\n")
+    write(
+        tmp_path,
+        "Brain/entities/projects/garden.md",
+        "---\nagents_path: Work/garden/AGENTS.md\n---\n# Garden\n\n- [[kim]]\n",
+    )
+    async with brain(a_vault(tmp_path)) as module:
+        text = await module.tool("brain-context", entity="Kim Lee")
+        assert "Grows *beans*." in text
+        assert "- Acme (organization) - Founder" in text
+        assert "Daily/journals/2026-02-24.md" in text
+        found = await module.request("GET", "/context", query={"entity": "garden"})
+        assert [part["kind"] for part in found["parts"]] == [
+            "entity",
+            "related",
+            "instructions",
+            "mentions",
+        ]
+        assert "Water it." in found["text"]
+        small = await module.request(
+            "GET", "/context", query={"entity": "kim", "max_tokens": "100"}
+        )
+        assert small["truncated"] is False or small["tokens"] <= 100
+
+
+async def test_other_modules_and_apps_find_a_thing_by_its_id(tmp_path: Path):
+    async with brain(a_vault(tmp_path)) as module:
+        api = module.interface("BrainInterface")
+        assert (await api.resolve("kimkimkimkim"))["match"]["path"] == KIM
+        assert [one["name"] for one in await api.search("Acme")] == ["Acme", "Kim Lee"]
+
+
+async def test_a_question_is_answered_by_the_passage_that_fits(tmp_path: Path):
+    async with brain(a_vault(tmp_path)) as module:
+        query = {"query": "Who is it that grows the beans?", "explain": "true"}
+        found = await module.request("GET", "/recall", query=query)
+
+        assert found["count"] >= 1
+        best = found["results"][0]
+        assert (best["para_id"], best["is_match"]) == ("para:brain:kimkimkimkim", True)
+        assert "beans" in best["text"]
+        assert best["why"]
+        api = module.interface("BrainInterface")
+        write(tmp_path, KIM, KIM_TEXT.replace("beans", "melons"))
+        await module.event("file.modified", path=KIM)
+        again = await api.recall("beans")  # with the [semantic] extra the nearest is found
+        assert not any(one["is_match"] for one in again["results"])
+        assert (await api.recall("a melon?", num_results=1))["count"] == 1
+
+
+async def test_what_is_wrong_is_listed_with_its_file_and_nothing_is_rewritten(tmp_path: Path):
+    people = "Brain/entities/people"
+    files = {
+        f"{people}/kim.md": KIM_TEXT,
+        f"{people}/kim copy.md": KIM_TEXT,
+        f"{people}/gardens.md": "# Gardens\n",
+        f"{people}/garden.md": "# Garden\n",
+        f"{people}/bad.md": "---\na: [\n---\n# Bad\n",
+        f"{people}/tag.md": "---\ntags: #x\n---\n# Tag\n",
+        "Brain/x.md": "No type.\n",
+        "Brain/entities/recipes/soup.md": "---\ntype: recipe\nserves: many\n---\n# Soup\n",
+        "Brain/types.yaml": "types:\n  person:\n    folder: people\n  recipe:\n"
+        "    folder: recipes\n    fields:\n      serves: integer\n      taste: {required: true}\n",
+    }
+    for path, text in files.items():
+        write(tmp_path, path, text)
+    async with brain(tmp_path) as module:
+        found = await module.doctor()
+
+        assert sorted((str(one.path).removeprefix("Brain/"), one.problem) for one in found) == [
+            ("entities/people/bad.md", "its frontmatter is not `key: value` lines of YAML"),
+            (
+                "entities/people/gardens.md",
+                f"it may be the same as {people}/garden.md: Gardens and Garden",
+            ),
+            (
+                "entities/people/kim copy.md",
+                f"it has the para_id of {people}/kim.md, para:brain:kimkimkimkim",
+            ),
+            (
+                "entities/people/tag.md",
+                "`tags:` is empty: YAML takes `#tag` for a comment; write `tags: [tag]`",
+            ),
+            ("entities/recipes/soup.md", "`serves` should be an integer"),
+            ("entities/recipes/soup.md", "`taste` is required"),
+            ("x.md", "it has no type"),
+        ]
+    assert {path: (tmp_path / path).read_text() for path in files} == files
+
+
+async def test_what_a_person_refused_is_not_suggested_again(tmp_path: Path):
+    async with brain(a_vault(tmp_path)) as module:
+        text = "Lunch with Kim Lee."
+        assert len(await module.tool("brain-suggest", text=text)) == 1
+        body = {"para_id": "kimkimkimkim", "text": "Kim Lee", "accepted": False}
+        await module.request("POST", "/mentions/answer", body=body)
+        assert await module.tool("brain-suggest", text=text) == []
+        await module.request("POST", "/mentions/answer", body={**body, "accepted": True})
+        assert len(await module.tool("brain-suggest", text=text)) == 1
+
+
+async def test_what_is_private_is_in_no_answer_and_no_edit_loses_it(tmp_path: Path):
+    secret = KIM_TEXT + "\n## Diagnosis #private\n\nNOVSECRET\n"
+    write(tmp_path, KIM, secret)
+    whole = "---\npara_id: para:brain:zedzedzedzed\nprivate: true\n---\n# Zed\n\nZEDSECRET\n"
+    write(tmp_path, "Brain/entities/people/zed.md", whole)
+    write(tmp_path, "Daily/journals/2026-01-05.md", "# A day #private\n\nDAYSECRET\n")
+    async with brain(tmp_path) as module:
+        answers = [
+            await module.tool("brain-search", query="NOVSECRET ZEDSECRET Kim"),
+            await module.tool("brain-context", entity="kimkimkimkim"),
+            await module.tool("brain-context", entity="zedzedzedzed"),
+            (await module.request("GET", "/recall", query={"query": "NOVSECRET"}))["results"],
+            await module.request("GET", "/entities/by_id", query={"id": "kimkimkimkim"}),
+        ]
+        assert "SECRET" not in str([answer for answer in answers if answer])
+        body = {"data": {"body": "New text"}}
+        with pytest.raises(EditRefusedError, match="private part"):
+            await module.request("PUT", "/entities/para:brain:kimkimkimkim", body=body)
+
+    assert (tmp_path / KIM).read_text() == secret
+    assert (tmp_path / "Brain/entities/people/zed.md").read_text() == whole

@@ -1,0 +1,215 @@
+"""The existing app's calls to Brain (rows 44 to 51 of its contract), in a running daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from parachuted.bundled import bundled_folder
+from tests.api.calls import call, get, key_of, post, refused
+from tests.api.routes.test_modules import install
+from tests.stories.life import Life, Live, save
+
+KIM = "Brain/entities/people/kim.md"
+TEXT = {str}
+TEXT_OR_NONE = {str, type(None)}
+
+
+def fits(value: object, shape: object) -> bool:
+    """Whether JSON has exactly these types: an integer is no float, and a flag is no integer."""
+    if isinstance(shape, set):
+        return type(value) in shape
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(fits(one, shape[0]) for one in value)
+    assert isinstance(shape, dict)
+    return isinstance(value, dict) and all(
+        fits(value.get(key.removesuffix("?")), part)
+        for key, part in shape.items()
+        if not key.endswith("?") or key.removesuffix("?") in value
+    )
+
+
+TYPE = {
+    "name": TEXT,
+    "description": TEXT_OR_NONE,
+    "key_strategy": TEXT_OR_NONE,
+    "entity_count": {int},
+    "fields": [
+        {
+            "name": TEXT,
+            "type": TEXT,
+            "required": {bool},
+            "values?": [TEXT],
+            "link_type?": TEXT,
+            "items?": TEXT,
+            "description?": TEXT,
+        }
+    ],
+}
+ENTITY = {"@id": TEXT, "@type": TEXT, "name": TEXT, "tags": [TEXT]}
+
+
+async def with_brain(life: Life) -> None:
+    """Install the module as it comes."""
+    await install(life, bundled_folder("modules") / "brain", "trusted")
+
+
+async def app(life: Life, method: str, path: str, body: object = None) -> object:
+    """A call of the app, which takes 200 alone for success."""
+    status, answer = await call(life, method, path, json=body)
+    assert status == 200, answer
+    return answer
+
+
+async def test_types_are_a_bare_list_and_change_with_200(live: Live):
+    async with live() as life:
+        await with_brain(life)
+        types = await app(life, "GET", "/api/brain/types")
+        assert isinstance(types, list)
+        assert len(types) == 6
+        assert fits(types, [TYPE])
+
+        new = {
+            "name": "recipe",
+            "fields": {"serves": {"type": "integer", "required": True}},
+            "key_strategy": "Lexical",
+            "description": "Food",
+        }
+        made = await app(life, "POST", "/api/brain/types", new)
+        assert fits(made, TYPE)
+        body = {"fields": {"taste": {"type": "enum", "values": ["sweet", "sour"]}}}
+        changed = await app(life, "PUT", "/api/brain/types/recipe", body)
+        assert changed["fields"] == [
+            {"name": "taste", "type": "enum", "required": False, "values": ["sweet", "sour"]}
+        ]
+        schemas = await app(life, "GET", "/api/brain/schemas")
+        assert fits(schemas, {"schemas": [TYPE]})
+        await app(life, "DELETE", "/api/brain/types/recipe")
+        status, answer = await call(life, "POST", "/api/brain/types", json={"name": "by_id"})
+        assert status >= 400
+        assert isinstance(answer["detail"], str)
+
+
+async def test_entities_are_made_read_changed_and_removed(live: Live, vault: Path):
+    async with live() as life:
+        await with_brain(life)
+        data = {"name": "Kim", "tags": ["friend"], "description": "Grows beans"}
+        body = {"entity_type": "person", "data": data, "commit_msg": "Met"}
+        status, made = await call(life, "POST", "/api/brain/entities", json=body)
+        assert status in {200, 201}
+        assert fits(made, {"entity_id": TEXT})
+
+        page = await app(life, "GET", "/api/brain/entities/person?limit=50&offset=0")
+        assert fits(page, {"results": [ENTITY]})
+        key = made["entity_id"]
+        one = await app(life, "GET", f"/api/brain/entities/by_id?id={key}")
+        assert fits(one, ENTITY)
+        assert one["description"] == "Grows beans"
+
+        body = {"data": {"status": "away"}, "commit_msg": None}
+        await app(life, "PUT", f"/api/brain/entities/{key}", body)
+        assert "status: away\n" in (vault / KIM).read_text()
+        await app(life, "DELETE", f"/api/brain/entities/{key}?commit_msg=x")
+        assert not (vault / KIM).exists()
+        status, _ = await refused(life, "GET", f"/api/brain/entities/by_id?id={key}")
+        assert status == 404
+
+
+async def test_queries_are_kept(live: Live):
+    async with live() as life:
+        await with_brain(life)
+        query = {
+            "id": "",
+            "name": "Friends",
+            "entity_type": "person",
+            "filters": [{"field_name": "tags", "operator": "eq", "value": "friend"}],
+        }
+        made = await app(life, "POST", "/api/brain/queries", query)
+        assert fits(made, {"id": TEXT})
+        kept = await app(life, "GET", "/api/brain/queries")
+        assert kept == {"queries": [{**query, "id": made["id"]}]}
+        await app(life, "DELETE", f"/api/brain/queries/{made['id']}")
+
+
+async def test_an_entity_typed_in_an_editor_is_there(live: Live, vault: Path):
+    async with live() as life:
+        await with_brain(life)
+        save(vault / KIM, "# Kim\n\nTyped.\n")
+        await life.until(lambda: life.told("brain.entity.created"))
+        found = await get(life, "/api/brain/resolve?q=KIM")
+        assert found["match"]["path"] == KIM
+
+
+async def test_a_merge_takes_all_links_along_and_one_undo_takes_it_back(live: Live, vault: Path):
+    people = "Brain/entities/people"
+    files = {
+        KIM: "---\npara_id: para:brain:kimkimkimkim\ntags: [friend]\nborn: 1980\n---\n# Kim\n\n"
+        "Grows beans.\n\n## Relationships\n\n- [[bo]] - Friend\n- [[kim-lee]] - the same?\n",
+        f"{people}/kim-lee.md": "---\npara_id: para:brain:leeleeleelee\naliases: [Lee]\n"
+        "tags: [gardener]\nborn: 1981\nstatus: away\n---\n# Kim Lee\n\nMoved to Bern.\n\n"
+        "## Relationships\n\n- [[bo]] - Friend\n- [[acme]] - Founder\n\n## Notes\n\nTall.\n",
+        f"{people}/bo.md": "# Bo\n\n## Relationships\n\n- [[kim-lee]] - Sister (since 2020)\n",
+        "Notes/day.md": "---\nmentions: [para:brain:leeleeleelee]\n---\nSaw [[kim-lee]], "
+        "[[kim-lee|her]] and [her](../Brain/entities/people/kim-lee.md#notes).\n",
+        "Notes/other.md": "`[[kim-lee]]` in code stays; [[kim]] too.\n",
+    }
+    for path, text in files.items():
+        save(vault / path, text)
+    async with live() as life:
+        await with_brain(life)
+        done = await app(
+            life, "POST", "/api/brain/merge", {"keep": "kim", "other": "para:brain:leeleeleelee"}
+        )
+
+        assert not (vault / people / "kim-lee.md").exists()
+        assert (vault / KIM).read_text() == (
+            "---\npara_id: para:brain:kimkimkimkim\ntags:\n  - friend\n  - gardener\nborn: 1980\n"
+            "aliases:\n  - Kim Lee\n  - Lee\n  - kim lee\nformer_ids:\n"
+            "  - para:brain:leeleeleelee\nstatus: away\n---\n# Kim\n\nGrows beans.\n\n"
+            "## Relationships\n\n- [[bo]] - Friend\n- [[kim]] - the same?\n- [[acme]] - Founder\n\n"
+            "## From Kim Lee\n\n- born: 1981\n\nMoved to Bern.\n\n## Notes\n\nTall.\n"
+        )
+        assert (vault / people / "bo.md").read_text() == files[f"{people}/bo.md"].replace(
+            "kim-lee", "kim"
+        )
+        assert (vault / "Notes/day.md").read_text() == files["Notes/day.md"].replace(
+            "[[kim-lee]]", "[[kim|kim-lee]]"
+        ).replace("[[kim-lee|her]]", "[[kim|her]]").replace("people/kim-lee.md", "people/kim.md")
+        assert (vault / "Notes/other.md").read_text() == files["Notes/other.md"]
+        found = await get(life, "/api/para/para:brain:leeleeleelee")
+        assert found["path"] == KIM
+        facts = await get(life, "/api/brain/resolve?q=Lee")
+        assert facts["match"]["path"] == KIM
+
+        await post(life, f"/api/runs/{done['run']}/undo")
+        assert {path: (vault / path).read_text() for path in files} == files
+        await life.settled()
+        found = await get(life, "/api/para/para:brain:leeleeleelee")
+        assert found["path"] == f"{people}/kim-lee.md"
+
+
+async def test_a_key_of_some_paths_hears_of_no_other_entity(live: Live, vault: Path):
+    save(vault / KIM, "# Kim\n\nOpen.\n\n- [[bo]]\n")
+    save(vault / "Brain/entities/people/bo.md", "# Bo\n\nSecret.\n\n- [[kim]]\n")
+    async with live() as life:
+        await with_brain(life)
+        key = key_of(life, "brain:read,write", "vault:read,write", paths=[KIM], local=True)
+        for path in (
+            "/api/brain/search?q=Bo",
+            "/api/brain/resolve?q=Bo",
+            "/api/brain/entities/person",
+            "/api/brain/traverse?entity=kim",
+            "/api/brain/backlinks?entity=kim",
+            "/api/brain/graph",
+            "/api/brain/context?entity=kim",
+        ):
+            status, whole = await call(life, "GET", path)
+            assert status == 200
+            assert "bo.md" in str(whole) or "Bo" in str(whole)
+            status, answer = await call(life, "GET", path, headers=key)
+            assert status == 200, answer
+            assert "bo.md" not in str(answer).replace("[[bo]]", "")
+            assert "Secret" not in str(answer)
+        status, answer = await call(
+            life, "POST", "/api/brain/suggest", json={"text": "Saw Kim and Bo."}, headers=key
+        )
+        assert [one["name"] for one in answer["suggestions"]] == ["Kim"]

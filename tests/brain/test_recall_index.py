@@ -1,0 +1,233 @@
+"""Recall: a question finds the passage that answers it, and says why."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.brain.engines import engine
+
+recall = engine("recall_index")
+
+NOTES = {
+    "kim": ("Kim Lee", ["Kimmy"], "Repairs bicycles in a shed.\n\nLives in Lund.\n\nPlays cello."),
+    "lou": ("Lou Day", [], "Keeps bees.\n\nSells honey at the market.\n\nLives in Malmö."),
+    "acme": ("Acme", ["The Works"], "A company for repairs of boats, founded in 1999."),
+}
+
+
+def filled(notes=NOTES, path="x"):
+    made = recall.RecallIndex(":memory:")
+    for key, (title, aliases, text) in notes.items():
+        made.put(key, title, aliases, text, f"Brain/{key}.md", path)
+    return made
+
+
+@pytest.fixture
+def index() -> Iterator:
+    made = filled()
+    yield made
+    made.close()
+
+
+def keys(found) -> list[str]:
+    return [one.key for one in found.results]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Who repaired a bicycle?", "kim"),
+        ("what is it that the bee keeper is selling", "lou"),
+        ("Where does Kimmy live?", "kim"),
+        ("who lives in malmo", "lou"),
+        ("When was The Works founded?", "acme"),
+        ('bicycle" OR NOT (', "kim"),
+        ("MATCH AND cello*", "kim"),
+    ],
+)
+def test_a_question_finds_its_answer_in_any_form_of_its_words(index, question: str, answer: str):
+    assert keys(index.search(question))[0] == answer
+
+
+def test_words_that_say_nothing_are_left_out_and_named(index):
+    found = index.search("Where did Kim live?")
+
+    assert found.words == ("Kim", "live")
+    assert found.ignored == ("Where", "did")
+    assert found.how == "words"
+
+
+def test_a_question_of_such_words_alone_is_asked_as_it_is():
+    index = filled({"who": ("The Who", [], "A band.")})
+
+    assert keys(index.search("the who")) == ["who"]
+
+
+def test_a_name_written_large_is_a_word_though_it_is_else_none():
+    index = filled({"a": ("Will Day", [], "A smith."), "b": ("Lou Day", [], "A baker.")})
+
+    assert keys(index.search("what is the trade of Will Day")) == ["a", "b"]
+
+
+def test_the_passage_is_the_neighbouring_paragraphs_that_hold_most():
+    text = "\n\n".join(f"Paragraph {number} of no interest." for number in range(40))
+    index = filled({"a": ("A", [], f"{text}\n\nThe boat\n\nis painted\n\nred.\n\n{text}")})
+
+    (found,) = index.search("red painted boat").results
+
+    assert found.text == "The boat\n\nis painted\n\nred."
+
+
+def test_a_long_paragraph_is_cut_around_what_matched():
+    index = filled({"a": ("A", [], "filling " * 5_000 + "needle " + "filling " * 5_000)})
+
+    (found,) = index.search("needle").results
+
+    assert "needle" in found.text
+    assert len(found.text) <= 1_200
+
+
+def test_nothing_that_matches_is_no_result_and_a_match_says_so(index):
+    assert index.search("submarine").results == ()
+    assert index.search("submarine").how == "nothing"
+    assert index.search("").results == ()
+    assert all(one.is_match for one in index.search("repairs").results)
+
+
+def test_it_says_why_where_it_is_asked_to(index):
+    (found,) = index.search("Who repairs violins and cello?", limit=1, explain=True).results
+
+    assert found.words == ("repairs", "cello")
+    assert found.missing == ("violins",)
+    assert found.why.startswith("it holds repairs, cello (")
+    assert index.search("cello").results[0].why == ""
+
+
+def test_scores_are_ordered_and_between_0_and_1(index):
+    scores = [one.score for one in index.search("Who lives in Lund and repairs boats?").results]
+
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+
+
+def test_scripts_without_spaces_are_found_by_pairs_of_characters():
+    index = filled({"a": ("北京烤鸭", [], "很好吃。"), "b": ("南京", [], "一个城市。")})
+
+    assert keys(index.search("北京在哪里")) == ["a"]
+    assert index.search("烤鸭").results[0].text == "很好吃。"
+
+
+@pytest.mark.parametrize("name", ["Rene\u0301", "René", "RENE", "rene"])
+def test_accents_and_case_do_not_matter(name: str):
+    assert keys(filled({"a": ("Rene\u0301 M.", [], "x")}).search(f"who is {name}")) == ["a"]
+
+
+def test_what_was_put_again_or_removed_is_no_longer_found(index):
+    index.put("kim", "Kim Lee", [], "Teaches chess.", "Brain/kim.md", "2")
+    index.remove("lou")
+    index.remove("unknown")
+
+    assert keys(index.search("bicycles")) == []
+    assert keys(index.search("who lives where")) == []
+    assert keys(index.search("chess")) == ["kim"]
+    assert index.digests() == {"kim": "2", "acme": "x"}
+
+
+def test_a_batch_is_all_or_nothing(index):
+    def fail() -> None:
+        with index.batch():
+            index.remove("kim")
+            index.put("new", "New", [], "Chess.", "Brain/new.md")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+
+    assert keys(index.search("chess")) == []
+    assert keys(index.search("bicycles")) == ["kim"]
+
+
+def test_text_that_sqlite_cannot_hold_is_taken_all_the_same():
+    index = filled({"a": ("A\0\ud800", ["\x02"], "chess \x03\udfff")})
+
+    assert keys(index.search("chess \ud800")) == ["a"]
+
+
+def test_common_words_decide_among_what_rare_ones_find():
+    notes = {
+        f"n{number}": (f"Person {number}", [], f"Likes tea. Born {number}.")
+        for number in range(2_000)
+    }
+    index = filled(notes)
+
+    assert keys(index.search("Which person born 1234 likes tea?"))[0] == "n1234"
+    assert len(index.search("who likes tea", limit=5).results) == 5
+
+
+def test_it_is_kept_in_its_file_and_one_that_is_damaged_or_of_another_version_begins_again(
+    tmp_path: Path,
+):
+    path = tmp_path / "recall.db"
+    first = recall.RecallIndex(path)
+    first.put("kim", "Kim", [], "Chess.", "Brain/kim.md", "1")
+    first.close()
+
+    again = recall.RecallIndex(path)
+    assert keys(again.search("chess")) == ["kim"]
+    again.close()
+
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+    other = recall.RecallIndex(path)
+    assert other.digests() == {}
+    other.close()
+
+    path.write_bytes(b"no database" * 1_000)
+    empty = recall.RecallIndex(path)
+    assert empty.digests() == {}
+    empty.close()
+
+
+def test_damage_that_is_found_later_is_an_error_of_its_own(tmp_path: Path):
+    index = recall.RecallIndex(tmp_path / "recall.db")
+    index._database.execute("DROP TABLE texts")
+
+    with pytest.raises(recall.RecallDamagedError):
+        index.search("chess")
+    with pytest.raises(recall.RecallDamagedError):
+        index.put("kim", "Kim", [], "Chess.", "Brain/kim.md")
+    index.close()
+
+
+KEYS = st.sampled_from("abc")
+WORDS = st.lists(
+    st.sampled_from(["tea", "boat", "boats", "Lund", "chess", "\n\n"]), max_size=8
+).map(" ".join)
+
+
+@given(st.lists(st.tuples(KEYS, st.none() | WORDS), max_size=8), WORDS)
+def test_after_any_updates_it_answers_as_if_built_anew_from_what_is_left(steps, question: str):
+    one, left = filled({}), {}
+    for key, text in steps:
+        left.pop(key, None)
+        if text is None:
+            one.remove(key)
+        else:
+            left[key] = (key, [], text)
+            one.put(key, key, [], text, f"Brain/{key}.md")
+    again = filled(left)
+
+    found, wanted = one.search(question, explain=True), again.search(question, explain=True)
+
+    assert {(each.key, each.score, each.text) for each in found.results} == {
+        (each.key, each.score, each.text) for each in wanted.results
+    }
+    one.close()
+    again.close()

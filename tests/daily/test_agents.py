@@ -1,0 +1,232 @@
+"""Scheduled agents: files, the routes that the existing app calls, with and without a model."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from parachuted.bundled import bundled_folder
+from parachuted.errors import AgentFailedError, AgentUnavailableError, NotFoundError
+from tests.api.calls import get, post
+from tests.api.routes.test_modules import install
+from tests.daily.journal_of import DAY, NOON, daily, write
+from tests.daily.loading import daily_file
+from tests.stories.life import Live, save
+
+parse_agent = daily_file("agent_files").parse_agent
+AGENTS = "/api/modules/daily/agents"
+REFLECTION = "Daily/reflections/2026-02-24.md"
+RUN = {"date": "2026-02-24"}
+
+
+def offline(_agent: str, _prompt: str) -> str:
+    raise AgentUnavailableError("no model")
+
+
+def test_an_agent_is_read_from_its_file_in_each_form():
+    agent = parse_agent(
+        "gratitude-list",
+        "---\nschedule:\n  enabled: false\n  time: 630  # what YAML makes of 10:30\n"
+        'output: "Daily/thanks/{date}.md"\ntools: [read_journal, rm]\n---\nList what went well.\n',
+    )
+
+    assert (agent.display_name, agent.is_enabled) == ("Gratitude list", False)
+    assert f"{agent.at:%H:%M}" == "10:30"
+    assert agent.output_path(date(2026, 2, 24)) == "Daily/thanks/2026-02-24.md"
+    assert (agent.tools, agent.prompt) == (("read_journal",), "List what went well.")
+
+
+def test_a_file_without_frontmatter_is_an_agent_with_defaults():
+    agent = parse_agent("sums", "Add up what I spent.\n")
+
+    assert (agent.is_enabled, f"{agent.at:%H:%M}", agent.days) == (True, "03:00", 1)
+    assert agent.output == "Daily/sums/{date}.md"
+
+
+@pytest.mark.parametrize(
+    "output", ["../x/{date}.md", "Daily/.x/{date}.md", "Brain/{date}.md", "Daily/x/a.md", "/etc/x"]
+)
+def test_an_agent_writes_below_daily_one_file_a_day(output: str):
+    assert parse_agent("a", f"---\noutput: {output}\n---\nx").output == "Daily/a/{date}.md"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "cron"),
+    [
+        ("03:00", "0 3 * * *"),
+        ("{time: '13:05', day: Monday}", "5 13 * * mon"),
+        ("{time: '25:99', day: someday}", "0 3 * * *"),
+    ],
+)
+def test_when_an_agent_runs(schedule: str, cron: str):
+    assert parse_agent("a", f"---\nschedule: {schedule}\n---\nx").cron == cron
+
+
+async def test_what_an_agent_says_is_written_with_links_and_without_what_cites_nothing(
+    tmp_path: Path,
+):
+    words = (
+        "## What happened\n- Kim came by [e1]\n- It was the best day ever\n- Rain [e9]\n\n"
+        "## One question\nWhat did Kim want?"
+    )
+    async with daily(tmp_path, answers=lambda _agent, _prompt: words) as module:
+        entry_id = await write(module, "Kim came by. Nice.")
+        done = await module.request("POST", f"{AGENTS}/reflection/run", body=RUN)
+
+        assert done == {
+            "status": "completed",
+            "output_path": REFLECTION,
+            "error": None,
+            "journal_date": "2026-02-24",
+            "output_date": "2026-02-24",
+        }
+        text = (tmp_path / REFLECTION).read_text()
+        assert text.startswith("---\ndate: 2026-02-24\nagent: reflection\ngenerated_at: 20")
+        assert text.endswith(
+            "## What happened\n- Kim came by "
+            f"[[Daily/journals/2026-02-24#{entry_id} 12:00|12:00]]\n\n"
+            "## One question\nWhat did Kim want?\n"
+        )
+        (_, prompt) = module.asked[0]
+        assert "[e1] 2026-02-24 12:00\nKim came by. Nice." in prompt
+        name, data = module.published[-1]
+        assert (name, data["output_path"]) == ("daily.reflection.completed", REFLECTION)
+        transcript = await module.request("GET", f"{AGENTS}/reflection/transcript")
+        assert [one["content"] for one in transcript["messages"]] == [prompt, words]
+
+
+async def test_without_a_model_a_reflection_is_made_from_the_entries(tmp_path: Path):
+    async with daily(tmp_path, answers=offline) as module:
+        await write(module, "- [ ] Call Lee", at="2026-02-20T12:00:00-05:00")
+        await write(module, "Met [[People/Kim|Kim]]. It rained.")
+        await module.request("POST", f"{AGENTS}/reflection/run", body=RUN)
+        text = (tmp_path / REFLECTION).read_text()
+
+        assert "*Made without a model" in text
+        assert "- Met [[People/Kim|Kim]]. [[Daily/journals/2026-02-24#para:" in text
+        assert "## People and projects\n\n- Kim [[Daily/journals/2026-02-24#" in text
+        assert "- Call Lee [[Daily/journals/2026-02-20|2026-02-20]]" in text
+        assert text.endswith("What would it take to close “Call Lee”?\n")
+
+
+async def test_a_private_entry_is_in_no_prompt(tmp_path: Path):
+    async with daily(tmp_path, answers=lambda _agent, _prompt: "- x [e1]") as module:
+        await write(module, "Open words.")
+        await module.request(
+            "POST",
+            "/entries",
+            body={"content": "Secret.", "created_at": NOON, "metadata": {"private": True}},
+        )
+        await module.request("POST", f"{AGENTS}/reflection/run", body=RUN)
+
+        (_, prompt) = module.asked[0]
+        assert "Open words." in prompt
+        assert "Secret" not in prompt
+        assert "Secret" not in await module.tool("read_journal", day="2026-02-24")
+
+
+async def test_a_day_is_done_once_unless_it_is_forced_and_one_without_entries_never(
+    tmp_path: Path,
+):
+    async with daily(tmp_path, answers=lambda _agent, _prompt: "- x [e1]") as module:
+        await write(module, "Words.")
+        ways = [RUN, RUN, {**RUN, "force": True}, {"date": "2026-02-23"}]
+        done = [
+            (await module.request("POST", f"{AGENTS}/reflection/run", body=way))["status"]
+            for way in ways
+        ]
+        kept = await module.request("GET", f"{AGENTS}/reflection")
+
+        assert done == ["completed", "skipped", "completed", "skipped"]
+        assert kept["state"]["runCount"] == 2
+        assert kept["state"]["lastProcessedDate"] == "2026-02-24"
+        assert (await module.request("POST", f"{AGENTS}/reflection/reset"))["reset"]
+        kept = await module.request("GET", f"{AGENTS}/reflection")
+        assert kept["state"] == {"lastRunAt": None, "lastProcessedDate": None, "runCount": 0}
+
+
+async def test_a_run_that_fails_says_why_and_writes_nothing(tmp_path: Path):
+    def fails(_agent: str, _prompt: str) -> str:
+        raise AgentFailedError("too slow")
+
+    async with daily(tmp_path, answers=fails) as module:
+        await write(module, "Words.")
+        done = await module.request("POST", f"{AGENTS}/reflection/run", body=RUN)
+
+        assert (done["status"], done["error"]) == ("failed", "too slow")
+        assert not (tmp_path / REFLECTION).exists()
+
+
+async def test_the_app_lists_agents_those_of_the_vault_and_those_that_are_shipped(tmp_path: Path):
+    (tmp_path / "Daily/.agents").mkdir(parents=True)
+    (tmp_path / "Daily/.agents/sums.md").write_text("Add up.\n")
+    (tmp_path / "Daily/.agents/weekly-review.md").write_text("---\nschedule: '04:00'\n---\nMine.\n")
+    async with daily(tmp_path, answers=offline) as module:
+        agents = (await module.request("GET", AGENTS))["agents"]
+        assert [one["name"] for one in agents] == ["reflection", "sums", "weekly-review"]
+        assert agents[2]["schedule"] == {"enabled": True, "time": "04:00"}
+        assert agents[0]["outputPath"] == "Daily/reflections/{date}.md"
+
+        await write(module, "Words.")
+        await module.request("POST", f"{AGENTS}/sums/run", body=RUN)
+        status = await module.request("GET", f"{AGENTS}/status", query=RUN)
+        assert {one["name"]: one["outputPath"] for one in status["agents"]} == {
+            "reflection": None,
+            "sums": "Daily/sums/2026-02-24.md",
+            "weekly-review": None,
+        }
+        assert not (await module.request("GET", f"{AGENTS}/sums"))["hasTodayOutput"]
+        with pytest.raises(NotFoundError, match="no agent nobody"):
+            await module.request("GET", f"{AGENTS}/nobody")
+
+
+async def test_what_a_person_wrote_into_an_output_is_not_written_over(tmp_path: Path):
+    async with daily(tmp_path, answers=lambda _agent, _prompt: "- x [e1]") as module:
+        await write(module, "Words.")
+        (tmp_path / "Daily/reflections").mkdir()
+        (tmp_path / REFLECTION).write_text("My own.\n")
+        done = await module.request("POST", f"{AGENTS}/reflection/run", body=RUN)
+
+        assert done["status"] == "skipped"
+        assert (tmp_path / REFLECTION).read_text() == "My own.\n"
+
+
+async def test_an_agent_is_picked_up_when_its_file_is_saved_and_works_on_yesterday(tmp_path: Path):
+    yesterday = datetime.now().astimezone() - timedelta(days=1)
+    folder = tmp_path / "Daily/.agents"
+    folder.mkdir(parents=True)
+    async with daily(tmp_path, answers=lambda _agent, _prompt: "- x [e1]") as module:
+        await write(module, "Words.", at=yesterday.isoformat())
+        (folder / "sums.md").write_text("---\nschedule: '07:30'\n---\nAdd up.\n")
+        (folder / "weekly-review.md").write_text("---\nschedule: {enabled: false}\n---\n")
+        await module.event("file.created", path="Daily/.agents/sums.md")
+        found = await module.schedules.list()
+        assert [one.name for one in found if one.method == "run_scheduled_agent"] == [
+            "reflection",
+            "sums",
+        ]
+
+        await module.tick("sums")
+        output = tmp_path / f"Daily/sums/{yesterday.date().isoformat()}.md"
+        assert "- x [[Daily/journals/" in output.read_text()
+        (folder / "sums.md").unlink()
+        await module.event("file.deleted", path="Daily/.agents/sums.md")
+        assert "sums" not in [one.name for one in await module.schedules.list()]
+
+
+async def test_the_reflection_works_in_the_daemon_with_the_offline_backend(live: Live, vault: Path):
+    save(vault / DAY, "# Morning\n\nSowed the beans.\n")
+    async with live() as life:
+        await install(life, bundled_folder("modules") / "daily", "trusted")
+        done = await post(life, f"{AGENTS}/reflection/run", RUN)
+        listed = await get(life, f"{AGENTS}/status?date=2026-02-24")
+
+        assert (done["status"], done["output_path"]) == ("completed", REFLECTION)
+        assert (
+            "Sowed the beans. [[Daily/journals/2026-02-24#Morning|Morning]]"
+            in (vault / REFLECTION).read_text()
+        )
+        assert listed["agents"][0]["hasOutput"]
+        await life.until(lambda: life.told("daily.reflection.completed"))

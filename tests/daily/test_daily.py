@@ -1,0 +1,242 @@
+"""Daily: a journal of plain notes, over its routes and tools and from any editor."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from parachuted.bundled import bundled_folder
+from parachuted.errors import EditRefusedError, NotFoundError
+from tests.api.calls import call, get, key_of, post
+from tests.api.routes.test_modules import install
+from tests.daily.journal_of import DAY, NOON, created, daily, write
+from tests.stories.life import Live, save
+
+
+async def test_an_entry_is_a_block_of_its_day_in_the_writers_time_zone(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        entry_id = await write(module, "Met Kim.", at="2026-02-24T23:30:00-05:00")
+
+        assert (tmp_path / DAY).read_text() == (
+            f"---\ndate: 2026-02-24\nentries:\n  {entry_id.removeprefix('para:')}:\n"
+            f"    type: text\n    created: 23:30\n---\n\n# {entry_id} 23:30\n\nMet Kim.\n\n---\n"
+        )
+        found = await module.request("GET", f"/entries/{entry_id}")
+        assert found["content"] == "Met Kim."
+        assert created(module) == ["Met Kim."]
+
+
+async def test_entries_made_at_once_are_all_kept(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        await asyncio.gather(*(write(module, f"Thought {n}") for n in range(12)))
+
+        page = await module.request("GET", "/entries", query={"date": "2026-02-24"})
+        assert page["count"] == 12
+        assert {row["snippet"] for row in page["entries"]} == {f"Thought {n}" for n in range(12)}
+        assert sorted(created(module)) == sorted(f"Thought {n}" for n in range(12))
+
+
+async def test_an_entry_typed_in_an_editor_is_announced_once(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        await write(module, "First")
+        path = tmp_path / DAY
+        path.write_text(path.read_text() + "\n# Evening\n\nTyped by hand.\n")
+        await module.event("file.modified", path=DAY)
+        await module.event("file.modified", path=DAY)
+
+        assert created(module) == ["First", "Typed by hand."]
+        assert await module.tool("daily-search", query="HAND typed")
+
+        path.write_text(path.read_text().replace("Evening", "Late").replace("by hand", "again"))
+        await module.event("file.modified", path=DAY)
+
+        assert created(module) == ["First", "Typed by hand."]
+        assert [n for n, _ in module.published].count("daily.entry.updated") == 1
+
+
+async def test_what_was_there_before_is_not_news(tmp_path: Path):
+    (tmp_path / "Daily/journals").mkdir(parents=True)
+    (tmp_path / DAY).write_text("# Old\n\nLong ago.\n")
+
+    async with daily(tmp_path) as module:
+        page = await module.request("GET", "/entries")
+
+        assert [row["title"] for row in page["entries"]] == ["Old"]
+        assert module.published == []
+
+
+async def test_a_day_under_another_name_has_no_new_entries(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        entry_id = await write(module, "First")
+        moved = "Daily/journals/2026-02-25.md"
+        (tmp_path / DAY).rename(tmp_path / moved)
+        await module.event("file.moved", **{"path": moved, "from": DAY})
+
+        assert created(module) == ["First"]
+        assert (await module.request("GET", f"/entries/{entry_id}"))["path"] == moved
+        assert (await module.request("GET", "/entries"))["count"] == 1
+
+
+async def test_an_edit_and_a_removal_leave_the_rest_of_the_day(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        first, second = await write(module, "First"), await write(module, "Second")
+        before = (tmp_path / DAY).read_text()
+        changed = await module.request("PATCH", f"/entries/{first}", body={"content": "Better"})
+
+        assert changed["content"] == "Better"
+        assert (tmp_path / DAY).read_text() == before.replace("First", "Better")
+
+        await module.request("DELETE", f"/entries/{second}")
+        page = await module.request("GET", "/entries")
+        assert [row["snippet"] for row in page["entries"]] == ["Better"]
+        assert second.removeprefix("para:") not in (tmp_path / DAY).read_text()
+
+
+async def test_an_entry_that_is_not_there_is_a_404(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        with pytest.raises(NotFoundError, match="no entry para:daily:abcabcabcabc"):
+            await module.request("GET", "/entries/para:daily:abcabcabcabc")
+
+
+async def test_other_modules_and_agents_read_the_journal(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        made = await module.tool("daily-create", content="By an agent")
+        await write(module, "Earlier")
+        journal = module.interface("JournalInterface")
+
+        assert (await journal.get(made)).content == "By an agent"
+        recent = await journal.get_recent_entries(1)
+        assert [entry.content for entry in recent] == ["By an agent"]
+        day = await module.tool("daily-journal", day=date(2026, 2, 24).isoformat())
+        assert [entry["content"] for entry in day] == ["Earlier"]
+        assert len(await module.tool("daily-today")) == 1
+
+
+async def test_an_app_may_say_what_kind_of_entry_it_is_and_more_than_is_known(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        answer = await module.request(
+            "POST",
+            "/entries",
+            body={
+                "content": "A walk",
+                "created_at": NOON,
+                "metadata": {"type": "voice", "audio": "assets/a.wav", "duration": 42, "mood": "!"},
+            },
+        )
+
+        found = await module.request("GET", f"/entries/{answer.body['id']}")
+        assert found["metadata"] == {
+            "type": "voice",
+            "audio": "assets/a.wav",
+            "duration": 42,
+            "status": "complete",
+        }
+        assert "    duration: 42\n" in (tmp_path / DAY).read_text()
+        name, data = module.published[0]
+        assert (name, data["audio_path"]) == ("daily.entry.created", "Daily/assets/a.wav")
+
+
+async def test_a_value_that_no_journal_can_hold_is_refused_and_nothing_written(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        with pytest.raises(EditRefusedError, match="audio cannot hold"):
+            await module.request(
+                "POST", "/entries", body={"content": "x", "metadata": {"audio": "a\n---\nb"}}
+            )
+
+        assert not (tmp_path / "Daily").exists()
+
+
+async def test_daily_runs_in_the_daemon_and_hears_an_editor(live: Live, vault: Path):
+    async with live() as life:
+        await install(life, bundled_folder("modules") / "daily", "trusted")
+        save(vault / DAY, "# Morning\n\nTyped in an editor.\n")
+        await life.until(lambda: life.told("daily.entry.created"))
+        page = await get(life, "/api/daily/entries")
+
+        assert page["entries"][0]["snippet"] == "Typed in an editor."
+        made = await post(
+            life, "/api/daily/entries", {"content": "Over the API", "created_at": NOON}
+        )
+        assert made["path"] == DAY
+        assert "---\n\n# Morning\n\nTyped in an editor.\n\n# para:" in (vault / DAY).read_text()
+        assert [told["content"] for told in life.told("daily.entry.created")] == [
+            "Typed in an editor.",
+            "Over the API",
+        ]
+
+
+async def test_a_key_of_some_days_sees_no_others(live: Live, vault: Path):
+    other = "Daily/journals/2026-02-25.md"
+    save(vault / DAY, "# One\n\nOpen words.\n")
+    save(vault / other, "# Two\n\nSecret words.\n")
+    async with live() as life:
+        await install(life, bundled_folder("modules") / "daily", "trusted")
+        whole = await get(life, "/api/daily/entries")
+        key = key_of(life, "daily:read,write", "vault:read,write", paths=[DAY], local=True)
+
+        _, page = await call(life, "GET", "/api/daily/entries", headers=key)
+        hidden = [row["id"] for row in whole["entries"] if row["path"] == other]
+        status, _ = await call(life, "GET", f"/api/daily/entries/{hidden[0]}", headers=key)
+
+        assert whole["count"] == 2
+        assert ([row["path"] for row in page["entries"]], page["count"]) == ([DAY], 1)
+        assert status in {403, 404}
+
+
+async def test_a_person_writes_shows_and_finds_entries_on_the_command_line(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        made = await module.command("add", words="Sowed the beans.")
+        (shown,) = await module.command("show")
+        (found,) = await module.command("search", words="beans")
+
+    assert shown["id"] == found["id"] == made["id"]
+    assert "Sowed the beans." in (tmp_path / made["path"]).read_text()
+
+
+async def test_the_doctor_names_an_entry_of_two_files_and_an_agent_that_cannot_run(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        entry_id = await write(module, "Met Kim.")
+        copy = "Daily/journals/2026-02-25.md"
+        (tmp_path / copy).write_bytes((tmp_path / DAY).read_bytes())
+        await module.event("file.created", path=copy)
+        (tmp_path / "Daily/.agents").mkdir()
+        (tmp_path / "Daily/.agents/My Agent.md").write_text("Say hello.")
+        twin, misnamed = await module.doctor()
+
+    assert entry_id.rpartition(":")[2] in twin.problem
+    assert (twin.path, copy in twin.problem) == (DAY, True)
+    assert misnamed.path == "Daily/.agents/My Agent.md"
+
+
+async def test_an_id_of_a_typed_entry_never_meets_the_one_that_took_its_place(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        (tmp_path / DAY).parent.mkdir(parents=True)
+        (tmp_path / DAY).write_text("# One\n\n1\n\n# Two\n\n2\n")
+        await module.event("file.created", path=DAY)
+        two, one = [row["id"] for row in (await module.request("GET", "/entries"))["entries"]]
+        (tmp_path / DAY).write_text("# Zero\n\n0\n\n" + (tmp_path / DAY).read_text())
+        await module.event("file.modified", path=DAY)
+        before = (tmp_path / DAY).read_text()
+
+        for method in ("DELETE", "PATCH"):
+            with pytest.raises(NotFoundError):
+                await module.request(method, f"/entries/{two}", body={} or None)
+        assert (tmp_path / DAY).read_text() == before
+        assert one != two
+
+        first = (await module.request("GET", "/entries"))["entries"][-1]["id"]
+        changed = await module.request("PATCH", f"/entries/{first}", body={"content": "00"})
+        assert (changed["title"], changed["content"]) == ("Zero", "00")
+
+
+async def test_an_id_that_a_later_file_claims_still_names_the_first_entry(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        entry_id = await write(module, "Mine.")
+        fake = "Daily/journals/2026-01-02.md"
+        (tmp_path / fake).write_text((tmp_path / DAY).read_text().replace("Mine.", "Fake."))
+        await module.event("file.created", path=fake)
+
+        assert (await module.request("GET", f"/entries/{entry_id}"))["content"] == "Mine."

@@ -1,0 +1,124 @@
+"""Imports: a plan first, nothing twice, undone as a whole; and exports."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.modules import BytesResponse
+from parachuted.testing import ModuleHarness
+from tests.daily.journal_of import DAY, created, daily, write
+
+DAY_ONE = {
+    "metadata": {"version": "1.0"},
+    "entries": [
+        {
+            "uuid": "A1",
+            "creationDate": "2026-02-25T04:30:00Z",
+            "timeZone": "America/New_York",
+            "text": "# Night\n\nSaw the moon\\. ![](dayone-moment://X)",
+            "photos": [{"md5": "x"}],
+        },
+        {"uuid": "A2", "creationDate": "2026-02-26T08:00:00Z", "text": "No heading here."},
+    ],
+}
+SOURCE = "Daily/import"
+
+
+def put(vault: Path, name: str, text: str) -> None:
+    file = vault / SOURCE / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+async def bring(module: ModuleHarness, **body: object) -> dict[str, object]:
+    report = await module.request("POST", "/import", body={"source": SOURCE, **body})
+    assert isinstance(report, dict)
+    return report
+
+
+@pytest.mark.parametrize("layout", ["journals", "entries"])
+async def test_day_one_comes_in_once_and_goes_out_whole(tmp_path: Path, layout: str):
+    put(tmp_path, "Journal.json", json.dumps(DAY_ONE))
+    async with daily(tmp_path, config={"layout": layout}) as module:
+        plan = await bring(module)
+        assert [one["day"] for one in plan["entries"]] == ["2026-02-24", "2026-02-26"]
+        assert (plan["added"], plan["media"], plan["import_id"]) == (2, 1, None)
+        assert (await module.request("GET", "/entries"))["count"] == 0
+
+        done = await bring(module, dry_run=False)
+        page = await module.request("GET", "/entries")
+        assert [(one["title"], one["snippet"]) for one in page["entries"]][1:] == [
+            ("Night", "Saw the moon.")
+        ]
+        assert sorted(created(module)) == ["No heading here.", "Saw the moon."]
+        again = await bring(module, dry_run=False)
+        assert (again["added"], again["already_there"]) == (0, 2)
+        assert (await module.request("GET", "/entries"))["count"] == 2
+
+        undone = await module.request("POST", f"/import/{done['import_id']}/undo")
+        assert undone == {"removed": 2, "kept": []}
+        assert (await module.request("GET", "/entries"))["count"] == 0
+
+
+async def test_notes_called_by_their_date_come_in_beside_what_is_there(tmp_path: Path):
+    put(tmp_path, "2026-02-24.md", "---\ntags: [a]\n---\n# A day\n\nFirst.\n\n# Later\n\nSecond.\n")
+    put(tmp_path, "sub/20260225 Trip.md", "To the sea.\n")
+    put(tmp_path, "2026-02-30.md", "No such day.\n")
+    put(tmp_path, "readme.md", "Not one.\n")
+    async with daily(tmp_path) as module:
+        mine = await write(module, "Mine.")
+        before = (tmp_path / DAY).read_text()
+        done = await bring(module, dry_run=False)
+
+        assert [one["title"] for one in done["entries"]] == ["A day", "Trip"]
+        assert len(done["problems"]) == 1
+        assert "2026-02-30.md" in done["problems"][0]
+        day = await module.tool("daily-journal", day="2026-02-24")
+        assert [one["content"] for one in day] == ["Mine.", "First.\n\n # Later\n\nSecond."]
+        changed = done["entries"][1]["id"]
+        await module.request("PATCH", f"/entries/{changed}", body={"content": "To the lake."})
+        undone = await module.request("POST", f"/import/{done['import_id']}/undo")
+        assert undone == {"removed": 1, "kept": [changed]}
+        assert (tmp_path / DAY).read_text().rstrip() == before.rstrip()
+        assert (await module.request("GET", f"/entries/{mine}"))["content"] == "Mine."
+
+
+async def test_what_cannot_be_imported_is_said(tmp_path: Path):
+    put(tmp_path, "a.json", "{")
+    async with daily(tmp_path) as module:
+        assert "not valid JSON" in (await bring(module))["problems"][0]
+        with pytest.raises(NotFoundError, match="nothing to import in Daily/none"):
+            await bring(module, source="Daily/none")
+        with pytest.raises(EditRefusedError, match="below Daily/"):
+            await bring(module, source="/etc")
+        with pytest.raises(NotFoundError, match="no import abc"):
+            await module.request("POST", "/import/abc/undo")
+
+
+async def export(module: ModuleHarness, kind: str) -> bytes:
+    days = {"first": "2026-02-24", "last": "2026-02-24", "format": kind}
+    answer = await module.request("GET", "/export", query=days)
+    assert isinstance(answer, BytesResponse)
+    assert answer.filename
+    return answer.data
+
+
+async def test_days_are_exported_as_markdown_html_or_a_zip(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        await write(module, "Kim & <b>Lee</b>.\n\nRain.")
+        await write(module, "Another day.", at="2026-02-25T12:00:00-05:00")
+
+        assert await export(module, "markdown") == (
+            b"# 2026-02-24\n\n## 12:00\n\nKim & <b>Lee</b>.\n\nRain.\n"
+        )
+        page = await export(module, "html")
+        assert b"<p>Kim &amp; &lt;b&gt;Lee&lt;/b&gt;.</p><p>Rain.</p>" in page
+        with zipfile.ZipFile(io.BytesIO(await export(module, "zip"))) as archive:
+            assert archive.namelist() == [DAY]
+            assert archive.read(DAY) == (tmp_path / DAY).read_bytes()

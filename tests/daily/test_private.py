@@ -1,0 +1,52 @@
+"""What is marked private in the journal reaches no agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import NotFoundError
+from tests.daily.journal_of import DAY, NOON, daily
+from tests.daily.test_mentions import FakeBrain
+
+
+@pytest.mark.parametrize("layout", ["journals", "entries"])
+async def test_a_private_entry_is_the_persons_alone(tmp_path: Path, layout: str):
+    brain = FakeBrain()
+    async with daily(
+        tmp_path, config={"layout": layout}, interfaces={"BrainInterface": brain}
+    ) as module:
+        made = await module.request(
+            "POST",
+            "/entries",
+            body={"content": "Kim is ill.", "created_at": NOON, "metadata": {"private": True}},
+        )
+        entry_id, journal = made.body["id"], module.interface("JournalInterface")
+
+        assert (await module.request("GET", f"/entries/{entry_id}"))["content"] == "Kim is ill."
+        assert (await module.request("GET", f"/entries/{entry_id}"))["metadata"]["private"]
+        assert await module.tool("daily-journal", day="2026-02-24") == []
+        assert await module.tool("daily-search", query="ill") == []
+        assert await journal.get_recent_entries(5) == []
+        other = await journal.create("Lee is well.", {"private": True})
+        assert (await module.request("GET", f"/entries/{other}"))["metadata"]["private"]
+        with pytest.raises(NotFoundError):
+            await journal.get(entry_id)
+        assert [data["content"] for _, data in module.published] == ["", ""]
+        assert brain.asked == []
+
+
+async def test_a_private_section_is_left_out_of_its_entry(tmp_path: Path):
+    (tmp_path / "Daily/journals").mkdir(parents=True)
+    async with daily(tmp_path) as module:
+        (tmp_path / DAY).write_text(
+            "# Walk\n\nFar.\n\n## Health #private\n\nKnee.\n\n# Eve\n\nHm.\n"
+        )
+        await module.event("file.created", path=DAY)
+        (walk, eve) = await module.tool("daily-journal", day="2026-02-24")
+
+        assert walk["content"] == "Far.\n\n## (private part 1: left out)"
+        assert eve["content"] == "Hm."
+        page = await module.request("GET", "/entries")
+        assert "Knee." in page["entries"][1]["snippet"]

@@ -1,0 +1,146 @@
+"""Recordings: from the audio to the words, without losing the audio or what a person wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import EditRefusedError, ModuleFailedError
+from parachuted.modules import Response
+from parachuted.testing import ModuleHarness
+from tests.daily.journal_of import DAY, NOON, daily
+
+AUDIO = "assets/2026-02-24/120000_audio.wav"
+
+
+@pytest.fixture
+def vault(tmp_path: Path, spoken_words: Path) -> Path:
+    """A vault with one recording, of which no entry says anything yet."""
+    path = tmp_path / "vault" / "Daily" / AUDIO
+    path.parent.mkdir(parents=True)
+    shutil.copyfile(spoken_words, path)
+    return tmp_path / "vault"
+
+
+def hears(folder: Path, words: str | None) -> dict[str, object]:
+    """Settings with an engine that hears these words; None: it fails."""
+    said = folder / "said"
+    said.unlink(missing_ok=True)
+    if words is not None:
+        said.write_text(words)
+    return {"transcription": {"command": ["sh", "-c", f"cat {said}", "sh"]}}
+
+
+async def voice_entry(module: ModuleHarness, content: str = "") -> str:
+    metadata = {"type": "voice", "audio": AUDIO, "duration": 1}
+    body = {"content": content, "created_at": NOON, "metadata": metadata}
+    answer = await module.request("POST", "/entries", body=body)
+    assert isinstance(answer, Response)
+    assert isinstance(answer.body, dict)
+    return str(answer.body["id"])
+
+
+async def test_a_recording_waits_for_an_engine_and_its_words_replace_the_placeholder(
+    vault: Path, tmp_path: Path
+):
+    async with daily(vault) as module:
+        entry_id = await voice_entry(module)
+        waiting = (vault / DAY).read_text()
+
+        assert "    status: pending\n" in waiting
+        with pytest.raises(EditRefusedError, match="No speech engine is set"):
+            await module.request("POST", f"/entries/{entry_id}/transcribe")
+        assert (vault / DAY).read_text() == waiting
+
+    async with daily(vault, config=hears(tmp_path, "Met Kim at the harbor.")) as module:
+        await module.request("POST", f"/entries/{entry_id}/transcribe")
+
+    assert (vault / DAY).read_text() == waiting.replace("pending", "complete").replace(
+        "*(Transcribing...)*", "Met Kim at the harbor."
+    )
+
+
+async def test_a_new_recording_is_transcribed_by_itself(vault: Path, tmp_path: Path):
+    async with daily(vault, config=hears(tmp_path, "Met Kim.")) as module:
+        await voice_entry(module)
+        async with asyncio.timeout(30):
+            while "Met Kim." not in (vault / DAY).read_text():
+                await module.event("file.modified", path=DAY)
+
+
+async def test_a_failure_keeps_the_recording_and_can_be_tried_again(vault: Path, tmp_path: Path):
+    async with daily(vault, config=hears(tmp_path, None)) as module:
+        entry_id = await voice_entry(module)
+        with pytest.raises(EditRefusedError, match="sh ended with 1"):
+            await module.request("POST", f"/entries/{entry_id}/transcribe")
+
+        assert "    status: failed\n" in (vault / DAY).read_text()
+        assert "*(Transcribing...)*" in (vault / DAY).read_text()
+        assert (vault / "Daily" / AUDIO).is_file()
+
+        hears(tmp_path, "Met Kim.")
+        entry = await module.request("POST", f"/entries/{entry_id}/transcribe")
+
+        assert entry["content"] == "Met Kim."
+        assert "    status: complete\n" in (vault / DAY).read_text()
+
+
+async def test_corrections_and_words_of_a_person_survive_a_second_transcription(
+    vault: Path, tmp_path: Path
+):
+    async with daily(vault, config=hears(tmp_path, "met keven at the harbor today")) as module:
+        entry_id = await voice_entry(module)
+        await module.request("POST", f"/entries/{entry_id}/transcribe")
+        path = vault / DAY
+        path.write_text(path.read_text().replace("keven", "Kevin"))
+        hears(tmp_path, "met kevan at the harbour today")
+
+        entry = await module.request("POST", f"/entries/{entry_id}/transcribe")
+
+        assert entry["content"] == "met Kevin at the harbour today"
+
+
+async def test_what_a_person_wrote_beside_a_recording_stays(vault: Path, tmp_path: Path):
+    async with daily(vault, config=hears(tmp_path, "the words")) as module:
+        entry_id = await voice_entry(module, content="My own note.")
+        entry = await module.request("POST", f"/entries/{entry_id}/transcribe")
+
+        assert entry["content"] == "My own note.\n\nthe words"
+
+
+async def test_a_recording_that_is_not_there_is_said(vault: Path, tmp_path: Path):
+    async with daily(vault, config=hears(tmp_path, "words")) as module:
+        entry_id = await voice_entry(module)
+        (vault / "Daily" / AUDIO).unlink()
+
+        with pytest.raises(EditRefusedError):
+            await module.request("POST", f"/entries/{entry_id}/transcribe")
+        assert "    status: failed\n" in (vault / DAY).read_text()
+
+
+async def test_an_entry_of_its_own_file_is_transcribed_too(vault: Path, tmp_path: Path):
+    config = {**hears(tmp_path, "the words"), "layout": "entries"}
+    async with daily(vault, config=config) as module:
+        entry_id = await voice_entry(module)
+        await module.request("POST", f"/entries/{entry_id}/transcribe")
+
+        (path,) = (vault / "Daily/entries").glob("*.md")
+        assert "status: complete\n" in path.read_text()
+        assert path.read_text().endswith("\nthe words\n")
+
+
+async def test_an_entry_of_nothing_is_refused(vault: Path):
+    async with daily(vault) as module:
+        with pytest.raises(EditRefusedError, match="needs a text, a recording or a picture"):
+            await module.request("POST", "/entries", body={"content": " "})
+
+
+async def test_an_engine_that_is_no_engine_is_refused_with_what_it_should_be(vault: Path):
+    with pytest.raises(ModuleFailedError) as failed:
+        async with daily(vault, config={"transcription": {"command": "whisper"}}):
+            pass
+
+    assert "transcription.command: Input should be a valid list" in str(failed.value.__cause__)

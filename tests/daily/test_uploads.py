@@ -1,0 +1,130 @@
+"""Uploads: a recording reaches the vault whole, also over a connection that breaks."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.testing import ModuleHarness
+from tests.daily.journal_of import NOON, daily
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
+
+
+async def begin(module: ModuleHarness, **said: object) -> str:
+    body = {"type": "photo", "name": "IMG_1.PNG", "created_at": NOON, **said}
+    answer = await module.request("POST", "/uploads", body=body)
+    return str(answer.body["id"])
+
+
+async def append(module: ModuleHarness, upload: str, offset: int, piece: bytes) -> int:
+    answer = await module.request(
+        "PATCH", f"/uploads/{upload}", query={"offset": str(offset)}, upload=piece
+    )
+    return int(answer["offset"])
+
+
+async def complete(module: ModuleHarness, upload: str, **said: object):
+    return await module.request("POST", f"/uploads/{upload}/complete", body=said)
+
+
+async def test_pieces_become_one_file_of_the_day_that_an_entry_can_name(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        upload = await begin(module, size=len(PNG))
+        assert await append(module, upload, 0, PNG[:1000]) == 1000
+        assert (await module.request("GET", f"/uploads/{upload}"))["offset"] == 1000
+        assert await append(module, upload, 1000, PNG[1000:]) == len(PNG)
+
+        asset = await complete(module, upload, sha256=hashlib.sha256(PNG).hexdigest())
+
+        assert asset["path"] == "assets/2026-02-24/120000_photo.png"
+        assert (tmp_path / "Daily" / asset["path"]).read_bytes() == PNG
+        with pytest.raises(NotFoundError):
+            await module.request("GET", f"/uploads/{upload}")
+
+
+async def test_two_files_of_one_second_are_both_kept(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        paths = []
+        for _ in range(2):
+            upload = await begin(module)
+            await append(module, upload, 0, PNG)
+            paths.append((await complete(module, upload))["path"])
+
+    assert [Path(path).name for path in paths] == ["120000_photo.png", "120000_photo-2.png"]
+
+
+async def test_a_piece_that_does_not_follow_says_where_to_go_on(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        upload = await begin(module)
+        await append(module, upload, 0, PNG[:10])
+
+        with pytest.raises(EditRefusedError, match="The upload has 10 bytes: go on from there"):
+            await append(module, upload, 0, PNG)
+        assert await append(module, upload, 10, PNG[10:]) == len(PNG)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"name": "virus.exe"}, "is not the name of one of these: png"),
+        ({"name": "../../x"}, "is not the name of one of these"),
+        ({"type": "audio"}, "is not the name of one of these: wav"),
+    ],
+)
+async def test_what_is_no_recording_and_no_picture_is_refused(said, message, tmp_path: Path):
+    async with daily(tmp_path) as module:
+        with pytest.raises(EditRefusedError, match=message):
+            await begin(module, **said)
+
+
+async def test_what_is_not_whole_or_not_what_was_said_stays_an_upload(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        upload = await begin(module, size=len(PNG))
+        await append(module, upload, 0, PNG[:100])
+        with pytest.raises(EditRefusedError, match=f"has 100 of {len(PNG)} bytes"):
+            await complete(module, upload)
+        with pytest.raises(EditRefusedError, match=f"larger than {len(PNG):,} bytes"):
+            await append(module, upload, 100, PNG)
+        other = await begin(module)
+        await append(module, other, 0, PNG)
+        with pytest.raises(EditRefusedError, match="SHA-256 is"):
+            await complete(module, other, sha256="0" * 64)
+        wrong = await begin(module, name="a.jpg")
+        await append(module, wrong, 0, PNG)
+        with pytest.raises(EditRefusedError, match=r"not that of a \.jpg file"):
+            await complete(module, wrong)
+
+        assert not (tmp_path / "Daily/assets").exists()
+        for one in (upload, other, wrong):
+            await module.request("DELETE", f"/uploads/{one}")
+
+
+async def test_too_many_open_uploads_are_refused(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        for _ in range(50):
+            await begin(module)
+        with pytest.raises(EditRefusedError, match="50 uploads are not complete"):
+            await begin(module)
+
+
+@settings(
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(cuts=st.lists(st.integers(0, len(PNG)), max_size=6))
+async def test_however_it_is_cut_the_file_is_the_same(cuts: list[int], tmp_path_factory):
+    vault = tmp_path_factory.mktemp("cut")
+    ends = [*sorted(cuts), len(PNG)]
+    async with daily(vault) as module:
+        upload = await begin(module)
+        at = 0
+        for end in ends:
+            at = await append(module, upload, at, PNG[at:end])
+        asset = await complete(module, upload)
+
+    assert (vault / "Daily" / asset["path"]).read_bytes() == PNG
