@@ -8,17 +8,19 @@ import asyncio
 import logging
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from parachuted.access.authority import NOBODY, Authority, current
 from parachuted.access.events import EventFilter
+from parachuted.access.patterns import grant_of
 from parachuted.audit.activity import ActivityLog
 from parachuted.audit.events import NullAuditRecorder
 from parachuted.errors import ActRefusedError, AgentFailedError, NotFoundError
 from parachuted.events import CATALOG, Bus, load_ignore
+from parachuted.keys import EVERYWHERE
 from parachuted.modules.agent_runs import AgentResult, AgentStep, AgentText
 from parachuted.modules.bodies import PartHead
 from parachuted.modules.hosting.audited import ModuleAudit
@@ -84,11 +86,13 @@ class ModuleHarness:
         body: Mapping[str, object] | None = None,
         upload: bytes | Mapping[str, str | tuple[str, bytes]] | None = None,
         content_type: str = "application/octet-stream",
+        paths: Sequence[str] | None = None,
     ) -> object:
         """Call a route, by its path below the module's prefix, or its whole path.
 
         What a streaming one yields comes as a list. `upload` is what a handler's Body or Form is
-        made of: bytes, or parts by name, each a text or the name and the bytes of a file.
+        made of: bytes, or parts by name, each a text or the name and the bytes of a file. `paths`
+        are patterns of the vault: it is called as by a key that is limited to them.
         """
         declared = self._running.declared
         routes = ModuleRouteTable()
@@ -109,7 +113,7 @@ class ModuleHarness:
                     query=asked,
                     tolerant=found.spec.tolerant,
                     source=source,
-                    authority=_asked(),
+                    authority=_asked(paths),
                 )
                 if not isinstance(item, StreamOpened)
             ]
@@ -120,7 +124,7 @@ class ModuleHarness:
             query=asked,
             tolerant=found.spec.tolerant,
             source=source,
-            authority=_asked(),
+            authority=_asked(paths),
         )
 
     async def tool(self, name: str, /, **arguments: object) -> object:
@@ -396,9 +400,10 @@ def _acted_on() -> Authority:
     return Authority() if found is NOBODY else found
 
 
-def _asked() -> Authority:
-    """As a person's request would have it."""
-    return Authority(asked_by="person")
+def _asked(paths: Sequence[str] | None = None) -> Authority:
+    """As a person's request would have it, whose key may be limited to some paths."""
+    grant = EVERYWHERE if paths is None else grant_of(paths)
+    return Authority(asked_by="person", reads=grant, writes=grant)
 
 
 def _now() -> datetime:
