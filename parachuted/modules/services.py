@@ -19,6 +19,7 @@ from parachuted.access.notes import (
 )
 from parachuted.modules.activity import ActivityAccess
 from parachuted.modules.agent_runs import RunAccess
+from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.scheduling import ScheduleAccess
 
 
@@ -244,11 +245,6 @@ class Services(Protocol):
         ...
 
     @property
-    def caller(self) -> str:
-        """The id of the API key that asked for the present work, or empty."""
-        ...
-
-    @property
     def has_model(self) -> bool:
         """Whether there is a model."""
         ...
@@ -266,6 +262,11 @@ class Services(Protocol):
     @property
     def activity(self) -> ActivityAccess:
         """The activity log."""
+        ...
+
+    @property
+    def current_call(self) -> CurrentCall:
+        """On whose behalf its code works now."""
         ...
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
