@@ -110,6 +110,14 @@ class Module:
         return await self._services.suggest(action, path, payload or {}, reasoning, base)
 
     @property
+    def caller(self) -> str:
+        """The id of the API key on whose behalf the present code works.
+
+        It is empty for a person at this machine, a schedule and the module itself.
+        """
+        return self._services.caller
+
+    @property
     def has_model(self) -> bool:
         """Whether the daemon has a model; without one, agents of modules do not run."""
         return self._services.has_model

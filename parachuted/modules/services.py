@@ -244,6 +244,11 @@ class Services(Protocol):
         ...
 
     @property
+    def caller(self) -> str:
+        """The id of the API key that asked for the present work, or empty."""
+        ...
+
+    @property
     def has_model(self) -> bool:
         """Whether there is a model."""
         ...

@@ -81,7 +81,7 @@ class FakeServices:
         self.published: list[tuple[str, Mapping[str, object]]] = []
         self.asked: list[tuple[str, str, Mapping[str, object]]] = []
         self.others: dict[str, object] = {}
-        self.has_model = True
+        self.has_model, self.caller = True, ""
         self.folders = None
         self.schedules = self.activity = self.runs = None
         self.data_folder = Path("/nowhere")

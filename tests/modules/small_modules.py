@@ -100,6 +100,7 @@ class Given:
     tell: Callable[[str, Mapping[str, object]], None] | None = None
     find: Callable[[str], object | None] | None = None
     has_model: bool = True
+    caller: str = ""
     folders: FolderAccess | None = None
     schedules: ScheduleAccess | None = None
     activity: ActivityAccess | None = None

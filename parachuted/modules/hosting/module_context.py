@@ -109,6 +109,11 @@ class ModuleContext:
         self._authority = authority
 
     @property
+    def caller(self) -> str:
+        """The id of the API key that asked, or empty. Raises ActRefusedError."""
+        return self._acting().caller
+
+    @property
     def data_folder(self) -> Path:
         """Its data folder, made if need be. Raises StorageFailedError."""
         return make_data_folder(self._sources.data, self.name)

@@ -51,6 +51,10 @@ class RemoteServices:
         self._asker = asker
 
     @property
+    def caller(self) -> str:
+        return text_of(self._asker.ask_now("caller", {}))
+
+    @property
     def data_folder(self) -> Path:
         if self._data_folder is None:
             raise ModuleFailedError("the daemon named no data folder")

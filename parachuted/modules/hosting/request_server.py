@@ -79,7 +79,7 @@ _FOLDERS: Mapping[str, type[RequestBody]] = MappingProxyType({"read": _File, "li
 _STATE: Mapping[str, type[RequestBody]] = MappingProxyType(
     {"get": _Key, "put": _Put, "delete": _Key, "keys": RequestBody}
 )
-_OTHERS = ("publish", "has_interface", "interface", "run_agent", "suggest")
+_OTHERS = ("caller", "publish", "has_interface", "interface", "run_agent", "suggest")
 _SCHEDULES = ("schedules.set", "schedules.remove", "schedules.list")
 _RUNS = ("runs.start", "runs.next", "runs.result", "runs.stop", "runs.ask")
 _ACTIVITY = ("activity.log", "activity.read")
@@ -107,6 +107,7 @@ class RequestServer:
         self._others: Mapping[str, Callable[[Mapping[str, object]], Awaitable[object]]] = (
             MappingProxyType(
                 {
+                    "caller": self._caller,
                     "publish": self._publish,
                     "has_interface": self._has_interface,
                     "interface": self._interface,
@@ -145,6 +146,10 @@ class RequestServer:
             found = await self._services.state.get(str(fields["key"]), _NOTHING)
             return {} if found is _NOTHING else {"value": to_json(found)}
         return to_json(await getattr(self._services.state, verb)(**fields))
+
+    async def _caller(self, body: Mapping[str, object]) -> object:
+        checked(RequestBody, body)
+        return self._services.caller
 
     async def _publish(self, body: Mapping[str, object]) -> object:
         asked = checked(_Event, body)

@@ -470,6 +470,17 @@ async def test_it_has_a_data_folder_in_which_sqlite_works(begin):
     assert await again.call("put", {}) == {"count": 2, "has_model": False, "name": "daily"}
 
 
+async def test_it_knows_which_api_key_asked(begin):
+    body = """
+    @route("GET", "/")
+    async def who(self):
+        return self.caller
+    """
+    running = await begin(body, Given(caller="k_phone"))
+
+    assert await running.call("who", {}) == "k_phone"
+
+
 async def test_spawned_work_outlives_its_call_and_ends_with_the_module(begin):
     services = Given()
     body = """
