@@ -144,7 +144,7 @@ class Given:
         return "s0000000001"
 
 
-async def until(condition: Callable[[], object], limit_s: float = 10.0) -> None:
+async def until(condition: Callable[[], object], limit_s: float = 30) -> None:
     """Wait for it; fail after the limit."""
     async with asyncio.timeout(limit_s):
         while not condition():
