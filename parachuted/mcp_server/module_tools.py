@@ -81,6 +81,7 @@ class ModuleTools:
             asked_by="person",
             taint=client.taint,
             request_id=call.api.id,
+            who=client.by,
         )
         result = await self._modules.call_tool(module, tool, call.given, authority)
         body = result.body if isinstance(result, Response) else result

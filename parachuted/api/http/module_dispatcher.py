@@ -258,6 +258,7 @@ class ModuleDispatcher:
             causes=(new_id("c", self._clock()),),
             asked_by="person",
             request_id=call.id,
+            who=call.identity.name,
         )
 
     async def _stream(self, call: ApiCall, items: AsyncIterator[object]) -> web.StreamResponse:
