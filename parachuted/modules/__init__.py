@@ -32,6 +32,7 @@ from parachuted.modules.agent_runs import (
     AgentToolCall,
 )
 from parachuted.modules.bodies import Body, Form, FormPart
+from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.declare import command, event, interface, mcp_tool, route, schedule
 from parachuted.modules.module import Module
 from parachuted.modules.private import is_shortened, visible_to_agents
@@ -52,6 +53,7 @@ __all__ = [
     "AppendSection",
     "Body",
     "BytesResponse",
+    "CurrentCall",
     "FileResponse",
     "Finding",
     "FolderAccess",
