@@ -80,7 +80,9 @@ class ModuleTools:
             entry="http",
             asked_by="person",
             taint=client.taint,
+            caller=identity.api_key,
             request_id=call.api.id,
+            who=client.by,
         )
         result = await self._modules.call_tool(module, tool, call.given, authority)
         body = result.body if isinstance(result, Response) else result

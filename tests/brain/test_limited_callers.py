@@ -86,12 +86,14 @@ async def both(
 async def test_each_answer_is_that_of_a_vault_without_the_hidden_files(tmp_path: Path):
     async def ask(module: ModuleHarness) -> dict[str, Any]:
         found = {
-            name: await module.request(method, path, query=query, paths=OPEN)
+            name: await module.with_key("k", paths=OPEN).request(method, path, query=query)
             for name, (method, path, query) in QUESTIONS.items()
         }
         text = "Kim met Bo, Lea and Leah, ate soup and saw [[bo]] and [[open-mia]]."
         body = {"text": text}
-        found["suggest"] = await module.request("POST", "/suggest", body=body, paths=OPEN)
+        found["suggest"] = await module.with_key("k", paths=OPEN).request(
+            "POST", "/suggest", body=body
+        )
         return found
 
     whole, alone = await both(tmp_path, ask)
@@ -108,7 +110,7 @@ async def test_errors_and_changes_are_those_of_a_vault_without_the_hidden_files(
 
         async def act(name: str, method: str, path: str, body: dict[str, object]) -> None:
             try:
-                answer = await module.request(method, path, body=body, paths=OPEN)
+                answer = await module.with_key("k", paths=OPEN).request(method, path, body=body)
                 found[name] = answer.body if isinstance(answer, Response) else answer
             except ParachuteError as error:
                 found[name] = f"{type(error).__name__}: {error}"
@@ -127,7 +129,7 @@ async def test_errors_and_changes_are_those_of_a_vault_without_the_hidden_files(
         body = {"path": "open-lea", "para_id": "open-mia", "label": "Friend"}
         await act("a link", "POST", "/link", body)
         body = {"keep": "open-lea", "other": "open-kim"}
-        merged = await module.request("POST", "/merge", body=body, paths=OPEN)
+        merged = await module.with_key("k", paths=OPEN).request("POST", "/merge", body=body)
         assert isinstance(merged, dict)
         found["a merge"] = merged["notes"]
         return found
@@ -143,35 +145,41 @@ async def test_what_one_hidden_caller_changes_is_no_loss_for_others(tmp_path: Pa
     """A caller that may write the types, and read few entities, is not the one to read all."""
     limited = (*OPEN, "Brain/types.yaml")
     async with brain(tmp_path, SEEN, HIDDEN) as module:
-        await module.request("POST", "/types", body={"name": "plant"}, paths=limited)
+        await module.with_key("k", paths=limited).request("POST", "/types", body={"name": "plant"})
         with pytest.raises(EditRefusedError, match="There is a type plant already"):
-            await module.request("POST", "/types", body={"name": "plant"}, paths=limited)
+            await module.with_key("k", paths=limited).request(
+                "POST", "/types", body={"name": "plant"}
+            )
         await module.event("file.modified", path="Brain/types.yaml")
 
         found = await module.request("GET", "/search", query={"limit": "50"})
         assert {"Bo", "Kim", "Lea", "Mia", "Soup"} <= {one["name"] for one in found["results"]}
         assert "plant" in {one["name"] for one in await module.request("GET", "/types")}
         with pytest.raises(ActRefusedError):
-            await module.request("POST", "/types", body={"name": "plant"}, paths=OPEN)
+            await module.with_key("k", paths=OPEN).request("POST", "/types", body={"name": "plant"})
 
 
 async def test_a_limited_view_follows_the_files(tmp_path: Path):
     query = {"q": "Nina"}
     async with brain(tmp_path, SEEN, HIDDEN) as module:
-        assert (await module.request("GET", "/search", query=query, paths=OPEN))["count"] == 0
+        assert (await module.with_key("k", paths=OPEN).request("GET", "/search", query=query))[
+            "count"
+        ] == 0
         for name in ("open-nina.md", "nina.md"):
             (tmp_path / PEOPLE / name).write_text("# Nina\n\nSings.\n")
             await module.event("file.created", path=f"{PEOPLE}/{name}")
-        found = await module.request("GET", "/search", query=query, paths=OPEN)
+        found = await module.with_key("k", paths=OPEN).request("GET", "/search", query=query)
         assert [one["path"] for one in found["results"]] == [f"{PEOPLE}/open-nina.md"]
         sings = {"query": "who sings?"}
-        found = await module.request("GET", "/recall", query=sings, paths=OPEN)
+        found = await module.with_key("k", paths=OPEN).request("GET", "/recall", query=sings)
         assert [one["path"] for one in found["results"] if one["is_match"]] == [
             f"{PEOPLE}/open-nina.md"
         ]
         (tmp_path / PEOPLE / "open-nina.md").unlink()
         await module.event("file.deleted", path=f"{PEOPLE}/open-nina.md")
-        assert (await module.request("GET", "/search", query=query, paths=OPEN))["count"] == 0
+        assert (await module.with_key("k", paths=OPEN).request("GET", "/search", query=query))[
+            "count"
+        ] == 0
         assert (await module.request("GET", "/search", query=query))["count"] == 1
 
 
@@ -180,5 +188,7 @@ async def test_types_that_are_hidden_mean_nothing_to_the_caller(tmp_path: Path):
     async with brain(tmp_path, SEEN, HIDDEN) as module:
         soup = await module.request("GET", "/entities/by_id", query={"id": "soup"})
         assert soup["@type"] == "recipe"
-        soup = await module.request("GET", "/entities/by_id", query={"id": "soup"}, paths=OPEN)
+        soup = await module.with_key("k", paths=OPEN).request(
+            "GET", "/entities/by_id", query={"id": "soup"}
+        )
         assert soup["@type"] == ""

@@ -257,7 +257,9 @@ class ModuleDispatcher:
             holds=lambda: self._holds(call.identity),
             causes=(new_id("c", self._clock()),),
             asked_by="person",
+            caller=call.identity.api_key,
             request_id=call.id,
+            who=call.identity.name,
         )
 
     async def _stream(self, call: ApiCall, items: AsyncIterator[object]) -> web.StreamResponse:

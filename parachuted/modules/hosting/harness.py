@@ -8,7 +8,7 @@ import asyncio
 import logging
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,11 +23,13 @@ from parachuted.events import CATALOG, Bus, load_ignore
 from parachuted.keys import EVERYWHERE
 from parachuted.modules.agent_runs import AgentResult, AgentStep, AgentText
 from parachuted.modules.bodies import PartHead
+from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.data_folder import make_data_folder
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_activity import ModuleActivity
+from parachuted.modules.hosting.module_context import current_call
 from parachuted.modules.hosting.module_doctor import findings_of
 from parachuted.modules.hosting.module_schedules import ModuleSchedules
 from parachuted.modules.hosting.module_state import ModuleState
@@ -64,13 +66,24 @@ class ModuleHarness:
     those that it has set.
     """
 
-    def __init__(self, running: InProcessHost, services: _HarnessServices) -> None:
+    def __init__(
+        self, running: InProcessHost, services: _HarnessServices, asking: Authority | None = None
+    ) -> None:
         self._running, self._services = running, services
+        self._asking = asking or Authority(asked_by="person")
         self.published: list[tuple[str, Mapping[str, object]]] = services.published
         self.asked: list[tuple[str, str]] = services.asked
         self.suggested: list[tuple[str, str, Mapping[str, object]]] = services.suggested
         self.state: StateAccess = services.state
         self.schedules: ScheduleAccess = services.schedules
+
+    def with_key(self, key_id: str, *, paths: Iterable[str] | None = None) -> ModuleHarness:
+        """The same module, asked through the API key of that id; `paths` are the patterns that the
+        key is limited to, None those of no limited one.
+        """
+        grant = EVERYWHERE if paths is None else grant_of(paths)
+        asking = Authority(asked_by="person", caller=key_id, reads=grant, writes=grant)
+        return ModuleHarness(self._running, self._services, asking)
 
     @property
     def problem(self) -> str | None:
@@ -86,13 +99,11 @@ class ModuleHarness:
         body: Mapping[str, object] | None = None,
         upload: bytes | Mapping[str, str | tuple[str, bytes]] | None = None,
         content_type: str = "application/octet-stream",
-        paths: Sequence[str] | None = None,
     ) -> object:
         """Call a route, by its path below the module's prefix, or its whole path.
 
         What a streaming one yields comes as a list. `upload` is what a handler's Body or Form is
-        made of: bytes, or parts by name, each a text or the name and the bytes of a file. `paths`
-        are patterns of the vault: it is called as by a key that is limited to them.
+        made of: bytes, or parts by name, each a text or the name and the bytes of a file.
         """
         declared = self._running.declared
         routes = ModuleRouteTable()
@@ -113,7 +124,7 @@ class ModuleHarness:
                     query=asked,
                     tolerant=found.spec.tolerant,
                     source=source,
-                    authority=_asked(paths),
+                    authority=self._authority(),
                 )
                 if not isinstance(item, StreamOpened)
             ]
@@ -124,7 +135,7 @@ class ModuleHarness:
             query=asked,
             tolerant=found.spec.tolerant,
             source=source,
-            authority=_asked(paths),
+            authority=self._authority(),
         )
 
     async def tool(self, name: str, /, **arguments: object) -> object:
@@ -135,7 +146,7 @@ class ModuleHarness:
         if handler is None:
             raise NotFoundError(f"{self._running.declared.name} has no tool {name}")
         await self._services.see()
-        return await self._running.call(handler, arguments, authority=_asked())
+        return await self._running.call(handler, arguments, authority=self._authority())
 
     async def event(self, name: str, /, **data: object) -> None:
         """Deliver an event to its handlers, and wait for them.
@@ -172,12 +183,16 @@ class ModuleHarness:
         if handler is None:
             raise NotFoundError(f"{self._running.declared.name} has no command {name}")
         await self._services.see()
-        return await self._running.call(handler, arguments, authority=_asked())
+        return await self._running.call(handler, arguments, authority=self._authority())
 
     async def doctor(self) -> list[Finding]:
         """What the module reports to `parachute doctor`."""
         await self._services.see()
-        return await findings_of(self._running, _asked())
+        return await findings_of(self._running, self._authority())
+
+    def _authority(self) -> Authority:
+        """That of a new request."""
+        return self._asking.forked()
 
     def interface(self, name: str) -> object | None:
         """An object that it provides; each of its methods is awaited."""
@@ -278,6 +293,10 @@ class _HarnessServices:
             self.name, manifest.permissions.folders, Path.home(), (vault,), _acted_on
         )
 
+    @property
+    def current_call(self) -> CurrentCall:
+        return current_call(current(), "agent")
+
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         self._publishing.publish(self.name, event, data, current())
         self.published.append((event, data))
@@ -363,6 +382,14 @@ class _HarnessRuns:
         self._texts[run].clear()
         return False
 
+    async def inject(self, run: str, text: str) -> bool:
+        del text
+        return bool(self._texts[run])
+
+    async def answer(self, run: str, name: str, value: object) -> bool:
+        del run, name, value
+        return False
+
     async def ask(self, prompt: str, _system: str | None, _max_usd: float | None) -> str:
         return await self._services.run_agent("question", prompt, {})
 
@@ -398,12 +425,6 @@ def _acted_on() -> Authority:
     """That of the module's code; a test that looks into the state has none."""
     found = current()
     return Authority() if found is NOBODY else found
-
-
-def _asked(paths: Sequence[str] | None = None) -> Authority:
-    """As a person's request would have it, whose key may be limited to some paths."""
-    grant = EVERYWHERE if paths is None else grant_of(paths)
-    return Authority(asked_by="person", reads=grant, writes=grant)
 
 
 def _now() -> datetime:

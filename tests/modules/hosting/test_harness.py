@@ -192,20 +192,3 @@ async def test_a_handler_reads_what_a_test_uploads(tmp_path):
         assert await module.request("GET", "/file") == FileResponse(path="a.md")
         with pytest.raises(WrongArgumentsError, match="body: is missing"):
             await module.request("POST", "/body", query={"name": "a"})
-
-
-async def test_a_request_can_come_from_a_key_that_is_limited_to_some_paths(vault, tmp_path):
-    body = """
-    @route("GET", "/")
-    async def all(self):
-        return [await self.vault.list(), await self.vault.scope() != ""]
-    """
-    (vault / "Notes/open").mkdir(parents=True)
-    for name in ("Notes/a.md", "Notes/open/b.md"):
-        (vault / name).write_text("x")
-    async with running_module(
-        write_module(tmp_path / "m", body, manifest=NOTES), vault=vault
-    ) as module:
-        assert await module.request("GET", "/") == [["Notes/a.md", "Notes/open/b.md"], False]
-        limited = await module.request("GET", "/", paths=["Notes/open/**"])
-        assert limited == [["Notes/open/b.md"], True]
