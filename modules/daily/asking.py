@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from parachuted.errors import AgentUnavailableError, ParachuteError
+from parachuted.errors import AgentUnavailableError, NotFoundError, ParachuteError
 from parachuted.modules import Module
 
 from . import reflection
@@ -16,7 +16,7 @@ from .layouts import Dated
 _WORD = re.compile(r"\w{3,}")
 _WORKER = "journal"
 _LIMIT_S = 150.0
-_MOST_ENTRIES, _MOST_WORDS, _MOST_TURNS, _MOST_SESSIONS = 12, 12, 6, 100
+_MOST_ENTRIES, _MOST_WORDS, _MOST_TURNS, _MOST_SESSIONS = 12, 12, 6, 50
 _LONGEST_ENTRY = 4_000
 _NO_MODEL = "No model can be asked. These entries have most of your words:"
 _NOTHING = "No entry has any of your words."
@@ -26,21 +26,38 @@ Piece = dict[str, object]
 
 
 class Asking:
-    """Conversations about the journal. What was said is kept while the daemon runs."""
+    """Conversations about the journal. What was said is kept while the daemon runs, of each caller
+    the last 50, for that caller alone.
+    """
 
     def __init__(self, module: Module, search: Search) -> None:
         """`search` finds entries by one word, the newest first."""
         self._module, self._search = module, search
-        self._sessions: OrderedDict[str, list[tuple[str, str]]] = OrderedDict()
+        self._sessions: defaultdict[str, OrderedDict[str, list[tuple[str, str]]]]
+        self._sessions = defaultdict(OrderedDict)
 
-    async def answer(self, message: str, session_id: str | None) -> AsyncIterator[Piece]:
-        """The pieces of an answer: `session`, `entries`, `text`, and `done` or `error`, last."""
+    async def answer(
+        self, message: str, session_id: str | None, caller: str
+    ) -> AsyncIterator[Piece]:
+        """The pieces of an answer: `session`, `entries`, `text`, and `done` or `error`, last.
+
+        `caller` is the id of the API key that asks, or empty. Raises NotFoundError before the first
+        piece when the caller has no session of that id.
+        """
+        sessions = self._sessions[caller]
+        if session_id is not None and session_id not in sessions:
+            raise NotFoundError(
+                f"There is no session {session_id[:40]!r}; leave session_id out to begin one."
+            )
         session = session_id or secrets.token_hex(8)
+        said = sessions.setdefault(session, [])
+        sessions.move_to_end(session)
+        while len(sessions) > _MOST_SESSIONS:
+            sessions.popitem(last=False)
         yield {"type": "session", "sessionId": session}
         entries = await self._entries(message)
         found = [{"id": one.id, "path": one.path, "title": one.entry.title} for one in entries]
         yield {"type": "entries", "entries": found}
-        said = self._sessions.get(session, [])
         try:
             words = await self._module.run_agent(
                 _WORKER, _prompt(message, said, entries), timeout_s=_LIMIT_S
@@ -51,10 +68,8 @@ class Asking:
         except ParachuteError as error:
             yield {"type": "error", "error": error.message, "sessionId": session}
             return
-        self._sessions[session] = [*said, (message, text)][-_MOST_TURNS:]
-        self._sessions.move_to_end(session)
-        while len(self._sessions) > _MOST_SESSIONS:
-            self._sessions.popitem(last=False)
+        said.append((message, text))
+        del said[:-_MOST_TURNS]
         yield {"type": "text", "content": text}
         yield {"type": "done", "sessionId": session}
 

@@ -73,7 +73,7 @@ class DailyModule(AgentRoutes, UploadRoutes):
             self._days, self.vault, self.state, engine_of(self.settings.transcription)
         )
         self.uploads = Uploads(self.data_folder, self.vault, self.state)
-        await self.uploads.forget_old()
+        await self.uploads.load()
         self._mentions = Mentions(self)
         self.journal_agents = Agents(self, self._visible, self._names_of)
         self._imports = Imports(self, self._days, self.settings.layout)
@@ -194,7 +194,7 @@ class DailyModule(AgentRoutes, UploadRoutes):
         session_id: str | None = None,
     ) -> AsyncIterator[dict[str, object]]:
         """A conversation about the journal, as a stream: `session`, `entries`, `text`, `done`."""
-        async for piece in self._asking.answer(message, session_id):
+        async for piece in self._asking.answer(message, session_id, self.current_call.key):
             yield piece
 
     @route("POST", "/import", timeout_s=600)

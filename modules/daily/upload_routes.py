@@ -35,25 +35,29 @@ class UploadRoutes(Module):
         `created_at` decides the day, in its own time zone.
         """
         at = created_at or dt.datetime.now().astimezone()
-        return Response(status=201, body=await self.uploads.begin(type, name, at=at, size=size))
+        made = await self.uploads.begin(type, name, at=at, caller=self.current_call.key, size=size)
+        return Response(status=201, body=made)
 
     @route("GET", "/uploads/{upload_id}")
     async def get_upload(self, upload_id: str) -> Upload:
-        """How far an upload has come: go on from its `offset`."""
-        return await self.uploads.get(upload_id)
+        """How far an upload has come: go on from its `offset`. A complete one has an `asset`."""
+        return await self.uploads.get(upload_id, self.current_call.key)
 
     @route("PATCH", "/uploads/{upload_id}", timeout_s=_SLOW_S, max_bytes=MOST_BYTES)
     async def append_upload(self, upload_id: str, offset: Start, body: Body) -> Upload:
         """Add a piece, whose bytes are the body, from `offset` on."""
-        return await self.uploads.append(upload_id, offset, body)
+        return await self.uploads.append(upload_id, offset, body, self.current_call.key)
 
     @route("POST", "/uploads/{upload_id}/complete", timeout_s=_SLOW_S)
     async def complete_upload(self, upload_id: str, sha256: str | None = None) -> Asset:
-        """Make an upload a file of the vault, after its length, hash and kind were checked."""
-        return await self.uploads.complete(upload_id, sha256)
+        """Make an upload a file of the vault, after its length, hash and kind were checked.
+
+        Asked again within a day, it answers the same.
+        """
+        return await self.uploads.complete(upload_id, sha256, self.current_call.key)
 
     @route("DELETE", "/uploads/{upload_id}")
     async def delete_upload(self, upload_id: str) -> dict[str, str]:
         """Give an upload up."""
-        await self.uploads.delete(upload_id)
+        await self.uploads.delete(upload_id, self.current_call.key)
         return {"id": upload_id}

@@ -1,7 +1,8 @@
 """Uploads in pieces: a phone that loses its connection goes on where it was.
 
 The pieces lie in the module's data folder until the upload is complete; each is on the disk before
-it is acknowledged.
+it is acknowledged. What became of a complete one is kept for a day, so that a client which lost the
+answer can ask again. An upload exists for the API key that began it, and for no other.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import re
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterable, AsyncIterator
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.modules import StateAccess, VaultAccess
@@ -29,13 +30,14 @@ _KEPT = "upload/"
 _ID = re.compile(r"[0-9a-f]{24}")
 _PIECE: Final = 1 << 20
 _OLDEST_S: Final = 7 * 24 * 3600
-_MOST: Final = 50
+_FINISHED_S: Final = 24 * 3600
+_MOST_OPEN, _MOST_FINISHED = 50, 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """An upload that is not complete. `offset`: how many bytes are on the disk; `size`: how many it
-    will have, if that was said.
+    """An upload. `offset`: how many bytes are on the disk; `size`: how many it will have, if that
+    was said; `asset`: the file that it became, once it is complete.
     """
 
     id: str
@@ -44,26 +46,51 @@ class Upload:
     created_at: str
     size: int | None = None
     offset: int = 0
+    asset: Asset | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Record:
+    """What is kept of an upload. `at` is when it was begun or completed, in seconds since 1970."""
+
+    upload: Upload
+    caller: str
+    at: float
+
+    def kept(self) -> dict[str, object]:
+        return {**asdict(self.upload), "caller": self.caller, "at": self.at}
 
 
 class Uploads:
-    """The uploads of all devices."""
+    """The uploads of all devices. `caller` is the id of the API key that asks, or empty."""
 
     def __init__(self, folder: Path, vault: VaultAccess, state: StateAccess) -> None:
         self._folder, self._vault, self._state = folder / "uploads", vault, state
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._records: dict[str, _Record] = {}
+
+    async def load(self) -> None:
+        """Read what was kept, without what is too old."""
+        for key in await self._state.keys():
+            if key.startswith(_KEPT):
+                kept = await self._state.get(key)
+                self._records[key.removeprefix(_KEPT)] = _record_of(cast("Mapping[str, Any]", kept))
+        await self._forget_old()
 
     async def begin(
-        self, asset: AssetType, name: str, *, at: datetime, size: int | None = None
+        self, asset: AssetType, name: str, *, at: datetime, caller: str, size: int | None = None
     ) -> Upload:
-        """Begin one; at most 50 are open at once. Raises EditRefusedError."""
+        """Begin one; each caller may have 50 that are not complete. Raises EditRefusedError."""
         suffix = assets.extension(asset, name)
         if size is not None and size > assets.MOST_BYTES:
             raise EditRefusedError(_too_large())
-        open_now = [key for key in await self._state.keys() if key.startswith(_KEPT)]
-        if len(open_now) >= _MOST:
+        await self._forget_old()
+        waiting = self._of(caller, is_complete=False)
+        if len(waiting) >= _MOST_OPEN:
+            oldest = waiting[0].upload
             raise EditRefusedError(
-                f"{_MOST} uploads are not complete; complete or delete one of them first."
+                f"{_MOST_OPEN} of your uploads are not complete. The oldest is {oldest.id}, of "
+                f"{oldest.created_at}: complete or delete it first."
             )
         made = Upload(
             id=secrets.token_hex(12),
@@ -73,27 +100,30 @@ class Uploads:
             size=size,
         )
         await asyncio.to_thread(self._make, made.id)
-        kept = asdict(made) | {"begun": time.time()}
-        await self._state.put(_KEPT + made.id, kept)
+        await self._put(_Record(upload=made, caller=caller, at=time.time()))
         return made
 
-    async def get(self, upload_id: str) -> Upload:
+    async def get(self, upload_id: str, caller: str) -> Upload:
         """That upload, as far as it has come. Raises NotFoundError."""
-        kept = await self._state.get(_KEPT + upload_id) if _ID.fullmatch(upload_id) else None
-        path = self._folder / upload_id
-        if not isinstance(kept, dict) or not path.is_file():
-            raise NotFoundError(f"There is no upload {upload_id[:40]!r}; begin it again.")
-        kept.pop("begun")
-        return Upload(**kept | {"offset": path.stat().st_size})
+        record, path = self._records.get(upload_id), self._folder / upload_id
+        if record is not None and record.caller == caller:
+            if record.upload.asset is not None:
+                return record.upload
+            if path.is_file():
+                return replace(record.upload, offset=path.stat().st_size)
+        raise NotFoundError(f"There is no upload {upload_id[:40]!r}; begin it again.")
 
-    async def append(self, upload_id: str, offset: int, pieces: AsyncIterable[bytes]) -> Upload:
+    async def append(
+        self, upload_id: str, offset: int, pieces: AsyncIterable[bytes], caller: str
+    ) -> Upload:
         """Add a piece that begins at `offset`; what came before a lost connection stays.
 
         Raises EditRefusedError when the upload has another length, which the message says, or
         would be larger than it may.
         """
+        await self.get(upload_id, caller)
         async with self._locks[upload_id]:
-            upload = await self.get(upload_id)
+            upload = await self._unfinished(upload_id, caller)
             if offset != upload.offset:
                 raise EditRefusedError(f"The upload has {upload.offset} bytes: go on from there.")
             most = assets.MOST_BYTES if upload.size is None else upload.size
@@ -106,48 +136,81 @@ class Uploads:
                         await asyncio.to_thread(file.write, piece)
                 finally:
                     await asyncio.to_thread(_sync, file)
-            return await self.get(upload_id)
+            return await self.get(upload_id, caller)
 
-    async def complete(self, upload_id: str, sha256: str | None = None) -> Asset:
-        """Make it a file of the vault. Raises EditRefusedError when its length, its hash or its
-        content is not what was said; then it is still there.
+    async def complete(self, upload_id: str, sha256: str | None, caller: str) -> Asset:
+        """Make it a file of the vault; asked again within a day, the answer is the same.
+
+        Raises EditRefusedError when its length, its hash or its content is not what was said; then
+        it is still there.
         """
+        await self.get(upload_id, caller)
         async with self._locks[upload_id]:
-            upload = await self.get(upload_id)
-            path = self._folder / upload_id
-            if upload.size not in {None, upload.offset}:
-                raise EditRefusedError(
-                    f"The upload has {upload.offset} of {upload.size} bytes: go on from there."
-                )
-            head, digest = await asyncio.to_thread(_look, path)
-            if sha256 is not None and sha256.lower() != digest:
-                raise EditRefusedError(f"The upload's SHA-256 is {digest}: upload it again.")
-            assets.check_head(upload.type, upload.suffix, head)
-            at = datetime.fromisoformat(upload.created_at)
-            made = await assets.keep(
-                self._vault, at, upload.type, upload.suffix, lambda: _pieces(path)
+            upload = await self.get(upload_id, caller)
+            made = upload.asset or await self._asset_of(upload, sha256)
+            _check_hash(made.sha256, sha256)
+            if upload.asset is None:
+                done = replace(upload, asset=made)
+                await self._put(_Record(upload=done, caller=caller, at=time.time()))
+                (self._folder / upload_id).unlink(missing_ok=True)
+        self._locks.pop(upload_id, None)
+        return made
+
+    async def delete(self, upload_id: str, caller: str) -> None:
+        """Give it up. Raises NotFoundError, and EditRefusedError when it is complete."""
+        await self.get(upload_id, caller)
+        async with self._locks[upload_id]:
+            await self._unfinished(upload_id, caller)
+            await self._remove(upload_id)
+
+    async def _unfinished(self, upload_id: str, caller: str) -> Upload:
+        upload = await self.get(upload_id, caller)
+        if upload.asset is not None:
+            raise EditRefusedError(f"The upload is complete: it is Daily/{upload.asset.path} now.")
+        return upload
+
+    async def _asset_of(self, upload: Upload, sha256: str | None) -> Asset:
+        path = self._folder / upload.id
+        if upload.size not in {None, upload.offset}:
+            raise EditRefusedError(
+                f"The upload has {upload.offset} of {upload.size} bytes: go on from there."
             )
-            await self._remove(upload_id)
-            return made
+        head, digest = await asyncio.to_thread(_look, path)
+        _check_hash(digest, sha256)
+        assets.check_head(upload.type, upload.suffix, head)
+        at = datetime.fromisoformat(upload.created_at)
+        return await assets.keep(self._vault, at, upload.type, upload.suffix, lambda: _pieces(path))
 
-    async def delete(self, upload_id: str) -> None:
-        """Give it up. Raises NotFoundError."""
-        async with self._locks[upload_id]:
-            await self.get(upload_id)
-            await self._remove(upload_id)
+    def _of(self, caller: str, *, is_complete: bool) -> list[_Record]:
+        """Those of a caller, the oldest first."""
+        found = [
+            one
+            for one in self._records.values()
+            if one.caller == caller and (one.upload.asset is not None) == is_complete
+        ]
+        return sorted(found, key=lambda one: one.at)
 
-    async def forget_old(self) -> None:
-        """Remove what nobody went on with for a week."""
-        for key in await self._state.keys():
-            if not key.startswith(_KEPT):
-                continue
-            kept = await self._state.get(key)
-            begun = kept.get("begun") if isinstance(kept, dict) else None
-            if not isinstance(begun, float) or time.time() - begun > _OLDEST_S:
-                await self._remove(key.removeprefix(_KEPT))
+    async def _put(self, record: _Record) -> None:
+        self._records[record.upload.id] = record
+        await self._state.put(_KEPT + record.upload.id, record.kept())
+
+    async def _forget_old(self) -> None:
+        """Remove what was not continued for a week, and answers of yesterday."""
+        now = time.time()
+        for upload_id, record in list(self._records.items()):
+            path, longest = self._folder / upload_id, _OLDEST_S
+            last = max(record.at, path.stat().st_mtime) if path.exists() else record.at
+            if record.upload.asset is not None:
+                longest = _FINISHED_S
+            if now - last > longest:
+                await self._remove(upload_id)
+        for caller in {record.caller for record in self._records.values()}:
+            for record in self._of(caller, is_complete=True)[:-_MOST_FINISHED]:
+                await self._remove(record.upload.id)
 
     async def _remove(self, upload_id: str) -> None:
         (self._folder / upload_id).unlink(missing_ok=True)
+        self._records.pop(upload_id, None)
         await self._state.delete(_KEPT + upload_id)
         self._locks.pop(upload_id, None)
 
@@ -176,3 +239,16 @@ async def _pieces(path: Path) -> AsyncIterator[bytes]:
 
 def _too_large(most: int = assets.MOST_BYTES) -> str:
     return f"The upload is larger than {most:,} bytes."
+
+
+def _check_hash(digest: str, said: str | None) -> None:
+    if said is not None and said.lower() != digest:
+        raise EditRefusedError(f"The upload's SHA-256 is {digest}: upload it again.")
+
+
+def _record_of(kept: Mapping[str, Any]) -> _Record:
+    rest = dict(kept)
+    caller, at = rest.pop("caller", ""), rest.pop("at", None) or rest.pop("begun")
+    made = rest.pop("asset", None)
+    asset = Asset(**made) if made else None
+    return _Record(upload=Upload(**rest, asset=asset), caller=caller, at=at)

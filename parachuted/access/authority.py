@@ -53,8 +53,8 @@ class Authority:
     ask. `causes` and `runs` are what led here; without causes, each act begins one. `taint` is what
     it has read of strangers' texts, shared by all that goes on with the same value. `within` is the
     run of an agent that this is part of, if any, and `depth` how many runs deep that is. `events`
-    is how many events in a row led here, each published because of the one before. `request_id` is
-    the audit's.
+    is how many events in a row led here, each published because of the one before. `caller` is the
+    id of the API key that asked, or empty. `request_id` is the audit's.
     """
 
     reads: AccessGrant = EVERYWHERE
@@ -68,6 +68,7 @@ class Authority:
     within: RunRestrictions | None = None
     depth: int = 0
     events: int = 0
+    caller: str = ""
     request_id: str = ""
 
     @property

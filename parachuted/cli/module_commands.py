@@ -1,19 +1,25 @@
 """Commands of modules: `parachute daily add ...`, carried out by the daemon.
 
-They are known while the daemon runs. A command of parachuted's own that has the name of a module
-comes first.
+They are known while the daemon runs; without it, only the names of modules are. A command of
+parachuted's own that has the name of a module comes first.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from parachuted.bundled import bundled_folder
+from parachuted.cli.answers import lines_of
 from parachuted.cli.client import ask, is_running
 from parachuted.cli.commands import CommandFunction, CommandParser, Json
-from parachuted.cli.show import say, say_json, say_text
+from parachuted.cli.show import say_json, say_lines
+from parachuted.config import home_folder
+from parachuted.errors import NoDaemonError, NotFoundError
+from parachuted.modules.registry.module_registry import ModuleRegistry
 
 _TIMEOUT_S = 120.0
 _TYPES = {"integer": int, "number": float}
@@ -22,17 +28,30 @@ _TYPES = {"integer": int, "number": float}
 def find_module_command(
     arguments: Sequence[str],
 ) -> tuple[CommandFunction, argparse.Namespace] | None:
-    """What these words ask of a module; None where no module of that name has commands.
+    """What these words ask of a module; None where there is no module of that name.
 
-    Exits with 2 when they make no sense to it.
+    Exits with 2 when they make no sense to it. Raises NoDaemonError, and NotFoundError for a
+    module that has no commands or is not installed.
     """
+    name = arguments[0]
     if not is_running():
+        if name in _official() or name in ModuleRegistry(home_folder(os.environ)).load():
+            raise NoDaemonError
         return None
     module = next(
-        (one for one in ask("GET", "/api/modules")["modules"] if one["name"] == arguments[0]), None
+        (one for one in ask("GET", "/api/modules")["modules"] if one["name"] == name), None
     )
-    if module is None or not module.get("commands"):
+    if module is None and name in _official():
+        raise NotFoundError(
+            f"the module {name} is not installed; `parachute modules install parachute://{name}` "
+            "installs it"
+        )
+    if module is None:
         return None
+    if not module.get("commands"):
+        raise NotFoundError(
+            f"the module {name} has no commands now; `parachute modules status` says how it is"
+        )
     parser = _parser(module)
     options = parser.parse_args(arguments[1:])
     if not hasattr(options, "spec"):
@@ -50,14 +69,13 @@ def _run(module: str, options: argparse.Namespace) -> int:
     result = ask("POST", path, given, timeout_s=_TIMEOUT_S)["result"]
     if options.as_json:
         return say_json(result)
-    if isinstance(result, str):
-        say_text(result)
-    elif isinstance(result, list) and all(isinstance(one, str) for one in result):
-        for one in result:
-            say(one)
-    elif result is not None:
-        return say_json(result)
+    say_lines(lines_of(result))
     return 0
+
+
+def _official() -> frozenset[str]:
+    """The modules that parachuted brings."""
+    return frozenset(file.parent.name for file in bundled_folder("modules").glob("*/manifest.yaml"))
 
 
 def _parser(module: Json) -> CommandParser:

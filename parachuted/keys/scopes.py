@@ -82,6 +82,11 @@ class Identity:
     name: str
     scopes: tuple[Scope, ...] = ()
 
+    @property
+    def api_key(self) -> str:
+        """The id of the API key, or empty where none was needed."""
+        return self.id if self.kind == "key" else ""
+
     def grant(self, module: str, capability: Capability) -> AccessGrant | None:
         """What it may touch where `capability` on `module` is asked for; None: nothing."""
         return granted(self.scopes, module, capability)

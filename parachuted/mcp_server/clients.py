@@ -94,6 +94,7 @@ class McpClient:
             holds=lambda: sources.holds(identity),
             entry="http",
             asked_by="person",
+            caller=identity.api_key,
             taint=self.taint,
             within=CurrentRun(grant=grant),
         )

@@ -80,6 +80,7 @@ class ModuleTools:
             entry="http",
             asked_by="person",
             taint=client.taint,
+            caller=identity.api_key,
             request_id=call.api.id,
         )
         result = await self._modules.call_tool(module, tool, call.given, authority)

@@ -40,6 +40,7 @@ from parachuted.modules.agent_runs import (
     AgentUsage,
 )
 from parachuted.modules.bodies import Body, Form, FormPart
+from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.declare import command, event, interface, mcp_tool, route, schedule
 from parachuted.modules.module import Module
 from parachuted.modules.private import is_shortened, visible_to_agents
@@ -68,6 +69,7 @@ __all__ = [
     "AppendSection",
     "Body",
     "BytesResponse",
+    "CurrentCall",
     "FileResponse",
     "Finding",
     "FolderAccess",

@@ -19,6 +19,7 @@ from parachuted.access.notes import (
 )
 from parachuted.modules.activity import ActivityAccess
 from parachuted.modules.agent_runs import RunAccess
+from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.scheduling import ScheduleAccess
 
 
@@ -261,6 +262,11 @@ class Services(Protocol):
     @property
     def activity(self) -> ActivityAccess:
         """The activity log."""
+        ...
+
+    @property
+    def current_call(self) -> CurrentCall:
+        """On whose behalf its code works now."""
         ...
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:

@@ -41,9 +41,16 @@ def typed(home: Path, vault: Path):
     return run
 
 
-def test_without_a_daemon_no_module_has_commands(typed):
+def test_without_a_daemon_a_modules_command_says_so(typed, home: Path):
     code, said = typed("garden", "add", "beans")
     assert (code, "unknown command 'garden'" in said) == (2, True), said
+
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "modules.yaml").write_text("modules:\n  garden: {enabled: true}\n")
+    (home / "modules.yaml").chmod(0o600)
+    for words in (("garden", "add", "beans"), ("daily", "add", "Sowed.")):
+        code, said = typed(*words)
+        assert (code, "No daemon is running; start one" in said) == (3, True), said
 
 
 async def test_a_modules_command_is_carried_out_by_the_daemon(typed, live: Live, vault: Path):
@@ -65,6 +72,12 @@ async def test_a_modules_command_is_carried_out_by_the_daemon(typed, live: Live,
         )
         assert json.loads(said) == {"title": "beans", "words": ["a", "b"], "beds": 3, "wet": True}
         assert code == 0
+        assert await type_("garden", "add", "beans", "--words", "a", "b", "--wet") == (
+            0,
+            "title: beans\nwords:\n  a\n  b\nbeds: 1\nwet: yes\n",
+        )
+        code, said = await type_("daily", "add", "x")
+        assert (code, "modules install parachute://daily` installs it" in said) == (1, True), said
         code, said = await type_("garden", "--help")
         assert (code, "100% of it" in said, "Say hello." in said) == (0, True, True), said
         code, said = await type_("garden", "add", "--beds", "many", "x")

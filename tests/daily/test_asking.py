@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parachuted.errors import AgentFailedError, AgentUnavailableError
+import pytest
+
+from parachuted.errors import AgentFailedError, AgentUnavailableError, NotFoundError
 from parachuted.testing import ModuleHarness
 from tests.daily.journal_of import NOON, daily, write
 
@@ -32,6 +34,19 @@ async def test_an_answer_names_the_entries_that_it_is_from_and_goes_on(tmp_path:
         assert "[e1] 2026-02-24 12:00\nKim spoke of the garden." in prompts[0]
         assert RAIN not in prompts[0]
         assert "Question: What did Kim speak of?\nAnswer: The garden" in prompts[1]
+
+
+async def test_a_conversation_goes_on_for_the_key_that_began_it_and_no_other(tmp_path: Path):
+    async with daily(tmp_path, answers=lambda _agent, _prompt: "Beans.") as module:
+        phone = module.with_key("k_phone")
+        session = (await ask(phone, "What did I sow in secret?"))["done"]["sessionId"]
+        for stranger in (module, module.with_key("k_other")):
+            with pytest.raises(NotFoundError, match="leave session_id out"):
+                await ask(stranger, "And then?", session_id=session)
+        await ask(phone, "And then?", session_id=session)
+
+    assert len(module.asked) == 2
+    assert "sow in secret" in module.asked[1][1]
 
 
 async def test_what_is_private_answers_nothing(tmp_path: Path):

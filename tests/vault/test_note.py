@@ -297,7 +297,7 @@ def test_a_note_too_large_is_not_looked_into(data):
         note.eol,
     ) == ((), (), None, None, None, b"\n")
     assert (note.body.start, note.body.stop) == (0, len(data))
-    assert time.process_time() - began < 0.1
+    assert time.process_time() - began < 1
 
 
 def test_a_million_headings_are_soon_given_up():
@@ -306,7 +306,7 @@ def test_a_million_headings_are_soon_given_up():
 
     assert note.sections == ()
     assert [problem.code for problem in note.problems] == ["too-many-headings"]
-    assert time.process_time() - began < 3
+    assert time.process_time() - began < 10
 
 
 def test_forty_thousand_headings_are_all_found():

@@ -257,6 +257,7 @@ class ModuleDispatcher:
             holds=lambda: self._holds(call.identity),
             causes=(new_id("c", self._clock()),),
             asked_by="person",
+            caller=call.identity.api_key,
             request_id=call.id,
         )
 

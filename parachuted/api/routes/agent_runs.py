@@ -154,6 +154,7 @@ class AgentRunRoutes:
             causes=(new_id("c", self._clock()),),
             entry=entry,
             asked_by="person",
+            caller=call.identity.api_key,
             request_id=call.id,
         )
         try:

@@ -15,17 +15,21 @@ from pathlib import Path
 
 from parachuted.access.authority import NOBODY, Authority, current
 from parachuted.access.events import EventFilter
+from parachuted.access.patterns import grant_of
 from parachuted.audit.activity import ActivityLog
 from parachuted.audit.events import NullAuditRecorder
 from parachuted.errors import ActRefusedError, AgentFailedError, NotFoundError
 from parachuted.events import CATALOG, Bus, load_ignore
+from parachuted.keys import EVERYWHERE
 from parachuted.modules.agent_runs import AgentResult, AgentStep, AgentText
 from parachuted.modules.bodies import PartHead
+from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.data_folder import make_data_folder
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_activity import ModuleActivity
+from parachuted.modules.hosting.module_context import current_call
 from parachuted.modules.hosting.module_doctor import findings_of
 from parachuted.modules.hosting.module_schedules import ModuleSchedules
 from parachuted.modules.hosting.module_state import ModuleState
@@ -62,13 +66,24 @@ class ModuleHarness:
     those that it has set.
     """
 
-    def __init__(self, running: InProcessHost, services: _HarnessServices) -> None:
+    def __init__(
+        self, running: InProcessHost, services: _HarnessServices, asking: Authority | None = None
+    ) -> None:
         self._running, self._services = running, services
+        self._asking = asking or Authority(asked_by="person")
         self.published: list[tuple[str, Mapping[str, object]]] = services.published
         self.asked: list[tuple[str, str]] = services.asked
         self.suggested: list[tuple[str, str, Mapping[str, object]]] = services.suggested
         self.state: StateAccess = services.state
         self.schedules: ScheduleAccess = services.schedules
+
+    def with_key(self, key_id: str, *, paths: Iterable[str] | None = None) -> ModuleHarness:
+        """The same module, asked through the API key of that id; `paths` are the patterns that the
+        key is limited to, None those of no limited one.
+        """
+        grant = EVERYWHERE if paths is None else grant_of(paths)
+        asking = Authority(asked_by="person", caller=key_id, reads=grant, writes=grant)
+        return ModuleHarness(self._running, self._services, asking)
 
     @property
     def problem(self) -> str | None:
@@ -109,7 +124,7 @@ class ModuleHarness:
                     query=asked,
                     tolerant=found.spec.tolerant,
                     source=source,
-                    authority=_asked(),
+                    authority=self._authority(),
                 )
                 if not isinstance(item, StreamOpened)
             ]
@@ -120,7 +135,7 @@ class ModuleHarness:
             query=asked,
             tolerant=found.spec.tolerant,
             source=source,
-            authority=_asked(),
+            authority=self._authority(),
         )
 
     async def tool(self, name: str, /, **arguments: object) -> object:
@@ -131,7 +146,7 @@ class ModuleHarness:
         if handler is None:
             raise NotFoundError(f"{self._running.declared.name} has no tool {name}")
         await self._services.see()
-        return await self._running.call(handler, arguments, authority=_asked())
+        return await self._running.call(handler, arguments, authority=self._authority())
 
     async def event(self, name: str, /, **data: object) -> None:
         """Deliver an event to its handlers, and wait for them.
@@ -168,12 +183,16 @@ class ModuleHarness:
         if handler is None:
             raise NotFoundError(f"{self._running.declared.name} has no command {name}")
         await self._services.see()
-        return await self._running.call(handler, arguments, authority=_asked())
+        return await self._running.call(handler, arguments, authority=self._authority())
 
     async def doctor(self) -> list[Finding]:
         """What the module reports to `parachute doctor`."""
         await self._services.see()
-        return await findings_of(self._running, _asked())
+        return await findings_of(self._running, self._authority())
+
+    def _authority(self) -> Authority:
+        """That of a new request."""
+        return self._asking.forked()
 
     def interface(self, name: str) -> object | None:
         """An object that it provides; each of its methods is awaited."""
@@ -273,6 +292,10 @@ class _HarnessServices:
         self.folders = OutsideFolders(
             self.name, manifest.permissions.folders, Path.home(), (vault,), _acted_on
         )
+
+    @property
+    def current_call(self) -> CurrentCall:
+        return current_call(current(), "agent")
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         self._publishing.publish(self.name, event, data, current())
@@ -402,11 +425,6 @@ def _acted_on() -> Authority:
     """That of the module's code; a test that looks into the state has none."""
     found = current()
     return Authority() if found is NOBODY else found
-
-
-def _asked() -> Authority:
-    """As a person's request would have it."""
-    return Authority(asked_by="person")
 
 
 def _now() -> datetime:

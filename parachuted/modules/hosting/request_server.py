@@ -79,7 +79,7 @@ _FOLDERS: Mapping[str, type[RequestBody]] = MappingProxyType({"read": _File, "li
 _STATE: Mapping[str, type[RequestBody]] = MappingProxyType(
     {"get": _Key, "put": _Put, "delete": _Key, "keys": RequestBody}
 )
-_OTHERS = ("publish", "has_interface", "interface", "run_agent", "suggest")
+_OTHERS = ("publish", "has_interface", "interface", "run_agent", "suggest", "current_call")
 _SCHEDULES = ("schedules.set", "schedules.remove", "schedules.list")
 _RUNS = tuple(
     f"runs.{verb}" for verb in ("start", "next", "result", "stop", "inject", "answer", "ask")
@@ -114,6 +114,7 @@ class RequestServer:
                     "interface": self._interface,
                     "run_agent": self._run_agent,
                     "suggest": self._suggest,
+                    "current_call": self._current_call,
                 }
             )
         )
@@ -181,3 +182,7 @@ class RequestServer:
 
     async def _suggest(self, body: Mapping[str, object]) -> object:
         return await self._services.suggest(**fields_of(_Suggest, body))  # type: ignore[arg-type]
+
+    async def _current_call(self, body: Mapping[str, object]) -> object:
+        checked(RequestBody, body)
+        return to_json(self._services.current_call)

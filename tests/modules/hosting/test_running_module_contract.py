@@ -18,6 +18,7 @@ from parachuted.errors import (
     PathRefusedError,
 )
 from parachuted.keys import AccessGrant, PathGlob
+from parachuted.modules import CurrentCall
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_doctor import module_findings
 from parachuted.modules.hosting.module_host import ModuleHost
@@ -470,6 +471,18 @@ async def test_it_has_a_data_folder_in_which_sqlite_works(begin):
     assert await again.call("put", {}) == {"count": 2, "has_model": False, "name": "daily"}
 
 
+async def test_it_knows_which_api_key_asked(begin):
+    body = """
+    @route("GET", "/")
+    async def who(self):
+        return self.current_call.key
+    """
+    asked = CurrentCall(run=None, origin="you", key="k_phone")
+    running = await begin(body, Given(current_call=asked))
+
+    assert await running.call("who", {}) == "k_phone"
+
+
 async def test_spawned_work_outlives_its_call_and_ends_with_the_module(begin):
     services = Given()
     body = """
@@ -770,3 +783,14 @@ async def test_a_call_with_a_key_for_some_paths_reaches_these_alone(begin, notes
     else:
         with pytest.raises(ActRefusedError):
             await running.call("reach", {"call": call, "path": "Daily/a.md"}, authority=limited)
+
+
+async def test_its_code_knows_which_run_called_it(begin):
+    body = """
+    @mcp_tool("who")
+    async def who(self):
+        return [self.current_call.run, self.current_call.origin]
+    """
+    running = await begin(body, Given(current_call=CurrentCall(run="r-1", origin="web")))
+
+    assert await running.call("who", {}) == ["r-1", "web"]
