@@ -382,6 +382,14 @@ class _HarnessRuns:
         self._texts[run].clear()
         return False
 
+    async def inject(self, run: str, text: str) -> bool:
+        del text
+        return bool(self._texts[run])
+
+    async def answer(self, run: str, name: str, value: object) -> bool:
+        del run, name, value
+        return False
+
     async def ask(self, prompt: str, _system: str | None, _max_usd: float | None) -> str:
         return await self._services.run_agent("question", prompt, {})
 
