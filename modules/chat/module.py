@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from .session_routes import SessionRoutes
+from .turn_routes import TurnRoutes
 
 
-class ChatModule(SessionRoutes):
+class ChatModule(SessionRoutes, TurnRoutes):
     """The conversations: their files, routes, events and the ConversationInterface."""
 
     async def on_enable(self) -> None:
         """Read the sessions."""
         await self.open_sessions()
+        self.open_turns()
 
     async def on_disable(self) -> None:
         """Let all messages reach their files."""
+        await self.close_turns()
         await self.sessions.close()
