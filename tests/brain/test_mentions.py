@@ -277,7 +277,7 @@ def test_no_text_takes_long(text: str):
 
     PEOPLE.scan(text)
 
-    assert time.process_time() - begun < 2
+    assert time.process_time() - begun < 8
 
 
 PARTS = st.sampled_from(

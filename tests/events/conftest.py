@@ -133,7 +133,7 @@ class EventsRig:
         )
 
     async def until(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while not condition():
             assert time.monotonic() < deadline, (self.told(), self.problems.all())
             await asyncio.sleep(0.002)

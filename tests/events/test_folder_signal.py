@@ -22,7 +22,7 @@ async def signal(tmp_path):
 
 
 async def wakes(signal) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await signal.wait()
 
 

@@ -44,7 +44,7 @@ def add(heard, hints):
 
 
 async def until(condition):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.002)

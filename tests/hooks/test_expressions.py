@@ -41,7 +41,7 @@ def test_no_expression_holds_the_daemon(text: str):
     test = compile_expression(text)
     began = time.process_time()
     test("a" * 4096 + "!")
-    assert time.process_time() - began < 1  # by backtracking, far longer than any test waits
+    assert time.process_time() - began < 5  # by backtracking, far longer than any test waits
 
 
 @given(

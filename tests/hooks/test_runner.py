@@ -56,7 +56,7 @@ def command_of(process):
 
 
 async def until(condition):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not condition() and time.monotonic() < deadline:
         await asyncio.sleep(0.005)
     assert condition()
@@ -128,15 +128,15 @@ async def test_output_is_cut_where_it_is_too_long(run):
 
 async def test_the_limit_ends_it_and_says_so(run):
     began = time.monotonic()
-    ran = await run("echo before; sleep 999", timeout_s=0.1)
+    ran = await run("echo before; sleep 999", timeout_s=3)
 
     assert (ran.exit_code, ran.timed_out, ran.stdout) == (None, True, b"before\n")
-    assert ran.problem == "it was ended: it had not finished within 0.1 s"
+    assert ran.problem == "it was ended: it had not finished within 3 s"
     assert time.monotonic() - began < 30
 
 
 async def test_one_that_is_asked_to_end_may_tidy_up_first(run, tmp_path):
-    ran = await run("touch lock; trap 'rm lock; exit' TERM; sleep 999 & wait", timeout_s=0.2)
+    ran = await run("trap 'rm lock; exit' TERM; touch lock; sleep 999 & wait", timeout_s=0.2)
 
     assert ran.timed_out
     assert not (tmp_path / "lock").exists()
@@ -185,7 +185,7 @@ async def test_a_hook_process_that_waited_long_enough_is_let_go(tmp_path):
             stdin=b"",
             env={"PATH": os.environ["PATH"]},
             cwd=tmp_path,
-            timeout_s=5,
+            timeout_s=30,
         )
 
         await until(lambda: hook_processes() == [])
@@ -268,7 +268,7 @@ async def test_what_runs_in_the_background_leaves_places_for_what_is_waited_for(
                 group.create_task(
                     run("until test -e done; do sleep 0.01; done", is_background=True)
                 )
-            await asyncio.wait_for(run("touch done", is_background=False), 10)
+            await asyncio.wait_for(run("touch done", is_background=False), 30)
     finally:
         await runner.close()
 

@@ -17,7 +17,7 @@ async def test_who_waits_inside_for_another_turn_gets_it_though_all_places_are_t
             async with places.slot():  # as a hook does that writes something itself
                 inside.append(number)
 
-    await asyncio.wait_for(asyncio.gather(*(write(number) for number in range(10))), 10)
+    await asyncio.wait_for(asyncio.gather(*(write(number) for number in range(10))), 30)
 
     assert sorted(inside) == list(range(10))
 

@@ -218,4 +218,4 @@ def test_no_pattern_takes_long(text, path):
     glob, began = PathGlob(text), time.process_time()
     assert not glob.matches(path)
     assert glob.covers(glob)
-    assert time.process_time() - began < 0.25
+    assert time.process_time() - began < 1

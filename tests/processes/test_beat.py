@@ -1,23 +1,26 @@
 """Beat: who looks equally often looks at once."""
 
 import asyncio
+from unittest.mock import patch
+
+import pytest
 
 from parachuted.processes.beat import next_beat
 
 
-async def test_two_that_begin_apart_wake_together_and_wait_no_longer_than_one_beat():
-    loop = asyncio.get_running_loop()
-    woken = []
+@pytest.mark.parametrize(
+    ("now", "wakes_at"), [(10.05, 10.5), (10.15, 10.5), (10.499, 10.5), (10.5, 11.0)]
+)
+async def test_two_that_begin_apart_wake_together_and_wait_no_longer_than_one_beat(now, wakes_at):
+    slept = []
 
-    async def look(after_s: float) -> None:
-        await asyncio.sleep(after_s)
-        begun = loop.time()
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    with (
+        patch.object(asyncio.get_running_loop(), "time", return_value=now),
+        patch("parachuted.processes.beat.asyncio.sleep", sleep),
+    ):
         await next_beat(0.5)
-        woken.append((loop.time() // 0.5, loop.time() - begun))
 
-    await next_beat(0.5)
-    await asyncio.gather(look(0.05), look(0.15))
-
-    (one, waited), (other, _) = woken
-    assert one == other
-    assert 0 < waited <= 0.5 + 0.2
+    assert slept == [pytest.approx(wakes_at - now)]

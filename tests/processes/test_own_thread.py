@@ -21,7 +21,7 @@ async def test_it_waits_for_no_thread_of_the_pool():
     loop = asyncio.get_running_loop()
     full = [loop.run_in_executor(None, let_go.wait, 20) for _ in range(64)]
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert await in_own_thread(lambda: 7) == 7
     finally:
         let_go.set()

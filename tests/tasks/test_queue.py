@@ -274,7 +274,7 @@ def test_a_thousand_tasks_of_one_cause_are_ordered_in_one_pass(queue: Queue, sta
         add(queue, task.watcher)
     took = time.perf_counter() - began
 
-    assert took < 5
+    assert took < 20
 
 
 def test_every_cause_of_every_task_is_told(queue: Queue):

@@ -107,7 +107,7 @@ class Shop:
         return [dict(one.data) for one in self.events if one.event == event]
 
     async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not condition():
                 await asyncio.sleep(0.001)
 

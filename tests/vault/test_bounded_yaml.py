@@ -6,7 +6,7 @@ import time
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.vault.bounded_yaml import (
@@ -59,7 +59,7 @@ def test_a_bomb_is_refused_by_name_and_quickly(name):
         read_events(BOMBS[name])
 
     assert (
-        time.process_time() - began < 0.5
+        time.process_time() - began < 2
     )  # some 0.04 s; the bombs that get through take from seconds to for ever
     assert refusal.value.problem.code.startswith("frontmatter-")
     assert len(refusal.value.problem.message) < 300
@@ -180,7 +180,6 @@ NODES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(NODES)
 def test_what_a_dumper_writes_is_read_as_it_was(value):
     text = yaml.dump(

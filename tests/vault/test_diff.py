@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.vault.diff import diff_of
@@ -45,10 +45,10 @@ def test_texts_too_large_to_compare_are_told_by_size():
 def test_lines_made_to_be_compared_for_hours_are_not():
     one = b"".join(b"%d\n" % (number % 199) for number in range(60_000))
     other = b"".join(b"%d\n" % (number * 7 % 199) for number in range(60_000))
-    began = time.perf_counter()
+    began = time.process_time()
     diff_of(one, other, "x")
 
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 15
 
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "c", "", "d"]), max_size=12).map(
@@ -76,7 +76,6 @@ def patched(text: bytes, diff: str) -> bytes:
     return "".join([*done, *lines[at:]]).encode()
 
 
-@settings(max_examples=150, deadline=None)
 @given(TEXTS, TEXTS)
 def test_a_diff_leads_from_one_text_to_the_other(before: bytes, after: bytes):
     assert patched(before, diff_of(before, after, "x")) == after

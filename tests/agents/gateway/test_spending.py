@@ -67,7 +67,7 @@ def show(what: str, model: Model, gateway_rig: GatewayRig) -> None:
     print(f"{what}: ${model.made:.4f} made, ${counted(gateway_rig):.4f} counted")  # noqa: T201  a figure to see with -s
 
 
-async def until(condition, seconds: float = 10.0) -> None:
+async def until(condition, seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -33,4 +33,4 @@ async def test_all_that_wait_look_again_when_one_has_ended():
         await asyncio.sleep(0)
         assert not any(task.done() for task in waiting)
         reservations.remove(held)
-        await asyncio.wait_for(asyncio.gather(*waiting), 5)
+        await asyncio.wait_for(asyncio.gather(*waiting), 30)

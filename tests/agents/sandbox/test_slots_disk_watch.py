@@ -12,7 +12,7 @@ async def test_a_run_that_fills_the_disk_is_told_of_once(tmp_path):
     watch.start()
     (slot.work / "big").write_bytes(bytes(2 << 20))
 
-    assert await asyncio.wait_for(said.get(), 5) == "it put more than 1 MB on the disk"
+    assert await asyncio.wait_for(said.get(), 30) == "it put more than 1 MB on the disk"
     watch.stop()
     assert said.empty()
 

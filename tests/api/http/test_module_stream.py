@@ -105,7 +105,7 @@ async def test_a_stream_is_open_before_anything_was_sent_and_ends_when_it_is_clo
     async with (
         begun(live, tmp_path, trust) as life,
         aiohttp.ClientSession() as session,
-        asyncio.timeout(10),
+        asyncio.timeout(30),
         session.get(life.url + "/api/ticker/ticks") as answer,
     ):
         assert await answer.content.readline() == b": open\n"

@@ -146,7 +146,7 @@ async def test_a_generated_client_reads_patches_with_a_conflict_uploads_and_foll
         got = await api.call("get_files_by_path", "Photos/a b.png", range_="bytes=0-3")
         assert (got.status_code, got.parsed.payload.read()) == (206, data[:4])
 
-        heard = await asyncio.wait_for(events, 15)
+        heard = await asyncio.wait_for(events, 30)
         assert [(one.event, one.module) for one in heard] == [("file.modified", "core")] * 2 + [
             ("file.created", "core")
         ]
@@ -176,5 +176,5 @@ async def follow(api: Generated) -> asyncio.Task[list[Any]]:
         return heard
 
     task = asyncio.get_running_loop().create_task(listen())
-    await asyncio.wait_for(connected.wait(), 10)
+    await asyncio.wait_for(connected.wait(), 30)
     return task

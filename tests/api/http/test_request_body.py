@@ -161,7 +161,7 @@ async def test_a_body_that_is_cut_short_is_an_error_that_blames_nobody(
 async def until_state(life: Life, state: dict[str, object], *other: str) -> None:
     """Wait until the module says so, or that its reading ended in the other way."""
     states = [state, *({**state, "ended": ended} for ended in other)]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (await get(life, f"/api/{NAME}/state")) not in states:
             await asyncio.sleep(0.02)
 
@@ -180,7 +180,7 @@ async def test_slow_senders_keep_nobody_else_from_the_module(
             slow.append(writer)
         await until_state(life, {"read": 10, "ended": ""})
 
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             assert (await get(life, f"/api/{NAME}/state"))["read"] == 10
         for writer in slow:
             writer.close()

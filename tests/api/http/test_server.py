@@ -18,7 +18,7 @@ from parachuted.errors import DaemonError
 from tests.api.calls import call, get, spoken
 from tests.stories.life import Live
 
-QUICK = ServerLimits(connections=24, head_s=0.2, body_s=0.2, read_s=0.5, idle_s=30)
+QUICK = ServerLimits(connections=24, head_s=0.5, body_s=0.5, read_s=0.5, idle_s=30)
 HEAD = b"GET /x HTTP/1.1\r\nHost: localhost\r\n"
 
 
@@ -63,7 +63,7 @@ async def said(port: int, *parts: bytes) -> bytes:
         for part in parts:
             writer.write(part)
             await writer.drain()
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), 30)
     except ConnectionError:
         return b""
     finally:
@@ -71,7 +71,7 @@ async def said(port: int, *parts: bytes) -> bytes:
 
 
 async def gone(server: HttpServer, connections: int = 0) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while len(server._connections) > connections:
         assert time.monotonic() < deadline, "a connection is still there"
         await asyncio.sleep(0.01)
@@ -106,7 +106,7 @@ async def test_a_head_that_comes_a_byte_at_a_time_has_no_longer():
                 await writer.drain()
                 await asyncio.sleep(0.02)
         writer.close()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 60  # sent whole, it takes 200 s
         await gone(server)
 
 
@@ -146,7 +146,7 @@ async def test_a_body_that_does_not_come_ends_the_connection():
 
 
 async def test_a_body_that_comes_slowly_but_comes_is_waited_for():
-    async with serving(ServerLimits(body_s=0.5, head_s=0.2)) as (_, port):
+    async with serving(ServerLimits(body_s=1.5, head_s=1)) as (_, port):
         parts = [
             b"POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 200000\r\n\r\n",
             *[b"x" * 10_000] * 20,
@@ -224,7 +224,7 @@ async def test_an_answer_that_is_under_way_is_not_cut_to_make_room():
         await asyncio.sleep(0.05)
         idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
         writer.write(b"cd")
-        assert (await asyncio.wait_for(reader.read(), 5)).endswith(b"\r\n\r\n4")
+        assert (await asyncio.wait_for(reader.read(), 30)).endswith(b"\r\n\r\n4")
         for _, other in (*idle, (None, writer)):
             other.close()
 
@@ -335,7 +335,7 @@ async def test_nothing_of_what_was_refused_is_kept():
         for _ in range(4):
             connection.data_received(b"no request\r\n\r\n")
         assert len(connection._messages) > 1
-        assert b" 400 " in await asyncio.wait_for(reader.read(), 5)
+        assert b" 400 " in await asyncio.wait_for(reader.read(), 30)
         writer.close()
         await gone(server)
         assert not connection._messages

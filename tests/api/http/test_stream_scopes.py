@@ -33,7 +33,7 @@ async def reading(life: Life, headers: dict[str, str]):
 async def told_until(stream, path: str) -> list:
     """All messages up to the one about that file."""
     found = []
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(30):
         async for message in stream:
             found.append(message)
             if message.data and message.data["data"].get("path") == path:
@@ -44,7 +44,7 @@ async def told_until(stream, path: str) -> list:
 async def ended(stream) -> float:
     """The seconds until the stream ends."""
     began = time.monotonic()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         with contextlib.suppress(aiohttp.ClientPayloadError):
             async for _ in stream:
                 pass

@@ -268,7 +268,7 @@ async def test_an_event_says_which_module_it_is_of(live: Live, daily: Path):
             await call(life, "POST", "/api/daily/entries", json={"content": "x"})
             heard = {}
             while "daily.entry.created" not in heard:
-                told = await asyncio.wait_for(anext(answers), 10)
+                told = await asyncio.wait_for(anext(answers), 30)
                 heard[told.event] = told.data["module"]
 
     assert heard["daily.entry.created"] == "daily"

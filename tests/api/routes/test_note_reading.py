@@ -151,6 +151,6 @@ async def test_a_disk_that_refuses_to_keep_it_refuses_no_answer(desk: Desk, capl
     _served, real, content, _ = desk.reading.read(PATH, "json", desk.sight)
     desk.objects.close()
     desk.reading.keep(real, content)
-    await asyncio.wait_for(desk.reading.kept(), 10)
+    await asyncio.wait_for(desk.reading.kept(), 30)
 
     assert "could not be kept" in caplog.text

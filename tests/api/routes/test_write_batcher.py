@@ -146,7 +146,7 @@ async def test_who_goes_away_meanwhile_takes_nobody_along(suggestion_rig: Office
         let_go.wait(10)
         return VaultPath("a.md")
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         first = begun(
             suggestion_rig.desk.edit(
                 slow, EditRequest(edit=AppendToSection(section="Facts", content="- gone")), PHONE

@@ -81,7 +81,7 @@ async def test_one_that_says_what_is_no_frame_is_ended(said):
     )
 
     assert "rules of the pipe" in process.reason
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
 
 
 async def test_one_that_closes_its_pipe_and_stays_is_ended():
@@ -112,7 +112,7 @@ async def test_a_stray_that_holds_the_pipe_delays_nothing_and_is_ended():
     )
     _, printed = await lived(code)
 
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 30
     assert not lives(printed[0])
 
 

@@ -176,7 +176,7 @@ async def test_a_process_that_a_killed_daemon_left_is_ended_though_it_forgot_its
 
     await cages(tmp_path, "process").sweep()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert await left.wait() == -9
     assert list((tmp_path / "home" / "run" / "modules").iterdir()) == []
 

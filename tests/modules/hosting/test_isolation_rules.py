@@ -112,7 +112,7 @@ time.sleep(600)
     daemon.kill()
     daemon.communicate()
 
-    until = time.monotonic() + 10
+    until = time.monotonic() + 30
     while (ROOT / f"/proc/{pid}/stat").exists() and time.monotonic() < until:
         time.sleep(0.01)
     assert not (ROOT / f"/proc/{pid}/stat").exists()

@@ -295,7 +295,7 @@ async def test_agents_that_call_agents_come_to_an_end(module_rig):
     )
     given = module_rig.given(module_rig.approve(BOT), agents)
 
-    assert await asyncio.wait_for(given.run_agent("admin", "x", {}), 10) == "ok"
+    assert await asyncio.wait_for(given.run_agent("admin", "x", {}), 30) == "ok"
     assert len(backend.jobs) == 3
     runs = documents(module_rig)
     after = {tuple(run["parents"]): run["id"] for run in runs}

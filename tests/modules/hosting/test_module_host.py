@@ -202,7 +202,7 @@ async def test_what_goes_wrong_in_a_handler_is_told_as_in_the_daemon(life):
 
 async def test_who_no_longer_waits_ends_the_work(life, given):
     async with life() as worker:
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
             call = group.create_task(worker.call("wait", {}))
             await until(lambda: given.state.kept.get("waiting"))
             call.cancel()
@@ -226,16 +226,17 @@ async def test_who_no_longer_waits_ends_the_work(life, given):
 async def test_a_process_that_dies_or_stands_still_is_begun_again(
     life, given, handler, query, why, caplog
 ):
+    limit = 0.3 if handler == "block" else 20
     async with life(
         pace=RestartDelays(
             first_wait_s=0.05,
-            ping_limit_s=0.5,
+            ping_limit_s=2,
             ping_every_s=0.1 if handler == "block_later" else 60,
         )
     ) as worker:
         first = worker.pid
         with contextlib.suppress(ModuleFailedError):
-            await worker.call(handler, {}, query=query, timeout_s=0.3)
+            await worker.call(handler, {}, query=query, timeout_s=limit)
         await until(lambda: worker.pid not in {first, None})
         given.state.kept.clear()
         await until(lambda: worker.interface("BrainInterface"), 20)

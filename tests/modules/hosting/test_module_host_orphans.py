@@ -65,6 +65,6 @@ async def test_a_module_that_would_stay_is_gone_soon_after_its_daemon_was_killed
         while any(
             worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers
         ):
-            assert time.monotonic() - began < 10, "it lives on"
+            assert time.monotonic() - began < 30, "it lives on"
             await asyncio.sleep(0.005)
         print(f"\nan orphan is gone after {(time.monotonic() - began) * 1000:.0f} ms")  # noqa: T201  what is asked for is printed

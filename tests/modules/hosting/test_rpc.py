@@ -37,7 +37,7 @@ class Ends:
 
 @contextlib.asynccontextmanager
 async def ends(theirs, ours=None, **more):
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         yield Ends(group, ours or theirs, theirs, **more)
 
 

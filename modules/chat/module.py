@@ -1,0 +1,17 @@
+"""Chat: conversations as files, with agents that read and write the vault."""
+
+from __future__ import annotations
+
+from .session_routes import SessionRoutes
+
+
+class ChatModule(SessionRoutes):
+    """The conversations: their files, routes, events and the ConversationInterface."""
+
+    async def on_enable(self) -> None:
+        """Read the sessions."""
+        await self.open_sessions()
+
+    async def on_disable(self) -> None:
+        """Let all messages reach their files."""
+        await self.sessions.close()
