@@ -194,7 +194,7 @@ class DailyModule(AgentRoutes, UploadRoutes):
         session_id: str | None = None,
     ) -> AsyncIterator[dict[str, object]]:
         """A conversation about the journal, as a stream: `session`, `entries`, `text`, `done`."""
-        async for piece in self._asking.answer(message, session_id, self.caller):
+        async for piece in self._asking.answer(message, session_id, self.current_call.key):
             yield piece
 
     @route("POST", "/import", timeout_s=600)

@@ -35,18 +35,18 @@ class UploadRoutes(Module):
         `created_at` decides the day, in its own time zone.
         """
         at = created_at or dt.datetime.now().astimezone()
-        made = await self.uploads.begin(type, name, at=at, caller=self.caller, size=size)
+        made = await self.uploads.begin(type, name, at=at, caller=self.current_call.key, size=size)
         return Response(status=201, body=made)
 
     @route("GET", "/uploads/{upload_id}")
     async def get_upload(self, upload_id: str) -> Upload:
         """How far an upload has come: go on from its `offset`. A complete one has an `asset`."""
-        return await self.uploads.get(upload_id, self.caller)
+        return await self.uploads.get(upload_id, self.current_call.key)
 
     @route("PATCH", "/uploads/{upload_id}", timeout_s=_SLOW_S, max_bytes=MOST_BYTES)
     async def append_upload(self, upload_id: str, offset: Start, body: Body) -> Upload:
         """Add a piece, whose bytes are the body, from `offset` on."""
-        return await self.uploads.append(upload_id, offset, body, self.caller)
+        return await self.uploads.append(upload_id, offset, body, self.current_call.key)
 
     @route("POST", "/uploads/{upload_id}/complete", timeout_s=_SLOW_S)
     async def complete_upload(self, upload_id: str, sha256: str | None = None) -> Asset:
@@ -54,10 +54,10 @@ class UploadRoutes(Module):
 
         Asked again within a day, it answers the same.
         """
-        return await self.uploads.complete(upload_id, sha256, self.caller)
+        return await self.uploads.complete(upload_id, sha256, self.current_call.key)
 
     @route("DELETE", "/uploads/{upload_id}")
     async def delete_upload(self, upload_id: str) -> dict[str, str]:
         """Give an upload up."""
-        await self.uploads.delete(upload_id, self.caller)
+        await self.uploads.delete(upload_id, self.current_call.key)
         return {"id": upload_id}

@@ -6,6 +6,7 @@ The daemon's parts are imported from their own files.
 from parachuted.access.activity import Activity
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
 from parachuted.access.hit import Hit
+from parachuted.access.narrowing import AgentNarrowing
 from parachuted.access.notes import (
     AppendSection,
     LinkRow,
@@ -25,13 +26,21 @@ from parachuted.access.notes import (
 )
 from parachuted.modules.activity import ActivityAccess
 from parachuted.modules.agent_runs import (
+    AgentPermissionRequest,
+    AgentQuestion,
     AgentResult,
     AgentRun,
+    AgentSession,
     AgentStep,
     AgentText,
+    AgentTextDelta,
+    AgentThinkingDelta,
     AgentToolCall,
+    AgentToolUse,
+    AgentUsage,
 )
 from parachuted.modules.bodies import Body, Form, FormPart
+from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.declare import command, event, interface, mcp_tool, route, schedule
 from parachuted.modules.module import Module
 from parachuted.modules.private import is_shortened, visible_to_agents
@@ -44,14 +53,23 @@ __all__ = [
     "Activity",
     "ActivityAccess",
     "AgentConfig",
+    "AgentNarrowing",
+    "AgentPermissionRequest",
+    "AgentQuestion",
     "AgentResult",
     "AgentRun",
+    "AgentSession",
     "AgentStep",
     "AgentText",
+    "AgentTextDelta",
+    "AgentThinkingDelta",
     "AgentToolCall",
+    "AgentToolUse",
+    "AgentUsage",
     "AppendSection",
     "Body",
     "BytesResponse",
+    "CurrentCall",
     "FileResponse",
     "Finding",
     "FolderAccess",

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.modules.agent_runs import ModuleAgent, read_answer, with_schema
+from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.results import Finding, to_json
 from parachuted.modules.scheduling import Schedules
 from parachuted.modules.services import Services
@@ -110,17 +111,18 @@ class Module:
         return await self._services.suggest(action, path, payload or {}, reasoning, base)
 
     @property
-    def caller(self) -> str:
-        """The id of the API key on whose behalf the present code works.
-
-        It is empty for a person at this machine, a schedule and the module itself.
-        """
-        return self._services.caller
-
-    @property
     def has_model(self) -> bool:
         """Whether the daemon has a model; without one, agents of modules do not run."""
         return self._services.has_model
+
+    @property
+    def current_call(self) -> CurrentCall:
+        """Which run of an agent the present call is part of, and whose words led to it: ask before
+        others' texts are read, and again afterwards.
+
+        Raises ActRefusedError when the caller's rights have ended.
+        """
+        return self._services.current_call
 
     @property
     def data_folder(self) -> Path:

@@ -19,6 +19,7 @@ from parachuted.access.notes import (
 )
 from parachuted.modules.activity import ActivityAccess
 from parachuted.modules.agent_runs import RunAccess
+from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.scheduling import ScheduleAccess
 
 
@@ -46,6 +47,18 @@ class VaultAccess(Protocol):
 
     async def list(self, pattern: str = "**") -> Paths:
         """The paths of all files that match and that the module may read, sorted."""
+        ...
+
+    async def scope(self) -> str:
+        """A word for what the present caller may read: "" for all that the module may, else the
+        same for callers that are limited to the same paths.
+        """
+        ...
+
+    async def readable(self, paths: Sequence[str]) -> Paths:
+        """Those of these paths that the present caller may read, in their order. No file is looked
+        at, and none counts as read.
+        """
         ...
 
     async def search(self, query: str, limit: int = 20) -> Hits:
@@ -244,11 +257,6 @@ class Services(Protocol):
         ...
 
     @property
-    def caller(self) -> str:
-        """The id of the API key that asked for the present work, or empty."""
-        ...
-
-    @property
     def has_model(self) -> bool:
         """Whether there is a model."""
         ...
@@ -266,6 +274,11 @@ class Services(Protocol):
     @property
     def activity(self) -> ActivityAccess:
         """The activity log."""
+        ...
+
+    @property
+    def current_call(self) -> CurrentCall:
+        """On whose behalf its code works now."""
         ...
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:

@@ -20,10 +20,12 @@ from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_sandboxes import SandboxedRun, SandboxProvider
 from parachuted.runs.agent_tools import DeclaredTool, ModuleTools, NoteTools, module_tools
+from parachuted.runs.attachments import Attachments, load_attachments
 from parachuted.runs.bounded_vaults import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.current_run import CurrentRun
 from parachuted.runs.lifecycle import RunLifecycle
+from parachuted.runs.questions import question_tool
 from parachuted.runs.run_audit import RunAudit
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.run_request import RunReport, RunRequest
@@ -120,6 +122,7 @@ class AgentRun:
             runs=(self.id,),
             taint=self.taint,
             within=CurrentRun(grant=self.grant),
+            call=None,
             depth=asked.depth + 1,
             holds=lambda: not self._has_ended and asked.holds(),
         )
@@ -175,11 +178,12 @@ class AgentRun:
             system_prompt=system,
             quoted=QuotedPaths(None),
         )
+        attached = await self._attached()
         self.job = Job(
             id=self.id,
             watcher=self.task.watcher,
             system_prompt=system,
-            prompt=prompt,
+            prompt=f"{attached.words}{prompt}",
             tools=self._hooks.tools(self.audit.tools(self._tools(skills))),
             limits=order.limits,
             changes=(),
@@ -189,6 +193,9 @@ class AgentRun:
             causes=self.task.causes,
             model=one.config.model,
             ended=self._hooks.ended,
+            conversation=order.conversation,
+            files=attached.files,
+            history=order.history,
         )
 
     async def work(self) -> RunOutcome:
@@ -209,6 +216,8 @@ class AgentRun:
         del error
         self._has_ended = True
         asked = self.order
+        if asked.conversation is not None:
+            asked.conversation.close()
         pass_on(self.taint, asked.authority.taint)  # what it has read, its answer may hold
         # a run that was ended tells of no session, and may have gone on with one
         sessions = {name for name in (self.session, asked.session) if name is not None}
@@ -275,6 +284,10 @@ class AgentRun:
             *([skill_tool(skills, self.taint)] if skills else []),
             *(one.tools(self.taint) if one.tools else ()),
         ]
+        if self.order.conversation is not None:
+            made.append(
+                question_tool(self.order.conversation, self._stepped, self.order.limits.timeout_s)
+            )
         if self._guards.suggestions is not None:
             made.append(self._suggest_tool(self._guards.suggestions, notes))
             made += self._orchestrating(self._guards.suggestions)
@@ -340,6 +353,10 @@ class AgentRun:
         )
         return suggestion_tool(_Heard(suggestions=suggestions, told=self.suggested.append), run)
 
+    async def _attached(self) -> Attachments:
+        """The files that go with the prompt, as far as the agent may read them."""
+        return await load_attachments(self.order.attachments, self._vault.read_bytes)
+
     async def _told_of_folder(self) -> str:
         """What the context file of the folder that it works in says, for an agent that is to be
         told and may read it.
@@ -375,7 +392,7 @@ def _task_of(order: RunRequest, run: str, now: datetime) -> Task:
         watcher=order.definition.watcher,
         state="running",
         causes=order.authority.causes_at(now),
-        parents=order.authority.runs,
+        parents=order.authority.led_by,
         first_at=now,
         last_at=now,
         due_at=now,

@@ -143,6 +143,7 @@ class AgentRunner:
             narrowing=order.narrowing,
             tools=one.calls,
         )
+        grant = order.limit.of(grant)
         if (
             authority.is_limited
         ):  # the caller is limited to paths of the vault, and these are beside it
@@ -159,7 +160,7 @@ class AgentRunner:
 
     async def obstacle(self, order: RunRequest, grant: Grant) -> str | None:
         """Why no run of it could begin on this machine as it is; None: it can."""
-        if self._is_offline:
+        if self._is_offline and order.conversation is None:
             return (
                 f"{order.definition.who} needs a model, and there is none; see `parachute auth "
                 "status`"
@@ -181,6 +182,8 @@ class AgentRunner:
         """Where there is no container, all work without the folders beside the vault, and some
         without a shell: what its prompt says of that.
         """
+        if self._is_offline and order.conversation is not None:  # nothing is done then
+            return replace(grant, outside=(), native=(), bash=False), None
         problem = await self.problem(grant)
         needs_more = grant.network != "none" or (
             bool(grant.bash) and not order.definition.does_without_shell

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from parachuted.errors import ConflictError, NotFoundError
 from parachuted.keys.path_globs import PathGlob
-from parachuted.modules import Module
+from parachuted.modules import CurrentCall, Module
 from parachuted.modules.hosting.loading import load_class, unload
 from parachuted.modules.registry.manifest import Manifest, read_manifest
 from parachuted.modules.registry.module_tree import read_tree
@@ -81,10 +81,11 @@ class FakeServices:
         self.published: list[tuple[str, Mapping[str, object]]] = []
         self.asked: list[tuple[str, str, Mapping[str, object]]] = []
         self.others: dict[str, object] = {}
-        self.has_model, self.caller = True, ""
+        self.has_model = True
         self.folders = None
         self.schedules = self.activity = self.runs = None
         self.data_folder = Path("/nowhere")
+        self.current_call = CurrentCall(run=None, origin="you")
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         self.published.append((event, data))

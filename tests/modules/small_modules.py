@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from parachuted.modules import CurrentCall
 from parachuted.modules.activity import ActivityAccess
 from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.hosting.data_folder import make_data_folder
@@ -100,12 +101,12 @@ class Given:
     tell: Callable[[str, Mapping[str, object]], None] | None = None
     find: Callable[[str], object | None] | None = None
     has_model: bool = True
-    caller: str = ""
     folders: FolderAccess | None = None
     schedules: ScheduleAccess | None = None
     activity: ActivityAccess | None = None
     runs: RunAccess | None = None
     data: Path | None = None
+    current_call: CurrentCall = field(default_factory=lambda: CurrentCall(run=None, origin="agent"))
 
     @property
     def data_folder(self) -> Path:

@@ -259,6 +259,7 @@ class ModuleDispatcher:
             asked_by="person",
             caller=call.identity.api_key,
             request_id=call.id,
+            who=call.identity.name,
         )
 
     async def _stream(self, call: ApiCall, items: AsyncIterator[object]) -> web.StreamResponse:

@@ -23,11 +23,13 @@ from parachuted.events import CATALOG, Bus, load_ignore
 from parachuted.keys import EVERYWHERE
 from parachuted.modules.agent_runs import AgentResult, AgentStep, AgentText
 from parachuted.modules.bodies import PartHead
+from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.data_folder import make_data_folder
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_activity import ModuleActivity
+from parachuted.modules.hosting.module_context import current_call
 from parachuted.modules.hosting.module_doctor import findings_of
 from parachuted.modules.hosting.module_schedules import ModuleSchedules
 from parachuted.modules.hosting.module_state import ModuleState
@@ -292,8 +294,8 @@ class _HarnessServices:
         )
 
     @property
-    def caller(self) -> str:
-        return _acted_on().caller
+    def current_call(self) -> CurrentCall:
+        return current_call(current(), "agent")
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         self._publishing.publish(self.name, event, data, current())
@@ -378,6 +380,14 @@ class _HarnessRuns:
 
     async def stop(self, run: str) -> bool:
         self._texts[run].clear()
+        return False
+
+    async def inject(self, run: str, text: str) -> bool:
+        del text
+        return bool(self._texts[run])
+
+    async def answer(self, run: str, name: str, value: object) -> bool:
+        del run, name, value
         return False
 
     async def ask(self, prompt: str, _system: str | None, _max_usd: float | None) -> str:

@@ -11,10 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from parachuted.access.authority import Authority, current
-from parachuted.access.origin import Origin
+from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.origins import Origins
 from parachuted.audit.activity import ActivityLog
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
+from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.hosting.data_folder import make_data_folder
 from parachuted.modules.hosting.interfaces import CallingModule as InterfaceCaller
 from parachuted.modules.hosting.module_activity import ModuleActivity
@@ -109,14 +110,14 @@ class ModuleContext:
         self._authority = authority
 
     @property
-    def caller(self) -> str:
-        """The id of the API key that asked, or empty. Raises ActRefusedError."""
-        return self._acting().caller
-
-    @property
     def data_folder(self) -> Path:
         """Its data folder, made if need be. Raises StorageFailedError."""
         return make_data_folder(self._sources.data, self.name)
+
+    @property
+    def current_call(self) -> CurrentCall:
+        """On whose behalf its code works now."""
+        return current_call(self._acting(), "imported" if self._is_strange else "agent")
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         """Publish an event of its own.
@@ -211,3 +212,13 @@ class ModuleContext:
             )
         )
         return suggestion.id
+
+
+def current_call(authority: Authority, own: Origin) -> CurrentCall:
+    """The call with that authority; `own` is what the module's own words count as."""
+    is_event = authority.asked_by == "event" and authority.within is None
+    run = None if is_event else next(iter(authority.runs), None)
+    origin = authority.words(own, "you" if run is None else "agent")
+    return CurrentCall(
+        run=run, origin=origin, is_strangers=origin in UNTRUSTED, key=authority.caller
+    )

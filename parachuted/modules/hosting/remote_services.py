@@ -8,7 +8,10 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from parachuted.errors import ModuleFailedError
+from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.hosting.codec import told
 from parachuted.modules.hosting.module_activity import RemoteActivity
 from parachuted.modules.hosting.remote_runs import RemoteRuns
@@ -22,6 +25,8 @@ from parachuted.modules.hosting.remote_vault import (
 )
 from parachuted.modules.module import is_every_modules
 from parachuted.modules.results import to_json
+
+_CURRENT_CALL: TypeAdapter[CurrentCall] = TypeAdapter(CurrentCall)
 
 
 class RemoteServices:
@@ -51,14 +56,14 @@ class RemoteServices:
         self._asker = asker
 
     @property
-    def caller(self) -> str:
-        return text_of(self._asker.ask_now("caller", {}))
-
-    @property
     def data_folder(self) -> Path:
         if self._data_folder is None:
             raise ModuleFailedError("the daemon named no data folder")
         return self._data_folder
+
+    @property
+    def current_call(self) -> CurrentCall:
+        return _CURRENT_CALL.validate_python(self._asker.ask_now("current_call", {}))
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         self._asker.ask_now("publish", {"event": event, "data": to_json(data)})

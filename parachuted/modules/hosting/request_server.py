@@ -79,9 +79,11 @@ _FOLDERS: Mapping[str, type[RequestBody]] = MappingProxyType({"read": _File, "li
 _STATE: Mapping[str, type[RequestBody]] = MappingProxyType(
     {"get": _Key, "put": _Put, "delete": _Key, "keys": RequestBody}
 )
-_OTHERS = ("caller", "publish", "has_interface", "interface", "run_agent", "suggest")
+_OTHERS = ("publish", "has_interface", "interface", "run_agent", "suggest", "current_call")
 _SCHEDULES = ("schedules.set", "schedules.remove", "schedules.list")
-_RUNS = ("runs.start", "runs.next", "runs.result", "runs.stop", "runs.ask")
+_RUNS = tuple(
+    f"runs.{verb}" for verb in ("start", "next", "result", "stop", "inject", "answer", "ask")
+)
 _ACTIVITY = ("activity.log", "activity.read")
 _ROOMS: Mapping[str, Callable[..., Awaitable[object]]] = MappingProxyType(
     {"activity": serve_activity, "runs": serve_runs, "schedules": serve_schedules}
@@ -107,12 +109,12 @@ class RequestServer:
         self._others: Mapping[str, Callable[[Mapping[str, object]], Awaitable[object]]] = (
             MappingProxyType(
                 {
-                    "caller": self._caller,
                     "publish": self._publish,
                     "has_interface": self._has_interface,
                     "interface": self._interface,
                     "run_agent": self._run_agent,
                     "suggest": self._suggest,
+                    "current_call": self._current_call,
                 }
             )
         )
@@ -147,10 +149,6 @@ class RequestServer:
             return {} if found is _NOTHING else {"value": to_json(found)}
         return to_json(await getattr(self._services.state, verb)(**fields))
 
-    async def _caller(self, body: Mapping[str, object]) -> object:
-        checked(RequestBody, body)
-        return self._services.caller
-
     async def _publish(self, body: Mapping[str, object]) -> object:
         asked = checked(_Event, body)
         self._services.publish(asked.event, asked.data)
@@ -184,3 +182,7 @@ class RequestServer:
 
     async def _suggest(self, body: Mapping[str, object]) -> object:
         return await self._services.suggest(**fields_of(_Suggest, body))  # type: ignore[arg-type]
+
+    async def _current_call(self, body: Mapping[str, object]) -> object:
+        checked(RequestBody, body)
+        return to_json(self._services.current_call)

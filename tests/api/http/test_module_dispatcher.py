@@ -86,11 +86,11 @@ from parachuted.modules import Module, mcp_tool, route
 class CallerModule(Module):
     @route("GET", "/")
     async def who(self):
-        return self.caller
+        return self.current_call.key
 
     @mcp_tool("who")
     async def who_calls(self):
-        return self.caller
+        return self.current_call.key
 """
 
 

@@ -347,6 +347,7 @@ async def test_every_frame_that_a_hostile_process_forges_is_refused_and_nothing_
         "interface": ["interface", "method", "args", "kwargs"],
         "run_agent": ["agent", "prompt", "options"],
         "suggest": ["action", "path", "payload", "reasoning", "base"],
+        "current_call": [],
     }
     numbers = iter(range(50_000, 100_000))
 

@@ -10,7 +10,7 @@ import pytest
 from parachuted.access.authority import Authority, acting
 from parachuted.audit.activity import ActivityLog
 from parachuted.errors import ActRefusedError
-from parachuted.modules import Services
+from parachuted.modules import CurrentCall, Services
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from tests.modules.module_rig import ModuleRig
 
@@ -67,6 +67,20 @@ def test_a_module_publishes_under_its_own_name_and_says_what_led_to_it(module_ri
     for event in ("daily.entry.created", "telegram-botnet.x", "telegram", "file.created", "", "."):
         with pytest.raises(ActRefusedError, match="whose name begins with telegram-bot"):
             given.publish(event, {})
+
+
+def test_code_knows_which_run_called_it_and_whose_words_led_to_it(module_rig):
+    given = module_rig.given(module_rig.approve(MANIFEST))
+    assert given.current_call == CurrentCall(run=None, origin="agent")
+    asked = Authority(asked_by="person")
+    with acting(asked):
+        assert given.current_call == CurrentCall(run=None, origin="you")
+        asked.taint.read("Inbox/a.md", "web")
+        assert given.current_call == CurrentCall(run=None, origin="web", is_strangers=True)
+    with acting(Authority(asked_by="person", runs=("r-1", "r-0"))):
+        assert given.current_call == CurrentCall(run="r-1", origin="agent")
+    with acting(Authority(holds=lambda: False)), pytest.raises(ActRefusedError):
+        _ = given.current_call
 
 
 def test_settings_are_to_be_read_and_logs_have_the_modules_name(module_rig, caplog):

@@ -18,6 +18,7 @@ from parachuted.errors import (
     PathRefusedError,
 )
 from parachuted.keys import AccessGrant, PathGlob
+from parachuted.modules import CurrentCall
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_doctor import module_findings
 from parachuted.modules.hosting.module_host import ModuleHost
@@ -27,7 +28,7 @@ from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import WrongArgumentsError
 from parachuted.modules.results import Finding, Response
 from parachuted.modules.services import Services
-from parachuted.testing import ScriptedBackend, say
+from parachuted.testing import ScriptedBackend, say, use
 from tests.modules.module_rig import ModuleRig
 from tests.modules.small_modules import Given, approve, until, write_module
 
@@ -474,9 +475,10 @@ async def test_it_knows_which_api_key_asked(begin):
     body = """
     @route("GET", "/")
     async def who(self):
-        return self.caller
+        return self.current_call.key
     """
-    running = await begin(body, Given(caller="k_phone"))
+    asked = CurrentCall(run=None, origin="you", key="k_phone")
+    running = await begin(body, Given(current_call=asked))
 
     assert await running.call("who", {}) == "k_phone"
 
@@ -643,6 +645,44 @@ async def test_schedules_activity_runs_and_questions_work_in_both(way, module_ri
         await running.stop()
 
 
+CONVERSATION = """
+@route("POST", "/")
+async def talk(self):
+    from parachuted.modules import AgentNarrowing, AgentQuestion
+    run = await self.agent("helper").start(
+        "Go.", conversation=True, narrowing=AgentNarrowing(write=[]), model="claude-opus-5"
+    )
+    steps = []
+    async for step in run:
+        steps.append(type(step).__name__)
+        if isinstance(step, AgentQuestion):
+            steps.append(await run.answer(step.id, {"Which?": "South"}))
+            steps.append(await run.answer("q-none", "x"))
+    return {"steps": steps, "text": (await run.result()).text, "late": await run.inject("x")}
+"""
+
+
+async def test_a_conversation_is_the_same_in_both(way, module_rig, tmp_path):
+    folder = write_module(
+        tmp_path / "copy", CONVERSATION, manifest="agents: {helper: {capabilities: [read]}}\n"
+    )
+    approved = approve(folder)
+    backend = ScriptedBackend(
+        [use("AskUserQuestion", questions=[{"question": "Which?"}]), say("Done.")]
+    )
+    running = way(approved, module_rig.given(approved, module_rig.agents(backend)))
+    await running.start()
+    try:
+        assert await running.call("talk", {}, authority=Authority()) == {
+            "steps": ["AgentQuestion", True, False, "AgentToolCall", "AgentText"],
+            "text": "Done.",
+            "late": False,
+        }
+        assert backend.jobs[0].model == "claude-opus-5"
+    finally:
+        await running.stop()
+
+
 NOTES = """
 @route("POST", "/work")
 async def work(self):
@@ -743,3 +783,14 @@ async def test_a_call_with_a_key_for_some_paths_reaches_these_alone(begin, notes
     else:
         with pytest.raises(ActRefusedError):
             await running.call("reach", {"call": call, "path": "Daily/a.md"}, authority=limited)
+
+
+async def test_its_code_knows_which_run_called_it(begin):
+    body = """
+    @mcp_tool("who")
+    async def who(self):
+        return [self.current_call.run, self.current_call.origin]
+    """
+    running = await begin(body, Given(current_call=CurrentCall(run="r-1", origin="web")))
+
+    assert await running.call("who", {}) == ["r-1", "web"]

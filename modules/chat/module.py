@@ -1,0 +1,19 @@
+"""Chat: conversations as files, with agents that read and write the vault."""
+
+from __future__ import annotations
+
+from .session_routes import SessionRoutes
+from .session_tools import SessionTools
+
+
+class ChatModule(SessionRoutes, SessionTools):
+    """The conversations: their files, routes, events and the ConversationInterface."""
+
+    async def on_enable(self) -> None:
+        """Read the sessions."""
+        await self.open_sessions()
+        await self.open_curator()
+
+    async def on_disable(self) -> None:
+        """Let all messages reach their files."""
+        await self.sessions.close()
