@@ -55,6 +55,7 @@ class Authority:
     run of an agent that this is part of, if any, and `depth` how many runs deep that is. `events`
     is how many events in a row led here, each published because of the one before. `caller` is the
     id of the API key that asked, or empty. `request_id` is the audit's.
+    `may_administer`: who asked may also give an agent more than its grant.
     """
 
     reads: AccessGrant = EVERYWHERE
@@ -70,6 +71,7 @@ class Authority:
     events: int = 0
     caller: str = ""
     request_id: str = ""
+    may_administer: bool = False
 
     @property
     def is_limited(self) -> bool:
