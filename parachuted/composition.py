@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from parachuted.access.origin import SessionTaints
@@ -25,6 +26,7 @@ from parachuted.config import Settings, listed, paired
 from parachuted.context import SessionContexts
 from parachuted.errors import DaemonError
 from parachuted.history import HistoryPruning, Restore, Retention, RetentionLimits, Undo
+from parachuted.history.call_run import CallRun
 from parachuted.history.run_account import RunAccounts
 from parachuted.hooks import (
     HookApprovals,
@@ -392,6 +394,7 @@ class Composition:
             state=self.state,
             origins=self.origins,
             set_schedules=SetSchedules(self.vault.folder / MODULE_SCHEDULES),
+            make_run=partial(CallRun, self.store),
         )
         vaults = BoundedVaults(self.store, self.index, self.search, self.audit)
         self.agents = AgentService(

@@ -280,6 +280,14 @@ def _text_block(block: Text) -> dict[str, object]:
     }
 
 
+def _tool_events(block: Mapping[str, object]) -> tuple[dict[str, object], list[dict[str, object]]]:
+    call: dict[str, object] = {
+        "type": "input_json_delta",
+        "partial_json": json.dumps(block["input"]),
+    }
+    return {**block, "input": {}}, [call]
+
+
 def _text_events(block: Mapping[str, object]) -> tuple[dict[str, object], list[dict[str, object]]]:
     """How a block of words begins, and its parts."""
     if block["type"] == "thinking":
@@ -303,14 +311,7 @@ def _events(message: Mapping[str, object]) -> list[dict[str, object]]:
     ]
     blocks = message["content"]
     for index, block in enumerate(blocks if isinstance(blocks, list) else []):
-        start, deltas = (
-            (
-                {**block, "input": {}},
-                [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}],
-            )
-            if block["type"] == "tool_use"
-            else _text_events(block)
-        )
+        start, deltas = _tool_events(block) if block["type"] == "tool_use" else _text_events(block)
         events.append({"type": "content_block_start", "index": index, "content_block": start})
         events += [
             {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas

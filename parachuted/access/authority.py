@@ -8,7 +8,7 @@ whatever the code begins (a task, a callback) carries it on for as long as it li
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -44,6 +44,25 @@ class RunRestrictions(Protocol):
         """The rights of an agent that this one asks for help."""
 
 
+class CallRecord(Protocol):
+    """The record of one call of a module, whose writes are one run."""
+
+    @property
+    def run(self) -> str | None:
+        """The run that is being written; None before the first write."""
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """The causes of what is being written."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the call has ended, and only what it began goes on."""
+
+    def writing(self, by: str, path: str, reason: str = "") -> AbstractContextManager[None]:
+        """Around a write of that file by that author."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
     """One piece of work, and all that it leads to.
@@ -54,8 +73,9 @@ class Authority:
     it has read of strangers' texts, shared by all that goes on with the same value. `within` is the
     run of an agent that this is part of, if any, and `depth` how many runs deep that is. `events`
     is how many events in a row led here, each published because of the one before. `caller` is the
-    id of the API key that asked, or empty. `request_id` is the audit's.
-    `may_administer`: who asked may also give an agent more than its grant.
+    id of the API key that asked, or empty, and `who` the name of the one who asked. `request_id` is
+    the audit's. `call` is the record of the module's call that goes on. `may_administer`: who asked
+    may also give an agent more than its grant.
     """
 
     reads: AccessGrant = EVERYWHERE
@@ -71,7 +91,15 @@ class Authority:
     events: int = 0
     caller: str = ""
     request_id: str = ""
+    who: str = ""
+    call: CallRecord | None = None
     may_administer: bool = False
+
+    @property
+    def led_by(self) -> tuple[str, ...]:
+        """The runs that what is done now follows from."""
+        run = self.call.run if self.call is not None else None
+        return self.runs if run is None else (run,)
 
     @property
     def is_limited(self) -> bool:

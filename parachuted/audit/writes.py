@@ -113,8 +113,8 @@ def _on_disk(change: Change, at: datetime) -> AuditEvent:
 
 
 def _source(author: Author) -> Caller:
-    if author.run is not None and author.by not in BRINGS_BACK:
-        return Caller("agent", author.by)
     if author.caller is not None:
         return author.caller
+    if author.run is not None and author.by not in BRINGS_BACK:
+        return Caller("agent", author.by)
     return Caller("person" if author.by == PERSON.by else "daemon", author.by)

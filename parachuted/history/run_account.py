@@ -19,6 +19,7 @@ RUNNING = "running"
 WAITING = "waiting"
 CLIENT = "mcp:"
 """How the names of programs begin that a person connected: their runs cost the daemon nothing."""
+_WITHOUT_COST = (CLIENT, "module:")
 _MOST_STEPS = 200
 _MOST_REVIEWED = 400
 _STEP_TEXT = 2000
@@ -150,14 +151,20 @@ class RunAccounts:
         }
 
 
-def save(history: History, document: Mapping[str, object], *, watcher: str | None = None) -> None:
+def save(
+    history: History,
+    document: Mapping[str, object],
+    *,
+    watcher: str | None = None,
+    is_durable: bool = True,
+) -> None:
     """Keep a run's document.
 
-    What a person or a connected client did counts in no budget of agents. Raises
-    StorageFailedError.
+    What a person, a connected client or a module's own code did counts in no budget of agents.
+    Raises StorageFailedError.
     """
     agent = str(document.get("agent"))
-    is_persons = (agent in BRINGS_BACK or agent.startswith(CLIENT)) and document[
+    is_persons = (agent in BRINGS_BACK or agent.startswith(_WITHOUT_COST)) and document[
         "outcome"
     ] != RUNNING
     history.save_run(
@@ -167,6 +174,7 @@ def save(history: History, document: Mapping[str, object], *, watcher: str | Non
         outcome=PERSONS if is_persons else str(document["outcome"]),
         causes=causes_of(document),
         document=document,
+        is_durable=is_durable,
     )
 
 

@@ -82,6 +82,7 @@ class ModuleTools:
             taint=client.taint,
             caller=identity.api_key,
             request_id=call.api.id,
+            who=client.by,
         )
         result = await self._modules.call_tool(module, tool, call.given, authority)
         body = result.body if isinstance(result, Response) else result

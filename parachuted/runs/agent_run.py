@@ -131,6 +131,7 @@ class AgentRun:
             runs=(self.id,),
             taint=self.taint,
             within=CurrentRun(grant=self.grant),
+            call=None,
             depth=asked.depth + 1,
             holds=lambda: not self._has_ended and asked.holds(),
         )
@@ -418,7 +419,7 @@ def _task_of(order: RunRequest, run: str, now: datetime) -> Task:
         watcher=order.definition.watcher,
         state="running",
         causes=order.authority.causes_at(now),
-        parents=order.authority.runs,
+        parents=order.authority.led_by,
         first_at=now,
         last_at=now,
         due_at=now,

@@ -19,7 +19,7 @@ from parachuted.errors import (
     EditRefusedError,
     ParachuteError,
 )
-from parachuted.history.operation import Operation
+from parachuted.history.call_run import CallRun
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.vault_writing import VaultWriting
 from parachuted.tools import Mover, MoveResult
@@ -29,7 +29,6 @@ from parachuted.vault import (
     VaultPath,
     WriteResult,
     digest_of,
-    new_id,
     place_incoming,
     printable,
 )
@@ -44,27 +43,22 @@ class BoundedVault(VaultWriting):
     """`VaultAccess` for one module, or for one run of its agent."""
 
     async def edit_all(self, changes: Sequence[NoteChange], *, reason: str) -> str:
-        """Change several notes as one run that can be undone whole, and return its id.
+        """Change several notes in one run that can be undone whole, and return its id: the run of
+        the module's call, where one goes on.
 
-        Each is a write of its own, in this order. The first that fails ends the run, and is named
-        in the error.
+        Each is a write of its own, in this order. The first that fails ends it, and is named in
+        the error.
         """
         if not changes:
             raise EditRefusedError("there is nothing to change")
-        store, author = self._store, self._author()
-        now = store.clock()
-        act = Operation(
-            by=author.by,
-            run=new_id("r", now),
-            at=now,
-            watcher=printable(VaultPath.parse(changes[0].path)),
-            reason=reason[:_LONGEST_REASON],
-            causes=author.causes,
-            caller=author.caller,
-        )
+        authority, author = self._authority(), self._author()
+        call, own = authority.call, None
+        if call is None or call.is_over:
+            call = own = CallRun(self._store, "", authority)
         part = copy(self)
-        part._author = lambda: replace(author, run=act.run)  # noqa: SLF001  a copy of this
-        await run_uninterrupted(act.begin, store.history)
+        part._reason = reason[:_LONGEST_REASON]  # noqa: SLF001  a copy of this
+        part._authority = lambda: replace(authority, call=call)  # noqa: SLF001
+        part._author = lambda: replace(author, run=call.run, causes=call.causes)  # noqa: SLF001
         done = 0
         try:
             for change in changes:
@@ -73,18 +67,17 @@ class BoundedVault(VaultWriting):
                 else:
                     await part.edit(change.path, change.edits, base=change.base)
                 done += 1
+            return str(call.run)
         except ParachuteError as error:
             if not done:
                 raise
             raise EditRefusedError(
                 f"{error}; {done} of {len(changes)} files were changed before that: "
-                f"`parachute undo {act.run}` takes it back"
+                f"`parachute undo {call.run}` takes it back"
             ) from error
         finally:
-            await run_uninterrupted(
-                act.end, store.history, store.objects, store.clock(), act.reason
-            )
-        return act.run
+            if own is not None:
+                await run_uninterrupted(own.close)
 
     async def move(self, source: str, target: str) -> str:
         """Give the file another path, which must be free, and return its digest.
@@ -127,7 +120,7 @@ class BoundedVault(VaultWriting):
         for path in (old, new):
             if self._run is not None and self._run.objection(path) is not None:
                 self._unplanned(path)
-        with self._store.root.straight():
+        with self._store.root.straight(), self._as_run(old):
             self._refuse_large(source, old)
             data = self._store.read(old).data
             before = data if old.endswith(NOTE_SUFFIXES) else b""

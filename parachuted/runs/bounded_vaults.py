@@ -45,7 +45,9 @@ class BoundedVaults:
             now = authority()
             return Author(
                 by=f"module:{name}",
-                causes=now.causes_at(self.store.clock()),
+                run=now.call.run if now.call is not None else None,
+                causes=(now.call.causes if now.call is not None else ())
+                or now.causes_at(self.store.clock()),
                 caller=Caller("module", name, now.request_id),
             )
 

@@ -7,7 +7,7 @@ is not followed. What is written after untrusted text was read is recorded as un
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 
 from parachuted.access.authority import Authority, current
@@ -91,7 +91,7 @@ class VaultWriting(BoundedNotes):
             store, index, search, bounds, authority=authority, run=run, origins=origins, own=own
         )
         self._audit = audit or NullAuditRecorder()
-        self._author, self._writing = author, writing
+        self._author, self._writing, self._reason = author, writing, ""
 
     async def write(self, path: str, text: str, *, base: str | None = None) -> str:
         """Make the note this text, and return its digest.
@@ -194,7 +194,7 @@ class VaultWriting(BoundedNotes):
         if run is not None and (why := run.objection(real)) is not None:
             with self._store.root.straight():
                 return _Objected(run=run, change=plan(real), why=why)
-        with self._store.root.straight(), self._writing(real) as wrote:
+        with self._store.root.straight(), self._as_run(real), self._writing(real) as wrote:
             try:
                 written = act(real) if is_gone else self._recorded(real, act)
             except ConflictError as error:
@@ -204,6 +204,13 @@ class VaultWriting(BoundedNotes):
         if written.after is not None:
             self._remember(written.path, written.after)
         return written
+
+    def _as_run(self, path: str) -> AbstractContextManager[None]:
+        """Around a write: it is part of the run that the module's call is."""
+        call = self._authority().call
+        return (
+            nullcontext() if call is None else call.writing(self._author().by, path, self._reason)
+        )
 
     def _may_write(
         self, path: VaultPath, *, beyond: Sequence[str] = (), is_named: bool = False

@@ -271,9 +271,9 @@ class History:
         with self._database.writer():
             self._unnoticed = self._paths_unnoticed()
 
-    def drop_runs(self, runs: Sequence[str]) -> None:
+    def drop_runs(self, runs: Sequence[str], *, is_durable: bool = True) -> None:
         rows = [(run,) for run in runs]
-        with self._database.write() as database:
+        with self._database.write(is_durable=is_durable) as database:
             database.executemany("DELETE FROM runs WHERE id = ?", rows)
             database.executemany("DELETE FROM run_causes WHERE run = ?", rows)
 
@@ -309,8 +309,10 @@ class History:
         outcome: str,
         causes: Sequence[str],
         document: Mapping[str, object],
+        is_durable: bool = True,
     ) -> None:
-        with self._database.write() as database:
+        """What is not durable by itself is so with the next write that is."""
+        with self._database.write(is_durable=is_durable) as database:
             columns = "id, started, watcher, outcome, document"
             values = (run, started.isoformat(), watcher, outcome, json.dumps(document))
             sql = f"INSERT OR REPLACE INTO runs ({columns}) VALUES (?,?,?,?,?)"  # noqa: S608
@@ -377,7 +379,8 @@ class History:
         """How many runs of agents have begun, in all or for a cause."""
         if cause is None:
             return int(self._rows(f"SELECT count(*) FROM runs WHERE {_OF_AGENTS}", ())[0][0])  # noqa: S608
-        found = self._rows("SELECT count(*) FROM run_causes WHERE cause = ?", (cause,))
+        sql = f"SELECT count(*) FROM run_causes JOIN runs ON id = run WHERE cause = ? AND {_OF_AGENTS}"  # noqa: S608, E501
+        found = self._rows(sql, (cause,))
         return int(found[0][0])
 
     def runs_begun(self, since: datetime, until: datetime) -> set[str]:

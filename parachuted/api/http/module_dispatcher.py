@@ -260,6 +260,7 @@ class ModuleDispatcher:
             caller=call.identity.api_key,
             request_id=call.id,
             may_administer=call.identity.grant("curator", "admin") is not None,
+            who=call.identity.name,
         )
 
     async def _stream(self, call: ApiCall, items: AsyncIterator[object]) -> web.StreamResponse:

@@ -85,6 +85,8 @@ class Inbox:
             entry="module",
             depth=0,
             events=authority.events + 1,
+            runs=authority.led_by,
+            call=None,
         )
         self._mark(told, authority.taint)
         self._waiting.append(_Waiting(event=told.event, data=data, authority=authority))

@@ -32,6 +32,7 @@ from parachuted.modules.hosting.inbox import Inbox
 from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
 from parachuted.modules.hosting.load_guard import LoadGuard, ask_to_load
 from parachuted.modules.hosting.module_doctor import module_findings
+from parachuted.modules.hosting.recorded_module import MakeCallRun, RecordedModule
 from parachuted.modules.hosting.route_table import MatchedRoute, ModuleRouteTable
 from parachuted.modules.hosting.running_module import CALL_LIMIT_S, COMMAND_LIMIT_S, RunningModule
 from parachuted.modules.hosting.scheduler import ModuleSchedule, ModuleScheduler
@@ -88,7 +89,7 @@ class ModuleManager:
     `start` starts what may run, `run` follows changes and drives events and schedules, `stop` ends
     all. `make_services` makes a module's services, `start_worker` a module host; `report` sets a
     problem by subject, None clears it; `preferred` names the provider of an interface that several
-    provide.
+    provide. `make_run` makes the record of a call, whose writes are then one run.
     """
 
     def __init__(  # noqa: PLR0913  the parts of a part
@@ -107,6 +108,7 @@ class ModuleManager:
         state: StateStore | None = None,
         origins: Origins | None = None,
         set_schedules: SetSchedules | None = None,
+        make_run: MakeCallRun | None = None,
         look_every_s: float = 1.0,
     ) -> None:
         self._trust, self._make_services, self._start_worker = trust, make_services, start_worker
@@ -117,7 +119,7 @@ class ModuleManager:
             clock,
             report,
         )
-        self._origins = origins
+        self._origins, self._make_run = origins, make_run
         self._interfaces = Interfaces(preferred)
         self._audit = ModuleAudit(audit, clock)
         self._publishing = EventPublisher(bus)
@@ -238,7 +240,7 @@ class ModuleManager:
                     where=None
                     if running is None
                     else "in process"
-                    if isinstance(running, InProcessHost)
+                    if isinstance(_host_of(running), InProcessHost)
                     else "worker",
                     limits=None if running is None else running.limits,
                     declared=None if running is None else running.declared,
@@ -406,7 +408,8 @@ class ModuleManager:
             try:
                 await ask_to_load(self._asker, kept.approved, self._clock(), self._vault)
                 self._publishing.declare(kept.approved.manifest)
-                running = self._make(kept.approved)
+                made = self._make(kept.approved)
+                running = made if self._make_run is None else RecordedModule(made, self._make_run)
                 await running.start()
                 self._serve(kept, running)
             except Exception as error:  # a module's callback: nothing of it ends the others
@@ -569,8 +572,13 @@ class ModuleManager:
     def _blocked(self, name: str, said: str) -> None:
         """The watchdog found that module blocking the loop."""
         kept = self._kept.get(name)
-        if kept is not None and isinstance(kept.running, InProcessHost):
-            kept.running.blame("blocking", said)
+        host = _host_of(kept.running) if kept is not None else None
+        if isinstance(host, InProcessHost):
+            host.blame("blocking", said)
+
+
+def _host_of(running: RunningModule | None) -> RunningModule | None:
+    return running.inner if isinstance(running, RecordedModule) else running
 
 
 def _last_line(problem: str) -> str:

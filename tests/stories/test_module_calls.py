@@ -1,0 +1,90 @@
+"""What a module writes in one call is one run: it is listed, explained and undone as one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from parachuted.bundled import bundled_folder
+from tests.api.calls import call, get, post
+from tests.api.routes.test_modules import install
+from tests.stories.life import Life, Live, save
+
+KIM, JO = "Brain/entities/people/kim-lee.md", "Brain/entities/people/jo-park.md"
+PERSON = "# {}\n\nGrows beans.\n"
+
+
+async def with_modules(life: Life, *names: str) -> None:
+    for name in names:
+        await install(life, bundled_folder("modules") / name, "trusted")
+
+
+async def run_that_wrote(life: Life, path: str) -> dict[str, object]:
+    """The newest run that wrote that file, whole."""
+    for run in (await get(life, "/api/runs"))["runs"]:
+        whole = await get(life, f"/api/runs/{run['id']}")
+        if path in [one["path"] for one in whole["wrote"]]:
+            return whole
+    raise AssertionError(f"no run wrote {path}")
+
+
+async def test_an_entry_over_the_api_is_a_run_that_undo_takes_back(live: Live, vault: Path):
+    async with live() as life:
+        await with_modules(life, "daily")
+        made = await post(life, "/api/daily/entries", {"content": "Planted the beans."})
+        run = await run_that_wrote(life, made["path"])
+
+        assert run["agent"] == "module:daily"
+        assert run["outcome"] == "changed"
+        assert "create_entry of the module daily, asked for by" in run["reason"]
+        why = await get(life, f"/api/why?path={made['path']}")
+        assert {line["run"] for line in why["lines"] if "beans" in line["text"]} == {run["id"]}
+
+        undone = await post(life, f"/api/runs/{run['id']}/undo")
+        assert undone["paths"] == [made["path"]]
+        assert not (vault / made["path"]).exists()
+
+
+async def test_mentions_that_followed_from_an_entry_are_undone_with_it(live: Live, vault: Path):
+    save(vault / KIM, PERSON.format("Kim Lee"))
+    async with live() as life:
+        await with_modules(life, "brain", "daily")
+        body = {"content": "Lunch with Kim Lee."}
+        made = await post(life, "/api/daily/entries", body)
+        path = vault / made["path"]
+        await life.until(lambda: "mentions:" in path.read_text())
+        await life.settled()
+        run = await run_that_wrote(life, made["path"])
+        first = [*run["parents"], run["id"]][0]
+        await post(life, f"/api/runs/{first}/undo")
+        assert not path.exists()
+
+
+async def test_mentions_in_an_entry_typed_in_an_editor_are_undone_alone(live: Live, vault: Path):
+    save(vault / KIM, PERSON.format("Kim Lee"))
+    day = "Daily/journals/2026-02-24.md"
+    async with live() as life:
+        await with_modules(life, "brain", "daily")
+        entry = "# Noon\n\nHad lunch with Kim Lee.\n"
+        save(vault / day, entry)
+        await life.until(lambda: "mentions:" in (vault / day).read_text())
+        await life.settled()
+        run = await run_that_wrote(life, day)
+        assert "after an event" in run["reason"]
+        await post(life, f"/api/runs/{run['id']}/undo")
+        assert (vault / day).read_text() == entry
+
+
+async def test_runs_of_modules_count_in_no_budget_of_agents(live: Live, vault: Path):
+    async with live() as life:
+        await with_modules(life, "daily")
+        await post(life, "/api/daily/entries", {"content": "Planted the beans."})
+        assert life.daemon.history.count_runs() == 0
+
+
+async def test_a_call_that_writes_nothing_is_no_run(live: Live, vault: Path):
+    async with live() as life:
+        await with_modules(life, "daily")
+        before = len((await get(life, "/api/runs"))["runs"])
+        await get(life, "/api/daily/entries")
+        await call(life, "PATCH", "/api/daily/entries/none", json={"content": "x"})
+        assert len((await get(life, "/api/runs"))["runs"]) == before
