@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -67,6 +67,11 @@ class EntityIndex:
     def files(self) -> list[Entity]:
         """Those of all files, also of copies."""
         return sorted(self._files.values(), key=lambda one: one.path)
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """Those of all files."""
+        return self._files
 
     def at(self, path: str) -> Entity | None:
         """The entity of that very file."""

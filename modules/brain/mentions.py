@@ -170,6 +170,12 @@ class MentionHistory:
         part = (accepted + _MANNER_PRIOR * prior) / (accepted + rejected + _MANNER_PRIOR)
         return _logit(part) - _logit(prior)
 
+    def of_names(self) -> MentionHistory:
+        """The same, without what was learned from all entities together."""
+        made = MentionHistory()
+        made._names = self._names
+        return made
+
     def to_json(self) -> dict[str, list[list[object]]]:
         """All counts, as JSON has them."""
         return {

@@ -117,13 +117,17 @@ class SessionTools(CuratorRoutes):
         }
 
     @mcp_tool("chat-tag")
-    async def tag_session(self, tag: Tag, session_id: str | None = None) -> dict[str, list[str]]:
+    async def tag_conversation(
+        self, tag: Tag, session_id: str | None = None
+    ) -> dict[str, list[str]]:
         """Tag a conversation, by default this one."""
         session = await self._meant(session_id)
         return await self._tagged(session, [*session.tags, tag])
 
     @mcp_tool("chat-untag")
-    async def untag_session(self, tag: Tag, session_id: str | None = None) -> dict[str, list[str]]:
+    async def untag_conversation(
+        self, tag: Tag, session_id: str | None = None
+    ) -> dict[str, list[str]]:
         """Take a tag from a conversation, by default this one."""
         session = await self._meant(session_id)
         return await self._tagged(session, [one for one in session.tags if one != tag])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import secrets
 import string
 import uuid
@@ -123,16 +124,17 @@ class Sessions:
                 is_known=False,
             )
         new: NewSession = {
+            "title": fields.get("title"),
             "title_source": "user" if fields.get("title") else "default",
-            **fields,
             "id": session_id,
             "para_id": f"para:chat:{''.join(secrets.choice(_LETTERS) for _ in range(12))}",
-            "created_at": fields.get("created_at") or now(),
+            "created_at": now(),
         }
+        new |= {name: one for name, one in fields.items() if one is not None}  # type: ignore[typeddict-item]
         session = await self._writer.create(new, messages)
         self._module.publish(
             "chat.session.created",
-            session_id=session.id,
+            session_id=_word(session.id),
             title=session.title or "",
             module="chat",
             source=session.source,
@@ -175,10 +177,10 @@ class Sessions:
         waiting = sum(len(batch.messages) for batch in batches)
         self._module.publish(
             "chat.session.message",
-            session_id=session_id,
-            message_id=message.id,
+            session_id=_word(session_id),
+            message_id=_word(message.id),
             role=message.role,
-            source=str(message.meta.get("source", "")),
+            source=_word(message.meta.get("source", "parachute")),
             message_count=(indexed.message_count if indexed else 0) + waiting,
         )
 
@@ -307,6 +309,11 @@ class Sessions:
                 if not self._batches[session_id]:
                     del self._batches[session_id]
             await self._log.done(session_id, len(batch.messages))
+
+
+def _word(value: object) -> str:
+    """The text as a field of an event that holds a word."""
+    return re.sub(r"[\s/\\]+", "_", str(value))[:200] or "_"
 
 
 def _after(cursor: str | None) -> tuple[str, str] | None:

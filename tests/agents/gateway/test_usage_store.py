@@ -140,7 +140,7 @@ def test_hours_and_days_pass_and_a_restart_does_not_forget_them(usage_store):
     later.close()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 100_000)), max_size=40))
 def test_the_sums_in_memory_are_those_of_the_rows(tmp_path_factory, spendings):
     usage_store = UsageStore(tmp_path_factory.mktemp("usage_store") / "usage.db", CLOCK)
@@ -325,7 +325,6 @@ def test_a_clock_that_jumps_a_day_ahead_and_back_empties_no_window_and_deletes_n
     usage_store.close()
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.one_of(
