@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from .session_routes import SessionRoutes
+from .session_tools import SessionTools
 from .turn_routes import TurnRoutes
 
 
-class ChatModule(SessionRoutes, TurnRoutes):
+class ChatModule(SessionRoutes, SessionTools, TurnRoutes):
     """The conversations: their files, routes, events and the ConversationInterface."""
 
     async def on_enable(self) -> None:
         """Read the sessions."""
         await self.open_sessions()
+        await self.open_curator()
         self.open_turns()
 
     async def on_disable(self) -> None:
