@@ -17,7 +17,15 @@ from typing import Self, TypeAlias
 
 from aiohttp import web
 
-from parachuted.agents import Job, RunResult, Step, TextStep, ToolCallStep, call_tool
+from parachuted.agents import (
+    Job,
+    RunResult,
+    Step,
+    TextStep,
+    ThinkingDelta,
+    ToolCallStep,
+    call_tool,
+)
 from parachuted.errors import AgentFailedError
 from parachuted.modules.hosting.harness import ModuleHarness, running_module
 
@@ -36,19 +44,23 @@ __all__ = [
     "Turn",
     "running_module",
     "say",
+    "think",
     "use",
 ]
 
 _SEEN_PREFIX = "mcp__curator__"
 _USAGE = {"input_tokens": 100, "output_tokens": 20}
+_PIECES = "pieces"
 _BODY_LIMIT = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """Words of the model."""
+    """Words of the model, which come in so many `pieces`; `is_thought`: it thinks them."""
 
     text: str
+    pieces: int = 1
+    is_thought: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +122,14 @@ class RecordedRequest:
 Turn: TypeAlias = "Sequence[Block] | Reply | ApiRefusal | Delay | Callable[[RecordedRequest], Turn]"
 
 
-def say(text: str) -> Text:
+def say(text: str, *, pieces: int = 1) -> Text:
     """Make a block of words."""
-    return Text(text=text)
+    return Text(text=text, pieces=pieces)
+
+
+def think(text: str) -> Text:
+    """Make a block of what the model thinks."""
+    return Text(text=text, is_thought=True)
 
 
 def use(tool: str, **arguments: object) -> ToolUse:
@@ -230,7 +247,7 @@ def _error(refusal: ApiRefusal) -> dict[str, object]:
 
 def _message(reply: Reply, *, number: int, model: str) -> dict[str, object]:
     content = [
-        {"type": "text", "text": block.text}
+        _text_block(block)
         if isinstance(block, Text)
         else {
             "type": "tool_use",
@@ -253,6 +270,36 @@ def _message(reply: Reply, *, number: int, model: str) -> dict[str, object]:
     }
 
 
+def _text_block(block: Text) -> dict[str, object]:
+    if block.is_thought:
+        return {"type": "thinking", "thinking": block.text, "signature": "c2lnbmVk"}
+    return {
+        "type": "text",
+        "text": block.text,
+        **({_PIECES: block.pieces} if block.pieces > 1 else {}),
+    }
+
+
+def _tool_events(block: Mapping[str, object]) -> tuple[dict[str, object], list[dict[str, object]]]:
+    call: dict[str, object] = {
+        "type": "input_json_delta",
+        "partial_json": json.dumps(block["input"]),
+    }
+    return {**block, "input": {}}, [call]
+
+
+def _text_events(block: Mapping[str, object]) -> tuple[dict[str, object], list[dict[str, object]]]:
+    """How a block of words begins, and its parts."""
+    if block["type"] == "thinking":
+        thought = {"type": "thinking_delta", "thinking": block["thinking"]}
+        signed = {"type": "signature_delta", "signature": block["signature"]}
+        return {"type": "thinking", "thinking": "", "signature": ""}, [thought, signed]
+    text, pieces = str(block["text"]), int(str(block.get(_PIECES, 1)))
+    size = max(1, -(-len(text) // pieces))
+    parts = [text[at : at + size] for at in range(0, len(text), size)] or [""]
+    return {"type": "text", "text": ""}, [{"type": "text_delta", "text": part} for part in parts]
+
+
 def _events(message: Mapping[str, object]) -> list[dict[str, object]]:
     """Cut a whole message into the events of the streaming protocol."""
     usage = message["usage"]
@@ -264,17 +311,12 @@ def _events(message: Mapping[str, object]) -> list[dict[str, object]]:
     ]
     blocks = message["content"]
     for index, block in enumerate(blocks if isinstance(blocks, list) else []):
-        if block["type"] == "text":
-            start: dict[str, object] = {"type": "text", "text": ""}
-            delta = {"type": "text_delta", "text": block["text"]}
-        else:
-            start = {**block, "input": {}}
-            delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+        start, deltas = _tool_events(block) if block["type"] == "tool_use" else _text_events(block)
+        events.append({"type": "content_block_start", "index": index, "content_block": start})
         events += [
-            {"type": "content_block_start", "index": index, "content_block": start},
-            {"type": "content_block_delta", "index": index, "delta": delta},
-            {"type": "content_block_stop", "index": index},
+            {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
         ]
+        events.append({"type": "content_block_stop", "index": index})
     stop = {"stop_reason": message["stop_reason"], "stop_sequence": None}
     return [
         *events,
@@ -340,7 +382,7 @@ class ScriptedBackend:
 
 async def _play(job: Job, block: Block) -> Step:
     if isinstance(block, Text):
-        return TextStep(text=block.text)
+        return ThinkingDelta(text=block.text) if block.is_thought else TextStep(text=block.text)
     name = block.name.removeprefix(_SEEN_PREFIX)
     arguments = block.input if isinstance(block.input, Mapping) else {}
     return ToolCallStep(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -15,8 +16,8 @@ from .context import ContextText
 from .entity import Entity, Json
 from .entity_index import CERTAIN, Match
 from .graph import Direction
-from .hiding import wikilinks
-from .mentions import LINKED_FROM, Mention, MentionHistory
+from .loader import Change, Loader
+from .mentioning import MentionFinder
 from .periods import last_day
 from .private import without_private
 from .recall_index import RecallIndex
@@ -38,15 +39,14 @@ from .rows import (
     row,
     type_shown,
 )
-from .store import UNREADABLE, Change, EntityStore
+from .store import EntityStore
+from .views import View, Views
 from .writing import Writer
 
 _SURE_ENOUGH: Final = 0.6
 _GUIDES = ("AGENTS.md", "CLAUDE.md")
 _MOST: Final = 200
 _RECENT: Final = 10
-_TOLD: Final = "mentions/"
-_ANSWERS: Final = "answers"
 _WORD: Final = re.compile(r"[^\s/]{1,200}")
 _DATE: Final = re.compile(r"\d{4}(-\d\d){0,2}")
 
@@ -58,13 +58,24 @@ class Brain:
         self,
         vault: VaultAccess,
         state: StateAccess,
-        recall: RecallIndex,
         publish: Callable[..., None],
+        recall: RecallIndex,
+        make_recall: Callable[[], RecallIndex],
     ) -> None:
-        """`publish` is the module's."""
-        self._vault, self._state, self._publish = vault, state, publish
-        self.store = EntityStore(vault, recall, self._tell)
+        """`publish` is the module's; `recall` is kept, `make_recall` makes an empty one in memory
+        for a caller that is limited to some paths.
+        """
+        self._vault, self._publish = vault, publish
+        whole = View(recall, is_whole=True)
+        self.loader = Loader(vault, whole, self._tell)
+        self.store = EntityStore(vault, self.loader, Views(vault, whole, make_recall))
         self.writer = Writer(self.store)
+        self._mentions = MentionFinder(self.store, self.writer, whole, state, publish)
+
+    async def load(self) -> None:
+        """Read every entity, and the answers that were given."""
+        await self._mentions.load()
+        await self.loader.load()
 
     @interface("BrainInterface")
     async def search(
@@ -72,17 +83,22 @@ class Brain:
     ) -> list[EntityRow]:
         """Find entities by name, alias or words of their text; those so named come first."""
         limit = max(1, min(limit, _MOST))
-        index, found = await self.store.loaded(), dict[str, str]()
+        view, found = await self.store.view(), dict[str, str]()
+
+        def is_wanted(path: str) -> bool:
+            one = view.index.at(path)
+            return one is not None and type in {None, "", one.type}
+
         if query.strip():
-            for match in index.resolve(query, type, limit):
+            for match in view.index.resolve(query, type, limit):
                 if match.confidence >= CERTAIN:
                     found[match.entity.path] = ""
-            for hit in (await asyncio.to_thread(self.store.recall.search, query, limit)).results:
-                if hit.is_match:
-                    found.setdefault(hit.path, hit.text)
+            answer = await asyncio.to_thread(view.recall.search, query, limit, only=is_wanted)
+            for hit in answer.results:
+                found.setdefault(hit.path, hit.text)
         else:
-            found = dict.fromkeys((one.path for one in index), "")
-        wanted = (one for path in found if (one := index.at(path)) and type in {None, "", one.type})
+            found = dict.fromkeys((one.path for one in view.index), "")
+        wanted = (one for path in found if is_wanted(path) and (one := view.index.at(path)))
         rows: list[EntityRow] = []
         async for one in self.store.readable(wanted):
             rows.append(row(one, found[one.path]))
@@ -106,7 +122,8 @@ class Brain:
 
     async def _candidates(self, text: str, kind: str | None) -> list[Candidate]:
         found: dict[str, Match] = {
-            match.entity.path: match for match in (await self.store.loaded()).resolve(text, kind)
+            match.entity.path: match
+            for match in (await self.store.view()).index.resolve(text, kind)
         }
         return [
             Candidate(**row(one), confidence=found[one.path].confidence, how=found[one.path].how)
@@ -115,22 +132,24 @@ class Brain:
 
     @interface("BrainInterface")
     async def recall(self, query: str, num_results: int = 5, explain: bool = False) -> Recollection:  # noqa: FBT001, FBT002
-        """What answers a question: passages of entities' files, the best first. `is_match` is false
-        for what has no word of the question, and is only the nearest there is.
+        """What answers a question: passages of entities and of all other notes, the best first.
+        `is_match` is false for what has no word of the question, and is only the nearest there is;
+        `matches` is how many have one.
         """
-        await self.store.loaded()
-        most = max(1, min(num_results, _MOST))
-        asked = await asyncio.to_thread(self.store.recall.search, query, most * 4, explain=explain)
-        seen = await self._readable(one.path for one in asked.results)
-        results = [recalled_row(seen[one.path], one) for one in asked.results if one.path in seen][
-            :most
+        await self.loader.has_notes.wait()
+        view, most = await self.store.view(), max(1, min(num_results, _MOST))
+        asked = await asyncio.to_thread(view.recall.search, query, most, explain=explain)
+        seen = await self.store.present(one.path for one in asked.results)
+        results = [
+            recalled_row(view.index.at(one.path), one) for one in asked.results if one.path in seen
         ]
-        return Recollection(query=query, results=results, count=len(results))
+        matches = sum(one["is_match"] for one in results)
+        return Recollection(query=query, results=results, count=len(results), matches=matches)
 
     @interface("BrainInterface")
     async def suggest(self, text: str) -> list[MentionRow]:
         """The entities that a text names: where, by characters, and how surely (0 to 1)."""
-        return [_shown(mention, entity) for mention, entity in await self._mentions(text)]
+        return await self._mentions.suggest(text)
 
     @interface("BrainInterface")
     async def detect_mentions(
@@ -138,71 +157,10 @@ class Brain:
     ) -> list[MentionRow]:
         """The same for a text that was saved at `path`, with the entities that it links to.
 
-        Each that is surely named is given an id, and `brain.mention.detected` is published once for
-        each entity and source.
+        Each that is named with a confidence of 0.5 or more is given an id, and
+        `brain.mention.detected` is published once for each entity and source.
         """
-        found: list[MentionRow] = []
-        for mention, entity in (*await self._mentions(text), *await self._linked(text)):
-            if mention.confidence > LINKED_FROM and not entity.para_id:
-                await self.writer.id_of(entity.path)
-            found.append(_shown(mention, self.store.index.at(entity.path) or entity))
-        await self._announce(entry_id or path, found)
-        return found
-
-    async def _announce(self, source: str, found: Iterable[MentionRow]) -> None:
-        sure: dict[str, float] = {}
-        for one in found:
-            if ":" in one["para_id"]:
-                sure[one["para_id"]] = max(one["confidence"], sure.get(one["para_id"], 0))
-        source_id = "_".join(source.replace("/", ":").split())[:200]
-        before = await self._state.get(_TOLD + source_id, [])
-        told = set(before) if isinstance(before, list) else set()
-        for para_id, confidence in sure.items():
-            if para_id not in told:
-                self._publish(
-                    "brain.mention.detected",
-                    source_id=source_id,
-                    para_id=para_id,
-                    confidence=confidence,
-                )
-        if set(sure) - told:
-            await self._state.put(_TOLD + source_id, sorted(told | set(sure)))
-
-    async def _linked(self, text: str) -> list[tuple[Mention, Entity]]:
-        """What it links to, as far as the caller may know of it: somebody said so."""
-        index = await self.store.loaded()
-        links = [(place, index.linked(place[2])) for place in wikilinks(text)]
-        seen = await self._readable(entity.path for _, entity in links if entity)
-        return [
-            (
-                Mention(
-                    id=entity.key,
-                    name=entity.name,
-                    type=entity.type,
-                    start=start,
-                    end=end,
-                    text=text[start:end],
-                    confidence=1.0,
-                    manner="link",
-                    why=(("a link", 1.0),),
-                ),
-                entity,
-            )
-            for (start, end, _), entity in links
-            if entity and entity.path in seen
-        ]
-
-    async def _mentions(self, text: str) -> list[tuple[Mention, Entity]]:
-        """What is named, as far as the caller may know of it."""
-        index = await self.store.loaded()
-        scanned = self.store.derived.mentions.scan(text)
-        found = {mention.id: index.find(mention.id) for mention in scanned}
-        seen = await self._readable(entity.path for entity in found.values() if entity)
-        return [
-            (mention, entity)
-            for mention in scanned
-            if (entity := found[mention.id]) and entity.path in seen
-        ]
+        return await self._mentions.detect(path, text, entry_id)
 
     @interface("BrainInterface")
     async def answer_mention(self, para_id: str, text: str, accepted: bool) -> None:  # noqa: FBT001
@@ -210,15 +168,7 @@ class Brain:
         never accepted, is not suggested again.
         """
         known = await self.store.read(await self.store.find(para_id))
-        self.store.derived.mentions.history.record(known.key, text, accepted=accepted)
-        await self._state.put(_ANSWERS, self.store.derived.mentions.history.to_json())
-
-    async def load(self) -> None:
-        """Read every entity, and the answers that were given."""
-        held = await self._state.get(_ANSWERS)
-        if isinstance(held, dict):
-            self.store.derived.mentions.history = MentionHistory.from_json(held)
-        await self.store.load()
+        await self._mentions.record(known, text, accepted=accepted)
 
     @interface("BrainInterface")
     async def link(self, path: str, para_id: str, label: str | None = None) -> Linked:
@@ -230,13 +180,9 @@ class Brain:
     @interface("BrainInterface")
     async def types(self) -> list[TypeShown]:
         """All types of entities with their fields, and how many entities have each."""
-        counts: dict[str, int] = {}
-        seen = set(await self._vault.list("Brain/"))
-        for one in (entity for entity in await self.store.loaded() if entity.path in seen):
-            counts[one.type] = counts.get(one.type, 0) + 1
-        return [
-            type_shown(kind, counts.get(name, 0)) for name, kind in self.store.types.by_name.items()
-        ]
+        view = await self.store.view()
+        counts = Counter(one.type for one in view.index)
+        return [type_shown(kind, counts[name]) for name, kind in view.types.by_name.items()]
 
     @interface("BrainInterface")
     async def context(self, entity: str, max_tokens: int = 2_000) -> Context:
@@ -268,7 +214,7 @@ class Brain:
 
     async def _meant(self, text: str) -> Entity:
         """The entity of that id or path, or that the text surely means. Raises NotFoundError."""
-        known = (await self.store.loaded()).find(text)
+        known = (await self.store.view()).index.find(text)
         if known is not None:
             return known
         match = (await self.resolve(text))["match"]
@@ -289,10 +235,11 @@ class Brain:
         `type` limits what is given, `on` (YYYY-MM-DD) to what held on that day.
         """
         start = await self.store.read(await self._meant(entity))
-        reached = self.store.derived.graph.traverse(
+        view = await self.store.view()
+        reached = view.graph.traverse(
             start.path, type=type or None, depth=depth, direction=direction, on=_day(on)
         )
-        seen = await self._readable(one.node.path for one in reached)
+        seen = await self._readable(view, (one.node.path for one in reached))
         return [
             related_row(
                 seen[one.node.path], one.depth, one.edge, is_out=one.edge.target == one.node.path
@@ -305,8 +252,9 @@ class Brain:
     async def backlinks(self, entity: str) -> list[RelatedRow]:
         """Entities whose files link to it."""
         target = await self.store.read(await self._meant(entity))
-        found = self.store.derived.graph.backlinks(target.path)
-        seen = await self._readable(node.path for node, _ in found)
+        view = await self.store.view()
+        found = view.graph.backlinks(target.path)
+        seen = await self._readable(view, (node.path for node, _ in found))
         return [
             related_row(seen[node.path], 1, edge, is_out=False)
             for node, edge in found
@@ -362,13 +310,14 @@ class Brain:
     ) -> dict[str, object]:
         """What can be drawn: nodes and edges by para-id, and how many nodes were left out."""
         start = (await self._meant(around)).path if around else None
-        drawing = self.store.derived.graph.drawing(
+        view = await self.store.view()
+        drawing = view.graph.drawing(
             around=start, type=type or None, depth=depth, limit=limit, on=_day(on)
         )
         nodes, edges, more = drawing["nodes"], drawing["edges"], drawing["more"]
         assert isinstance(nodes, list)  # noqa: S101  as its docstring says
         assert isinstance(edges, list)  # noqa: S101
-        seen = await self._readable(node["path"] for node in nodes)
+        seen = await self._readable(view, (node["path"] for node in nodes))
         return {
             "nodes": [
                 {**node, "id": seen[node["path"]].key} for node in nodes if node["path"] in seen
@@ -383,9 +332,9 @@ class Brain:
 
     async def find_para(self, para_id: str) -> dict[str, str] | None:
         """The entity of that id, for `GET /api/para/{id}`."""
-        index = await self.store.loaded()
+        index = (await self.store.view()).index
         found = index.find(para_id) if index.has_id(para_id) else None
-        if found is None or not await self._readable([found.path]):
+        if found is None or not await self.store.present([found.path]):
             return None
         return {
             "para_id": found.para_id,
@@ -397,26 +346,15 @@ class Brain:
 
     async def problems(self) -> list[Finding]:
         """What is wrong with files that the caller may read, and what to do."""
-        store = self.store
-        found = list(find_problems(await store.loaded(), store.types, store.faults))
-        seen = set(await self._vault.list("Brain/"))
+        view = await self.store.view()
+        found = list(find_problems(view.index, view.types, view.faults))
+        seen = await self._vault.readable([one.path for one in found if one.path])
         return [one for one in found if one.path in seen]
 
-    async def _readable(self, paths: Iterable[str]) -> dict[str, Entity]:
-        """The entities of those files, as far as the caller may read them; that they are named is
-        part of the answer, so they count as read.
-        """
-
-        async def readable(path: str) -> Entity | None:
-            try:
-                await self._vault.read(path)
-            except UNREADABLE:
-                return None
-            return self.store.index.at(path)
-
-        wanted = list(dict.fromkeys(paths))
-        found = await asyncio.gather(*map(readable, wanted))
-        return {path: one for path, one in zip(wanted, found, strict=True) if one is not None}
+    async def _readable(self, view: View, paths: Iterable[str]) -> dict[str, Entity]:
+        """The entities of those files, as far as the caller may still read them."""
+        seen = await self.store.present(paths)
+        return {path: one for path in seen if (one := view.index.at(path)) is not None}
 
     def _tell(self, what: Change, entity: Entity) -> None:
         said = {"para_id": entity.para_id, "type": entity.type}
@@ -431,19 +369,6 @@ def _day(text: str | None) -> str | None:
     if not day:
         raise EditRefusedError(f"{text[:80]!r} is no day such as 2026-02-24")
     return day
-
-
-def _shown(mention: Mention, entity: Entity) -> MentionRow:
-    return MentionRow(
-        para_id=entity.key,
-        name=entity.name,
-        type=entity.type,
-        start=mention.start,
-        end=mention.end,
-        text=mention.text,
-        confidence=mention.confidence,
-        why=[reason for reason, weight in mention.why if weight],
-    )
 
 
 def _line(one: RelatedRow) -> str:

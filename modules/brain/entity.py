@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from .periods import ALWAYS, Period, split_period
@@ -63,9 +63,10 @@ class Entity:
     """What a file below `Brain/` says.
 
     `para_id` is "" where the file has none. `type` is "" where neither the file nor its folder says
-    one. `fields` are all other keys of the frontmatter. `relationships` are all its links: those of
-    `## Relationships`, of the frontmatter, and of the text. `body` is the text after the
-    frontmatter. `problems` are sentences about keys that hold something else than they should.
+    one; `said_type` is what the key `type` holds, whatever that means. `fields` are all other keys
+    of the frontmatter. `relationships` are all its links: those of `## Relationships`, of the
+    frontmatter, and of the text. `body` is the text after the frontmatter. `problems` are sentences
+    about keys that hold something else than they should.
     """
 
     para_id: str
@@ -81,6 +82,7 @@ class Entity:
     facts: tuple[Fact, ...]
     body: str
     digest: str
+    said_type: str = ""
     problems: tuple[str, ...] = ()
 
     @property
@@ -117,7 +119,9 @@ def read_entity(
     """
     body = text[body_at:]
     problems: list[str] = []
-    kind, is_kind = _type(path, frontmatter, types)
+    said = frontmatter.get("type")
+    said = said.strip() if isinstance(said, str) else ""
+    kind, is_kind = _type(path, said, types)
     lines = _Lines(body, text.count("\n", 0, body_at) + 1)
     own = OWN_KEYS if is_kind else OWN_KEYS - {"type"}
     fields = {key: value for key, value in frontmatter.items() if key not in own}
@@ -135,8 +139,20 @@ def read_entity(
         facts=tuple(lines.facts()),
         body=body,
         digest=digest,
+        said_type=said,
         problems=tuple(problems),
     )
+
+
+def retyped(entity: Entity, types: Mapping[str, str]) -> Entity:
+    """The same entity where these are the types; the very one where that changes nothing."""
+    kind, is_kind = _type(entity.path, entity.said_type, types)
+    if kind == entity.type and is_kind == ("type" not in entity.fields):
+        return entity
+    fields = {key: value for key, value in entity.fields.items() if key != "type"}
+    if not is_kind:
+        fields["type"] = entity.said_type
+    return replace(entity, type=kind, fields=fields)
 
 
 def relationship_of(item: str, line: int) -> Iterator[Relationship]:
@@ -201,6 +217,10 @@ class _Lines:
 
 def _outside_code(body: str, first: int) -> Iterator[tuple[int, str]]:
     """The lines that are no code, without the code within them, each with its number."""
+    if "`" not in body and "~" not in body:
+        for number, line in enumerate(body.split("\n"), first):
+            yield number, line.removesuffix("\r")
+        return
     fence = ""
     for number, ended in enumerate(body.split("\n"), first):
         line = ended.removesuffix("\r")
@@ -233,12 +253,10 @@ def _of_fields(fields: Mapping[str, Json]) -> Iterator[Relationship]:
                     yield Relationship(target=_target(found), label=key, text=one)
 
 
-def _type(path: str, frontmatter: Mapping[str, Json], types: Mapping[str, str]) -> tuple[str, bool]:
+def _type(path: str, said: str, types: Mapping[str, str]) -> tuple[str, bool]:
     """The entity's type, and whether the key `type` says it: an organization may have a field of
     that name.
     """
-    said = frontmatter.get("type")
-    said = said.strip() if isinstance(said, str) else ""
     of_folder = next((types[part] for part in reversed(path.split("/")[1:-1]) if part in types), "")
     if said and (not of_folder or said in types.values()):
         return said, True

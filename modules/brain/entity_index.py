@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -67,6 +67,11 @@ class EntityIndex:
     def files(self) -> list[Entity]:
         """Those of all files, also of copies."""
         return sorted(self._files.values(), key=lambda one: one.path)
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """Those of all files."""
+        return self._files
 
     def at(self, path: str) -> Entity | None:
         """The entity of that very file."""
@@ -210,13 +215,13 @@ class EntityIndex:
                 follower.remove(path)
 
     def _keys(self, entity: Entity) -> list[tuple[dict[str, set[str]], set[str]]]:
-        bare = entity.path.removesuffix(".md").casefold()
+        bare, names = entity.path.removesuffix(".md").casefold(), entity.names
         former = entity.fields.get(FORMER_IDS, ())
         former = former if isinstance(former, list | tuple) else [former]
         return [
             (self._by_path, {bare, bare.rpartition("/")[2]}),
-            (self._by_fold, {key for name in entity.names if (key := fold(name))}),
-            (self._by_stem, {key for name in entity.names if (key := stem(name))}),
+            (self._by_fold, {key for name in names if (key := fold(name))}),
+            (self._by_stem, {key for name in names if (key := stem(name))}),
             (self._by_former_id, {short_id(one) for one in former if isinstance(one, str)}),
         ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -31,7 +32,7 @@ from .rows import (
     Upserted,
     flat,
 )
-from .vectors import load_embedder
+from .vectors import Embedder, load_embedder
 
 _PATIENCE_S = 5
 _PAUSE_S = 0.02  # in which others use the index
@@ -75,22 +76,30 @@ class BrainModule(Module):
         for them.
         """
         path = self.data_folder / "recall.db"
-        self._recall = await asyncio.to_thread(lambda: RecallIndex(path, load_embedder()))
-        self.brain = Brain(self.vault, self.state, self._recall, self.publish)
-        loading = self.spawn(self._load, name="loading")
+        embedder, self._recall = await asyncio.to_thread(_opened, path)
+        self.brain = Brain(
+            self.vault,
+            self.state,
+            self.publish,
+            self._recall,
+            lambda: RecallIndex(":memory:", embedder),
+        )
+        loading = self.spawn(self._load, name="loading entities")
         await asyncio.wait([loading], timeout=_PATIENCE_S)
         if loading.done():
             loading.result()
 
     async def _load(self) -> None:
         await self.brain.load()
+        self.spawn(self.brain.loader.load_notes, name="loading notes")
         self.spawn(self._embed, name="embedding")
 
     async def _embed(self) -> None:
         """Learn what texts mean, where the model for it is installed."""
+        has_new_texts = self.brain.loader.has_new_texts
         while self._recall.has_vectors:
-            await self.brain.store.has_new_texts.wait()
-            self.brain.store.has_new_texts.clear()
+            await has_new_texts.wait()
+            has_new_texts.clear()
             left = 1
             while left:
                 left = await asyncio.to_thread(self._recall.embed)
@@ -107,22 +116,22 @@ class BrainModule(Module):
     @event("file.created")
     async def on_created(self, path: str) -> None:
         """A note is new."""
-        await self.brain.store.look(path)
+        await self.brain.loader.look(path)
 
     @event("file.modified")
     async def on_modified(self, path: str) -> None:
         """A note changed."""
-        await self.brain.store.look(path)
+        await self.brain.loader.look(path)
 
     @event("file.deleted")
     async def on_deleted(self, path: str) -> None:
         """A note is gone."""
-        await self.brain.store.look(path)
+        await self.brain.loader.look(path)
 
     @event("file.moved")
     async def on_moved(self, path: str, data: Data) -> None:
         """A note has another name."""
-        await self.brain.store.follow_move(str(data.get("from", "")), path)
+        await self.brain.loader.follow_move(str(data.get("from", "")), path)
 
     async def find_para(self, para_id: str) -> dict[str, str] | None:
         """The entity of that para-id."""
@@ -281,17 +290,12 @@ class BrainModule(Module):
     async def list_entities(self, type: str, limit: Limit = 100, offset: Offset = 0) -> EntityPage:
         """Entities of a type, by name."""
         store = self.brain.store
-        seen = set(await self.vault.list("Brain/"))
-        found = [one for one in await store.loaded() if one.type == type and one.path in seen]
+        view = await store.view()
+        found = [one for one in view.index if one.type == type]
         found.sort(key=lambda one: (one.name.casefold(), one.path))
-        kind = store.types.by_name.get(type)
-        return EntityPage(
-            results=[
-                flat(one, kind) async for one in store.readable(found[offset : offset + limit])
-            ],
-            count=len(found),
-            offset=offset,
-        )
+        kind = view.types.by_name.get(type)
+        part = [flat(one, kind) async for one in store.readable(found[offset : offset + limit])]
+        return EntityPage(results=part, count=len(found), offset=offset)
 
     @route("POST", "/entities", tolerant=True)
     async def create_entity(
@@ -323,7 +327,9 @@ class BrainModule(Module):
     @route("GET", "/queries")
     async def list_queries(self) -> dict[str, list[SavedQuery]]:
         """The searches that were kept."""
-        return {"queries": queries.read_queries(await self.brain.store.text_of(queries.PATH))}
+        is_there = await self.vault.exists(queries.PATH)
+        text = await self.vault.read(queries.PATH) if is_there else ""
+        return {"queries": queries.read_queries(text)}
 
     @route("POST", "/queries")
     async def keep_query(self, body: SavedQuery) -> dict[str, str]:
@@ -386,7 +392,7 @@ class BrainModule(Module):
     ) -> list[TypeShown]:
         """List, set or delete types of entities."""
         if action == "set":
-            is_new = name not in self.brain.store.types.by_name
+            is_new = name not in (await self.brain.store.view()).types.by_name
             await self.brain.writer.set_type(name, fields or {}, None, description, is_new=is_new)
         elif action == "delete":
             await self.brain.writer.delete_type(name)
@@ -396,5 +402,11 @@ class BrainModule(Module):
         return next(one for one in await self.brain.types() if one["name"] == name)
 
     async def _shown(self, spelling: str) -> dict[str, Json]:
-        found = await self.brain.store.read(await self.brain.store.find(spelling))
-        return flat(found, self.brain.store.types.by_name.get(found.type))
+        store = self.brain.store
+        found = await store.read(await store.find(spelling))
+        return flat(found, (await store.view()).types.by_name.get(found.type))
+
+
+def _opened(path: Path) -> tuple[Embedder | None, RecallIndex]:
+    embedder = load_embedder()
+    return embedder, RecallIndex(path, embedder)

@@ -11,26 +11,34 @@ import re
 import sqlite3
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from heapq import nsmallest
+from importlib import metadata
+from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from .question import QuestionWord, read_question
+from .ranking import LEAST_NEAR, Found, Stems, Term, is_entity, ranked, why_of
 from .vectors import MODEL, Embedder, Near, VectorTable
 from .windows import OFF, ON, best_window, marked_terms
-from .words import fold, join, set_apart
+from .words import join, set_apart
 
+_Row: TypeAlias = tuple[str, str, str, str, bytes]  # key, path, title, both digests
 How: TypeAlias = Literal["words", "words and meaning", "meaning", "nothing"]
 
-_VERSION = 1
+_VERSION = 2
+# what is private, and what a word is, may be another thing in another release
+_MADE_WITH = f"{MODEL}, parachuted {metadata.version('parachuted')}"
+_FIRST_ENTITY = -(1 << 40)  # FTS5 is fast where numbers grow
 # FTS5 collects 4 MB of words in memory before it writes them: a third less time for many notes
 _SCHEMA = """
 CREATE TABLE notes (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, path TEXT NOT NULL, title TEXT NOT NULL,
-    digest TEXT NOT NULL, has_vectors INTEGER NOT NULL DEFAULT 0);
+    digest TEXT NOT NULL, text_digest BLOB NOT NULL, has_vectors INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX without_vectors ON notes (id) WHERE has_vectors = 0;
 CREATE VIRTUAL TABLE texts USING fts5(
     title, aliases, body, tokenize = "porter unicode61 remove_diacritics 2");
@@ -46,7 +54,6 @@ _NO_TEXT = re.compile(f"[\ud800-\udfff\0{ON}{OFF}]")
 _TITLE, _ALIAS, _BODY = 4.0, 4.0, 1.0
 _ALL, _TOGETHER, _RANK = 0.5, 0.25, 0.25
 _ENOUGH = 0.4  # the share of a question from which on words alone decide
-_LOW, _HIGH = 0.1, 0.45  # nearness of what has nothing, and of what has much to do with a question
 
 
 class RecallDamagedError(Exception):
@@ -85,24 +92,6 @@ class Recall:
     how: How
 
 
-class _Term(NamedTuple):
-    """A word of the question, in how many notes it is, and how much it says."""
-
-    word: QuestionWord
-    notes: int
-    weight: float
-
-
-class _Found(NamedTuple):
-    """A note, the terms it holds, and what it is worth by its words."""
-
-    row: int
-    terms: frozenset[int]
-    share: float
-    score: float
-    text: str
-
-
 class RecallIndex:
     """The index in a file (":memory:": in none) that no other process has open.
 
@@ -121,6 +110,15 @@ class RecallIndex:
             _delete(path)
             self._database = _open(path)
         self._vectors = VectorTable(self._database, embedder) if embedder else None
+        self._next = {
+            True: self._after("WHERE id < 0", _FIRST_ENTITY),
+            False: self._after("WHERE id > 0", 1),
+        }
+
+    def _after(self, where: str, first: int) -> int:
+        """The number of the next note."""
+        last = self._database.execute(f"SELECT max(id) FROM notes {where}").fetchone()[0]  # noqa: S608  both are above
+        return first if last is None else last + 1
 
     @property
     def has_vectors(self) -> bool:
@@ -138,7 +136,7 @@ class RecallIndex:
             self._database.close()
 
     def digests(self) -> dict[str, str]:
-        """Every key with the digest that it was put with."""
+        """Every key with the digest that it was put with: its file's, as the caller says it."""
         with self._using() as database:
             return dict(database.execute("SELECT key, digest FROM notes"))
 
@@ -165,20 +163,80 @@ class RecallIndex:
                 self._frequencies.clear()
 
     def put(
-        self, key: str, title: str, aliases: Iterable[str], text: str, path: str, digest: str = ""
+        self,
+        key: str,
+        title: str,
+        aliases: Iterable[str],
+        text: str,
+        path: str,
+        digest: str = "",
+        *,
+        is_entity: bool = False,
     ) -> None:
-        """Take up a note, or what it has become. `text` is its body, without frontmatter."""
+        """Take up a note, or what it has become. `text` is its body, without frontmatter, and
+        without what is private: what is no longer in it is found no more.
+        """
+        texts = tuple(set_apart(_storable(one)) for one in (title, "\n".join(aliases), text))
+        row = (key, _storable(path), _storable(title), digest, _digest_of(texts, path))
         with self.batch():
-            self.remove(key)
-            made = self._database.execute(
-                "INSERT INTO notes (key, path, title, digest) VALUES (?, ?, ?, ?)",
-                (key, _storable(path), _storable(title), digest),
-            )
-            texts = (set_apart(_storable(one)) for one in (title, "\n".join(aliases), text))
-            self._database.execute(
-                "INSERT INTO texts (rowid, title, aliases, body) VALUES (?, ?, ?, ?)",
-                (made.lastrowid, *texts),
-            )
+            held = self._database.execute(
+                "SELECT id, digest, text_digest FROM notes WHERE key = ?", (key,)
+            ).fetchone()
+            if held and (held[2], held[0] < 0) == (row[4], is_entity):
+                if held[1] != digest:
+                    self._database.execute(
+                        "UPDATE notes SET digest = ? WHERE id = ?", (digest, held[0])
+                    )
+                return
+            if held:
+                self.remove(key)
+            self._add(row, texts, is_entity=is_entity)
+
+    def _add(self, row: _Row, texts: Sequence[str], *, is_entity: bool) -> int:
+        number = self._next[is_entity]
+        self._next[is_entity] += 1
+        self._database.execute(
+            "INSERT INTO notes (id, key, path, title, digest, text_digest)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (number, *row),
+        )
+        self._database.execute(
+            "INSERT INTO texts (rowid, title, aliases, body) VALUES (?, ?, ?, ?)",
+            (number, *texts),
+        )
+        return number
+
+    def follow(self, other: RecallIndex, keys: Collection[str]) -> None:
+        """Hold of the other index what has one of these keys, and nothing else."""
+        with other._using() as source, self.batch():
+            wanted = {
+                key: (number, digest)
+                for key, number, digest in source.execute("SELECT key, id, text_digest FROM notes")
+                if key in keys
+            }
+            mine = dict(self._database.execute("SELECT key, text_digest FROM notes"))
+            for key, digest in mine.items():
+                if wanted.get(key, (0, b""))[1] != digest:
+                    self.remove(key)
+            for key, (number, digest) in sorted(wanted.items(), key=lambda one: one[1][0]):
+                if mine.get(key) != digest:
+                    self._copy(source, number)
+
+    def _copy(self, source: sqlite3.Connection, number: int) -> None:
+        row = source.execute(
+            "SELECT key, path, title, digest, text_digest, has_vectors FROM notes WHERE id = ?",
+            (number,),
+        ).fetchone()
+        texts = source.execute(
+            "SELECT title, aliases, body FROM texts WHERE rowid = ?", (number,)
+        ).fetchone()
+        made = self._add(row[:5], texts, is_entity=is_entity(number))
+        if row[5] and self._vectors:
+            passages = source.execute(
+                "SELECT start, stop, vector FROM passages WHERE note = ?", (number,)
+            ).fetchall()
+            self._vectors.put(made, passages)
+            self._database.execute("UPDATE notes SET has_vectors = 1 WHERE id = ?", (made,))
 
     def remove(self, key: str) -> None:
         """Forget a note; one that is not known is no mistake."""
@@ -210,19 +268,27 @@ class RecallIndex:
             left = self._database.execute("SELECT count(*) FROM notes WHERE has_vectors = 0")
             return int(left.fetchone()[0])
 
-    def search(self, question: str, limit: int = 5, *, explain: bool = False) -> Recall:
-        """The best answers. `explain`: each says why it is one."""
+    def search(
+        self,
+        question: str,
+        limit: int = 5,
+        *,
+        explain: bool = False,
+        only: Callable[[str], bool] | None = None,
+    ) -> Recall:
+        """The best answers. `explain`: each says why it is one. `only`: those entities alone, by
+        key, that hold a word of the question.
+        """
         question = unicodedata.normalize("NFC", _storable(question))
         asked = read_question(question)
         with self._using():
             terms = self._terms(asked.words)
-            found = self._by_words(terms)
+            found = self._by_words(terms, max(limit, _CANDIDATES), only)
             doubt = 1 - max((one.share for one in found), default=0.0) / _ENOUGH
-            near = self._nearest(asked.words) if doubt > 0 else []
-            ranked = _ranked(found, near, doubt)
+            near = self._nearest(asked.words) if doubt > 0 and only is None else []
             results = tuple(
                 self._recalled(one, meaning, score, terms, explain=explain)
-                for one, meaning, score in ranked[:limit]
+                for one, meaning, score in ranked(found, near, doubt)[:limit]
             )
         how: How = "words" if not near else "words and meaning" if found else "meaning"
         return Recall(
@@ -240,12 +306,12 @@ class RecallIndex:
             except sqlite3.DatabaseError as error:
                 raise RecallDamagedError(f"{self._path}: {error}") from error
 
-    def _terms(self, words: Iterable[QuestionWord]) -> list[_Term]:
+    def _terms(self, words: Iterable[QuestionWord]) -> list[Term]:
         count = self._database.execute("SELECT count(*) FROM notes").fetchone()[0]
         made = []
         for word in words:
             notes = self._notes_with(word.asked)
-            made.append(_Term(word, notes, math.log((count - notes + 0.5) / (notes + 0.5) + 1)))
+            made.append(Term(word, notes, math.log((count - notes + 0.5) / (notes + 0.5) + 1)))
         return made
 
     def _notes_with(self, asked: str) -> int:
@@ -257,34 +323,49 @@ class RecallIndex:
             ).fetchone()[0]
         return self._frequencies[asked]
 
-    def _by_words(self, terms: list[_Term]) -> list[_Found]:
+    def _by_words(
+        self, terms: list[Term], most: int, only: Callable[[str], bool] | None
+    ) -> list[Found]:
         """The best notes that hold a word of the question."""
         held = sorted((term for term in terms if term.notes), key=lambda term: term.notes)
         asked: list[str] = []
-        ranked = 0
+        count = 0
         for term in held:
-            if not asked or ranked + term.notes <= _MOST_RANKED:
+            if not asked or count + term.notes <= _MOST_RANKED:
                 asked.append(term.word.asked)
-                ranked += term.notes
+                count += term.notes
         if not asked:
             return []
         rows = self._database.execute(
-            "SELECT bm25(texts, ?, ?, ?), rowid FROM texts WHERE texts MATCH ? LIMIT ?",
-            (_TITLE, _ALIAS, _BODY, " OR ".join(asked), 2 * _MOST_RANKED),
+            "SELECT bm25(texts, ?, ?, ?), rowid FROM texts WHERE texts MATCH ? AND rowid < ?"
+            " LIMIT ?",
+            (_TITLE, _ALIAS, _BODY, " OR ".join(asked), 0 if only else 1 << 62, 2 * _MOST_RANKED),
         ).fetchall()
-        best = nsmallest(_CANDIDATES, rows)
+        best = (
+            list(islice(self._wanted(sorted(rows), only), most)) if only else nsmallest(most, rows)
+        )
+        if not best:
+            return []
         every = " OR ".join(term.word.asked for term in held)
-        stems = _Stems(terms)
+        stems = Stems(terms)
         top = -best[0][0] or 1.0
         return [self._weighed(row, -rank / top, stems, every) for rank, row in best]
+
+    def _wanted(
+        self, rows: Iterable[tuple[float, int]], only: Callable[[str], bool]
+    ) -> Iterator[tuple[float, int]]:
+        for rank, number in rows:
+            key = self._database.execute("SELECT key FROM notes WHERE id = ?", (number,))
+            if only(key.fetchone()[0]):
+                yield rank, number
 
     def _nearest(self, words: Iterable[QuestionWord]) -> list[Near]:
         if self._vectors is None:
             return []
         near = self._vectors.nearest(" ".join(word.shown for word in words), _CANDIDATES)
-        return [one for one in near if one.nearness > _LOW]
+        return [one for one in near if one.nearness > LEAST_NEAR]
 
-    def _weighed(self, row: int, rank: float, stems: _Stems, asked: str) -> _Found:
+    def _weighed(self, row: int, rank: float, stems: Stems, asked: str) -> Found:
         title, aliases, body = self._database.execute(
             "SELECT highlight(texts, 0, ?, ?), highlight(texts, 1, ?, ?), highlight(texts, 2, ?, ?)"
             " FROM texts WHERE texts MATCH ? AND rowid = ?",
@@ -295,10 +376,10 @@ class RecallIndex:
         held = window.all_terms | names
         share, together = stems.share(held), stems.share(window.terms | names)
         score = _ALL * share + _TOGETHER * together + _RANK * rank * share
-        return _Found(row, held, share, score, join(window.text))
+        return Found(row, held, share, score, join(window.text))
 
     def _recalled(
-        self, found: _Found, near: Near | None, score: float, terms: list[_Term], *, explain: bool
+        self, found: Found, near: Near | None, score: float, terms: list[Term], *, explain: bool
     ) -> Recalled:
         key, path, title = self._database.execute(
             "SELECT key, path, title FROM notes WHERE id = ?", (found.row,)
@@ -322,81 +403,20 @@ class RecallIndex:
             words,
             missing,
             meaning,
-            _why(found, words, missing, meaning) if explain else "",
+            why_of(found, words, missing, meaning) if explain else "",
         )
-
-
-class _Stems:
-    """Which word of the question a word of a note is: the one with which it begins alike."""
-
-    def __init__(self, terms: list[_Term]) -> None:
-        self.weights = [term.weight for term in terms]
-        self._whole = sum(self.weights) or 1.0
-        self._folded = [fold(term.word.shown) for term in terms]
-        self._known: dict[str, int | None] = {}
-
-    def share(self, terms: Iterable[int]) -> float:
-        """How much of what the question says these terms say."""
-        return sum(self.weights[term] for term in terms) / self._whole
-
-    def term_of(self, word: str) -> int | None:
-        if word not in self._known:
-            folded = fold(join(word))
-            alike = [_alike(folded, one) for one in self._folded]
-            self._known[word] = alike.index(max(alike)) if any(alike) else None
-        return self._known[word]
-
-
-def _alike(one: str, other: str) -> int:
-    """How many characters two words have in common at their beginning."""
-    for number, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return number
-    return min(len(one), len(other))
-
-
-def _ranked(
-    found: list[_Found], near: list[Near], doubt: float
-) -> list[tuple[_Found, Near | None, float]]:
-    """The best first. What a passage means counts for the part of the question of which the note
-    holds no word, and as far as there is doubt about what the words found.
-    """
-    meanings = {one.note: one for one in near}
-    rows = {one.row: one for one in found}
-    for note in meanings:
-        rows.setdefault(note, _Found(note, frozenset(), 0.0, 0.0, ""))
-    scored = []
-    for row, one in rows.items():
-        meaning = meanings.get(row)
-        part = (meaning.nearness - _LOW) / (_HIGH - _LOW) if meaning else 0.0
-        scored.append((one, meaning, one.score + doubt * (1 - one.share) * min(1.0, part)))
-    return sorted(scored, key=lambda each: (-each[2], each[0].row))
-
-
-def _why(
-    found: _Found, words: tuple[str, ...], missing: tuple[str, ...], meaning: float | None
-) -> str:
-    parts = []
-    if words:
-        parts.append(f"it holds {', '.join(words)} ({found.share:.0%} of what the question says)")
-        if missing:
-            parts.append(f"not {', '.join(missing)}")
-    else:
-        parts.append("it holds no word of the question, and is only the nearest")
-    if meaning is not None:
-        parts.append(f"its meaning is near by {meaning:.2f}")
-    return "; ".join(parts)
 
 
 def _open(path: Path | Literal[":memory:"]) -> sqlite3.Connection:
     database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
     try:
+        database.execute("PRAGMA secure_delete = ON")  # what became private is not in the file
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
         version = database.execute("PRAGMA user_version").fetchone()[0]
         if not version:
             database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
-            database.execute("INSERT INTO model VALUES (?)", (MODEL,))
+            database.execute("INSERT INTO model VALUES (?)", (_MADE_WITH,))
         _check(database, version or _VERSION)
     except sqlite3.DatabaseError:
         database.close()
@@ -407,13 +427,17 @@ def _open(path: Path | Literal[":memory:"]) -> sqlite3.Connection:
 def _check(database: sqlite3.Connection, version: int) -> None:
     """That it is an index as it is made today; all others are begun again."""
     made_with = database.execute("SELECT name FROM model").fetchall()
-    if version != _VERSION or made_with != [(MODEL,)]:
+    if version != _VERSION or made_with != [(_MADE_WITH,)]:
         raise sqlite3.DatabaseError("made by another version")
 
 
 def _delete(path: Path | Literal[":memory:"]) -> None:
     for name in (f"{path}{suffix}" for suffix in ("", "-wal", "-shm")):
         Path(name).unlink(missing_ok=True)
+
+
+def _digest_of(texts: Sequence[str], path: str) -> bytes:
+    return blake2b("\0".join([*texts, path]).encode(), digest_size=16).digest()
 
 
 def _storable(text: str) -> str:

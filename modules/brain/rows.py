@@ -88,7 +88,9 @@ class RelatedRow(EntityRow):
 
 
 class RecalledRow(TypedDict):
-    """A passage that answers a question. `score` is 0 to 1, comparable within one answer."""
+    """A passage that answers a question. `score` is 0 to 1, comparable within one answer. Of a note
+    that is no entity `para_id` is the path, and `type` is "".
+    """
 
     para_id: str
     type: str
@@ -101,11 +103,14 @@ class RecalledRow(TypedDict):
 
 
 class Recollection(TypedDict):
-    """What answers a question, the best first."""
+    """What answers a question, the best first; `matches` of them hold a word of it, and the others
+    are only the nearest.
+    """
 
     query: str
     results: list[RecalledRow]
     count: int
+    matches: int
 
 
 class ContextPart(TypedDict):
@@ -194,13 +199,13 @@ def related_row(entity: Entity, depth: int, edge: Edge, *, is_out: bool) -> Rela
     )
 
 
-def recalled_row(entity: Entity, found: Recalled) -> RecalledRow:
-    """A passage of the entity's file."""
+def recalled_row(entity: Entity | None, found: Recalled) -> RecalledRow:
+    """A passage of the entity's file; None: of another note's."""
     return RecalledRow(
-        para_id=entity.key,
-        type=entity.type,
-        title=entity.name,
-        path=entity.path,
+        para_id=entity.key if entity else found.path,
+        type=entity.type if entity else "",
+        title=entity.name if entity else found.title,
+        path=found.path,
         text=found.text,
         score=found.score,
         is_match=found.is_match,

@@ -1,4 +1,4 @@
-"""The store: entities as files of the vault. It alone reads and writes them.
+"""The store: entities as files of the vault, read and written for the present caller.
 
 What is in memory is derived and follows the files. It is never an answer by itself: a text goes to
 a caller only after the vault has read it on that caller's behalf.
@@ -7,18 +7,10 @@ a caller only after the vault has read it on that caller's behalf.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Final, Literal
+from typing import Final
 
-from parachuted.errors import (
-    ActRefusedError,
-    ConflictError,
-    EditRefusedError,
-    NotFoundError,
-    PathRefusedError,
-)
+from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.modules import (
     AppendSection,
     Note,
@@ -30,170 +22,32 @@ from parachuted.modules import (
     VaultAccess,
 )
 
-from . import type_file
-from .derived import Derived
-from .entity import Entity, Json, read_entity
-from .entity_index import EntityIndex
+from .entity import Entity, Json
+from .loader import UNREADABLE, Loader, read_note
 from .names import slug
 from .para_ids import new_para_id
-from .private import has_private, without_private
-from .recall_index import RecallIndex
-from .type_file import DEFAULTS, EntityType, Types
+from .private import has_private
+from .type_file import EntityType
+from .views import View, Views
 
-ROOT: Final = "Brain/"
 ENTITIES: Final = "Brain/entities/"
-UNREADABLE: Final = (NotFoundError, ActRefusedError, PathRefusedError, EditRefusedError)
-_NO_ENTITY = re.compile(r"(?:AGENTS|CLAUDE)\.md", re.IGNORECASE)
-_IS_SAID = re.compile(r"^(?!---|\.\.\.|#|\s*$)", re.MULTILINE)
-_AT_ONCE = 500
 _ATTEMPTS = 8
-_KEPT = 400  # characters of a text that are kept in memory, for lists
-
-Change = Literal["created", "updated", "deleted"]
 
 
 class EntityStore:
-    """All entities and types of the vault."""
+    """The entities and types of the vault, as far as the present caller may know of them."""
 
-    def __init__(
-        self, vault: VaultAccess, recall: RecallIndex, tell: Callable[[Change, Entity], None]
-    ) -> None:
-        """`recall` is what answers questions. `tell` is called with each change of an entity's
-        file, however it was made, but for those that a load finds.
-        """
-        self._vault, self.recall, self._tell = vault, recall, tell
-        self.derived = Derived()
-        self.index = self.derived.index
-        self.types: Types = DEFAULTS
-        self.faults: dict[str, str] = {}
-        self.is_loaded, self.has_new_texts = asyncio.Event(), asyncio.Event()
-        self._reading = asyncio.Lock()
+    def __init__(self, vault: VaultAccess, loader: Loader, views: Views) -> None:
+        self._vault, self.loader, self._views = vault, loader, views
 
-    async def load(self) -> None:
-        """Read every file below Brain/."""
-        async with self._reading:
-            await self._load_types()
-            self.derived.begin_load()
-            held = await asyncio.to_thread(self.recall.digests)
-            new: dict[str, Entity | None] = {}
-            left = {one.path for one in self.index.files}
-            notes = self._vault.read_notes(f"{ROOT}**/*.md")
-            async for note in notes:
-                if not is_entity(note.path):
-                    continue
-                found = self._put(note)
-                left.discard(note.path)
-                if held.pop(note.path, "") != found.digest:
-                    new[note.path] = found
-                if len(new) == _AT_ONCE:
-                    await self._keep_texts(new)
-                    new = {}
-            await self._keep_texts(new | dict.fromkeys(held))
-            for path in left:
-                self.index.remove(path)
-                self.faults.pop(path, None)
-            self.faults.update(notes.left_out)
-            self.derived.end_load()
-        self.is_loaded.set()
-
-    async def look(self, path: str) -> None:
-        """Read one file again."""
-        if path == type_file.PATH:
-            await self.load()
-        elif is_entity(path):
-            async with self._reading:
-                before = self.index.at(path)
-                await self._look(path)
-            after = self.index.at(path)
-            if after is None and before is not None:
-                self._tell("deleted", before)
-            elif after is not None and before is None:
-                self._tell("created", after)
-            elif after is not None and before is not None and after.digest != before.digest:
-                self._tell("updated", after)
-
-    async def follow_move(self, source: str, path: str) -> None:
-        """A file has another name."""
-        if type_file.PATH in {source, path}:
-            await self.load()
-            return
-        before = self.index.at(source)
-        if before is None or not is_entity(path):
-            await self.look(source)
-            await self.look(path)
-            return
-        async with self._reading:
-            self.index.remove(source)
-            await self._keep_texts({source: None})
-            await self._look(path)
-        after = self.index.at(path)
-        if after is None:
-            self._tell("deleted", before)
-        else:
-            self._tell("updated", after)
-
-    async def _load_types(self) -> None:
-        try:
-            self.types = type_file.read_types(await self._vault.read(type_file.PATH))
-        except NotFoundError:
-            self.types = DEFAULTS
-        except EditRefusedError as error:
-            self.types = replace(DEFAULTS, problems=(str(error),))
-
-    async def _look(self, path: str) -> None:
-        self.faults.pop(path, None)
-        found = None
-        try:
-            found = self._put(await self._vault.note(path))
-        except UNREADABLE as error:
-            self.index.remove(path)
-            if isinstance(error, EditRefusedError):
-                self.faults[path] = str(error)
-        await self._keep_texts({path: found})
-
-    def _put(self, note: Note) -> Entity:
-        """Take up what the file says now."""
-        found = self.entity_of(note)
-        self.faults.pop(note.path, None)
-        if said := _fault(note):
-            self.faults[note.path] = said
-        self.index.put(replace(found, body=found.body[:_KEPT]))
-        return found
-
-    async def _keep_texts(self, found: Mapping[str, Entity | None]) -> None:
-        if found:
-            await asyncio.to_thread(self._index_texts, found)
-            self.has_new_texts.set()
-
-    def _index_texts(self, found: Mapping[str, Entity | None]) -> None:
-        """Let questions find these texts; in a thread, for it waits for the disk."""
-        with self.recall.batch():
-            for path, one in found.items():
-                if one is None:
-                    self.recall.remove(path)
-                else:
-                    besides = [*one.names[1:], *one.tags, one.description]
-                    self.recall.put(path, one.name, besides, one.body, path, one.digest)
-
-    def entity_of(self, note: Note) -> Entity:
-        """What the note says."""
-        return read_entity(
-            note.path,
-            without_private(note),
-            note.frontmatter,
-            body_at=note.body_start,
-            digest=note.digest,
-            types=self.types.by_folder,
-        )
-
-    async def loaded(self) -> EntityIndex:
-        """The index, once every file is in it."""
-        await self.is_loaded.wait()
-        return self.index
+    async def view(self) -> View:
+        """What the caller may know of, once every entity is in it."""
+        await self.loader.is_loaded.wait()
+        return await self._views.get()
 
     async def find(self, spelling: str) -> Entity:
         """The entity of that id, path or file name. Raises NotFoundError."""
-        found = (await self.loaded()).find(spelling)
+        found = (await self.view()).index.find(spelling)
         if found is None:
             raise NotFoundError("There is no such entity.")
         return found
@@ -204,9 +58,13 @@ class EntityStore:
         Raises NotFoundError, also where the caller may not read it.
         """
         try:
-            return self.entity_of(await self._vault.note(entity.path))
+            return await self.entity_of(await self._vault.note(entity.path))
         except UNREADABLE as error:
             raise NotFoundError("There is no such entity.") from error
+
+    async def entity_of(self, note: Note) -> Entity:
+        """What the note says, with the types that the caller knows."""
+        return read_note(note, (await self.view()).types)
 
     async def readable(self, entities: Iterable[Entity]) -> AsyncIterator[Entity]:
         """Those that the caller may read, as their files are now."""
@@ -215,6 +73,22 @@ class EntityStore:
                 yield await self.read(entity)
             except NotFoundError:
                 continue
+
+    async def present(self, paths: Iterable[str]) -> set[str]:
+        """Those of these files that the caller may read; that they are named is part of an answer,
+        so they count as read.
+        """
+
+        async def is_readable(path: str) -> bool:
+            try:
+                await self._vault.read(path)
+            except UNREADABLE:
+                return False
+            return True
+
+        wanted = list(dict.fromkeys(paths))
+        found = await asyncio.gather(*map(is_readable, wanted))
+        return {path for path, is_there in zip(wanted, found, strict=True) if is_there}
 
     async def text_of(self, path: str) -> str:
         """The text of any file, "" where there is none."""
@@ -229,7 +103,7 @@ class EntityStore:
 
     def new_id(self) -> str:
         """An id that no file has."""
-        return new_para_id(self.index.has_id)
+        return new_para_id(self._views.whole.index.has_id)
 
     async def add(self, kind: EntityType, name: str, text: str) -> str:
         """Write a new file for an entity of that name, and return its path."""
@@ -240,7 +114,7 @@ class EntityStore:
                 await self._vault.create(path, text)
             except ConflictError:
                 continue
-            await self.look(path)
+            await self.loader.look(path)
             return path
         raise EditRefusedError(f"There are too many entities called {name[:80]}.")
 
@@ -269,7 +143,7 @@ class EntityStore:
                 edits.append(AppendSection(section, "\n".join(items)))
         if edits:
             await self._vault.edit(path, edits, base=note.digest)
-            await self.look(path)
+            await self.loader.look(path)
 
     async def linking(self, path: str) -> list[Note]:
         """The notes with links to that file, as far as the caller may read them."""
@@ -281,7 +155,7 @@ class EntityStore:
         """Change several notes as one run, and return its id."""
         run = await self._vault.edit_all(changes, reason=reason)
         for change in changes:
-            await self.look(change.path)
+            await self.loader.look(change.path)
         return run
 
     async def rewrite(self, path: str, edit: Callable[[str], str]) -> None:
@@ -302,32 +176,13 @@ class EntityStore:
                 if attempt == _ATTEMPTS - 1:
                     raise
             else:
-                await self.look(path)
+                await self.loader.look(path)
                 return
 
     async def delete(self, path: str) -> None:
         """Remove a file."""
         await self._vault.delete(path)
-        await self.look(path)
-
-
-def is_entity(path: str) -> bool:
-    """Whether the file at that path is an entity's."""
-    return (
-        path.startswith(ROOT)
-        and path.endswith(".md")
-        and not _NO_ENTITY.fullmatch(path.rpartition("/")[2])
-    )
-
-
-def _fault(note: Note) -> str:
-    """Why the frontmatter was not read; "" where it was, or where there is none."""
-    front = note.text[: note.body_start]
-    if front and not note.frontmatter and _IS_SAID.search(front.removeprefix("\ufeff")):
-        return "its frontmatter is not `key: value` lines of YAML"
-    if not front and note.text.removeprefix("\ufeff").startswith(("---\n", "---\r\n")):
-        return "it begins with a line --- but no second one closes the frontmatter"
-    return ""
+        await self.loader.look(path)
 
 
 def _key_edits(note: Note, keys: Mapping[str, Json]) -> Iterable[NoteEdit]:

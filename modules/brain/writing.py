@@ -16,7 +16,17 @@ from .names import fold
 from .private import has_private
 from .rows import Linked, Merged, Upserted
 from .store import EntityStore
-from .type_file import EntityType, make_type, whole_file, with_type, without_type
+from .type_file import (
+    DEFAULTS,
+    EntityType,
+    Types,
+    make_type,
+    read_types,
+    whole_file,
+    with_type,
+    without_type,
+)
+from .views import View
 
 _ID: Final = "para_id"
 _RELATIONSHIPS: Final = "Relationships"
@@ -40,7 +50,7 @@ class Writer:
         taken out. `body` is the text of a new entity.
         """
         del commit_msg  # why a file changed is known by its cause
-        kind = self._kind(entity_type)
+        kind = _kind((await self.store.view()).types, entity_type)
         name = _name(data)
         known = await self._known(kind, name, data)
         if known is None:
@@ -72,7 +82,8 @@ class Writer:
         the `mentions` of its frontmatter. What is linked already stays as it is.
         """
         target = await self.store.read(await self.store.find(para_id))
-        source = (await self.store.loaded()).find(path)
+        view = await self.store.view()
+        source = view.index.find(path)
         if source is None:
             return await self._mention(path, target)
         source = await self.store.read(source)
@@ -80,11 +91,11 @@ class Writer:
         if source.path == target.path:
             raise EditRefusedError("an entity is not linked to itself")
         if any(
-            self._meant(one.target) == target.path and one.text and says in {"", one.label}
+            _meant(view, one.target) == target.path and one.text and says in {"", one.label}
             for one in source.relationships
         ):
             return Linked(path=source.path, para_id=target.key, linked=False)
-        line = link_line(self._target(target), says)
+        line = link_line(await self._target(target), says)
         await self.store.change(source.path, {}, sections={_RELATIONSHIPS: [line]})
         return Linked(path=source.path, para_id=target.key, linked=True)
 
@@ -96,7 +107,7 @@ class Writer:
         gone = await self.store.read(await self.store.find(other))
         if kept.path == gone.path:
             raise EditRefusedError("an entity is not merged with itself")
-        target = self._target(kept)
+        target = await self._target(kept)
         changes: list[NoteChange] = []
         for note in await self.store.linking(gone.path):
             change = relinked(note, gone.path, kept.path, target)
@@ -105,7 +116,7 @@ class Writer:
         note, gone_note = await self.store.note(kept.path), await self.store.note(gone.path)
         if has_private(note) or has_private(gone_note):
             raise EditRefusedError("One of the two has a private part: join the files by hand.")
-        kept, gone = self.store.entity_of(note), self.store.entity_of(gone_note)
+        kept, gone = await self.store.entity_of(note), await self.store.entity_of(gone_note)
         own = relinked(note, gone.path, kept.path, target)
         edits = merged((kept, note), (gone, gone_note))
         if not kept.para_id:
@@ -145,34 +156,38 @@ class Writer:
         is_new: bool,
     ) -> None:
         """Make a type, or give one other fields."""
-        like = self.store.types.by_name.get(name)
-        if is_new and like is not None:
-            raise EditRefusedError(f"There is a type {name} already.")
-        if not is_new and like is None:
-            raise NotFoundError(f"There is no type {name[:80]}.")
-        made = make_type(
-            name, fields, key_strategy=key_strategy, description=description, like=like
-        )
-        if like is None and made.folder in self.store.types.by_folder:
-            raise EditRefusedError(f"The folder {made.folder} is another type's.")
-        await self.store.rewrite(
-            type_file.PATH,
-            lambda text: with_type(text or whole_file(self.store.types.by_name.values()), made),
-        )
+
+        def edit(text: str) -> str:
+            types = read_types(text) if text else DEFAULTS
+            like = types.by_name.get(name)
+            if is_new and like is not None:
+                raise EditRefusedError(f"There is a type {name} already.")
+            if not is_new and like is None:
+                raise NotFoundError(f"There is no type {name[:80]}.")
+            made = make_type(
+                name, fields, key_strategy=key_strategy, description=description, like=like
+            )
+            if like is None and made.folder in types.by_folder:
+                raise EditRefusedError(f"The folder {made.folder} is another type's.")
+            return with_type(text or whole_file(types.by_name.values()), made)
+
+        await self.store.rewrite(type_file.PATH, edit)
 
     async def delete_type(self, name: str) -> dict[str, str]:
         """Take a type away that no entity has."""
-        if name not in self.store.types.by_name:
-            raise NotFoundError(f"There is no type {name[:80]}.")
-        count = sum(one.type == name for one in await self.store.loaded())
-        if count:
-            raise EditRefusedError(
-                f"{count} entities have the type {name}; give them another one first"
-            )
-        await self.store.rewrite(
-            type_file.PATH,
-            lambda text: without_type(text or whole_file(self.store.types.by_name.values()), name),
-        )
+        count = sum(one.type == name for one in (await self.store.view()).index)
+
+        def edit(text: str) -> str:
+            types = read_types(text) if text else DEFAULTS
+            if name not in types.by_name:
+                raise NotFoundError(f"There is no type {name[:80]}.")
+            if count:
+                raise EditRefusedError(
+                    f"{count} entities have the type {name}; give them another one first"
+                )
+            return without_type(text or whole_file(types.by_name.values()), name)
+
+        await self.store.rewrite(type_file.PATH, edit)
         return {"name": name}
 
     async def id_of(self, path: str) -> str:
@@ -185,19 +200,12 @@ class Writer:
         await self.store.change(path, {_ID: self.store.new_id()})
         return (await self.store.find(path)).key
 
-    def _kind(self, name: str) -> EntityType:
-        kind = self.store.types.by_name.get(name)
-        if kind is None:
-            known = ", ".join(self.store.types.by_name)
-            raise EditRefusedError(f"There is no type {name[:80]!r}; there are {known}.")
-        return kind
-
     async def _known(self, kind: EntityType, name: str, data: Mapping[str, Json]) -> Entity | None:
         """The entity that is meant, if there is one."""
         said = next((data[key] for key in (_ID, "@id", "id") if data.get(key)), None)
         if isinstance(said, str):
             return await self.store.read(await self.store.find(said))
-        index = await self.store.loaded()
+        index = (await self.store.view()).index
         same = [
             match.entity
             for match in index.resolve(name, kind.name)
@@ -248,16 +256,28 @@ class Writer:
             sections={_RELATIONSHIPS: lines},
         )
 
-    def _meant(self, target: str) -> str:
-        found = self.store.index.linked(target)
-        return found.path if found else ""
-
-    def _target(self, entity: Entity) -> str:
-        """How a link names that file: its name alone where that is enough."""
+    async def _target(self, entity: Entity) -> str:
+        """How a link names that file: its name alone where that is enough. Whether it is, a caller
+        that sees some files only does not know.
+        """
         bare = entity.path.removesuffix(".md")
         stem = bare.rpartition("/")[2]
-        found = self.store.index.find(stem)
+        view = await self.store.view()
+        found = view.index.find(stem) if view.is_whole else None
         return stem if found is not None and found.path == entity.path else bare
+
+
+def _meant(view: View, target: str) -> str:
+    found = view.index.linked(target)
+    return found.path if found else ""
+
+
+def _kind(types: Types, name: str) -> EntityType:
+    kind = types.by_name.get(name)
+    if kind is None:
+        known = ", ".join(types.by_name)
+        raise EditRefusedError(f"There is no type {name[:80]!r}; there are {known}.")
+    return kind
 
 
 def _name(data: Mapping[str, Json]) -> str:

@@ -34,6 +34,9 @@ class ExactPaths(PathGlob):
     def __hash__(self) -> int:
         return hash(self.paths)
 
+    def __repr__(self) -> str:
+        return f"ExactPaths({sorted(self.paths)!r})"
+
     def matches(self, path: str) -> bool:
         return path in self.paths
 

@@ -10,6 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.access.grant import Network
+from parachuted.agents.conversation import ConversationInput
 from parachuted.agents.extract import LinkStyle
 from parachuted.agents.part_changes import PartChanges
 from parachuted.errors import HookRefusedError, ParachuteError
@@ -123,6 +124,15 @@ class NativeTools:
     after: Callable[[str, Mapping[str, object], ToolResult], Awaitable[NativeCallResult]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptFile:
+    """A picture or a document that goes with the prompt, as the model gets it."""
+
+    path: str
+    media_type: str
+    data: bytes
+
+
 def _never() -> str | None:
     return None
 
@@ -137,6 +147,10 @@ class Job:
     `watched` is the number of watched notes, which may exceed those its tools list; `links` is the
     vault's link style, if it sets one; `generated` are the lines that the last run left in the
     generated section, if known.
+
+    `conversation` is what a person says while the run goes on; with it, the backend yields words as
+    they come from the model. `files` go with the prompt. `history` is what was said before, for a
+    backend that cannot go on with `session_id`. `pool` is the budget that pays.
     """
 
     id: str
@@ -156,6 +170,10 @@ class Job:
     watched: int = 0
     links: LinkStyle | None = None
     generated: tuple[str, ...] | None = None
+    conversation: ConversationInput | None = None
+    files: tuple[PromptFile, ...] = ()
+    history: str = ""
+    pool: Literal["work", "conversation"] = "work"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,11 +185,79 @@ class TextStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallStep:
-    """The agent called a tool and got its answer."""
+    """The agent called a tool and got its answer; `id` is the call's, where the backend has one."""
 
     tool: str
     arguments: Mapping[str, object]
     result: ToolResult
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextDelta:
+    """A part of a text, as it comes from the model; the whole follows as a `TextStep`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingDelta:
+    """A part of what the model thinks, as it comes."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolUseStep:
+    """The model asks for a tool, which has not run yet."""
+
+    id: str
+    tool: str
+    arguments: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStep:
+    """The session that the run goes on in; `is_resumed`: it is the one that was asked for, with all
+    that was said there.
+    """
+
+    session_id: str
+    is_resumed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageStep:
+    """What the run took until now, in tokens and US dollars.
+
+    `context_tokens` is what the model had before it in its latest answer, with that answer.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cost_usd: float
+    context_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionStep:
+    """The agent asks the person; `questions` as the tool AskUserQuestion has them."""
+
+    id: str
+    questions: tuple[Mapping[str, object], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionStep:
+    """The agent asks for more than it was granted; `patterns` are what a person could allow for the
+    session.
+    """
+
+    id: str
+    tool: str
+    arguments: Mapping[str, object]
+    patterns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +277,30 @@ class RunResult:
     of_run: bool = False
 
 
-Step: TypeAlias = TextStep | ToolCallStep | RunResult
+Step: TypeAlias = (
+    TextStep
+    | ToolCallStep
+    | TextDelta
+    | ThinkingDelta
+    | ToolUseStep
+    | SessionStep
+    | UsageStep
+    | QuestionStep
+    | PermissionStep
+    | RunResult
+)
+
+
+PASSING_STEPS = (
+    TextDelta,
+    ThinkingDelta,
+    ToolUseStep,
+    SessionStep,
+    UsageStep,
+    QuestionStep,
+    PermissionStep,
+)
+"""What is of use while a run goes on, and is not kept."""
 
 
 class Backend(Protocol):

@@ -20,10 +20,14 @@ from parachuted.agents.digest import (
     write_history,
 )
 from parachuted.agents.extract import Extract, LinkStyle, extract_note, link_style, name_of, plain
-from parachuted.agents.job import Job, RunResult, Step, TextStep, ToolCallStep
+from parachuted.agents.job import Job, RunResult, Step, TextDelta, TextStep, ToolCallStep
 from parachuted.errors import AgentFailedError
 from parachuted.vault import parse_note
 
+NO_MODEL = (
+    "There is no model here, so I cannot answer. `parachute auth status` says what to do; then ask "
+    "again."
+)
 _READ_CHARS = 1_000_000
 _ATTEMPTS = 3
 
@@ -34,6 +38,12 @@ class OfflineBackend:
     name = "offline"
 
     async def run(self, job: Job) -> AsyncIterator[Step]:
+        if job.conversation is not None:
+            job.conversation.close()
+            yield TextDelta(text=NO_MODEL)
+            yield TextStep(text=NO_MODEL)
+            yield RunResult(cost_usd=0.0, input_tokens=0, output_tokens=0, turns=0)
+            return
         run = _Run(job)
         async for step in run.steps():
             yield step

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from parachuted.access.run_records import QuotedPaths
-from parachuted.agents import ChangedNote, RunResult, Step, TextStep, ToolCallStep
+from parachuted.agents import PASSING_STEPS, ChangedNote, RunResult, Step, TextStep, ToolCallStep
 from parachuted.tasks import Causes, RunOutcome, Task
 from parachuted.vault import BRINGS_BACK, PERSONS, History, ObjectStore, WriteResult, printable
 from parachuted.vault.run_document import Digests, run_document, wrote
@@ -53,7 +53,7 @@ class RunAccount:
     def note(self, step: Step) -> None:
         if isinstance(step, RunResult):
             self.cost = step if step.of_run or self.cost is None else _sum(self.cost, step)
-        elif len(self.steps) < _MOST_STEPS:
+        elif not isinstance(step, PASSING_STEPS) and len(self.steps) < _MOST_STEPS:
             self.steps.append(_step(step))
 
     @property

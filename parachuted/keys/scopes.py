@@ -9,6 +9,7 @@ Also whether a new key provably has no more rights than its maker; when in doubt
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -61,6 +62,17 @@ class AccessGrant:
             all(any(glob.enters(folder) for glob in globs) for globs in every)
             for every in self.alternatives
         )
+
+    @property
+    def word(self) -> str:
+        """The same word for grants of the same patterns; "" for every path."""
+        if self.alternatives is None:
+            return ""
+        patterns = sorted(
+            sorted({tuple(sorted({repr(glob) for glob in globs})) for globs in every})
+            for every in self.alternatives
+        )
+        return hashlib.sha256(repr(patterns).encode()).hexdigest()[:16]
 
     def both(self, other: AccessGrant) -> AccessGrant:
         """What both see."""

@@ -6,6 +6,7 @@ The daemon's parts are imported from their own files.
 from parachuted.access.activity import Activity
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
 from parachuted.access.hit import Hit
+from parachuted.access.narrowing import AgentNarrowing
 from parachuted.access.notes import (
     AppendSection,
     LinkRow,
@@ -25,11 +26,18 @@ from parachuted.access.notes import (
 )
 from parachuted.modules.activity import ActivityAccess
 from parachuted.modules.agent_runs import (
+    AgentPermissionRequest,
+    AgentQuestion,
     AgentResult,
     AgentRun,
+    AgentSession,
     AgentStep,
     AgentText,
+    AgentTextDelta,
+    AgentThinkingDelta,
     AgentToolCall,
+    AgentToolUse,
+    AgentUsage,
 )
 from parachuted.modules.bodies import Body, Form, FormPart
 from parachuted.modules.current_call import CurrentCall
@@ -45,11 +53,19 @@ __all__ = [
     "Activity",
     "ActivityAccess",
     "AgentConfig",
+    "AgentNarrowing",
+    "AgentPermissionRequest",
+    "AgentQuestion",
     "AgentResult",
     "AgentRun",
+    "AgentSession",
     "AgentStep",
     "AgentText",
+    "AgentTextDelta",
+    "AgentThinkingDelta",
     "AgentToolCall",
+    "AgentToolUse",
+    "AgentUsage",
     "AppendSection",
     "Body",
     "BytesResponse",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -24,15 +24,98 @@ class AgentText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentToolCall:
-    """The agent called a tool, and has its answer."""
+    """The agent called a tool, and has its answer. `id` is that of its `AgentToolUse`, if any."""
 
     tool: str
     arguments: Mapping[str, object] = field(default_factory=dict)
     answer: str = ""
     is_error: bool = False
+    id: str = ""
 
 
-AgentStep: TypeAlias = AgentText | AgentToolCall
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTextDelta:
+    """A part of a text, as it comes from the model; its `AgentText` follows whole."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentThinkingDelta:
+    """A part of what the model thinks before it says something, as it comes."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentToolUse:
+    """The model asks for a tool, which has not run yet."""
+
+    id: str
+    tool: str
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSession:
+    """The session in which the run works. `is_resumed`: it is the one that was asked for, and the
+    model knows what was said there.
+    """
+
+    session_id: str
+    is_resumed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentUsage:
+    """What the run took until now, in tokens and US dollars; `input_tokens` counts those that were
+    read from the cache too.
+
+    `context_tokens` is how full the model's window is.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cost_usd: float
+    context_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentQuestion:
+    """The agent asks the person, and waits for `run.answer(id, {question: answer})`.
+
+    Each of `questions` has `question`, `header`, `options` (of `label` and `description`) and
+    `multiSelect`.
+    """
+
+    id: str
+    questions: Sequence[Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPermissionRequest:
+    """The agent asks for more than it was granted, and waits for `run.answer(id, value)`: `allow`
+    (this once), `deny`, or `{"pattern": one of patterns}` for as long as the session lasts.
+    """
+
+    id: str
+    tool: str
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    patterns: Sequence[str] = ()
+
+
+AgentStep: TypeAlias = (
+    AgentText
+    | AgentToolCall
+    | AgentTextDelta
+    | AgentThinkingDelta
+    | AgentToolUse
+    | AgentSession
+    | AgentUsage
+    | AgentQuestion
+    | AgentPermissionRequest
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +154,14 @@ class RunAccess(Protocol):
         """End it; whether it was at work."""
         ...
 
+    async def inject(self, run: str, text: str) -> bool:
+        """Say that to the agent while it works; whether it still listens."""
+        ...
+
+    async def answer(self, run: str, name: str, value: object) -> bool:
+        """Answer what it asked; whether that waited."""
+        ...
+
     async def ask(self, prompt: str, system: str | None, max_usd: float | None) -> str:
         """A model's answer."""
         ...
@@ -105,6 +196,18 @@ class AgentRun:
         """End it now; whether it was at work."""
         return await self._access.stop(self.id)
 
+    async def inject(self, text: str) -> bool:
+        """Say that to the agent of a conversation's run, which hears it after its next tool call or
+        answer; False: the run has ended. Raises ActRefusedError where 20 messages wait.
+        """
+        return await self._access.inject(self.id, text)
+
+    async def answer(self, id_: str, value: object) -> bool:
+        """Answer an `AgentQuestion` or an `AgentPermissionRequest` by its id; False: none of that
+        id waits. Raises ActRefusedError for an answer that does not fit.
+        """
+        return await self._access.answer(self.id, id_, value)
+
 
 class ModuleAgent:
     """One of the module's agents."""
@@ -116,6 +219,9 @@ class ModuleAgent:
         """Let it answer the prompt, and return once it has begun.
 
         Options: those of `Module.run_agent`, and `session_id`, an earlier run's to go on with.
+        With `conversation=True` its words are steps as they come, a person can be asked, and there
+        are more: `model`, `system_prompt`, `attachments` (files of the vault), `narrowing` (an
+        `AgentNarrowing`) and `history`, what was said before, for a session that cannot be resumed.
         Raises what `Module.run_agent` raises before anything is spent.
         """
         return AgentRun(await self._access.start(self.name, prompt, options), self._access)

@@ -50,6 +50,18 @@ class VaultAccess(Protocol):
         """The paths of all files that match and that the module may read, sorted."""
         ...
 
+    async def scope(self) -> str:
+        """A word for what the present caller may read: "" for all that the module may, else the
+        same for callers that are limited to the same paths.
+        """
+        ...
+
+    async def readable(self, paths: Sequence[str]) -> Paths:
+        """Those of these paths that the present caller may read, in their order. No file is looked
+        at, and none counts as read.
+        """
+        ...
+
     async def search(self, query: str, limit: int = 20) -> Hits:
         """The best notes for these words, among those that the module may read."""
         ...

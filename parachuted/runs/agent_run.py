@@ -12,8 +12,9 @@ from parachuted.access.authority import Authority, pass_on
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.run_records import QuotedPaths
-from parachuted.agents import Job, Step, Tool
+from parachuted.agents import Job, PermissionStep, Step, Tool
 from parachuted.agents.active_runs import ActiveRun
+from parachuted.agents.permission import PendingPermission
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.history.run_account import RunAccount
 from parachuted.keys import AccessGrant
@@ -21,10 +22,12 @@ from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_sandboxes import SandboxedRun, SandboxProvider
 from parachuted.runs.agent_tools import DeclaredTool, ModuleTools, NoteTools, module_tools
+from parachuted.runs.attachments import Attachments, load_attachments
 from parachuted.runs.bounded_vaults import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.current_run import CurrentRun
 from parachuted.runs.lifecycle import RunLifecycle
+from parachuted.runs.questions import question_tool
 from parachuted.runs.run_audit import RunAudit
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.run_request import RunReport, RunRequest
@@ -38,6 +41,13 @@ from parachuted.vault import Author, WriteResult, new_id, printable
 log = logging.getLogger(__name__)
 
 _LONGEST_CONTEXT = 64_000
+_ASKED = {
+    "read": ("Read", "path"),
+    "write": ("Write", "path"),
+    "bash": ("Bash", "command"),
+    "network": ("WebFetch", "host"),
+    "trusted": ("Agent", "name"),
+}
 _CONTEXT_FILES = ("AGENTS.md", "CLAUDE.md")
 _IN_A_BOX = """
 You work in a container. /vault is your own copy of the notes that you may see; what you change in it is taken over into the vault after
@@ -96,6 +106,7 @@ class AgentRun:
             taint=self.taint,
             causes=self.task.causes,
             suggested=self.suggested.append,
+            opened=self._permission_asked if order.conversation is not None else None,
         )
         self._vault = vaults.of_run(
             self._bounds,
@@ -184,11 +195,12 @@ class AgentRun:
             system_prompt=system,
             quoted=QuotedPaths(None),
         )
+        attached = await self._attached()
         self.job = Job(
             id=self.id,
             watcher=self.task.watcher,
             system_prompt=system,
-            prompt=prompt,
+            prompt=f"{attached.words}{prompt}",
             tools=self._hooks.tools(self.audit.tools(self._tools(skills))),
             limits=order.limits,
             changes=(),
@@ -198,6 +210,10 @@ class AgentRun:
             causes=self.task.causes,
             model=one.config.model,
             ended=self._hooks.ended,
+            conversation=order.conversation,
+            files=attached.files,
+            history=order.history,
+            pool=order.pool,
         )
 
     async def work(self) -> RunOutcome:
@@ -218,9 +234,12 @@ class AgentRun:
         del error
         self._has_ended = True
         asked = self.order
+        if asked.conversation is not None:
+            asked.conversation.close()
         pass_on(self.taint, asked.authority.taint)  # what it has read, its answer may hold
         # a run that was ended tells of no session, and may have gone on with one
-        sessions = {name for name in (self.session, asked.session) if name is not None}
+        names = (self.session, asked.session)
+        sessions = list(dict.fromkeys(name for name in names if name is not None))
         try:
             self._guards.end(self.id, sessions, self.taint, self._definition.name)
             await run_uninterrupted(
@@ -256,6 +275,22 @@ class AgentRun:
             pass_on(self.taint, self.order.authority.taint)
             self.order.follower.stepped(step)
 
+    def _permission_asked(self, question: PendingPermission) -> None:
+        """A person who follows the conversation may answer there, too."""
+        said = self.order.conversation
+        if said is None:
+            return
+        said.expect(question.id, lambda value: self._guards.answer(question, value))
+        tool, argument = _ASKED[question.request.kind]
+        self._stepped(
+            PermissionStep(
+                id=question.id,
+                tool=tool,
+                arguments={argument: question.request.what},
+                patterns=question.patterns,
+            )
+        )
+
     def _boxed(self) -> SandboxedRun:
         return SandboxedRun(
             run=self.id,
@@ -284,6 +319,10 @@ class AgentRun:
             *([skill_tool(skills, self.taint)] if skills else []),
             *(one.tools(self.taint) if one.tools else ()),
         ]
+        if self.order.conversation is not None:
+            made.append(
+                question_tool(self.order.conversation, self._stepped, self._guards.answer_s)
+            )
         if self._guards.suggestions is not None:
             made.append(self._suggest_tool(self._guards.suggestions, notes))
             made += self._orchestrating(self._guards.suggestions)
@@ -348,6 +387,10 @@ class AgentRun:
             read=notes.read,
         )
         return suggestion_tool(_Heard(suggestions=suggestions, told=self.suggested.append), run)
+
+    async def _attached(self) -> Attachments:
+        """The files that go with the prompt, as far as the agent may read them."""
+        return await load_attachments(self.order.attachments, self._vault.read_bytes)
 
     async def _told_of_folder(self) -> str:
         """What the context file of the folder that it works in says, for an agent that is to be

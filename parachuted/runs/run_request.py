@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority, Entry
+from parachuted.access.narrowing import WIDEST, AgentNarrowing
 from parachuted.access.origin import Origin, Taint
-from parachuted.agents import RunLimits, RunResult, Step, Tool
+from parachuted.agents import ConversationInput, RunLimits, RunResult, Step, Tool
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.tasks import RunOutcome
 
@@ -57,8 +58,12 @@ class RunRequest:
     `origin` is whose words the prompt is, `folder` where it works, `session` an earlier one to go
     on with.
 
-    `narrowing` is what a person's overrides come to; `authority` on whose behalf it is asked for;
-    `follower` hears of its steps.
+    `narrowing` is what a person's overrides come to, `limit` what its caller takes from it;
+    `authority` on whose behalf it is asked for; `follower` hears of its steps.
+
+    `conversation`: it is a conversation's, and that is what the person says meanwhile. Only such
+    runs have `attachments`, files of the vault that go with the prompt, and `history`, what was
+    said before, should the session not be there any more.
     """
 
     definition: AgentDefinition
@@ -71,6 +76,16 @@ class RunRequest:
     narrowing: tuple[AgentConfig, ...] = ()
     authority: Authority = field(default_factory=Authority)
     follower: RunFollower | None = None
+    limit: AgentNarrowing = WIDEST
+    conversation: ConversationInput | None = None
+    attachments: tuple[str, ...] = ()
+    history: str = ""
+
+    @property
+    def pool(self) -> Literal["work", "conversation"]:
+        """The budget and the room that it takes: a conversation's where a person waits for it."""
+        is_asked = self.conversation is not None and self.entry == "chat"
+        return "conversation" if is_asked else "work"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,6 +130,20 @@ class VaultReading:
         """
         return [printable(path) for path in await self._listed(pattern)]
 
+    async def scope(self) -> str:
+        """A word for what the caller may read: "" for all that the module or run may."""
+        authority = self._authority()
+        authority.check()
+        return authority.reads.word
+
+    async def readable(self, paths: Sequence[str]) -> Paths:
+        """Those that the caller may read, whether or not there are such files."""
+        bounds, found = self._bounds, list[str]()
+        for first in range(0, len(paths), _AT_ONCE):
+            found += filter(bounds.may_read, paths[first : first + _AT_ONCE])
+            await asyncio.sleep(0)  # the loop is everybody's
+        return found
+
     async def _listed(self, pattern: str) -> Paths:
         wanted, bounds = _glob(pattern), self._bounds
         named = bool(wanted.folder)

@@ -94,3 +94,16 @@ def test_what_two_grants_allow_together_is_what_both_see():
     ] == [True, True, False, False]
     assert everything.both(shop) == shop.both(everything) == shop
     assert everything.both(everything) == everything
+
+
+def test_a_grants_word_is_the_same_for_the_same_patterns_alone():
+    def word(*paths: str) -> str:
+        grant = who(scope("vault", "read", paths=list(paths))).grant("vault", "read")
+        assert grant is not None
+        return grant.word
+
+    everything = who(scope("vault", "read")).grant("vault", "read")
+    assert everything is not None
+    assert everything.word == ""
+    assert word("Shop/**", "Open/**") == word("Open/**", "Shop/**")
+    assert len({word("Shop/**"), word("Open/**"), word("Shop/**", "Open/**"), word()}) == 4

@@ -102,3 +102,10 @@ async def test_a_device_or_a_pipe_is_no_note_and_keeps_nobody_waiting(module_rig
     os.mkfifo(module_rig.vault / "Daily/pipe.md")
     with pytest.raises((PathRefusedError, StorageFailedError)):
         await daily.read("Daily/pipe.md")
+
+
+async def test_which_of_some_paths_may_be_read_is_said_without_a_look_at_any(daily):
+    paths = ["Private/secret.md", "Daily/monday.md", "Daily/none.md"]
+
+    assert await daily.readable(paths) == ["Daily/monday.md", "Daily/none.md"]
+    assert await daily.scope() == ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError, NotFoundError
@@ -277,7 +277,6 @@ def family(note, section):
     return [other for other in note.sections if section.start <= other.start < section.stop]
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
 @given(NOTES, NAMES, CONTENTS)
 def test_a_replaced_section_is_all_that_changes(data, name, content):
     before = parse_note(data)
@@ -299,7 +298,6 @@ def test_a_replaced_section_is_all_that_changes(data, name, content):
     )
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
 @given(NOTES, NAMES, CONTENTS)
 def test_an_addition_loses_nothing(data, name, content):
     before = parse_note(data)
@@ -317,7 +315,6 @@ def test_an_addition_loses_nothing(data, name, content):
     assert all(text in found for text in texts_but(before, old))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(NOTES, CONTENTS)
 def test_a_made_section_follows_all_that_was_there(data, content):
     before = parse_note(data)
@@ -338,7 +335,6 @@ def test_a_made_section_follows_all_that_was_there(data, content):
     assert after.matter.values == before.matter.values
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(
     NOTES,
     st.sampled_from(["a", "b", "é"]),

@@ -5,92 +5,33 @@ tools.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
-from types import TracebackType
-from typing import Self, TypeVar
 
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, HookMatcher, Message, ResultError
+from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, ResultError
 
 from parachuted.agents.backends import ClaudeSettings
+from parachuted.agents.claude.conversation import Conversation
 from parachuted.agents.claude.run_environment import RunEnvironment, RunEnvironments
-from parachuted.agents.claude.sessions import is_session_id, load_spent
+from parachuted.agents.claude.sessions import has_transcript, is_session_id, load_spent
 from parachuted.agents.claude.toolbox import Toolbox
 from parachuted.agents.claude.transcript import SERVER, Transcript, TranscriptUsage
 from parachuted.agents.claude.transport import AgentTransport
-from parachuted.agents.job import Job, RunResult, Step
+from parachuted.agents.job import Job, RunResult, SessionStep, Step, UsageStep
 from parachuted.errors import AgentFailedError, AgentUnavailableError
-
-_CLOSE_S = 5.0
-_Answer = TypeVar("_Answer")
-
-
-class Conversation:
-    """An async context manager: however it is left, nothing of the process is left behind.
-
-    `deadline` is the loop's time.
-    """
-
-    def __init__(
-        self, process: AgentTransport, options: ClaudeAgentOptions, deadline: float
-    ) -> None:
-        self._process = process
-        self._client = ClaudeSDKClient(options, process)
-        self._deadline = deadline
-
-    async def __aenter__(self) -> Self:
-        # A timer, since the deadline also holds while the reader of our messages is busy with one.
-        self._timer = asyncio.get_running_loop().call_at(self._deadline, self._process.kill)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._timer.cancel()
-        try:
-            async with asyncio.timeout(_CLOSE_S):
-                await self._client.disconnect()
-        except TimeoutError:
-            log.warning("the agent's process did not close in time")
-        finally:
-            await self._process.close()
-
-    async def begin(self, prompt: str) -> None:
-        """Start the process and hand it the prompt; raises AgentUnavailableError."""
-        try:
-            await self._bound(self._client.connect())
-            await self._bound(self._client.query(prompt))
-        except AgentFailedError as error:
-            raise AgentUnavailableError(
-                f"the agent could not begin: {error.message}"
-            ) from error.__cause__
-
-    async def messages(self) -> AsyncIterator[Message]:
-        """Yield what comes back, the result last; raises AgentFailedError."""
-        stream = aiter(self._client.receive_response())
-        while (message := await self._bound(anext(stream, None))) is not None:
-            yield message
-
-    async def _bound(self, answer: Awaitable[_Answer]) -> _Answer:
-        try:
-            async with asyncio.timeout_at(self._deadline):
-                return await answer
-        except Exception as error:  # the SDK also raises bare ones
-            if asyncio.get_running_loop().time() >= self._deadline:
-                raise AgentFailedError("the agent ran out of time and was ended") from error
-            raise AgentFailedError(f"the agent's process failed: {error}") from error
-
 
 log = logging.getLogger(__name__)
 
 _GRACE_S = 2.0
 # which hosts it may reach, our proxy decides, and no server of Anthropic's
-_NO_PREFLIGHT = '{"skipWebFetchPreflight":true}'
+_NO_PREFLIGHT = {"skipWebFetchPreflight": True}
+# the CLI deletes older transcripts, whose sessions then cannot be resumed
+_KEEP_TRANSCRIPTS = {"cleanupPeriodDays": 36_500}
+# the prompt of this run holds, not the one that the session began with
+_FRESH_PROMPT = {"system-prompt-snapshot": "off"}
 
 
 class _SessionLostError(AgentFailedError):
@@ -119,6 +60,9 @@ class ClaudeBackend:
     async def run(self, job: Job) -> AsyncIterator[Step]:
         deadline = asyncio.get_running_loop().time() + job.limits.timeout_s
         session = job.session_id if job.session_id and is_session_id(job.session_id) else None
+        if session and job.native is None:
+            known = await asyncio.to_thread(has_transcript, self._home, session)
+            session = session if known else None
         try:
             async with aclosing(self._attempt(job, session, deadline)) as steps:
                 async for step in steps:
@@ -154,7 +98,7 @@ class ClaudeBackend:
                     if isinstance(step, RunResult):
                         account = replace(step, session_id=around.session or step.session_id)
                     else:
-                        yield step
+                        yield self._completed(step, job, around)
         except AgentFailedError as error:
             failure = error
         if account is not None:
@@ -171,19 +115,23 @@ class ClaudeBackend:
     async def _converse(
         self, job: Job, around: RunEnvironment, session: str | None, deadline: float
     ) -> AsyncGenerator[Step, None]:
+        resumed = session if around.session in {None, session} else None
         transcript = Transcript(
             job.limits,
             await asyncio.to_thread(load_spent, self._home, session)
             if session
             else TranscriptUsage(),
+            is_conversation=job.conversation is not None,
+            resumed=resumed,
         )
         transport = around.transport
         self._running.add(transport)
         try:
             async with Conversation(transport, around.options, deadline) as conversation:
-                await conversation.begin(job.prompt)
+                before = "" if resumed or not job.history else f"{job.history}\n\n"
+                await conversation.begin(before + job.prompt, job.files)
                 transcript.asked = True
-                async for message in conversation.messages():
+                async for message in conversation.messages(job.conversation):
                     for step in transcript.read(message):
                         if transcript.ended:
                             transport.allow_grace(_GRACE_S)
@@ -206,6 +154,15 @@ class ClaudeBackend:
         if job.native is None:
             return self._surroundings.on_host(job, options)
         return self._surroundings.in_container(job, job.native, options, deadline)
+
+    def _completed(self, step: Step, job: Job, around: RunEnvironment) -> Step:
+        """The step with what we know better than the CLI: the session's name, and the cost."""
+        gateway = self._settings.gateway
+        if isinstance(step, SessionStep) and around.session is not None:
+            return replace(step, session_id=around.session)
+        if isinstance(step, UsageStep) and gateway is not None and not self._settings.is_direct:
+            return replace(step, cost_usd=gateway.spent(job.id).usd)
+        return step
 
     def _priced(self, job: Job, account: RunResult) -> RunResult:
         """With what the gateway has counted for the run, which is what holds, unless the CLI goes
@@ -243,7 +200,11 @@ class ClaudeBackend:
                 "PostToolUseFailure": look_after,
             },
             model=job.model or self._settings.model,
-            settings=_NO_PREFLIGHT if "WebFetch" in toolbox.native else None,
+            settings=json.dumps(
+                _KEEP_TRANSCRIPTS | (_NO_PREFLIGHT if "WebFetch" in toolbox.native else {})
+            ),
+            include_partial_messages=job.conversation is not None,
+            extra_args={**_FRESH_PROMPT},
             max_turns=job.limits.max_turns,
             max_budget_usd=job.limits.max_cost_usd if self._settings.is_direct else None,
             resume=session,

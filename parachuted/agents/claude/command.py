@@ -110,6 +110,9 @@ def make_command(cli: str, options: ClaudeAgentOptions, prompt_file: str) -> lis
     )
     command += ["--allowedTools", ",".join(options.allowed_tools)] if options.allowed_tools else []
     command += ["--settings", options.settings] if options.settings else []
+    command += ["--include-partial-messages"] if options.include_partial_messages else []
+    for name, value in options.extra_args.items():
+        command += [f"--{name}"] + ([] if value is None else [value])
     command += ["--strict-mcp-config"] if options.strict_mcp_config else []
     command += [f"--session-id={options.session_id}"] if options.session_id else []
     return command + ([f"--resume={options.resume}"] if options.resume else [])

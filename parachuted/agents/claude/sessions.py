@@ -36,6 +36,11 @@ def is_session_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
+def has_transcript(home: Path, session_id: str) -> bool:
+    """Whether a session of that name can be resumed on this machine. Blocks on the disk."""
+    return any((home / ".claude" / "projects").glob(f"*/{session_id}.jsonl"))
+
+
 def load_spent(home: Path, session_id: str) -> TranscriptUsage:
     """Read what a session had cost when it was last closed; nothing, if that is not known."""
     for path in (home / ".claude" / "projects").glob(f"*/{session_id}.jsonl"):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from claude_agent_sdk import (
     AssistantMessage,
     Message,
     ResultMessage,
+    StreamEvent,
     SystemMessage,
     TextBlock,
     ToolResultBlock,
@@ -17,7 +19,19 @@ from claude_agent_sdk import (
 )
 
 from parachuted.agents.gateway.refusals import is_passing
-from parachuted.agents.job import RunLimits, RunResult, Step, TextStep, ToolCallStep, ToolResult
+from parachuted.agents.job import (
+    RunLimits,
+    RunResult,
+    SessionStep,
+    Step,
+    TextDelta,
+    TextStep,
+    ThinkingDelta,
+    ToolCallStep,
+    ToolResult,
+    ToolUseStep,
+    UsageStep,
+)
 from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
 
 SERVER = "curator"
@@ -61,15 +75,85 @@ def _whole(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
+class ConversationUsage:
+    """What a conversation's run took until now, by the events of its stream."""
+
+    def __init__(self) -> None:
+        self._done, self._present = _Counts(), _Counts()
+
+    def read(self, event: Mapping[str, object]) -> UsageStep | None:
+        """The sum, once another answer of the model is whole."""
+        kind = event.get("type")
+        if kind in {"message_start", "message_delta"}:
+            holder = event.get("message") if kind == "message_start" else event
+            usage = holder.get("usage") if isinstance(holder, Mapping) else None
+            if isinstance(usage, Mapping):
+                self._present = self._present.with_latest(usage)
+            return None
+        if kind != "message_stop":
+            return None
+        answer, self._present = self._present, _Counts()
+        self._done = done = self._done.plus(answer)
+        return UsageStep(
+            input_tokens=done.prompt,
+            output_tokens=done.output,
+            cache_read_tokens=done.cache_read,
+            cost_usd=0.0,
+            context_tokens=answer.prompt + answer.output,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """Tokens of one answer, or of several."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_written: int = 0
+
+    @property
+    def prompt(self) -> int:
+        return self.input + self.cache_read + self.cache_written
+
+    def with_latest(self, usage: Mapping[str, object]) -> _Counts:
+        """Figures that come later hold, and those that do not come stay."""
+        return _Counts(
+            _whole(usage.get("input_tokens")) or self.input,
+            _whole(usage.get("output_tokens")) or self.output,
+            _whole(usage.get("cache_read_input_tokens")) or self.cache_read,
+            _whole(usage.get("cache_creation_input_tokens")) or self.cache_written,
+        )
+
+    def plus(self, other: _Counts) -> _Counts:
+        return _Counts(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_written + other.cache_written,
+        )
+
+
 class Transcript:
     """One run's messages, read in order.
 
-    `before` is what its session had cost until then, which the CLI counts in.
+    `before` is what its session had cost until then, which the CLI counts in. In a conversation
+    the words are steps as they come; `resumed` is the session that it goes on with, if any.
     """
 
-    def __init__(self, limits: RunLimits, before: TranscriptUsage) -> None:
+    def __init__(
+        self,
+        limits: RunLimits,
+        before: TranscriptUsage,
+        *,
+        is_conversation: bool = False,
+        resumed: str | None = None,
+    ) -> None:
         self._limits = limits
         self._before = before
+        self._usage = ConversationUsage() if is_conversation else None
+        self._resumed = resumed
+        self._session: str | None = None
         self._answers: set[str] = set()
         self._open: dict[str, ToolUseBlock] = {}
         self._waits: AgentStoppedError | None = None
@@ -84,8 +168,12 @@ class Transcript:
             yield from self._read_answer(message)
         elif isinstance(message, UserMessage) and isinstance(message.content, list):
             yield from self._read_results(message.content)
+        elif isinstance(message, StreamEvent) and message.parent_tool_use_id is None:
+            yield from self._read_event(message.event)
         elif isinstance(message, SystemMessage) and message.subtype == "api_retry":
             self._read_retry(message.data)
+        elif isinstance(message, SystemMessage) and message.subtype == "init":
+            yield from self._read_start(message.data)
         elif isinstance(message, ResultMessage):
             yield from self._read_end(message)
 
@@ -123,6 +211,33 @@ class Transcript:
                 yield TextStep(text=block.text)
             elif isinstance(block, ToolUseBlock):
                 self._open[block.id] = block
+                if self._usage is not None:
+                    yield ToolUseStep(
+                        id=block.id,
+                        tool=block.name.removeprefix(PREFIX),
+                        arguments=_arguments(block),
+                    )
+
+    def _read_start(self, data: Mapping[str, object]) -> Iterator[Step]:
+        """Each turn of the CLI begins with its session's name."""
+        session = data.get("session_id")
+        if self._usage is not None and isinstance(session, str) and session != self._session:
+            self._session = session
+            yield SessionStep(session_id=session, is_resumed=session == self._resumed)
+
+    def _read_event(self, event: Mapping[str, object]) -> Iterator[Step]:
+        """Words as they come, and what they took."""
+        delta = event.get("delta")
+        if self._usage is None:
+            return
+        if event.get("type") == "content_block_delta" and isinstance(delta, Mapping):
+            text, thought = delta.get("text"), delta.get("thinking")
+            if isinstance(text, str) and text:
+                yield TextDelta(text=text)
+            elif isinstance(thought, str) and thought:
+                yield ThinkingDelta(text=thought)
+        elif (usage := self._usage.read(event)) is not None:
+            yield usage
 
     def _read_results(self, blocks: Sequence[object]) -> Iterator[Step]:
         for block in blocks:
@@ -132,9 +247,11 @@ class Transcript:
                 else None
             )
             if call is not None and isinstance(block, ToolResultBlock):
-                arguments = call.input if isinstance(call.input, dict) else {}
                 yield ToolCallStep(
-                    tool=call.name.removeprefix(PREFIX), arguments=arguments, result=_result(block)
+                    tool=call.name.removeprefix(PREFIX),
+                    arguments=_arguments(call),
+                    result=_result(block),
+                    id=call.id,
                 )
 
     def _read_retry(self, data: Mapping[str, object]) -> None:
@@ -190,6 +307,10 @@ class Transcript:
         """What passes: the work is done again later. Half of it may have been done."""
         unavailable = _unavailable(status, reason)
         return AgentStoppedError(unavailable.message) if self._answers else unavailable
+
+
+def _arguments(call: ToolUseBlock) -> dict[str, Any]:
+    return call.input if isinstance(call.input, dict) else {}
 
 
 def _unavailable(status: int | None, reason: str) -> AgentUnavailableError:

@@ -9,12 +9,18 @@ from dataclasses import replace
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority, Entry
 from parachuted.access.origin import Origin
+from parachuted.agents import ConversationInput
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.prompts import ModulePrompts
-from parachuted.runs.agent_plan import make_plan, read_options
+from parachuted.runs.agent_plan import RULES, make_plan, read_options
 from parachuted.runs.agent_runner import AgentRunner
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.conversation_options import (
+    CONVERSATION_RULES,
+    ConversationOptions,
+    read_conversation_options,
+)
 from parachuted.runs.run_request import AgentDefinition, RunFollower, RunReport, RunRequest
 
 _QUESTION = "question"
@@ -45,6 +51,11 @@ class ModuleAgents:
         self._bounds = ModuleBounds.of_module(
             approved.name, read=permissions.read, write=permissions.write
         )
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether a person trusts the module as the daemon itself."""
+        return self._approved.trust == "trusted"
 
     async def run(
         self, agent: str, prompt: str, options: Mapping[str, object], authority: Authority
@@ -77,6 +88,30 @@ class ModuleAgents:
             agent, prompt, rest, authority=authority, entry=authority.entry, session=session
         )
         return await self._runs.run(replace(order, follower=follower))
+
+    async def converse(
+        self,
+        agent: str,
+        prompt: str,
+        options: Mapping[str, object],
+        authority: Authority,
+        follower: RunFollower,
+        said: ConversationInput,
+    ) -> RunReport:
+        """The same for a run of a conversation: `said` is what the person says meanwhile.
+
+        It enters as `chat` where a person began the work, and else by the way that it came. Raises
+        ActRefusedError for options that are none, and what `AgentRunner.run` raises.
+        """
+        own, rest = read_conversation_options(options)
+        session = rest.pop("session_id", None)
+        if session is not None and not isinstance(session, str):
+            raise ActRefusedError("session_id should be a text")
+        entry: Entry = "chat" if authority.asked_by == "person" else authority.entry
+        order = await asyncio.to_thread(
+            self._order, agent, prompt, rest, authority, entry, session, own
+        )
+        return await self._runs.run(replace(order, follower=follower, conversation=said))
 
     async def ask(
         self, prompt: str, system: str | None, max_usd: float | None, authority: Authority
@@ -135,11 +170,22 @@ class ModuleAgents:
         authority: Authority,
         entry: Entry,
         session: str | None,
+        own: ConversationOptions | None = None,
     ) -> RunRequest:
         approved = self._approved
-        said = self._prompts.get(approved.name)
+        config = self._config(agent)
+        talk = own or ConversationOptions()
         plan = make_plan(
-            approved, self._config(agent), agent, options, self._runs.limits, said=said
+            approved,
+            config if talk.model is None else replace(config, model=talk.model),
+            agent,
+            options,
+            self._runs.conversation_limits
+            if own is not None and entry == "chat"
+            else self._runs.limits,
+            said=self._prompts.get(approved.name),
+            system_prompt=talk.system_prompt,
+            rules=RULES if own is None else CONVERSATION_RULES,
         )
         definition = AgentDefinition(
             name=plan.name,
@@ -151,17 +197,20 @@ class ModuleAgents:
             module=approved.name,
             calls=approved.manifest.permissions.mcp,
         )
-        own: Origin = "imported" if approved.trust == "untrusted" else "agent"
+        whose: Origin = "imported" if approved.trust == "untrusted" else "agent"
         return RunRequest(
             definition=definition,
             prompt=prompt,
             entry=entry,
             limits=plan.limits,
-            origin=authority.words(own, plan.origin),
+            origin=authority.words(whose, plan.origin),
             folder=plan.folder,
             session=session,
-            narrowing=plan.narrowing,
+            narrowing=(*plan.narrowing, talk.narrowing.config),
+            limit=talk.narrowing,
             authority=authority,
+            attachments=talk.attachments,
+            history=talk.history,
         )
 
     def _config(self, agent: str) -> AgentConfig:

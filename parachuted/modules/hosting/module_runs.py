@@ -9,15 +9,16 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from parachuted.access.authority import Authority, pass_on
-from parachuted.agents import Step, TextStep, ToolCallStep
+from parachuted.agents import ConversationInput, Step
+from parachuted.agents.permission import PERMISSION
 from parachuted.errors import ActRefusedError, AgentStoppedError, NotFoundError
-from parachuted.modules.agent_runs import AgentResult, AgentStep, AgentText, AgentToolCall
+from parachuted.modules.agent_runs import AgentResult, AgentStep
+from parachuted.modules.hosting.agent_steps import step_of
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.runs.run_request import RunReport
 
 _MOST_AT_WORK, _MOST_KEPT = 50, 200
 _ENDS_WITHIN_S = 5.0
-_LONGEST = 200_000
 
 
 class _Started:
@@ -30,6 +31,7 @@ class _Started:
         self.moved = asyncio.Event()
         self.task: asyncio.Task[RunReport] | None = None
         self.is_stopped = False
+        self.said = ConversationInput()
 
     def began(self, run: str) -> None:
         """It counts now, by that id."""
@@ -38,18 +40,10 @@ class _Started:
 
     def stepped(self, step: Step) -> None:
         """It has done that."""
-        if isinstance(step, TextStep):
-            self.steps.append(AgentText(text=step.text))
-        elif isinstance(step, ToolCallStep):
-            self.steps.append(
-                AgentToolCall(
-                    tool=step.tool,
-                    arguments=dict(step.arguments),
-                    answer=step.result.text[:_LONGEST],
-                    is_error=step.result.is_error,
-                )
-            )
-        self.moved.set()
+        shown = step_of(step)
+        if shown is not None:
+            self.steps.append(shown)
+            self.moved.set()
 
     def ended(self, task: asyncio.Task[RunReport]) -> None:
         """Its error, if any, is for `result`, and for nobody else."""
@@ -80,8 +74,14 @@ class ModuleRuns:
             )
         started = _Started(authority)
         # In the daemon the loop makes it the module's own; a module host's ends by `close`.
+        rest = dict(options)
+        work = (
+            self._agents.converse(agent, prompt, rest, authority, started, started.said)
+            if rest.pop("conversation", False) is True
+            else self._agents.follow(agent, prompt, rest, authority, started)
+        )
         started.task = task = asyncio.get_running_loop().create_task(
-            self._agents.follow(agent, prompt, options, authority, started),
+            work,
             name=f"a run of {self._module}/{agent[:80]}",
         )
         task.add_done_callback(started.ended)
@@ -135,6 +135,29 @@ class ModuleRuns:
         started.task.cancel()
         await asyncio.wait((started.task,), timeout=_ENDS_WITHIN_S)
         return True
+
+    async def inject(self, run: str, text: str) -> bool:
+        """Say that to its agent, if it is a conversation's that goes on."""
+        started = self._find(run)
+        pass_on(self._acting().taint, started.authority.taint)
+        return not started.is_done and started.said.inject(text)
+
+    async def answer(self, run: str, name: str, value: object) -> bool:
+        """Answer what its agent asked.
+
+        Raises ActRefusedError for a permission request, unless the module is trusted and a person
+        asks it who may administer.
+        """
+        started, authority = self._find(run), self._acting()
+        if name.startswith(PERMISSION) and not (
+            self._agents.is_trusted and authority.may_administer and not authority.is_limited
+        ):
+            raise ActRefusedError(
+                "this gives an agent more than it was granted, which takes a key that may "
+                "administer; `parachute permissions list` shows what waits"
+            )
+        pass_on(self._acting().taint, started.authority.taint)
+        return started.said.answer(name, value)
 
     async def ask(self, prompt: str, system: str | None, max_usd: float | None) -> str:
         """A model's answer, as a run of an agent without tools."""

@@ -8,18 +8,11 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.agent_runs import (
-    AgentResult,
-    AgentStep,
-    AgentText,
-    AgentToolCall,
-    RunAccess,
-)
+from parachuted.modules.agent_runs import AgentResult, AgentStep, RunAccess
+from parachuted.modules.hosting.agent_steps import dump_step, load_step
 from parachuted.modules.results import to_json
 
 _RESULT: TypeAdapter[AgentResult] = TypeAdapter(AgentResult)
-_TEXT: TypeAdapter[AgentText] = TypeAdapter(AgentText)
-_CALL: TypeAdapter[AgentToolCall] = TypeAdapter(AgentToolCall)
 
 
 class Asker(Protocol):
@@ -40,16 +33,20 @@ class RemoteRuns:
         return str(await self._asker.ask("runs.start", body))
 
     async def next(self, run: str) -> AgentStep | None:
-        found = await self._asker.ask("runs.next", {"run": run})
-        if not isinstance(found, dict):
-            return None
-        return _TEXT.validate_python(found) if "text" in found else _CALL.validate_python(found)
+        return load_step(await self._asker.ask("runs.next", {"run": run}))
 
     async def result(self, run: str) -> AgentResult:
         return _RESULT.validate_python(await self._asker.ask("runs.result", {"run": run}))
 
     async def stop(self, run: str) -> bool:
         return await self._asker.ask("runs.stop", {"run": run}) is True
+
+    async def inject(self, run: str, text: str) -> bool:
+        return await self._asker.ask("runs.inject", {"run": run, "text": text}) is True
+
+    async def answer(self, run: str, name: str, value: object) -> bool:
+        body = {"run": run, "name": name, "value": to_json(value)}
+        return await self._asker.ask("runs.answer", body) is True
 
     async def ask(self, prompt: str, system: str | None, max_usd: float | None) -> str:
         body = {"prompt": prompt, "system": system, "max_usd": max_usd}
@@ -70,6 +67,15 @@ class _Run(_Body):
     run: str
 
 
+class _Inject(_Run):
+    text: str
+
+
+class _Answer(_Run):
+    name: str
+    value: Any
+
+
 class _Ask(_Body):
     prompt: str
     system: str | None
@@ -88,7 +94,15 @@ async def serve_runs(access: RunAccess, verb: str, body: Mapping[str, object]) -
         if verb == "ask":
             asked = _Ask.model_validate(body)
             return await access.ask(asked.prompt, asked.system, asked.max_usd)
-        if verb in {"next", "result", "stop"}:
+        if verb == "inject":
+            said = _Inject.model_validate(body)
+            return await access.inject(said.run, said.text)
+        if verb == "answer":
+            answer = _Answer.model_validate(body)
+            return await access.answer(answer.run, answer.name, answer.value)
+        if verb == "next":
+            return dump_step(await access.next(_Run.model_validate(body).run))
+        if verb in {"result", "stop"}:
             return to_json(await getattr(access, verb)(_Run.model_validate(body).run))
     except ValidationError as error:
         raise ModuleFailedError(

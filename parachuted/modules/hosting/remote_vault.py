@@ -27,6 +27,7 @@ from parachuted.modules.results import to_json
 
 _NOTES = (".md", ".markdown")
 _AT_ONCE = 100
+_MOST_NAMED = 10_000
 _PIECE = 1 << 20
 _AGAIN_S = 0.01
 
@@ -59,6 +60,16 @@ class RemoteVault:
 
     async def list(self, pattern: str = "**") -> Paths:
         return texts_of(await self._ask("list", pattern=pattern))
+
+    async def scope(self) -> str:
+        return text_of(await self._ask("scope"))
+
+    async def readable(self, paths: Sequence[str]) -> Paths:
+        found: list[str] = []
+        for first in range(0, len(paths), _MOST_NAMED):
+            part = list(paths[first : first + _MOST_NAMED])
+            found += texts_of(await self._ask("readable", paths=part))
+        return found
 
     async def search(self, query: str, limit: int = 20) -> Hits:
         found = await self._ask("search", query=query, limit=limit)

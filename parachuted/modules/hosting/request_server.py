@@ -81,7 +81,9 @@ _STATE: Mapping[str, type[RequestBody]] = MappingProxyType(
 )
 _OTHERS = ("publish", "has_interface", "interface", "run_agent", "suggest", "current_call")
 _SCHEDULES = ("schedules.set", "schedules.remove", "schedules.list")
-_RUNS = ("runs.start", "runs.next", "runs.result", "runs.stop", "runs.ask")
+_RUNS = tuple(
+    f"runs.{verb}" for verb in ("start", "next", "result", "stop", "inject", "answer", "ask")
+)
 _ACTIVITY = ("activity.log", "activity.read")
 _ROOMS: Mapping[str, Callable[..., Awaitable[object]]] = MappingProxyType(
     {"activity": serve_activity, "runs": serve_runs, "schedules": serve_schedules}

@@ -31,6 +31,7 @@ from parachuted.vault import printable
 _MOST_FOUND = 200
 _MOST_CHANGES = 10_000
 _MOST_READ = 200
+_MOST_NAMED = 10_000
 _MOST_UPLOADS = 8
 _MOST_IN_BATCH, _MOST_PARTS = 1_500_000, 8_000  # characters; sections and links
 # what still fits into a frame; more than that is not even made ready for one, which takes long
@@ -100,6 +101,14 @@ class _Paths(RequestBody):
     paths: Annotated[Sequence[str], Field(max_length=_MOST_READ)]
 
 
+class _Named(RequestBody):
+    paths: Annotated[Sequence[str], Field(max_length=_MOST_NAMED)]
+
+
+class _Nothing(RequestBody):
+    pass
+
+
 class _Move(RequestBody):
     source: str
     target: str
@@ -130,6 +139,8 @@ _CALLS: Mapping[str, type[RequestBody]] = MappingProxyType(
         "read_bytes": _Path,
         "exists": _Path,
         "list": _Pattern,
+        "scope": _Nothing,
+        "readable": _Named,
         "search": _Query,
         "write": _Write,
         "write_bytes": _WriteBytes,

@@ -90,9 +90,12 @@ def test_words_and_calls_become_steps_and_a_call_waits_for_its_result():
     assert first == [TextStep(text="hm")]
     assert second == [
         ToolCallStep(
-            tool="Bash", arguments={}, result=ToolResult(text="No such tool", is_error=True)
+            id="2",
+            tool="Bash",
+            arguments={},
+            result=ToolResult(text="No such tool", is_error=True),
         ),
-        ToolCallStep(tool="read", arguments={"p": "a"}, result=ToolResult(text="a\nb")),
+        ToolCallStep(id="1", tool="read", arguments={"p": "a"}, result=ToolResult(text="a\nb")),
     ]
 
 

@@ -178,3 +178,10 @@ async def test_several_notes_are_changed_as_one_run(far, module_rig):
     assert module_rig.text("Daily/a.md") == NOTE.replace("n: 1", "n: 2")
     assert not (module_rig.vault / "Daily/b.md").exists()
     assert len(module_rig.store.history.writes_by(run)) == 2
+
+
+async def test_what_may_be_read_is_the_same_on_both_sides(near, far):
+    paths = [f"Daily/{number}.md" for number in range(10_001)] + ["Private/diary.md"]
+
+    assert await far.readable(paths) == await near.readable(paths) == paths[:-1]
+    assert await far.scope() == await near.scope() == ""

@@ -28,7 +28,7 @@ from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import WrongArgumentsError
 from parachuted.modules.results import Finding, Response
 from parachuted.modules.services import Services
-from parachuted.testing import ScriptedBackend, say
+from parachuted.testing import ScriptedBackend, say, use
 from tests.modules.module_rig import ModuleRig
 from tests.modules.small_modules import Given, approve, until, write_module
 
@@ -641,6 +641,44 @@ async def test_schedules_activity_runs_and_questions_work_in_both(way, module_ri
         assert (services.data_folder / "index").read_text() == "kept"
         [log] = (module_rig.vault / ".parachute/activity").iterdir()
         assert '"summary": "talked"' in log.read_text()
+    finally:
+        await running.stop()
+
+
+CONVERSATION = """
+@route("POST", "/")
+async def talk(self):
+    from parachuted.modules import AgentNarrowing, AgentQuestion
+    run = await self.agent("helper").start(
+        "Go.", conversation=True, narrowing=AgentNarrowing(write=[]), model="claude-opus-5"
+    )
+    steps = []
+    async for step in run:
+        steps.append(type(step).__name__)
+        if isinstance(step, AgentQuestion):
+            steps.append(await run.answer(step.id, {"Which?": "South"}))
+            steps.append(await run.answer("q-none", "x"))
+    return {"steps": steps, "text": (await run.result()).text, "late": await run.inject("x")}
+"""
+
+
+async def test_a_conversation_is_the_same_in_both(way, module_rig, tmp_path):
+    folder = write_module(
+        tmp_path / "copy", CONVERSATION, manifest="agents: {helper: {capabilities: [read]}}\n"
+    )
+    approved = approve(folder)
+    backend = ScriptedBackend(
+        [use("AskUserQuestion", questions=[{"question": "Which?"}]), say("Done.")]
+    )
+    running = way(approved, module_rig.given(approved, module_rig.agents(backend)))
+    await running.start()
+    try:
+        assert await running.call("talk", {}, authority=Authority()) == {
+            "steps": ["AgentQuestion", True, False, "AgentToolCall", "AgentText"],
+            "text": "Done.",
+            "late": False,
+        }
+        assert backend.jobs[0].model == "claude-opus-5"
     finally:
         await running.stop()
 

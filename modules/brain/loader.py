@@ -1,0 +1,306 @@
+"""Loader: reads the vault's notes into the view of all, and follows their changes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from parachuted.errors import (
+    ActRefusedError,
+    EditRefusedError,
+    NotFoundError,
+    PathRefusedError,
+)
+from parachuted.modules import Note, VaultAccess
+
+from . import type_file
+from .entity import Entity, read_entity, retyped, stem_of
+from .private import without_private
+from .type_file import DEFAULTS, Types
+from .views import View
+
+ROOT: Final = "Brain/"
+UNREADABLE: Final = (NotFoundError, ActRefusedError, PathRefusedError, EditRefusedError)
+_NO_ENTITY = re.compile(r"(?:AGENTS|CLAUDE)\.md", re.IGNORECASE)
+_SUFFIXES = (".md", ".markdown")
+_PROPOSED = "Suggestions/"  # what nobody has approved answers no question
+_IS_SAID = re.compile(r"^(?!---|\.\.\.|#|\s*$)", re.MULTILINE)
+_AT_ONCE = 500
+_PAGE = 1_000
+_KEPT = 400  # characters of a text that are kept in memory, for lists
+
+Change = Literal["created", "updated", "deleted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Text:
+    """What questions find of a note."""
+
+    path: str
+    title: str
+    besides: Sequence[str]
+    body: str
+    digest: str
+    is_entity: bool
+
+
+class Loader:
+    """Keeps a view of all up to date.
+
+    `is_loaded` is set when all entities are there, `has_notes` when the other notes are.
+    `has_new_texts` is set with each new text.
+    """
+
+    def __init__(
+        self, vault: VaultAccess, view: View, tell: Callable[[Change, Entity], None]
+    ) -> None:
+        """`tell` is called with each change of an entity's file, however it was made, but for those
+        that a load finds.
+        """
+        self._vault, self._view, self._tell = vault, view, tell
+        self.is_loaded, self.has_notes = asyncio.Event(), asyncio.Event()
+        self.has_new_texts = asyncio.Event()
+        self._reading = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Read every entity and every type. On behalf of one who may read all of them."""
+        view = self._view
+        async with self._reading:
+            view.types = await self._types()
+            view.begin_load()
+            texts: list[_Text] = []
+            notes = self._vault.read_notes(f"{ROOT}**/*.md")
+            async for note in notes:
+                if is_entity(note.path):
+                    texts.append(_text_of(self._put(note)))
+                if len(texts) == _AT_ONCE:
+                    await self._keep(texts)
+                    texts = []
+            await self._keep(texts)
+            view.faults.update(notes.left_out)
+            view.end_load()
+            view.changes += 1
+        self.is_loaded.set()
+
+    async def load_notes(self) -> None:
+        """Read every other note whose text is not held yet, and forget those that are gone."""
+        try:
+            await self._load_notes()
+        finally:
+            self.has_notes.set()
+
+    async def _load_notes(self) -> None:
+        view = self._view
+        held = await asyncio.to_thread(view.recall.digests)
+        indexed = await self._indexed()
+        wanted = [path for path in await self._vault.list() if is_note(path)]
+        view.notes |= {path for path in wanted if path in held and held[path] == indexed.get(path)}
+        new = [path for path in wanted if path not in view.notes]
+        for first in range(0, len(new), _AT_ONCE):
+            part = new[first : first + _AT_ONCE]
+            async with self._reading:
+                texts = [_text_of_note(note) async for note in self._vault.read_notes(part)]
+                await self._keep([one for one in texts if one], part)
+        gone = [path for path in held if view.index.at(path) is None and path not in view.notes]
+        await self._keep([], gone)
+
+    async def look(self, path: str) -> None:
+        """Read one file again."""
+        if path == type_file.PATH:
+            await self._retype()
+        elif is_note(path):
+            async with self._reading:
+                await self._look_note(path)
+        elif is_entity(path):
+            async with self._reading:
+                before = self._view.index.at(path)
+                await self._look(path)
+            after = self._view.index.at(path)
+            if after is None and before is not None:
+                self._tell("deleted", before)
+            elif after is not None and before is None:
+                self._tell("created", after)
+            elif after is not None and before is not None and after.digest != before.digest:
+                self._tell("updated", after)
+
+    async def follow_move(self, source: str, path: str) -> None:
+        """A file has another name."""
+        before = self._view.index.at(source)
+        if before is None or not is_entity(path):
+            await self.look(source)
+            await self.look(path)
+            return
+        async with self._reading:
+            self._view.index.remove(source)
+            self._view.faults.pop(source, None)
+            await self._keep([], [source])
+            await self._look(path)
+        after = self._view.index.at(path)
+        if after is None:
+            self._tell("deleted", before)
+        else:
+            self._tell("updated", after)
+
+    async def _indexed(self) -> dict[str, str]:
+        """The digest that the vault's index has of each note; none while that is behind."""
+        found: dict[str, str] = {}
+        cursor = None
+        while True:
+            page = await self._vault.notes(limit=_PAGE, cursor=cursor)
+            found |= {row.path: row.digest for row in page.notes}
+            cursor = page.next
+            if page.is_indexing:
+                return {}
+            if cursor is None:
+                return found
+
+    async def _types(self) -> Types:
+        try:
+            return type_file.read_types(await self._vault.read(type_file.PATH))
+        except NotFoundError:
+            return DEFAULTS
+        except EditRefusedError as error:
+            return replace(DEFAULTS, problems=(str(error),))
+
+    async def _retype(self) -> None:
+        """Types changed, and so did what folders mean. No entity's file is read: who changed the
+        types may not see all of them.
+        """
+        view = self._view
+        try:
+            types = await self._types()
+        except ActRefusedError:  # whoever may read it will say that it changed
+            return
+        async with self._reading:
+            view.types = types
+            for one in view.index.files:
+                other = retyped(one, types.by_folder)
+                if other is not one:
+                    view.index.put(other)
+            view.changes += 1
+
+    async def _look(self, path: str) -> None:
+        found: Entity | None = None
+        try:
+            found = self._put(await self._vault.note(path))
+        except ActRefusedError:  # it is there, and not for this caller
+            return
+        except UNREADABLE as error:
+            self._view.index.remove(path)
+            self._view.faults.pop(path, None)
+            if isinstance(error, EditRefusedError):
+                self._view.faults[path] = str(error)
+        await self._keep([] if found is None else [_text_of(found)], [path])
+
+    async def _look_note(self, path: str) -> None:
+        found: _Text | None = None
+        try:
+            found = _text_of_note(await self._vault.note(path))
+        except ActRefusedError:
+            return
+        except UNREADABLE:
+            pass
+        await self._keep([] if found is None else [found], [path])
+
+    def _put(self, note: Note) -> Entity:
+        """Take up what the file says now."""
+        found = read_note(note, self._view.types)
+        self._view.faults.pop(note.path, None)
+        if said := _fault(note):
+            self._view.faults[note.path] = said
+        self._view.index.put(replace(found, body=found.body[:_KEPT]))
+        return found
+
+    async def _keep(self, texts: Sequence[_Text], paths: Iterable[str] = ()) -> None:
+        """Let questions find these texts, and nothing else of the notes at these paths."""
+        gone = set(paths) - {one.path for one in texts}
+        self._view.notes -= gone
+        self._view.notes |= {one.path for one in texts if not one.is_entity}
+        self._view.changes += 1
+        if texts or gone:
+            await asyncio.to_thread(self._index_texts, texts, gone)
+            self.has_new_texts.set()
+
+    def _index_texts(self, texts: Iterable[_Text], gone: Iterable[str]) -> None:
+        """In a thread, for it waits for the disk."""
+        recall = self._view.recall
+        with recall.batch():
+            for path in gone:
+                recall.remove(path)
+            for one in texts:
+                recall.put(
+                    one.path,
+                    one.title,
+                    one.besides,
+                    one.body,
+                    one.path,
+                    one.digest,
+                    is_entity=one.is_entity,
+                )
+
+
+def read_note(note: Note, types: Types) -> Entity:
+    """What the note says, where these are the types."""
+    return read_entity(
+        note.path,
+        without_private(note),
+        note.frontmatter,
+        body_at=note.body_start,
+        digest=note.digest,
+        types=types.by_folder,
+    )
+
+
+def is_entity(path: str) -> bool:
+    """Whether the file at that path is an entity's."""
+    return (
+        path.startswith(ROOT)
+        and path.endswith(".md")
+        and not _NO_ENTITY.fullmatch(path.rpartition("/")[2])
+    )
+
+
+def is_note(path: str) -> bool:
+    """Whether the file at that path is another note, which may answer questions."""
+    return path.endswith(_SUFFIXES) and not path.startswith(_PROPOSED) and not is_entity(path)
+
+
+def _text_of(entity: Entity) -> _Text:
+    return _Text(
+        path=entity.path,
+        title=entity.name,
+        besides=[*entity.names[1:], *entity.tags, entity.description],
+        body=entity.body,
+        digest=entity.digest,
+        is_entity=True,
+    )
+
+
+def _text_of_note(note: Note) -> _Text | None:
+    """None for a note of which all is private."""
+    visible = without_private(note)
+    body = visible[note.body_start :]
+    if visible != note.text and not body.strip():
+        return None
+    title = note.title if note.title in visible else stem_of(note.path)
+    return _Text(
+        path=note.path,
+        title=title,
+        besides=note.tags if visible == note.text else (),
+        body=body,
+        digest=note.digest,
+        is_entity=False,
+    )
+
+
+def _fault(note: Note) -> str:
+    """Why the frontmatter was not read; "" where it was, or where there is none."""
+    front = note.text[: note.body_start]
+    if front and not note.frontmatter and _IS_SAID.search(front.removeprefix("\ufeff")):
+        return "its frontmatter is not `key: value` lines of YAML"
+    if not front and note.text.removeprefix("\ufeff").startswith(("---\n", "---\r\n")):
+        return "it begins with a line --- but no second one closes the frontmatter"
+    return ""

@@ -1,0 +1,378 @@
+"""A session: what the frontmatter of its file says, and how a change of it is written there."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TypeAlias, TypedDict, get_args
+
+from parachuted.errors import EditRefusedError
+from parachuted.modules import NoteEdit, RemoveKey, SetKey
+
+from .messages import Conversation, one_line_json
+
+FOLDER: Final = "Chat/sessions/"
+UNTITLED: Final = "Chat"
+TitleSource: TypeAlias = Literal["default", "ai", "user"]
+Mode: TypeAlias = Literal["default", "workspace", "trusted", "sandboxed"]
+Source: TypeAlias = Literal[
+    "parachute", "claude-code", "claude", "chatgpt", "telegram", "discord", "matrix"
+]
+
+_LONGEST_NAME = 80
+_LONGEST_TITLE = 300
+_NO_NAME = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|#^\[\]]+')
+_DATED = re.compile(r"(?P<day>\d{4}-\d{2}-\d{2})[ _-]?(?P<rest>.*)", re.DOTALL)
+_NAMESPACE = uuid.UUID("6d0c9a6e-4f1c-5b52-9d0e-0c8a3f6c7b11")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPermissions:
+    """What a session's agent may use.
+
+    None in `allowed_folders` and `allowed_mcps` is all of them, an empty one none.
+    """
+
+    allowed_folders: tuple[str, ...] | None = None
+    allowed_mcps: tuple[str, ...] | None = None
+    capabilities: tuple[str, ...] = ("Read",)
+    sandbox_override: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkedBot:
+    """The conversation on another platform that a session belongs to."""
+
+    platform: str
+    chat_id: str
+    chat_type: str | None = None
+    linked_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A conversation. Times are ISO 8601 in UTC.
+
+    `continued_from` is the session that it goes on from, `parent_id` the one whose agent made it.
+    `history` is `chain_digest` of its messages. `metadata` is what else apps keep of it, as they
+    wrote it. `forks` are the edits of earlier messages that later ones followed: `at`, and the ids
+    that were `changed` and `removed`.
+    """
+
+    id: str
+    para_id: str
+    path: str
+    title: str | None = None
+    title_source: TitleSource = "default"
+    summary: str | None = None
+    tags: tuple[str, ...] = ()
+    archived: bool = False
+    mode: Mode = "default"
+    model: str | None = None
+    context_folders: tuple[str, ...] = ()
+    permissions: SessionPermissions | None = None
+    created_at: str
+    updated_at: str
+    agent: str | None = None
+    workspace: str | None = None
+    working_directory: str | None = None
+    source: Source = "parachute"
+    linked_bot: LinkedBot | None = None
+    continued_from: str | None = None
+    parent_id: str | None = None
+    original_id: str | None = None
+    created_by: str | None = None
+    curator_session_id: str | None = None
+    curator_last_run: Mapping[str, object] | None = None
+    bridge_context_log: tuple[Mapping[str, object], ...] = ()
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    forks: tuple[Mapping[str, object], ...] = ()
+    message_count: int = 0
+    history: str = ""
+
+
+class SessionFields(TypedDict, total=False):
+    """What of a session can be changed; None takes a field out."""
+
+    title: str | None
+    title_source: TitleSource
+    summary: str | None
+    tags: Sequence[str]
+    archived: bool
+    mode: Mode
+    model: str | None
+    context_folders: Sequence[str]
+    permissions: SessionPermissions | None
+    agent: str | None
+    workspace: str | None
+    working_directory: str | None
+    source: Source
+    linked_bot: LinkedBot | None
+    continued_from: str | None
+    parent_id: str | None
+    original_id: str | None
+    created_by: str | None
+    curator_session_id: str | None
+    curator_last_run: Mapping[str, object] | None
+    bridge_context_log: Sequence[Mapping[str, object]]
+    metadata: Mapping[str, object]
+
+
+class NewSession(SessionFields, total=False):
+    """What a session can be made of."""
+
+    id: str
+    para_id: str
+    created_at: str
+
+
+# how each field stands in the frontmatter
+_TEXTS: Final = (
+    "title",
+    "summary",
+    "model",
+    "agent",
+    "workspace",
+    "working_directory",
+    "continued_from",
+    "parent_id",
+    "original_id",
+    "created_by",
+    "curator_session_id",
+    "created_at",
+)
+_CHOICES: Final[Mapping[str, Sequence[str]]] = {
+    "title_source": get_args(TitleSource),
+    "mode": get_args(Mode),
+    "source": get_args(Source),
+}
+_LISTS: Final = ("tags", "context_folders")
+_JSON: Final[Mapping[str, type]] = {
+    "curator_last_run": dict,
+    "bridge_context_log": list,
+    "metadata": dict,
+    "forks": list,
+}
+_NESTED: Final[Mapping[str, Sequence[str]]] = {
+    "permissions": [one.name for one in fields(SessionPermissions)],
+    "linked_bot": [f"linked_bot_{one.name}" for one in fields(LinkedBot)],
+}
+CHANGEABLE: Final = SessionFields.__annotations__.keys()
+
+
+def now() -> str:
+    """This moment, as files and answers say it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def iso_time(value: object) -> str | None:
+    """A time as ISO 8601 in UTC; None: it is no time. Without a zone it is the machine's."""
+    try:
+        at = datetime.fromisoformat(str(value).strip()).astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def file_name(title: str | None, day: str, number: int = 1) -> str:
+    """What a session's file is called: by its day and its title; `number` tells twins apart."""
+    words = " ".join(_NO_NAME.sub(" ", unicodedata.normalize("NFC", title or UNTITLED)).split())
+    words = words[:_LONGEST_NAME].strip(". ") or UNTITLED
+    return f"{day} {words}{f' {number}' if number > 1 else ''}.md"
+
+
+def day_of(created_at: str) -> str:
+    """The local day of a time."""
+    return datetime.fromisoformat(created_at).astimezone().date().isoformat()
+
+
+def name_says(path: str, session: Session) -> str | None:
+    """The title that a file's name says, where it is not the session's own.
+
+    A person who renames a file renames the session.
+    """
+    stem = path.rpartition("/")[2].removesuffix(".md")
+    own = file_name(session.title, "").removesuffix(".md").strip()
+    match = _DATED.fullmatch(stem)
+    rest = (match["rest"] if match else stem).strip()
+    numberless = re.sub(r" \d{1,4}\Z", "", rest)
+    return None if not rest or own in {rest, numberless} else rest
+
+
+def read_session(
+    path: str,
+    frontmatter: Mapping[str, object],
+    conversation: Conversation,
+    history: str,
+    modified: datetime,
+) -> tuple[Session, list[str]]:
+    """The session of a file, and what is wrong with it."""
+    problems = list(conversation.problems)
+    messages = conversation.messages
+    values: dict[str, Any] = {}
+    _read_texts(frontmatter, values, problems)
+    for key, kind in _JSON.items():
+        if key in frontmatter:
+            _read_json(key, frontmatter[key], kind, values, problems)
+    times = [at for at in (iso_time(one.at) for one in messages) if at is not None]
+    created = iso_time(values.pop("created_at", None)) or min(times, default=None)
+    changed = iso_time(modified) or now()
+    session_id = str(frontmatter.get("id") or uuid.uuid5(_NAMESPACE, path))
+    return Session(
+        id=session_id,
+        para_id=str(frontmatter.get("para_id") or f"para:chat:{_short_id(session_id)}"),
+        path=path,
+        created_at=created or changed,
+        updated_at=max(times, default=created or changed),
+        permissions=_permissions(frontmatter, problems),
+        linked_bot=_linked_bot(frontmatter),
+        message_count=len(messages),
+        history=history,
+        **values,
+    ), problems
+
+
+def edits_of(changes: Mapping[str, object], present: Mapping[str, object]) -> list[NoteEdit]:
+    """What writes these fields into frontmatter that holds the `present` keys.
+
+    Raises EditRefusedError for a field that cannot be changed, or a value that it cannot have.
+    """
+    edits: list[NoteEdit] = []
+    for name, value in changes.items():
+        check_value(name, value)
+        if name in _NESTED:
+            edits += _nested_edits(name, value, present)
+        elif value is None or value in ("", (), [], {}):
+            edits += _removed([name], present)
+        elif name in _JSON:
+            edits.append(SetKey(name, one_line_json(value)))
+        elif name in _LISTS:
+            listed = value if isinstance(value, list | tuple) else ()
+            edits.append(SetKey(name, list(map(one_line, listed))))
+        else:
+            edits.append(SetKey(name, value if isinstance(value, bool) else one_line(value)))
+    return edits
+
+
+def check_value(name: str, value: object) -> None:
+    """Raises EditRefusedError for a field that is none, or a value that it cannot have."""
+    allowed = _CHOICES.get(name)
+    if allowed is not None and value not in allowed:
+        raise EditRefusedError(f"{name} is one of {', '.join(allowed)}")
+    if name == "title" and isinstance(value, str) and len(value) > _LONGEST_TITLE:
+        raise EditRefusedError(f"a title has at most {_LONGEST_TITLE} characters")
+    if name not in CHANGEABLE | {"created_at", "forks", "id", "para_id"}:
+        raise EditRefusedError(f"a session has no field {name[:80]} that can be changed")
+
+
+def one_line(value: object) -> str:
+    """The text on one line, as frontmatter holds it."""
+    return " ".join(str(value).encode("utf-8", "replace").decode().split())
+
+
+def _read_texts(
+    frontmatter: Mapping[str, object], values: dict[str, Any], problems: list[str]
+) -> None:
+    for key in (*_TEXTS, *_CHOICES):
+        value = frontmatter.get(key)
+        if value is None or value == "":
+            continue
+        allowed = _CHOICES.get(key)
+        if isinstance(value, list | dict) or (allowed and str(value) not in allowed):
+            wanted = f"one of {', '.join(allowed)}" if allowed else "a text"
+            problems.append(f"{key} is {wanted}")
+        else:
+            values[key] = str(value)
+    for key in _LISTS:
+        found = _list(frontmatter.get(key))
+        if found is None:
+            problems.append(f"{key} is a list of texts")
+        values[key] = found or ()
+    archived = frontmatter.get("archived", False)
+    if not isinstance(archived, bool):
+        problems.append("archived is true or false")
+    values["archived"] = archived is True
+
+
+def _read_json(
+    key: str, value: object, kind: type, values: dict[str, Any], problems: list[str]
+) -> None:
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, dict) and kind is dict:
+        values[key] = found
+    elif isinstance(found, list) and kind is list:
+        values[key] = tuple(one for one in found if isinstance(one, dict))
+    else:
+        problems.append(f"{key} is JSON: {'a list' if kind is list else 'an object'}")
+
+
+def _permissions(
+    frontmatter: Mapping[str, object], problems: list[str]
+) -> SessionPermissions | None:
+    nested = frontmatter.get("permissions")
+    said = {
+        **(nested if isinstance(nested, dict) else {}),
+        **{key: frontmatter[key] for key in _NESTED["permissions"] if key in frontmatter},
+    }
+    if not said:
+        return None
+    found: dict[str, Any] = {}
+    for key in ("allowed_folders", "allowed_mcps", "capabilities"):
+        if said.get(key) is None:
+            continue
+        listed = _list(said[key])
+        if listed is None:  # what cannot be read allows nothing
+            problems.append(f"{key} is a list of texts")
+        found[key] = listed or ()
+    override = said.get("sandbox_override")
+    return SessionPermissions(**found, sandbox_override=None if override is None else str(override))
+
+
+def _linked_bot(frontmatter: Mapping[str, object]) -> LinkedBot | None:
+    nested = frontmatter.get("linked_bot")
+    said = nested if isinstance(nested, dict) else {}
+    values = {
+        one.name: frontmatter.get(f"linked_bot_{one.name}", said.get(one.name))
+        for one in fields(LinkedBot)
+    }
+    texts: dict[str, Any] = {name: str(one) for name, one in values.items() if one is not None}
+    return LinkedBot(**texts) if {"platform", "chat_id"} <= texts.keys() else None
+
+
+def _nested_edits(name: str, value: object, present: Mapping[str, object]) -> list[NoteEdit]:
+    edits = _removed([name], present)
+    for key in _NESTED[name]:
+        one = None if value is None else getattr(value, key.removeprefix(f"{name}_"))
+        if one is None:
+            edits += _removed([key], present)
+        else:
+            listed = list(map(one_line, one)) if isinstance(one, list | tuple) else None
+            edits.append(SetKey(key, one_line(one) if listed is None else listed))
+    return edits
+
+
+def _removed(keys: Iterable[str], present: Mapping[str, object]) -> list[NoteEdit]:
+    return [RemoveKey(key) for key in keys if key in present]
+
+
+def _list(value: object) -> tuple[str, ...] | None:
+    """A list of texts, also where it is one text with commas; None: it is neither."""
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return tuple(one.strip() for one in value.split(",") if one.strip())
+    if isinstance(value, list) and not any(isinstance(one, list | dict) for one in value):
+        return tuple(str(one) for one in value)
+    return None
+
+
+def _short_id(session_id: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", session_id.lower())[-12:].rjust(12, "0")

@@ -1,0 +1,219 @@
+"""The files of sessions: reads them, and keeps the index as they are, whoever wrote them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakValueDictionary
+
+from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
+from parachuted.modules import Note, SetKey, VaultAccess, is_shortened, visible_to_agents
+
+from .messages import Conversation, Message, chain_digest, read_conversation
+from .session import FOLDER, Session, name_says, read_session
+from .session_index import Entry, SessionIndex
+
+_ATTEMPTS: Final = 8
+_AT_ONCE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFile:
+    """A session's file as one read found it.
+
+    `is_shortened`: it has a private part that the reader may not see.
+    """
+
+    note: Note
+    conversation: Conversation
+    session: Session
+    problems: tuple[str, ...]
+    is_shortened: bool
+
+    @property
+    def messages(self) -> list[Message]:
+        return self.conversation.messages
+
+
+class SessionFiles:
+    """The notes below `Chat/sessions/`.
+
+    What decides on a file and then writes it does so inside `lock(session_id)`.
+    """
+
+    def __init__(self, vault: VaultAccess, index: SessionIndex) -> None:
+        self._vault, self.index = vault, index
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._unreadable: dict[str, str] = {}
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """Why files are none that can be read, by path."""
+        return dict(self._unreadable)
+
+    def lock(self, session_id: str) -> asyncio.Lock:
+        """The lock of that session."""
+        return self._locks.setdefault(session_id, asyncio.Lock())
+
+    async def path_of(self, session_id: str) -> str:
+        """The file of the session with that id or para-id. Raises NotFoundError."""
+        for path in self.index.paths_of(session_id):
+            if await self._vault.exists(path):
+                return path
+        raise NotFoundError(f"There is no session {session_id[:80]}.")
+
+    async def read(self, session_id: str) -> SessionFile:
+        """The session's file as it is now. Raises NotFoundError."""
+        return await self.read_at(await self.path_of(session_id))
+
+    async def read_at(self, path: str) -> SessionFile:
+        """That file. NotFoundError; EditRefusedError: it is no text."""
+        return await asyncio.to_thread(_session_file, await self._vault.note(path))
+
+    async def load(self) -> None:
+        """Read all files that changed since the index was written."""
+        known = await asyncio.to_thread(self.index.digests)
+        present = [one for one in await self._vault.list(f"{FOLDER}**") if is_session_path(one)]
+        gone = [path for path in known if path not in set(present)]
+        gone_by_id = {one.id: path for path in gone if (one := self.index.get_session(path))}
+        stream, changed = self._vault.read_notes(present), list[Note]()
+        async for note in stream:
+            if known.get(note.path) != note.digest:
+                changed.append(note)
+            if len(changed) == _AT_ONCE:
+                await self._load_some(changed, known, gone_by_id)
+                changed.clear()
+        await self._load_some(changed, known, gone_by_id)
+        self._unreadable = dict(stream.left_out)
+        await asyncio.to_thread(self.index.remove, gone)
+
+    async def _load_some(
+        self, notes: Sequence[Note], known: Mapping[str, str], gone_by_id: dict[str, str]
+    ) -> None:
+        kept = []
+        for file in await asyncio.to_thread(lambda: list(map(_session_file, notes))):
+            path = file.note.path
+            if path not in known and (source := gone_by_id.pop(file.session.id, None)):
+                await asyncio.to_thread(self.index.move, source, path)
+            elif self.index.digest_of(path) != known.get(path):
+                continue  # written meanwhile
+            if self.title_by_hand(file) is not None:
+                await self._follow_person(file)
+            else:
+                kept.append(file)
+        await self.keep(kept)
+
+    async def look(self, path: str, digest: str | None = None, *, by_person: bool = True) -> None:
+        """That file may have changed; `digest` names its content, where it is known."""
+        if not is_session_path(path):
+            return
+        indexed = await asyncio.to_thread(self.index.get, path)
+        if indexed is not None and indexed.digest == digest:
+            return
+        try:
+            file = await self.read_at(path)
+        except NotFoundError:
+            self._unreadable.pop(path, None)
+            await asyncio.to_thread(self.index.remove, [path])
+            return
+        except EditRefusedError as error:
+            self._unreadable[path] = error.message
+            return
+        self._unreadable.pop(path, None)
+        async with self.lock(file.session.id):
+            with contextlib.suppress(NotFoundError):
+                file = await self.read_at(path)
+                if by_person:
+                    await self._follow_person(file)
+                else:
+                    await self.keep([file])
+
+    async def follow_move(self, source: str, path: str, *, by_person: bool = True) -> None:
+        """A file has another name."""
+        indexed = await asyncio.to_thread(self.index.get, source)
+        if indexed is not None and is_session_path(path):
+            await asyncio.to_thread(self.index.move, source, path)
+            file = await self.read_at(path)
+            async with self.lock(file.session.id):
+                if by_person:
+                    await self._follow_person(file, is_renamed=True)
+                else:
+                    await self.keep([file])
+        else:
+            await self.look(source)
+            await self.look(path, by_person=by_person)
+
+    async def keep(self, files: Iterable[SessionFile]) -> None:
+        """Put what was read into the index."""
+        shown = [one for one in files if not one.is_shortened]
+        await asyncio.to_thread(lambda: self.index.put(list(map(_entry, shown))))
+
+    async def follow(self, path: str) -> Session:
+        """Read a file again after a write of our own, and put it into the index."""
+        file = await self.read_at(path)
+        await self.keep([file])
+        return file.session
+
+    def title_by_hand(self, file: SessionFile, *, is_renamed: bool = False) -> str | None:
+        """The title that a person gave by editing the file or its name, if they did.
+
+        None as well where the file says already whose title it is.
+        """
+        known = self.index.get(file.note.path)
+        session = file.session
+        if known is None or session.title_source == "user":
+            return None
+        if session.title != known.session.title:
+            return session.title
+        return name_says(file.note.path, session) if is_renamed else None
+
+    async def _follow_person(self, file: SessionFile, *, is_renamed: bool = False) -> None:
+        """Put the file into the index; a title that was edited is the person's from now on."""
+        title = self.title_by_hand(file, is_renamed=is_renamed)
+        if title is None and is_renamed:
+            title = name_says(file.note.path, file.session)
+        if title is not None and not file.is_shortened:
+            for _attempt in range(_ATTEMPTS):
+                edits = [SetKey("title", title), SetKey("title_source", "user")]
+                try:
+                    await self._vault.edit(file.note.path, edits, base=file.note.digest)
+                except ConflictError:
+                    file = await self.read_at(file.note.path)
+                else:
+                    file = await self.read_at(file.note.path)
+                    break
+        await self.keep([file])
+
+
+def is_session_path(path: str) -> bool:
+    """Whether a path is one of a session's file."""
+    return path.startswith(FOLDER) and path.endswith(".md")
+
+
+def _session_file(note: Note) -> SessionFile:
+    conversation = read_conversation(note.text, note.body_start)
+    session, problems = read_session(
+        note.path,
+        note.frontmatter,
+        conversation,
+        chain_digest(conversation.messages),
+        note.modified,
+    )
+    return SessionFile(note, conversation, session, tuple(problems), is_shortened(note.text))
+
+
+def _entry(file: SessionFile) -> Entry:
+    note, conversation = file.note, file.conversation
+    if "private" in note.text.lower():
+        shown = visible_to_agents(note.text)
+        conversation = read_conversation(shown) if shown != note.text else conversation
+    return Entry(
+        session=file.session,
+        digest=note.digest,
+        problems=file.problems,
+        messages=file.messages,
+        body="\n".join(one.content for one in conversation.messages),
+    )

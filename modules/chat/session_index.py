@@ -1,0 +1,315 @@
+"""The index of sessions, in SQLite: lists, searches and pages them. Derived: it can be deleted."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from .messages import Message
+from .session import LinkedBot, Session, SessionPermissions
+
+_VERSION: Final = 1
+_SCHEMA = """
+CREATE TABLE sessions (
+    number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, id TEXT NOT NULL, para_id TEXT NOT NULL,
+    digest TEXT NOT NULL, updated TEXT NOT NULL, archived INTEGER NOT NULL, bot TEXT,
+    session TEXT NOT NULL, problems TEXT NOT NULL);
+CREATE INDEX by_id ON sessions (id);
+CREATE INDEX by_para_id ON sessions (para_id);
+CREATE INDEX by_bot ON sessions (bot) WHERE bot IS NOT NULL;
+CREATE INDEX by_time ON sessions (archived, updated DESC, id);
+CREATE TABLE messages (
+    session INTEGER NOT NULL, place INTEGER NOT NULL, id TEXT NOT NULL, digest TEXT NOT NULL,
+    PRIMARY KEY (session, place)) WITHOUT ROWID;
+CREATE INDEX by_message ON messages (id);
+CREATE VIRTUAL TABLE texts USING fts5(
+    title, summary, tags, body, tokenize = "unicode61 remove_diacritics 2");
+"""
+_WORD = re.compile(r"\w+")
+_MOST_WORDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """A session as its file was read last: the digest of that text, what is wrong with the file,
+    and its messages' digests by id.
+    """
+
+    session: Session
+    digest: str
+    problems: tuple[str, ...]
+    messages: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is put into the index; `body` are the words that a search finds."""
+
+    session: Session
+    digest: str
+    problems: Sequence[str]
+    messages: Sequence[Message]
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionQuery:
+    """Which sessions, of those after `after` (time, id). None is any."""
+
+    archived: bool | None = None
+    words: str = ""
+    tag: str | None = None
+    workspace: str | None = None
+    after: tuple[str, str] | None = None
+    limit: int = 50
+
+
+class SessionRow(NamedTuple):
+    """A session in a list, not decoded yet."""
+
+    path: str
+    id: str
+    updated: str
+    text: str
+
+    @property
+    def session(self) -> Session:
+        return _session(self.text)
+
+
+class SessionIndex:
+    """Any thread may call it. What writes waits for the disk; what reads does not wait for that.
+
+    A damaged file is begun again, empty.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._writing_lock, self._reading_lock = threading.Lock(), threading.Lock()
+        try:
+            self._writer = _open(path)
+        except sqlite3.DatabaseError:
+            for suffix in ("", "-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            self._writer = _open(path)
+        self._reader = sqlite3.connect(
+            f"{path.as_uri()}?mode=ro", uri=True, check_same_thread=False
+        )
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._reading_lock:
+            self._reader.close()
+        with self._writing_lock:
+            self._writer.close()
+
+    def put(self, entries: Sequence[Entry]) -> None:
+        """These files hold this now."""
+        with self._writing() as database:
+            for entry in entries:
+                _put(database, entry)
+
+    def remove(self, paths: Collection[str]) -> None:
+        """These files are gone."""
+        with self._writing() as database:
+            for path in paths:
+                row = database.execute("SELECT number FROM sessions WHERE path = ?", [path])
+                for (number,) in row.fetchall():
+                    database.execute("DELETE FROM sessions WHERE number = ?", [number])
+                    database.execute("DELETE FROM messages WHERE session = ?", [number])
+                    database.execute("DELETE FROM texts WHERE rowid = ?", [number])
+
+    def move(self, source: str, target: str) -> None:
+        """A file has another name."""
+        self.remove([target])
+        with self._writing() as database:
+            found = database.execute("SELECT session FROM sessions WHERE path = ?", [source])
+            for (text,) in found.fetchall():
+                moved = json.dumps({**json.loads(text), "path": target})
+                database.execute(
+                    "UPDATE sessions SET path = ?, session = ? WHERE path = ?",
+                    [target, moved, source],
+                )
+
+    def digests(self) -> dict[str, str]:
+        """The digest of each file, by path."""
+        return dict(self._rows("SELECT path, digest FROM sessions"))
+
+    def digest_of(self, path: str) -> str | None:
+        """The digest of a file as it was read last."""
+        rows = self._rows("SELECT digest FROM sessions WHERE path = ?", [path])
+        return str(rows[0][0]) if rows else None
+
+    def get(self, path: str) -> Indexed | None:
+        """What was read last in a file."""
+        for number, digest, text, problems in self._rows(
+            "SELECT number, digest, session, problems FROM sessions WHERE path = ?", [path]
+        ):
+            rows = self._rows(
+                "SELECT id, digest FROM messages WHERE session = ? ORDER BY place", [number]
+            )
+            return Indexed(_session(text), digest, tuple(json.loads(problems)), dict(rows))
+        return None
+
+    def get_session(self, path: str) -> Session | None:
+        """The session as its file was read last."""
+        rows = self._rows("SELECT session FROM sessions WHERE path = ?", [path])
+        return _session(rows[0][0]) if rows else None
+
+    def paths_of(self, session_id: str) -> list[str]:
+        """The files with that id, or para-id, sorted."""
+        rows = self._rows(
+            "SELECT path FROM sessions WHERE id = :id UNION SELECT path FROM sessions "
+            "WHERE para_id = :id ORDER BY path",
+            {"id": session_id},
+        )
+        return [path for (path,) in rows]
+
+    def paths_with_message(self, message_id: str) -> list[str]:
+        """The files that hold a message of that id."""
+        rows = self._rows(
+            "SELECT path FROM messages JOIN sessions ON number = session "
+            "WHERE messages.id = ? ORDER BY path",
+            [message_id],
+        )
+        return [path for (path,) in rows]
+
+    def problems(self) -> dict[str, list[str]]:
+        """What is wrong with files, by path."""
+        rows = self._rows("SELECT path, problems FROM sessions WHERE problems != '[]'")
+        return {path: json.loads(problems) for path, problems in rows}
+
+    def duplicates(self) -> dict[str, list[str]]:
+        """The ids that several files have, with their paths, sorted."""
+        found: dict[str, list[str]] = {}
+        for session_id, path in self._rows(
+            "SELECT id, path FROM sessions WHERE id IN "
+            "(SELECT id FROM sessions GROUP BY id HAVING count(*) > 1) ORDER BY id, path"
+        ):
+            found.setdefault(session_id, []).append(path)
+        return found
+
+    def paths_of_bot(self, platform: str, chat_id: str) -> list[str]:
+        """The files that are linked to that conversation, the newest first."""
+        rows = self._rows(
+            "SELECT path FROM sessions WHERE bot = ? ORDER BY updated DESC",
+            [f"{platform} {chat_id}"],
+        )
+        return [path for (path,) in rows]
+
+    def newest(self, wanted: SessionQuery) -> list[SessionRow]:
+        """The newest of them, at most `wanted.limit`, whoever may read them."""
+        where, values = ["true"], list[object]()
+        if wanted.archived is not None:
+            where.append("archived = ?")
+            values.append(wanted.archived)
+        if wanted.after is not None:
+            where.append("(updated < ? OR (updated = ? AND id > ?))")
+            values += [wanted.after[0], *wanted.after]
+        if wanted.words.strip():
+            where.append("number IN (SELECT rowid FROM texts WHERE texts MATCH ?)")
+            values.append(_query(wanted.words))
+        if wanted.tag is not None:
+            where.append("EXISTS (SELECT 1 FROM json_each(session, '$.tags') WHERE value = ?)")
+            values.append(wanted.tag)
+        if wanted.workspace is not None:
+            where.append("json_extract(session, '$.workspace') = ?")
+            values.append(wanted.workspace)
+        rows = self._rows(
+            f"SELECT path, id, updated, session FROM sessions WHERE {' AND '.join(where)} "  # noqa: S608  no value is in it
+            "ORDER BY updated DESC, id LIMIT ?",
+            [*values, wanted.limit],
+        )
+        return [SessionRow(*row) for row in rows]
+
+    def _rows(self, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+        with self._reading_lock:
+            return self._reader.execute(query, values).fetchall()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._writing_lock, self._writer:
+            yield self._writer
+
+
+def _put(database: sqlite3.Connection, entry: Entry) -> None:
+    session = entry.session
+    (number,) = database.execute(
+        "INSERT INTO sessions (path, id, para_id, digest, updated, archived, bot, session, "
+        "problems) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET "
+        "id = excluded.id, para_id = excluded.para_id, digest = excluded.digest, "
+        "updated = excluded.updated, archived = excluded.archived, bot = excluded.bot, "
+        "session = excluded.session, problems = excluded.problems "
+        "RETURNING number",
+        [
+            session.path,
+            session.id,
+            session.para_id,
+            entry.digest,
+            session.updated_at,
+            session.archived,
+            session.linked_bot and f"{session.linked_bot.platform} {session.linked_bot.chat_id}",
+            json.dumps(asdict(session)),
+            json.dumps(list(entry.problems)),
+        ],
+    ).fetchone()
+    known = database.execute(
+        "SELECT id, digest FROM messages WHERE session = ? ORDER BY place", [number]
+    ).fetchall()
+    now = [(one.id, one.digest) for one in entry.messages]
+    same = next(
+        (at for at, one in enumerate(known) if at >= len(now) or one != now[at]), len(known)
+    )
+    if same < len(known):
+        database.execute("DELETE FROM messages WHERE session = ? AND place >= ?", [number, same])
+    database.executemany(
+        "INSERT INTO messages VALUES (?, ?, ?, ?)",
+        [(number, place, *one) for place, one in enumerate(now[same:], same)],
+    )
+    database.execute("DELETE FROM texts WHERE rowid = ?", [number])
+    database.execute(
+        "INSERT INTO texts (rowid, title, summary, tags, body) VALUES (?, ?, ?, ?, ?)",
+        [number, session.title or "", session.summary or "", " ".join(session.tags), entry.body],
+    )
+
+
+def _session(text: str) -> Session:
+    said = json.loads(text)
+    permissions, linked = said.pop("permissions"), said.pop("linked_bot")
+    if permissions is not None:
+        permissions = SessionPermissions(**_tuples(permissions))
+    return Session(
+        **_tuples(said),
+        permissions=permissions,
+        linked_bot=None if linked is None else LinkedBot(**linked),
+    )
+
+
+def _tuples(said: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(one) if isinstance(one, list) else one for key, one in said.items()}
+
+
+def _query(words: str) -> str:
+    """All of these words, the last one as a beginning: people search while they type."""
+    found = [f'"{word}"' for word in _WORD.findall(words)[:_MOST_WORDS]]
+    return f"{' '.join(found)}*" if found else '""'
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, check_same_thread=False)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version != _VERSION:  # fails where another version's tables stand
+            database.executescript(f"{_SCHEMA}PRAGMA user_version = {_VERSION};")
+    except sqlite3.DatabaseError:
+        database.close()
+        raise
+    return database

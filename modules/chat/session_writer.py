@@ -1,0 +1,188 @@
+"""Writes sessions' files: makes them, appends to them, changes their fields, and names them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError
+from parachuted.modules import NoteEdit, RemoveKey, ReplaceSpan, SetKey, VaultAccess
+
+from .messages import Message, append_messages, one_line_json
+from .session import (
+    FOLDER,
+    NewSession,
+    Session,
+    SessionFields,
+    day_of,
+    edits_of,
+    file_name,
+    name_says,
+    now,
+)
+from .session_files import SessionFile, SessionFiles
+
+_ATTEMPTS: Final = 8
+_MOST_TWINS: Final = 1_000
+_MOST_FORKS: Final = 50
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[ ._/-][A-Za-z0-9]+)*")
+_WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+
+
+class TitleProtectedError(EditRefusedError):
+    """The person gave this session its title; it is not overwritten."""
+
+
+class SessionWriter:
+    """Each method but `create` is called inside the session's lock."""
+
+    def __init__(self, vault: VaultAccess, files: SessionFiles) -> None:
+        self._vault, self._files = vault, files
+
+    async def create(self, fields: NewSession, messages: Sequence[Message]) -> Session:
+        """Make a file with these fields, `title` and `created_at` among them."""
+        lines = [
+            f"{edit.key}: {_yaml(edit.value)}\n"
+            for edit in edits_of(fields, {})
+            if isinstance(edit, SetKey)
+        ]
+        text = append_messages(f"---\n{''.join(lines)}---\n", messages)
+        day, title = day_of(fields["created_at"]), fields.get("title")
+        for number in range(1, _MOST_TWINS):
+            path = FOLDER + file_name(title, day, number)
+            try:
+                await self._vault.create(path, text)
+            except ConflictError:
+                continue
+            return await self._files.follow(path)
+        raise EditRefusedError(f"{_MOST_TWINS} sessions of one day have this title")
+
+    async def append(self, session_id: str, messages: Sequence[Message]) -> None:
+        """Put messages at the end; those that are there already are left out.
+
+        Where a person edited or removed an earlier message, that is recorded as a fork.
+        """
+        for attempt in range(_ATTEMPTS):
+            file = await self._files.read(session_id)
+            there = {one.id for one in file.messages}
+            new = [one for one in messages if one.id not in there]
+            if not new:
+                return
+            note = file.note
+            text = append_messages(note.text, new)
+            try:
+                if file.is_shortened:  # the places that were read are not those of the file
+                    await self._vault.write(note.path, text, base=note.digest)
+                else:
+                    edits = [*identity(file), *await self._fork(file)]
+                    end = len(note.text)
+                    await self._vault.edit(
+                        note.path,
+                        [ReplaceSpan(end, end, text[end:]), *edits],
+                        base=note.digest,
+                    )
+            except ConflictError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                await self._files.follow(note.path)
+                return
+
+    async def change(self, session_id: str, fields: SessionFields) -> Session:
+        """Set these fields. Raises TitleProtectedError."""
+        for attempt in range(_ATTEMPTS):
+            file = await self._files.read(session_id)
+            wanted = await self._allowed(file, fields)
+            present = file.note.frontmatter
+            edits = [one for one in edits_of(wanted, present) if not _stands(one, present)]
+            if not edits:
+                break
+            try:
+                await self._vault.edit(
+                    file.note.path, [*edits, *identity(file)], base=file.note.digest
+                )
+            except ConflictError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                break
+        session = await self._files.follow(file.note.path)
+        return await self._renamed(session) if "title" in fields else session
+
+    async def _allowed(self, file: SessionFile, fields: SessionFields) -> SessionFields:
+        """Raises TitleProtectedError when somebody else than the person would set a title that is
+        the person's, also one that was typed into the file a moment ago.
+        """
+        if "title" not in fields or fields["title_source"] == "user":
+            return fields
+        by_hand = self._files.title_by_hand(file)
+        if by_hand is not None:
+            await self._vault.edit(
+                file.note.path, [SetKey("title_source", "user")], base=file.note.digest
+            )
+            await self._files.follow(file.note.path)
+        if by_hand is not None or file.session.title_source == "user":
+            raise TitleProtectedError
+        return fields
+
+    async def _renamed(self, session: Session) -> Session:
+        """Let the file's name follow the title, where it can."""
+        if name_says(session.path, session) is None:
+            return session
+        folder = session.path.rpartition("/")[0]
+        for number in range(1, _MOST_TWINS):
+            name = file_name(session.title, day_of(session.created_at), number)
+            target = f"{folder}/{name}"
+            if await self._vault.exists(target):
+                continue
+            try:
+                await self._vault.move(session.path, target)
+            except ConflictError:
+                continue
+            except ActRefusedError:  # the title stands in the file, whatever its name
+                return session
+            await asyncio.to_thread(self._files.index.move, session.path, target)
+            return await self._files.follow(target)
+        return session
+
+    async def _fork(self, file: SessionFile) -> list[NoteEdit]:
+        """What records that earlier messages are not those that were there."""
+        indexed = await asyncio.to_thread(self._files.index.get, file.note.path)
+        before = {} if indexed is None else indexed.messages
+        present = {one.id: one.digest for one in file.messages}
+        changed = [one for one in before if present.get(one, before[one]) != before[one]]
+        removed = [one for one in before if one not in present]
+        if not (changed or removed):
+            return []
+        fork = {"at": now(), "changed": changed, "removed": removed}
+        forks = [*file.session.forks, fork][-_MOST_FORKS:]
+        return [SetKey("forks", one_line_json(forks))]
+
+
+def identity(file: SessionFile) -> list[NoteEdit]:
+    """What gives a file made by hand the id that it has been listed by, so that it keeps it."""
+    session, present = file.session, file.note.frontmatter
+    found = {"id": session.id, "para_id": session.para_id}
+    return [SetKey(key, value) for key, value in found.items() if not present.get(key)]
+
+
+def _stands(edit: NoteEdit, present: Mapping[str, object]) -> bool:
+    """Whether the edit would change nothing."""
+    match edit:
+        case SetKey():
+            value = list(edit.value) if isinstance(edit.value, tuple) else edit.value
+            return edit.key in present and present[edit.key] == value
+        case RemoveKey():
+            return edit.key not in present
+        case _:
+            return False
+
+
+def _yaml(value: object) -> str:
+    """One value of new frontmatter, on one line."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_yaml, value))}]"
+    is_plain = isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS
+    return str(value) if is_plain else one_line_json(value)

@@ -1,0 +1,367 @@
+"""Sessions: conversations as files, one note each below `Chat/sessions/`.
+
+A message is kept on the disk before `append` returns, and stands in the file a moment later;
+whatever is asked of a session waits for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import secrets
+import string
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Unpack
+
+from parachuted.errors import (
+    ConflictError,
+    EditRefusedError,
+    NotFoundError,
+    ParachuteError,
+    StorageFailedError,
+)
+from parachuted.modules import Finding, Module
+
+from .append_log import AppendLog
+from .messages import Message, ToolUse, chain_digest, new_message_id
+from .session import (
+    FOLDER,
+    LinkedBot,
+    NewSession,
+    Session,
+    SessionFields,
+    SessionPermissions,
+    check_value,
+    now,
+)
+from .session_files import SessionFile, SessionFiles
+from .session_index import SessionIndex, SessionQuery
+from .session_paging import find_readable
+from .session_writer import SessionWriter, TitleProtectedError
+
+__all__ = [
+    "LinkedBot",
+    "Message",
+    "Session",
+    "SessionPage",
+    "SessionPermissions",
+    "Sessions",
+    "TitleProtectedError",
+    "ToolUse",
+    "chain_digest",
+    "new_message_id",
+]
+
+_PAUSE_S = 0.05
+_SHARE = 4.0  # a file that takes long to write is written a fifth of the time at most
+_LONGEST_PAUSE_S = 5.0
+_LETTERS = string.ascii_lowercase + string.digits
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """Some sessions; `next` is the cursor of those that follow."""
+
+    sessions: tuple[Session, ...]
+    next: str | None
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Messages that one task appended, on their way into the file."""
+
+    owner: asyncio.Task[object] | None
+    messages: list[Message] = field(default_factory=list)
+    is_taken: bool = False
+    is_wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    writer: asyncio.Task[None] | None = None
+
+
+class Sessions:
+    """All sessions that the caller may read.
+
+    Whatever takes the id of a session raises NotFoundError where there is none.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._module, self._vault = module, module.vault
+        folder: Path = module.data_folder
+        self._index = SessionIndex(folder / "sessions.db")
+        self._log = AppendLog(folder / "appends.jsonl")
+        self.files = SessionFiles(self._vault, self._index)
+        self._writer = SessionWriter(self._vault, self.files)
+        self._batches: dict[str, list[_Batch]] = {}
+        self._spans: dict[str, float] = {}
+        self._loaded = asyncio.Event()
+
+    async def load(self) -> None:
+        """Follow what happened to the files meanwhile, and write what a crash left unwritten.
+
+        What is asked meanwhile waits for it.
+        """
+        try:
+            await self.files.load()
+            for session_id, messages in (await asyncio.to_thread(self._log.load)).items():
+                with contextlib.suppress(NotFoundError):
+                    async with self.files.lock(session_id):
+                        await self._writer.append(session_id, messages)
+            await asyncio.to_thread(self._log.clear)
+        finally:
+            self._loaded.set()
+
+    async def close(self) -> None:
+        """Wait until all messages are in their files."""
+        for session_id in [*self._batches]:
+            await self.settle(session_id)
+        self._log.close()
+        self._index.close()
+
+    async def create(
+        self,
+        messages: Sequence[Message] = (),
+        *,
+        announce: bool = True,
+        **fields: Unpack[NewSession],
+    ) -> Session:
+        """Make a session with these fields, that begins with these messages.
+
+        Others hear of it if `announce`.
+
+        Raises ConflictError where its `id` is taken, EditRefusedError for a value that is none.
+        """
+        await self._loaded.wait()
+        session_id = fields.get("id") or str(uuid.uuid4())
+        if await asyncio.to_thread(self._index.paths_of, session_id):
+            raise ConflictError(
+                f"there is a session {session_id[:80]}",
+                base=b"",
+                ours=b"",
+                theirs=b"",
+                is_known=False,
+            )
+        new: NewSession = {
+            "title": fields.get("title"),
+            "title_source": "user" if fields.get("title") else "default",
+            "id": session_id,
+            "para_id": f"para:chat:{''.join(secrets.choice(_LETTERS) for _ in range(12))}",
+            "created_at": now(),
+        }
+        new |= {name: one for name, one in fields.items() if one is not None}  # type: ignore[typeddict-item]
+        session = await self._writer.create(new, messages)
+        if announce:
+            self._module.publish(
+                "chat.session.created",
+                session_id=_word(session.id),
+                title=session.title or "",
+                module="chat",
+                source=session.source,
+            )
+        return session
+
+    async def known_ids(self, ids: Iterable[str]) -> set[str]:
+        """Those that a session has, whoever may read it."""
+        await self._loaded.wait()
+        return {one for one in ids if self._index.paths_of(one)}
+
+    async def get(self, session_id: str) -> Session:
+        """The session as its file is now."""
+        return (await self._read(session_id)).session
+
+    async def messages(
+        self, session_id: str, *, after: str | None = None, limit: int | None = None
+    ) -> list[Message]:
+        """Its messages in their order: those after the message of that id, at most so many."""
+        found = (await self._read(session_id)).messages
+        ids = [one.id for one in found]
+        first = ids.index(after) + 1 if after in ids else 0
+        return found[first:] if limit is None else found[first : first + max(limit, 0)]
+
+    async def get_with_messages(self, session_id: str) -> tuple[Session, list[Message]]:
+        """Both, of the same moment."""
+        file = await self._read(session_id)
+        return file.session, file.messages
+
+    async def append(self, session_id: str, message: Message) -> None:
+        """Put a message at the end. It is on the disk when this returns, and in the file once,
+        whatever happens then.
+        """
+        await self._loaded.wait()
+        path = await self.files.path_of(session_id)
+        indexed = self._index.get_session(path)
+        session_id = indexed.id if indexed is not None else session_id
+        await self._log.append(session_id, message)
+        batches = self._batches.setdefault(session_id, [])
+        owner = asyncio.current_task()
+        if not batches or batches[-1].is_taken or batches[-1].owner is not owner:
+            batch = _Batch(owner)
+            batches.append(batch)
+            batch.writer = self._module.spawn(self._flush, session_id, batch, name="write messages")
+        batches[-1].messages.append(message)
+        waiting = sum(len(batch.messages) for batch in batches)
+        self._module.publish(
+            "chat.session.message",
+            session_id=_word(session_id),
+            message_id=_word(message.id),
+            role=message.role,
+            source=_word(message.meta.get("source", "parachute")),
+            message_count=(indexed.message_count if indexed else 0) + waiting,
+        )
+
+    async def settle(self, session_id: str) -> None:
+        """Wait until all that was appended stands in the file."""
+        while batches := self._batches.get(session_id):
+            for batch in batches:
+                batch.is_wanted.set()
+            writers = [batch.writer for batch in batches if batch.writer is not None]
+            await asyncio.wait(writers)
+
+    async def change(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
+        """Give these fields of `Session` other values; None takes one out.
+
+        A `title` needs its `title_source`. Raises TitleProtectedError where the person gave the
+        title and `title_source` is not `user`; EditRefusedError for a value that is none.
+        """
+        if "title" in fields and "title_source" not in fields:
+            raise EditRefusedError("say by `title_source` who gives the title: ai or user")
+        for name, value in fields.items():
+            check_value(name, value)
+        file = await self._read(session_id)
+        async with self.files.lock(file.session.id):
+            return await self._writer.change(file.session.id, fields)
+
+    async def delete(self, session_id: str) -> None:
+        """Remove the file; `parachute history` has it still."""
+        file = await self._read(session_id)
+        async with self.files.lock(file.session.id):
+            await self._vault.delete(file.note.path)
+            await asyncio.to_thread(self._index.remove, [file.note.path])
+
+    async def page(
+        self,
+        *,
+        search: str = "",
+        archived: bool | None = None,
+        topic: str = "",
+        tag: str | None = None,
+        workspace: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> SessionPage:
+        """Sessions, the newest first. `search` and `topic` are words of title, summary, tags and
+        messages. Raises EditRefusedError for a cursor that is none.
+        """
+        await self._loaded.wait()
+        wanted = SessionQuery(
+            archived=archived,
+            words=f"{search} {topic}".strip(),
+            tag=tag,
+            workspace=workspace,
+            after=_after(cursor),
+            limit=limit + 1,
+        )
+        found = await find_readable(self._vault, self._index, wanted)
+        last = found[limit - 1] if len(found) > limit else None
+        return SessionPage(
+            sessions=tuple(found[:limit]),
+            next=None if last is None else f"{last.updated_at} {last.id}",
+        )
+
+    async def get_by_bot_link(self, platform: str, chat_id: str) -> Session | None:
+        """The session that belongs to a conversation on another platform; None: none does."""
+        await self._loaded.wait()
+        paths = await asyncio.to_thread(self._index.paths_of_bot, platform, chat_id)
+        for path in paths:
+            if await self._vault.exists(path):
+                return (await self.files.read_at(path)).session
+        return None
+
+    async def find_para(self, para_id: str) -> tuple[Session, str | None] | None:
+        """The session with that para-id, or the one with that message and the message's id."""
+        await self._loaded.wait()
+        short = para_id.rpartition(":")[2]
+        by_message = await asyncio.to_thread(self._index.paths_with_message, short)
+        for path in await asyncio.to_thread(self._index.paths_of, para_id):
+            if await self._vault.exists(path):
+                return (await self.files.read_at(path)).session, None
+        for path in by_message:
+            if await self._vault.exists(path):
+                return (await self.files.read_at(path)).session, short
+        return None
+
+    async def findings(self) -> list[Finding]:
+        """What is wrong with the files."""
+        await self._loaded.wait()
+        paths = set(await self._vault.list(f"{FOLDER}**"))
+        found = [
+            Finding(problem=problem, path=path, advice="repair it by hand; it is left as it is")
+            for path, problems in (await asyncio.to_thread(self._index.problems)).items()
+            for problem in problems
+            if path in paths
+        ]
+        found += [
+            Finding(problem=problem, path=path, advice="save it as UTF-8 text")
+            for path, problem in self.files.unreadable.items()
+            if path in paths
+        ]
+        twins = await asyncio.to_thread(self._index.duplicates)
+        for session_id, having in twins.items():
+            first, *others = [path for path in having if path in paths] or [""]
+            problem = f"the session {session_id} is also in {', '.join(others)}"
+            advice = "give one of them another id, or remove it; the first of them is shown"
+            if others:
+                found.append(Finding(problem=problem, path=first, advice=advice))
+        return found
+
+    async def _read(self, session_id: str) -> SessionFile:
+        """The file, with all that was appended."""
+        await self._loaded.wait()
+        path = await self.files.path_of(session_id)
+        indexed = self._index.get_session(path)
+        await self.settle(session_id if indexed is None else indexed.id)
+        return await self.files.read(session_id)
+
+    async def _flush(self, session_id: str, batch: _Batch) -> None:
+        """Write a batch into the file, after those before it.
+
+        It waits a moment for more, the longer the longer the last write of that file took.
+        """
+        pause = _PAUSE_S + _SHARE * self._spans.get(session_id, 0.0)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(batch.is_wanted.wait(), min(pause, _LONGEST_PAUSE_S))
+        async with self.files.lock(session_id):
+            batch.is_taken = True
+            begun = time.monotonic()
+            try:
+                await self._writer.append(session_id, batch.messages)
+            except NotFoundError:  # the conversation was removed
+                self._module.log.info("a message's session is gone", extra={"id": session_id})
+            except StorageFailedError:  # it stays in the log, for the next start
+                self._module.log.exception("a message waits for the disk")
+                return
+            except ParachuteError:
+                self._module.log.exception("a message was not written")
+            finally:
+                self._batches[session_id].remove(batch)
+                if not self._batches[session_id]:
+                    del self._batches[session_id]
+                self._spans[session_id] = time.monotonic() - begun
+            await self._log.done(session_id, len(batch.messages))
+
+
+def _word(value: object) -> str:
+    """The text as a field of an event that holds a word."""
+    return re.sub(r"[\s/\\]+", "_", str(value))[:200] or "_"
+
+
+def _after(cursor: str | None) -> tuple[str, str] | None:
+    if cursor is None:
+        return None
+    updated, blank, session_id = cursor.partition(" ")
+    if not blank:
+        raise EditRefusedError("this cursor is none that a page gave; leave it out")
+    return updated, session_id

@@ -1,0 +1,26 @@
+"""What tests of Chat share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from parachuted.testing import ModuleHarness
+from tests.chat.chat_of import running_chat
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    """An empty vault."""
+    folder = tmp_path / "vault"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+async def chat(vault: Path) -> AsyncIterator[ModuleHarness]:
+    """Chat on that vault."""
+    async with running_chat(vault) as module:
+        yield module

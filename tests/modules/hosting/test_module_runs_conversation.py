@@ -1,0 +1,347 @@
+"""A conversation's run as a module starts it: what is said into it, what it asks, and what it may
+not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from parachuted.access.authority import Authority, acting
+from parachuted.agents import OfflineBackend, ToolResult, call_tool
+from parachuted.agents.permission import PermissionRequests
+from parachuted.errors import ActRefusedError, AgentUnavailableError
+from parachuted.modules import (
+    AgentNarrowing,
+    AgentPermissionRequest,
+    AgentQuestion,
+    AgentText,
+    AgentTextDelta,
+    AgentToolCall,
+)
+from parachuted.testing import ScriptedBackend, say, use
+from tests.modules.module_rig import ModuleRig
+
+MANIFEST = """
+permissions:
+  read: ["Brain/**", "Work/**"]
+  write: ["Brain/**", "Work/**"]
+  mcp: [look, dig]
+agents:
+  chat:
+    paths: ["Brain/**", "Work/**"]
+    capabilities: [read, write]
+    system_prompt: You are the agent's own.
+  helper:
+    paths: ["Brain/**"]
+    requires_explicit_invocation: true
+"""
+QUESTION = {
+    "question": "Which bed?",
+    "header": "Bed",
+    "options": [{"label": "North", "description": "in the shade"}, {"label": "South"}],
+    "multiSelect": False,
+}
+
+
+@pytest.fixture
+def module_rig(tmp_path) -> Iterator[ModuleRig]:
+    found = ModuleRig(tmp_path)
+    found.save("Brain/a.md", "# A\n\nblue\n")
+    found.save("Work/b.md", "# B\n\ngreen\n")
+    yield found
+    found.close()
+
+
+def runs_of(rig: ModuleRig, backend, **more: object):
+    return rig.given(rig.approve(MANIFEST), rig.agents(backend, **more)).runs
+
+
+async def steps_of(runs, run: str) -> list[object]:
+    found = []
+    while (step := await runs.next(run)) is not None:
+        found.append(step)
+    return found
+
+
+async def test_a_question_waits_for_its_answer_and_an_unknown_one_is_none(module_rig):
+    backend = ScriptedBackend([use("AskUserQuestion", questions=[QUESTION]), say("South, then.")])
+    runs = runs_of(module_rig, backend)
+    run = await runs.start("chat", "Dig.", {"conversation": True})
+
+    asked = await runs.next(run)
+    assert isinstance(asked, AgentQuestion)
+    assert list(asked.questions) == [
+        {
+            **QUESTION,
+            "options": [
+                {"label": "North", "description": "in the shade"},
+                {"label": "South", "description": ""},
+            ],
+        }
+    ]
+    assert await runs.answer(run, "q-of-another", "x") is False
+    with pytest.raises(ActRefusedError, match="an answer should be"):
+        await runs.answer(run, asked.id, 3)
+    assert await runs.answer(run, asked.id, {"Which bed?": ["South", "North"]}) is True
+    called = await runs.next(run)
+    assert isinstance(called, AgentToolCall)
+    assert called.answer == "Which bed?: South, North"
+    assert (await runs.result(run)).text == "South, then."
+    assert await runs.answer(run, asked.id, "x") is False
+    assert await runs.inject(run, "x") is False
+
+
+async def test_what_is_injected_waits_for_the_agent_and_not_without_end(module_rig):
+    heard = []
+
+    async def script(job):
+        heard.append(await job.conversation.next_text())
+        return [say("Yes.")]
+
+    runs = runs_of(module_rig, ScriptedBackend(script))
+    run = await runs.start("chat", "Dig.", {"conversation": True})
+    with pytest.raises(ActRefusedError, match="1 to 100,000"):
+        await runs.inject(run, " ")
+    assert await runs.inject(run, "Deeper.") is True
+    await runs.result(run)
+    assert heard == ["Deeper."]
+
+
+async def test_twenty_messages_wait_and_the_next_is_refused(module_rig):
+    wait = asyncio.Event()
+
+    async def script(_job):
+        await wait.wait()
+        return []
+
+    runs = runs_of(module_rig, ScriptedBackend(script))
+    run = await runs.start("chat", "Dig.", {"conversation": True})
+    for _ in range(20):
+        await runs.inject(run, "More.")
+    with pytest.raises(ActRefusedError, match="wait for the agent already"):
+        await runs.inject(run, "More.")
+    wait.set()
+
+
+async def test_a_run_that_is_no_conversation_is_asked_and_told_nothing(module_rig):
+    runs = runs_of(module_rig, ScriptedBackend([say("x")]))
+    run = await runs.start("chat", "Dig.", {})
+    await runs.result(run)
+    assert await runs.inject(run, "x") is False
+    with pytest.raises(ActRefusedError, match="model"):
+        await runs.start("chat", "Dig.", {"model": "claude-opus-5"})
+
+
+async def test_model_prompt_and_folder_are_the_runs_own(module_rig):
+    backend = ScriptedBackend([say("x")])
+    runs = runs_of(module_rig, backend)
+    options = {
+        "conversation": True,
+        "model": "claude-opus-5",
+        "system_prompt": "You are mine.",
+        "working_directory": "",
+        "history": "Before.",
+        "session_id": None,
+        "max_turns": None,
+    }
+    await runs.result(await runs.start("chat", "Dig.", options))
+    await runs.result(await runs.start("chat", "Dig.", {"conversation": True}))
+
+    first, second = backend.jobs
+    assert (first.model, first.history) == ("claude-opus-5", "Before.")
+    assert first.system_prompt.startswith("You are mine.")
+    assert second.system_prompt.startswith("You are the agent's own.")
+    assert "messages of the\nperson alone" in second.system_prompt
+    for wrong in ({"model": "--help"}, {"history": 3}, {"narrowing": {"colour": 1}}):
+        with pytest.raises(ActRefusedError, match="start: "):
+            await runs.start("chat", "Dig.", {"conversation": True, **wrong})
+
+
+async def test_attachments_go_with_the_prompt_within_what_the_agent_may_read(module_rig):
+    module_rig.save("Brain/a.png", b"\x89PNG")
+    module_rig.save("Private/c.md", "secret")
+    module_rig.save("Brain/a.bin", b"\xff\xfe\x00")
+    backend = ScriptedBackend([say("x")])
+    runs = runs_of(module_rig, backend)
+    paths = ["Brain/a.md", "Brain/a.png"]
+    run = await runs.start("chat", "Which?", {"conversation": True, "attachments": paths})
+    await runs.result(run)
+
+    [job] = backend.jobs
+    assert job.prompt == "The file Brain/a.md:\n\n# A\n\nblue\n\n\nWhich?"
+    assert [(file.path, file.media_type, file.data) for file in job.files] == [
+        ("Brain/a.png", "image/png", b"\x89PNG")
+    ]
+    for path in ("Private/c.md", "Brain/gone.md", "Brain/a.bin"):
+        with pytest.raises(Exception, match=r"(Private|gone|no model reads)"):
+            await runs.start("chat", "x", {"conversation": True, "attachments": [path]})
+
+
+def tool(name: str) -> SimpleNamespace:
+    return SimpleNamespace(name=name, description="does it", schema={"type": "object"})
+
+
+async def called(job, tool: str, **arguments: object) -> ToolResult:
+    return await call_tool(job.tools, tool, arguments)
+
+
+async def test_a_run_is_only_ever_narrowed(module_rig):
+    backend = ScriptedBackend([say("x")])
+    runs = runs_of(
+        module_rig, backend, tools=lambda: [("garden", tool("look")), ("garden", tool("dig"))]
+    )
+
+    async def job_of(**narrowing: object):
+        narrow = {"conversation": True, "narrowing": AgentNarrowing(**narrowing)}
+        await runs.result(await runs.start("chat", "x", narrow))
+        return backend.jobs[-1]
+
+    def names(job) -> set[str]:
+        return {tool.name for tool in job.tools}
+
+    whole = await job_of()
+    assert {"look", "dig", "write_note", "read_note"} <= names(whole)
+    narrow = await job_of(read=["Work/**", "Private/**"], write=[], tools=["dig", "other"])
+    assert {"look", "other"}.isdisjoint(names(narrow))
+    assert "dig" in names(narrow)
+    await job_of(tools=[])
+    assert {"look", "dig"}.isdisjoint(names(backend.jobs[-1]))
+    assert "write_note" not in names(await job_of(capabilities=["read"]))
+    wrong = {"conversation": True, "narrowing": {"sandbox": {"network": "everything"}}}
+    with pytest.raises(ActRefusedError, match="narrowing"):
+        await runs.start("chat", "x", wrong)
+
+
+async def test_narrowed_paths_hold_for_every_call(module_rig):
+    found = {}
+
+    async def script(job):
+        for path in ("Brain/a.md", "Work/b.md"):
+            found["read", path] = (await called(job, "read_note", path=path)).is_error
+            result = await called(job, "append_note", path=path, section="X", text="y")
+            found["write", path] = result.is_error
+        return [say("x")]
+
+    runs = runs_of(module_rig, ScriptedBackend(script))
+    narrowing = {"read": ["Brain/**", "Work/**"], "write": ["Work/**"]}
+    run = await runs.start("chat", "x", {"conversation": True, "narrowing": narrowing})
+    await runs.result(run)
+
+    assert found == {
+        ("read", "Brain/a.md"): False,
+        ("read", "Work/b.md"): False,
+        ("write", "Brain/a.md"): True,
+        ("write", "Work/b.md"): False,
+    }
+
+
+async def test_an_explicit_agent_begins_where_a_person_asks_alone(module_rig):
+    backend = ScriptedBackend([say("x")])
+    runs = runs_of(module_rig, backend)
+    with acting(Authority(asked_by="person", entry="http")):
+        run = await runs.start("helper", "x", {"conversation": True})
+        await runs.result(run)
+    with acting(Authority(asked_by="clock", entry="schedule")), pytest.raises(ActRefusedError):
+        await runs.start("helper", "x", {"conversation": True})
+
+
+async def test_without_a_model_a_conversation_is_answered_and_says_so(module_rig):
+    runs = runs_of(module_rig, OfflineBackend())
+    run = await runs.start("chat", "Which?", {"conversation": True})
+
+    steps = await steps_of(runs, run)
+    assert [type(step) for step in steps] == [AgentTextDelta, AgentText]
+    assert "no model" in (await runs.result(run)).text
+    with pytest.raises(AgentUnavailableError):
+        await runs.start("chat", "Which?", {})
+
+
+async def test_conversations_take_neither_the_room_nor_the_runs_of_other_work(module_rig):
+    busy = asyncio.Event()
+    began = asyncio.Event()
+
+    async def script(job):
+        if job.prompt == "Long.":
+            began.set()
+            await busy.wait()
+        return [say("x")]
+
+    backend = ScriptedBackend(script)
+    runs = runs_of(module_rig, backend, concurrency=1, runs=1)
+    work = await runs.start("chat", "Long.", {})
+    await began.wait()
+
+    with acting(Authority(asked_by="person", entry="http")):
+        for _ in range(3):
+            run = await runs.start("chat", "Short.", {"conversation": True})
+            assert (await runs.result(run)).text == "x"
+    assert backend.jobs[-1].pool == "conversation"
+    busy.set()
+    await runs.result(work)
+    with pytest.raises(AgentUnavailableError, match="1 runs per hour"):
+        await runs.start("chat", "Short.", {"conversation": True})
+
+
+async def test_work_is_not_kept_out_by_what_conversations_took(module_rig):
+    runs = runs_of(module_rig, ScriptedBackend([say("x")]), runs=1)
+    with acting(Authority(asked_by="person", entry="http")):
+        for _ in range(3):
+            await runs.result(await runs.start("chat", "x", {"conversation": True}))
+    assert (await runs.result(await runs.start("chat", "x", {}))).text == "x"
+
+
+ADMIN = Authority(asked_by="person", entry="http", may_administer=True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "allowed"),
+    [("allow", True), ("deny", False), ({"pattern": "Private/**"}, True)],
+)
+async def test_a_permission_request_is_a_step_that_a_person_answers(module_rig, answer, allowed):
+    module_rig.save("Private/c.md", "secret")
+    found = []
+
+    async def script(job):
+        found.append((await called(job, "read_note", path="Private/c.md")).text)
+        return [say("x")]
+
+    permissions = PermissionRequests(module_rig.bus, module_rig.clock)
+    runs = runs_of(module_rig, ScriptedBackend(script), permissions=permissions)
+    with acting(ADMIN):
+        run = await runs.start("chat", "x", {"conversation": True})
+        asked = await runs.next(run)
+        assert asked == AgentPermissionRequest(
+            id=permissions.pending()[0].id,
+            tool="Read",
+            arguments={"path": "Private/c.md"},
+            patterns=("Private/c.md", "Private/**"),
+        )
+        with pytest.raises(ActRefusedError, match="takes"):
+            await runs.answer(run, asked.id, "perhaps")
+        with acting(Authority(asked_by="person")), pytest.raises(ActRefusedError, match="admin"):
+            await runs.answer(run, asked.id, "allow")
+        assert await runs.answer(run, asked.id, answer) is True
+        await runs.result(run)
+    assert ("secret" in found[0]) is allowed
+    assert permissions.pending() == []
+
+
+async def test_an_answer_by_another_way_ends_the_wait_in_the_conversation(module_rig):
+    module_rig.save("Private/c.md", "secret")
+
+    async def script(job):
+        await called(job, "read_note", path="Private/c.md")
+        return [say("x")]
+
+    permissions = PermissionRequests(module_rig.bus, module_rig.clock)
+    runs = runs_of(module_rig, ScriptedBackend(script), permissions=permissions)
+    with acting(ADMIN):
+        run = await runs.start("chat", "x", {"conversation": True})
+        asked = await runs.next(run)
+        permissions.answer(asked.id, "once")
+        await runs.result(run)
+        assert await runs.answer(run, asked.id, "allow") is False
