@@ -305,6 +305,10 @@ class DailyModule(AgentRoutes, UploadRoutes):
         return self._shown([one async for one in self._days.newest(day.isoformat())][::-1])
 
     @mcp_tool("daily-create")
+    async def create_text(self, content: str, *, private: bool = False) -> str:
+        """Write a journal entry; returns its id."""
+        return await self.create(content, EntryMetadata(private=private))
+
     @interface("JournalInterface")
     async def create(self, content: str, metadata: EntryMetadata | None = None) -> str:
         """Write a journal entry; returns its id."""
