@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.brain import brain
+from benchmarks.chat_bridge import chat_bridge
 from benchmarks.chat_sessions import chat_sessions
 from benchmarks.curators import curators
 from benchmarks.gateway import gateway
@@ -334,6 +335,7 @@ MEASURES: dict[str, Measure] = {
     "runs": agent_runs,
     "curators": curators,
     "brain": brain,
+    "chat-bridge": chat_bridge,
 }
 
 
