@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.brain import brain
+from benchmarks.chat_bridge import chat_bridge
 from benchmarks.curators import curators
 from benchmarks.gateway import gateway
 from benchmarks.hooks import hooks
@@ -332,6 +333,7 @@ MEASURES: dict[str, Measure] = {
     "runs": agent_runs,
     "curators": curators,
     "brain": brain,
+    "chat-bridge": chat_bridge,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .import_routes import ImportRoutes
 from .prompt import PromptPart
 from .session import Session
 from .session_routes import SessionRoutes
@@ -10,7 +11,7 @@ from .turn import EndedTurn, TurnRequest
 from .turn_routes import TurnRoutes
 
 
-class ChatModule(SessionRoutes, SessionTools, TurnRoutes):
+class ChatModule(SessionRoutes, ImportRoutes, SessionTools, TurnRoutes):
     """The conversations: their files, routes, events and the ConversationInterface."""
 
     async def on_enable(self) -> None:
