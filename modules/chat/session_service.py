@@ -23,9 +23,9 @@ class SessionService(Module):
     sessions: Sessions
 
     async def open_sessions(self) -> None:
-        """Read the sessions; called by `on_enable` before anything else."""
+        """Begin to read the sessions; called by `on_enable` before anything else."""
         self.sessions = Sessions(self)
-        await self.sessions.load()
+        self.spawn(self.sessions.load, name="read the sessions")
 
     @event("file.created")
     async def on_created(self, path: str, data: dict[str, object]) -> None:

@@ -114,10 +114,11 @@ class Days:
         unmatched = [dated for dated in found if dated.mark not in before]
         renamed = sum(not has_id(mark) for mark in gone)
         typed = [dated for dated in unmatched if dated.entry.is_typed][:renamed]
+        new = {dated.mark for dated in unmatched} - {dated.mark for dated in typed}
         updated = [dated for dated in found if before.get(dated.mark, "") != now[dated.mark]]
         return Changes(
-            created=[dated for dated in unmatched if dated not in typed],
-            updated=[dated for dated in updated if dated in typed or dated not in unmatched],
+            created=[dated for dated in unmatched if dated.mark in new],
+            updated=[dated for dated in updated if dated.mark not in new],
         )
 
     def marks(self, path: str) -> Collection[str]:

@@ -93,7 +93,6 @@ def test_a_name_that_is_not_utf8_is_kept_as_file_names_are():
     assert targets(b"[[caf\xe9]] [t](caf%E9.md)") == ["caf\udce9", "caf\udce9.md"]
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "hostile",
     [

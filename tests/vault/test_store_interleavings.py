@@ -148,7 +148,7 @@ ACTS: st.SearchStrategy[Callable[[Table], None]] = st.one_of(
 )
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_edits_of_a_person_and_an_agent_in_any_order_lose_nothing(torture):
     @settings(
         max_examples=5000 if torture else 60,
