@@ -13,8 +13,8 @@ class ChatModule(SessionRoutes, SessionTools, TurnRoutes):
     async def on_enable(self) -> None:
         """Read the sessions."""
         await self.open_sessions()
-        await self.open_curator()
         self.open_turns()
+        await self.open_curator()
 
     async def on_disable(self) -> None:
         """Let all messages reach their files."""
