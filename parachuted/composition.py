@@ -422,6 +422,7 @@ class Composition:
         )
 
     def _make_agent_runner(self, vaults: BoundedVaults) -> AgentRunner:
+        talk = self.settings.conversation
         return AgentRunner(
             lifecycle=self.lifecycle,
             admission=RunAdmission(
@@ -429,6 +430,12 @@ class Composition:
                 self.limits,
                 is_paused=lambda: self.worker.paused,
                 concurrency=self.settings.agent.concurrency,
+                conversation=RunLimits(
+                    timeout_s=talk.timeout_s,
+                    max_turns=talk.max_turns,
+                    max_cost_usd=talk.max_cost_usd,
+                ),
+                turns=talk.concurrency,
             ),
             vaults=vaults,
             hooks=self.run_hooks,
@@ -437,6 +444,7 @@ class Composition:
                 taints=self.taints,
                 suggestions=self.suggestions,
                 permissions=self.permissions,
+                answer_s=talk.ask_s,
             ),
             skills=AgentSkills(self.root, self.user_home, self.origins),
             modules=self.modules,

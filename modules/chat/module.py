@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from .import_routes import ImportRoutes
 from .session_routes import SessionRoutes
 from .session_tools import SessionTools
 from .turn_routes import TurnRoutes
 
 
-class ChatModule(SessionRoutes, SessionTools, TurnRoutes):
+class ChatModule(SessionRoutes, ImportRoutes, SessionTools, TurnRoutes):
     """The conversations: their files, routes, events and the ConversationInterface."""
 
     async def on_enable(self) -> None:

@@ -12,8 +12,9 @@ from parachuted.access.authority import Authority, pass_on
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.run_records import QuotedPaths
-from parachuted.agents import Job, Step, Tool
+from parachuted.agents import Job, PermissionStep, Step, Tool
 from parachuted.agents.active_runs import ActiveRun
+from parachuted.agents.permission import PendingPermission
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.history.run_account import RunAccount
 from parachuted.processes.uninterrupted import run_uninterrupted
@@ -39,6 +40,13 @@ from parachuted.vault import Author, WriteResult, new_id, printable
 log = logging.getLogger(__name__)
 
 _LONGEST_CONTEXT = 64_000
+_ASKED = {
+    "read": ("Read", "path"),
+    "write": ("Write", "path"),
+    "bash": ("Bash", "command"),
+    "network": ("WebFetch", "host"),
+    "trusted": ("Agent", "name"),
+}
 _CONTEXT_FILES = ("AGENTS.md", "CLAUDE.md")
 _IN_A_BOX = """
 You work in a container. /vault is your own copy of the notes that you may see; what you change in it is taken over into the vault after
@@ -96,6 +104,7 @@ class AgentRun:
             taint=self.taint,
             causes=self.task.causes,
             suggested=self.suggested.append,
+            opened=self._permission_asked if order.conversation is not None else None,
         )
         self._vault = vaults.of_run(
             self._bounds,
@@ -196,6 +205,7 @@ class AgentRun:
             conversation=order.conversation,
             files=attached.files,
             history=order.history,
+            pool=order.pool,
         )
 
     async def work(self) -> RunOutcome:
@@ -220,7 +230,8 @@ class AgentRun:
             asked.conversation.close()
         pass_on(self.taint, asked.authority.taint)  # what it has read, its answer may hold
         # a run that was ended tells of no session, and may have gone on with one
-        sessions = {name for name in (self.session, asked.session) if name is not None}
+        names = (self.session, asked.session)
+        sessions = list(dict.fromkeys(name for name in names if name is not None))
         try:
             self._guards.end(self.id, sessions, self.taint, self._definition.name)
             await run_uninterrupted(
@@ -256,6 +267,22 @@ class AgentRun:
             pass_on(self.taint, self.order.authority.taint)
             self.order.follower.stepped(step)
 
+    def _permission_asked(self, question: PendingPermission) -> None:
+        """A person who follows the conversation may answer there, too."""
+        said = self.order.conversation
+        if said is None:
+            return
+        said.expect(question.id, lambda value: self._guards.answer(question, value))
+        tool, argument = _ASKED[question.request.kind]
+        self._stepped(
+            PermissionStep(
+                id=question.id,
+                tool=tool,
+                arguments={argument: question.request.what},
+                patterns=question.patterns,
+            )
+        )
+
     def _boxed(self) -> SandboxedRun:
         return SandboxedRun(
             run=self.id,
@@ -286,7 +313,7 @@ class AgentRun:
         ]
         if self.order.conversation is not None:
             made.append(
-                question_tool(self.order.conversation, self._stepped, self.order.limits.timeout_s)
+                question_tool(self.order.conversation, self._stepped, self._guards.answer_s)
             )
         if self._guards.suggestions is not None:
             made.append(self._suggest_tool(self._guards.suggestions, notes))
