@@ -27,6 +27,7 @@ from .turn_questions import OpenQuestions
 from .turn_resuming import Resuming
 from .turn_stream import TurnStream
 from .turn_without_model import account_of, answer_from_notes, asks_for_account
+from .turn_workspaces import find_workspace
 
 _WINDOW: Final = 200_000
 _NEARLY_FULL: Final = 0.8
@@ -124,14 +125,19 @@ class TurnWork:
 
     async def _create(self, turn: Turn, created: Created) -> Session:
         asked = turn.request
-        mode = mode_of("workspace" if asked.working_directory else None)
-        mode = mode_for(trust_level_of(asked.trust_level), mode)
+        workspace: Mapping[str, Any] = {}
+        if asked.workspace:
+            workspace = await find_workspace(self._module, asked.workspace)
+        folder = asked.working_directory or workspace.get("working_directory")
+        mode = mode_of("workspace" if folder else None)
+        for level in (workspace.get("default_trust_level"), asked.trust_level):
+            mode = mode_for(trust_level_of(level), mode)
         fields: dict[str, Any] = {
             "mode": mode.name,
-            "model": asked.model,
+            "model": asked.model or workspace.get("model"),
             "agent": asked.agent,
             "workspace": asked.workspace,
-            "working_directory": asked.working_directory,
+            "working_directory": folder,
             "context_folders": asked.contexts,
             "continued_from": asked.continued_from,
             "source": asked.source,
