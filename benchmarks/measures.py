@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.brain import brain
+from benchmarks.chat_bridge import chat_bridge
+from benchmarks.chat_sessions import chat_sessions
 from benchmarks.curators import curators
 from benchmarks.gateway import gateway
 from benchmarks.hooks import hooks
@@ -326,12 +328,14 @@ MEASURES: dict[str, Measure] = {
     "modules": modules,
     "module-routes": module_routes,
     "module-notes": module_notes,
+    "chat-sessions": chat_sessions,
     "mcp": mcp,
     "hooks": hooks,
     "gateway": gateway,
     "runs": agent_runs,
     "curators": curators,
     "brain": brain,
+    "chat-bridge": chat_bridge,
 }
 
 

@@ -217,6 +217,10 @@ class _Lines:
 
 def _outside_code(body: str, first: int) -> Iterator[tuple[int, str]]:
     """The lines that are no code, without the code within them, each with its number."""
+    if "`" not in body and "~" not in body:
+        for number, line in enumerate(body.split("\n"), first):
+            yield number, line.removesuffix("\r")
+        return
     fence = ""
     for number, ended in enumerate(body.split("\n"), first):
         line = ended.removesuffix("\r")

@@ -215,13 +215,13 @@ class EntityIndex:
                 follower.remove(path)
 
     def _keys(self, entity: Entity) -> list[tuple[dict[str, set[str]], set[str]]]:
-        bare = entity.path.removesuffix(".md").casefold()
+        bare, names = entity.path.removesuffix(".md").casefold(), entity.names
         former = entity.fields.get(FORMER_IDS, ())
         former = former if isinstance(former, list | tuple) else [former]
         return [
             (self._by_path, {bare, bare.rpartition("/")[2]}),
-            (self._by_fold, {key for name in entity.names if (key := fold(name))}),
-            (self._by_stem, {key for name in entity.names if (key := stem(name))}),
+            (self._by_fold, {key for name in names if (key := fold(name))}),
+            (self._by_stem, {key for name in names if (key := stem(name))}),
             (self._by_former_id, {short_id(one) for one in former if isinstance(one, str)}),
         ]
 

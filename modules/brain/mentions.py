@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .hiding import hide
-from .words import Words, singular, split
+from .words import Words, folded_words, singular, split
 
 LINKED_FROM = 0.8
 
@@ -227,7 +227,7 @@ class MentionIndex:
             made = _name(key, name, is_own=number == 0)
             if made is not None:
                 found.setdefault(f"{made.head}{made.exact}{made.tail}", made)
-        near = {singular(word) for text in context for word in split(text).folded}
+        near = set(map(singular, folded_words("\n".join(context))))
         own = {singular(word) for one in found.values() for word in one.exact.split()}
         self._entities[key] = _Entity(
             next(iter(written), key),
@@ -365,24 +365,31 @@ def _name(key: str, written: str, *, is_own: bool) -> _Name | None:
     if not 0 < len(words.folded) <= _MOST_WORDS or not all(words.folded):
         return None
     head, tail = written[: words.starts[0]], written[words.ends[-1] :]
-    letters = [one for one in written if one.isalpha()]
+    is_capital = written != written.lower()
+    is_acronym = is_capital and len(words.folded) == 1 and _is_acronym(written)
     return _Name(
         id=key,
-        phrase=_phrase(written),
+        phrase=_phrase_of(words.folded),
         exact=" ".join(words.folded),
         head="." if head == "." else "",
         tail=tail if _TAIL.fullmatch(tail) else "",
         words=len(words.folded),
         is_own=is_own,
-        is_capital=any(one.isupper() for one in letters),
-        is_acronym=len(words.folded) == 1
-        and len(letters) > 1
-        and all(one.isupper() for one in letters),
+        is_capital=is_capital,
+        is_acronym=is_acronym,
     )
 
 
+def _is_acronym(written: str) -> bool:
+    letters = [one for one in written if one.isalpha()]
+    return len(letters) > 1 and all(one.isupper() for one in letters)
+
+
 def _phrase(text: str) -> str:
-    folded = split(text).folded
+    return _phrase_of(folded_words(text))
+
+
+def _phrase_of(folded: list[str]) -> str:
     return " ".join([*folded[:-1], singular(folded[-1])]) if folded else ""
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 _LETTERS: Final = string.ascii_lowercase + string.digits
 _LENGTH: Final = 12
+_LENGTHS: Final = frozenset({6, 8, _LENGTH})  # of all that there were
 _ANY = re.compile(
     r"(?:para:)?(?:(?P<module>[a-z][a-z0-9-]*):)?(?P<id>[a-z0-9]{12}|[a-z0-9]{8}|[a-z0-9]{6})",
     re.IGNORECASE,
@@ -32,6 +33,8 @@ def short_id(text: str) -> str:
     small letters.
     """
     text = text.strip()
+    if ":" not in text and len(text) not in _LENGTHS:
+        return text.lower()
     found = _ANY.fullmatch(text)
     if found is None:
         return text.lower()

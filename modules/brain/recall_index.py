@@ -179,22 +179,18 @@ class RecallIndex:
         texts = tuple(set_apart(_storable(one)) for one in (title, "\n".join(aliases), text))
         row = (key, _storable(path), _storable(title), digest, _digest_of(texts, path))
         with self.batch():
-            if self._is_held(row, is_entity=is_entity):
+            held = self._database.execute(
+                "SELECT id, digest, text_digest FROM notes WHERE key = ?", (key,)
+            ).fetchone()
+            if held and (held[2], held[0] < 0) == (row[4], is_entity):
+                if held[1] != digest:
+                    self._database.execute(
+                        "UPDATE notes SET digest = ? WHERE id = ?", (digest, held[0])
+                    )
                 return
-            self.remove(key)
+            if held:
+                self.remove(key)
             self._add(row, texts, is_entity=is_entity)
-
-    def _is_held(self, row: _Row, *, is_entity: bool) -> bool:
-        """Whether that very text is there; then its file's digest is brought up to date."""
-        key, _path, _title, digest, text_digest = row
-        held = self._database.execute(
-            "SELECT id, digest FROM notes WHERE key = ? AND text_digest = ?", (key, text_digest)
-        ).fetchone()
-        if held is None or (held[0] < 0) != is_entity:
-            return False
-        if held[1] != digest:
-            self._database.execute("UPDATE notes SET digest = ? WHERE id = ?", (digest, held[0]))
-        return True
 
     def _add(self, row: _Row, texts: Sequence[str], *, is_entity: bool) -> int:
         number = self._next[is_entity]

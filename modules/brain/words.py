@@ -57,6 +57,11 @@ def split(text: str) -> Words:
     return Words(list(folded), list(starts), list(ends))
 
 
+def folded_words(text: str) -> list[str]:
+    """The words of the text in order, without where they are."""
+    return _ASCII_WORD.findall(text.lower()) if text.isascii() else split(text).folded
+
+
 def fold(word: str) -> str:
     """The word without letter case and accents; composed and decomposed characters agree."""
     if word.isascii():

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from parachuted.errors import ParachuteError
 
+from .session import FOLDER
+
 _STRONG: Final = 0.6  # of `recall`, whose scores are 0 to 1
 _MOST_ANSWERS: Final = 3
 
@@ -35,16 +37,20 @@ class BrainAccess:
         what its search finds.
         """
         recalled = await self._call("recall", query, num_results=limit)
-        rows = recalled.get("results") if isinstance(recalled, Mapping) else None
-        found = _entities(one for one in rows or () if _field(one, "is_match") is not False)
-        return (found or _entities(await self._search(query, limit)))[:limit]
+        if not isinstance(recalled, Mapping):
+            return _entities(await self._search(query, limit))[:limit]
+        rows = recalled.get("results") or ()
+        found = _entities(one for one in rows if _field(one, "is_match") is not False)
+        return [one for one in found if not one.path.startswith(FOLDER)]
 
     async def answers(self, text: str) -> bool:
         """Whether it has what clearly answers that text."""
         recalled = await self._call("recall", text, num_results=_MOST_ANSWERS)
         rows = recalled.get("results") if isinstance(recalled, Mapping) else ()
         return any(
-            _field(one, "is_match") is not False and _number(one, "score") >= _STRONG
+            _field(one, "is_match") is not False
+            and _number(one, "score") >= _STRONG
+            and not _text(one, "path").startswith(FOLDER)
             for one in rows or ()
         )
 

@@ -59,6 +59,7 @@ class Bridge:
     def __init__(self, module: Module, sessions: Sessions) -> None:
         self._module, self._sessions = module, sessions
         self._pending: OrderedDict[str, Mapping[str, object]] = OrderedDict()
+        self._is_empty = True  # Brain, until it is known to have anything
 
     @property
     def brain(self) -> BrainAccess | None:
@@ -93,15 +94,16 @@ class Bridge:
 
     async def _enrich(self, session: Session, message: str) -> Enrichment:
         brain = self.brain
-        if brain is None or await brain.is_empty():
+        if brain is None or (self._is_empty and await brain.is_empty()):
             return Enrichment()
+        self._is_empty = False
         verdict = await self._judge(brain, session, message)
         self._module.log.debug(
             "the bridge judged a message",
             extra={"judgment": verdict.judgment, "by": verdict.by, "queries": verdict.queries},
         )
-        found = [(query, await brain.find(query, _RESULTS)) for query in verdict.queries]
-        text, shown = as_context(found)
+        found = await asyncio.gather(*(brain.find(one, _RESULTS) for one in verdict.queries))
+        text, shown = as_context(list(zip(verdict.queries, found, strict=True)))
         if verdict.judgment == "step_back":
             text = _STEP_BACK
         paths = tuple(dict.fromkeys(one.path for one in shown if one.path))

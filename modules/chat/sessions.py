@@ -13,7 +13,7 @@ import secrets
 import string
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
@@ -122,9 +122,15 @@ class Sessions:
         self._index.close()
 
     async def create(
-        self, messages: Sequence[Message] = (), **fields: Unpack[NewSession]
+        self,
+        messages: Sequence[Message] = (),
+        *,
+        announce: bool = True,
+        **fields: Unpack[NewSession],
     ) -> Session:
         """Make a session with these fields, that begins with these messages.
+
+        Others hear of it if `announce`.
 
         Raises ConflictError where its `id` is taken, EditRefusedError for a value that is none.
         """
@@ -147,14 +153,20 @@ class Sessions:
         }
         new |= {name: one for name, one in fields.items() if one is not None}  # type: ignore[typeddict-item]
         session = await self._writer.create(new, messages)
-        self._module.publish(
-            "chat.session.created",
-            session_id=_word(session.id),
-            title=session.title or "",
-            module="chat",
-            source=session.source,
-        )
+        if announce:
+            self._module.publish(
+                "chat.session.created",
+                session_id=_word(session.id),
+                title=session.title or "",
+                module="chat",
+                source=session.source,
+            )
         return session
+
+    async def known_ids(self, ids: Iterable[str]) -> set[str]:
+        """Those that a session has, whoever may read it."""
+        await self._loaded.wait()
+        return {one for one in ids if self._index.paths_of(one)}
 
     async def get(self, session_id: str) -> Session:
         """The session as its file is now."""

@@ -6,7 +6,9 @@ Pure. Each claim cites the entry that it comes from, as a link; one that cites n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from parachuted.modules import Activity
 
 from .layouts import Dated
 from .open_loops import OpenLoop
@@ -31,6 +33,14 @@ def quoted_entries(entries: Sequence[Dated], longest: int = 20_000) -> str:
         for number, one in enumerate(entries, 1)
         if one.shown
     )
+
+
+def session_lines(day: str, activities: Iterable[Activity]) -> Iterator[str]:
+    """What was logged of sessions on a day, a line for each session: the last summary of each."""
+    last = {one.session_id or str(number): one for number, one in enumerate(activities)}
+    for one in last.values():
+        title = f"{one.session_title}: " if one.session_title else ""
+        yield " ".join(f"- {day} {title}{one.summary}".split())
 
 
 def linked(words: str, entries: Sequence[Dated]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.chat.loading import chat_file
@@ -63,7 +63,6 @@ def test_over_the_budget_the_journal_goes_first_and_the_base_stays():
     assert "(cut: the rest did not fit)" in shorter.text
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(prompt._CUT_FIRST), st.text(max_size=900)), max_size=8),
     st.integers(100, 500),
@@ -100,7 +99,6 @@ def test_a_conversation_that_has_just_begun_needs_no_history():
     assert history.history_of([]).text == ""
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(max_size=300), max_size=20), st.integers(0, 300))
 def test_a_history_stays_within_its_budget_whatever_was_said(texts, budget):
     found = history.history_of(said(*texts), most_tokens=budget)

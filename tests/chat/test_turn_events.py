@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.errors import (
@@ -167,7 +167,6 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(steps, max_size=12))
 async def test_whatever_an_agent_does_the_app_can_read_it(made):
     reader, stream = read(made)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+import json
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from parachuted.bundled import bundled_folder
-from parachuted.errors import AgentFailedError, AgentUnavailableError, NotFoundError
+from parachuted.errors import (
+    AgentFailedError,
+    AgentUnavailableError,
+    NotFoundError,
+    ParachuteError,
+)
 from tests.api.calls import get, post
 from tests.api.routes.test_modules import install
 from tests.daily.journal_of import DAY, NOON, daily, write
@@ -230,3 +236,31 @@ async def test_the_reflection_works_in_the_daemon_with_the_offline_backend(live:
         )
         assert listed["agents"][0]["hasOutput"]
         await life.until(lambda: life.told("daily.reflection.completed"))
+
+
+async def test_an_agent_reads_what_the_sessions_of_the_last_days_were_about(tmp_path: Path):
+    today = datetime.now(UTC).date()
+    folder = tmp_path / ".parachute/activity"
+    folder.mkdir(parents=True)
+    lines = [
+        {"session_id": "s1", "session_title": "Beans", "summary": "asked"},
+        {"session_id": "s1", "session_title": "Beans", "summary": "where\nto sow"},
+        {"session_id": "s2", "summary": "rain"},
+    ]
+    for day in (today, today - timedelta(days=3)):
+        said = [json.dumps({"ts": f"{day}T10:0{at}:00Z", **one}) for at, one in enumerate(lines)]
+        (folder / f"{day}.jsonl").write_text("\n".join(said))
+    async with daily(tmp_path) as module:
+        found = await module.tool("read_recent_sessions", days=2)
+        assert found == f"- {today} Beans: where to sow\n- {today} rain"
+        assert await module.with_key("k", paths=["Daily/**"]).tool("read_recent_sessions") == (
+            "There are no sessions."
+        )
+        for tool, wrong in (
+            ("read_recent_sessions", {"days": 32}),
+            ("read_recent_journals", {"days": 0}),
+            ("read_journal", {"day": "2026-02-30"}),
+            ("read_chat_log", {"day": "../../x"}),
+        ):
+            with pytest.raises(ParachuteError):
+                await module.tool(tool, **wrong)

@@ -52,6 +52,11 @@ class ModuleAgents:
             approved.name, read=permissions.read, write=permissions.write
         )
 
+    @property
+    def is_trusted(self) -> bool:
+        """Whether a person trusts the module as the daemon itself."""
+        return self._approved.trust == "trusted"
+
     async def run(
         self, agent: str, prompt: str, options: Mapping[str, object], authority: Authority
     ) -> str:
@@ -175,7 +180,9 @@ class ModuleAgents:
             config if talk.model is None else replace(config, model=talk.model),
             agent,
             options,
-            self._runs.limits,
+            self._runs.conversation_limits
+            if own is not None and entry == "chat"
+            else self._runs.limits,
             said=self._prompts.get(approved.name),
             system_prompt=talk.system_prompt,
             rules=RULES if own is None else CONVERSATION_RULES,
