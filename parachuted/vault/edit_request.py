@@ -146,7 +146,10 @@ def operation_of(requests: Sequence[EditRequest]) -> str:
     """The word for it in the history."""
     edit = requests[0].edit
     is_one = len(requests) == 1 and not isinstance(edit, SeveralEdits)
-    return type(edit).__name__ if is_one else "Several"
+    if not is_one:
+        return "Several"
+    # The name of a key's change in the histories of earlier versions.
+    return "SetKey" if isinstance(edit, SetFrontmatterKey) else type(edit).__name__
 
 
 def answers_of(decided: MergeDecision, written: WriteResult) -> list[WriteResult | ParachuteError]:

@@ -251,7 +251,7 @@ async def test_every_way_to_write_goes_through_the_one_store_by_the_module_and_i
     assert [write.operation for write in writes] == [
         "Create",
         "AppendToSection",
-        "SetFrontmatterKey",
+        "SetKey",
         "DeleteKey",
         "ReplaceAll",
         "Delete",
