@@ -20,6 +20,8 @@ from pathlib import Path
 
 from benchmarks.brain import brain
 from benchmarks.brain_saves import brain_saves
+from benchmarks.chat_bridge import chat_bridge
+from benchmarks.chat_sessions import chat_sessions
 from benchmarks.curators import curators
 from benchmarks.gateway import gateway
 from benchmarks.hooks import hooks
@@ -327,6 +329,7 @@ MEASURES: dict[str, Measure] = {
     "modules": modules,
     "module-routes": module_routes,
     "module-notes": module_notes,
+    "chat-sessions": chat_sessions,
     "mcp": mcp,
     "hooks": hooks,
     "gateway": gateway,
@@ -334,6 +337,7 @@ MEASURES: dict[str, Measure] = {
     "curators": curators,
     "brain": brain,
     "brain-saves": brain_saves,
+    "chat-bridge": chat_bridge,
 }
 
 

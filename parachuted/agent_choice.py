@@ -89,11 +89,13 @@ def _make_gateway(
     settings: Settings, folder: Path, env: Mapping[str, str], user_home: Path, elapsed: ElapsedClock
 ) -> Gateway:
     """Its file and its port are opened by the first run."""
-    budget = settings.budget
+    budget, talk = settings.budget, settings.conversation
     limits = MoneyLimits(
         usd_per_cause=budget.usd_per_cause,
         usd_per_hour=budget.usd_per_hour,
         usd_per_day=budget.usd_per_day,
+        usd_per_session=talk.usd_per_session,
+        conversations_usd_per_day=talk.usd_per_day,
     )
     return Gateway(
         env=env,

@@ -312,11 +312,11 @@ def _events(message: Mapping[str, object]) -> list[dict[str, object]]:
     blocks = message["content"]
     for index, block in enumerate(blocks if isinstance(blocks, list) else []):
         start, deltas = _tool_events(block) if block["type"] == "tool_use" else _text_events(block)
+        events.append({"type": "content_block_start", "index": index, "content_block": start})
         events += [
-            {"type": "content_block_start", "index": index, "content_block": start},
-            *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
-            {"type": "content_block_stop", "index": index},
+            {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
         ]
+        events.append({"type": "content_block_stop", "index": index})
     stop = {"stop_reason": message["stop_reason"], "stop_sequence": None}
     return [
         *events,

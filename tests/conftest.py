@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from parachuted.agent_choice import BackendChoice
@@ -55,6 +56,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A busy machine fails no property: no deadline, no health check by the clock, and the same
+    examples each time. New ones are tried by `make torture`, many more of them.
+    """
+    settings.register_profile(
+        "test",
+        max_examples=40,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    )
+    settings.register_profile(
+        "torture", settings.get_profile("test"), max_examples=2000, derandomize=False
+    )
+    settings.load_profile("torture" if config.getoption("--torture") else "test")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Two for each processor: most of a test's time is waiting for the disk and for processes."""
@@ -91,9 +109,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         )
     )
     for item in items:
-        if "torture" in getattr(item, "fixturenames", ()):
+        is_torture = config.getoption("--torture")
+        is_property = is_hypothesis_test(getattr(item, "obj", None))
+        if "torture" in getattr(item, "fixturenames", ()) or (is_torture and is_property):
             item.add_marker("torture")
-            if config.getoption("--torture"):
+            if is_torture:
                 item.add_marker(pytest.mark.timeout(HOURS), append=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
@@ -17,6 +17,7 @@ from .session import FOLDER, Session, name_says, read_session
 from .session_index import Entry, SessionIndex
 
 _ATTEMPTS: Final = 8
+_AT_ONCE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class SessionFiles:
 
     async def path_of(self, session_id: str) -> str:
         """The file of the session with that id or para-id. Raises NotFoundError."""
-        for path in await asyncio.to_thread(self.index.paths_of, session_id):
+        for path in self.index.paths_of(session_id):
             if await self._vault.exists(path):
                 return path
         raise NotFoundError(f"There is no session {session_id[:80]}.")
@@ -76,24 +77,34 @@ class SessionFiles:
         """Read all files that changed since the index was written."""
         known = await asyncio.to_thread(self.index.digests)
         present = [one for one in await self._vault.list(f"{FOLDER}**") if is_session_path(one)]
-        stream = self._vault.read_notes(present)
-        changed = [
-            await asyncio.to_thread(_session_file, note)
-            async for note in stream
-            if known.get(note.path) != note.digest
-        ]
+        gone = [path for path in known if path not in set(present)]
+        gone_by_id = {one.id: path for path in gone if (one := self.index.get_session(path))}
+        stream, changed = self._vault.read_notes(present), list[Note]()
+        async for note in stream:
+            if known.get(note.path) != note.digest:
+                changed.append(note)
+            if len(changed) == _AT_ONCE:
+                await self._load_some(changed, known, gone_by_id)
+                changed.clear()
+        await self._load_some(changed, known, gone_by_id)
         self._unreadable = dict(stream.left_out)
-        gone = known.keys() - set(present)
-        gone_by_id = {
-            one.session.id: one.session.path for path in gone if (one := self.index.get(path))
-        }
-        for file in changed:
-            moved_from = gone_by_id.pop(file.session.id, None)
-            if moved_from is not None and file.note.path not in known:
-                self.index.move(moved_from, file.note.path)
-                gone.discard(moved_from)
-            await self._follow_person(file)
         await asyncio.to_thread(self.index.remove, gone)
+
+    async def _load_some(
+        self, notes: Sequence[Note], known: Mapping[str, str], gone_by_id: dict[str, str]
+    ) -> None:
+        kept = []
+        for file in await asyncio.to_thread(lambda: list(map(_session_file, notes))):
+            path = file.note.path
+            if path not in known and (source := gone_by_id.pop(file.session.id, None)):
+                await asyncio.to_thread(self.index.move, source, path)
+            elif self.index.digest_of(path) != known.get(path):
+                continue  # written meanwhile
+            if self.title_by_hand(file) is not None:
+                await self._follow_person(file)
+            else:
+                kept.append(file)
+        await self.keep(kept)
 
     async def look(self, path: str, digest: str | None = None, *, by_person: bool = True) -> None:
         """That file may have changed; `digest` names its content, where it is known."""
@@ -137,8 +148,8 @@ class SessionFiles:
 
     async def keep(self, files: Iterable[SessionFile]) -> None:
         """Put what was read into the index."""
-        entries = [_entry(one) for one in files if not one.is_shortened]
-        await asyncio.to_thread(self.index.put, entries)
+        shown = [one for one in files if not one.is_shortened]
+        await asyncio.to_thread(lambda: self.index.put(list(map(_entry, shown))))
 
     async def follow(self, path: str) -> Session:
         """Read a file again after a write of our own, and put it into the index."""

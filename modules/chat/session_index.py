@@ -6,11 +6,11 @@ import json
 import re
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from .messages import Message
 from .session import LinkedBot, Session, SessionPermissions
@@ -34,7 +34,6 @@ CREATE VIRTUAL TABLE texts USING fts5(
 """
 _WORD = re.compile(r"\w+")
 _MOST_WORDS = 20
-_BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionQuery:
-    """Which sessions, of those below `after` (time, id). None is any."""
+    """Which sessions, of those after `after` (time, id). None is any."""
 
     archived: bool | None = None
     words: str = ""
@@ -72,23 +71,43 @@ class SessionQuery:
     limit: int = 50
 
 
+class SessionRow(NamedTuple):
+    """A session in a list, not decoded yet."""
+
+    path: str
+    id: str
+    updated: str
+    text: str
+
+    @property
+    def session(self) -> Session:
+        return _session(self.text)
+
+
 class SessionIndex:
-    """Calls wait for the disk; any thread may make them. A damaged file is begun again, empty."""
+    """Any thread may call it. What writes waits for the disk; what reads does not wait for that.
+
+    A damaged file is begun again, empty.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.RLock()
+        self._writing_lock, self._reading_lock = threading.Lock(), threading.Lock()
         try:
-            self._database = _open(path)
+            self._writer = _open(path)
         except sqlite3.DatabaseError:
             for suffix in ("", "-wal", "-shm"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
-            self._database = _open(path)
+            self._writer = _open(path)
+        self._reader = sqlite3.connect(
+            f"{path.as_uri()}?mode=ro", uri=True, check_same_thread=False
+        )
 
     def close(self) -> None:
         """Let go of the file."""
-        with self._lock:
-            self._database.close()
+        with self._reading_lock:
+            self._reader.close()
+        with self._writing_lock:
+            self._writer.close()
 
     def put(self, entries: Sequence[Entry]) -> None:
         """These files hold this now."""
@@ -121,6 +140,11 @@ class SessionIndex:
     def digests(self) -> dict[str, str]:
         """The digest of each file, by path."""
         return dict(self._rows("SELECT path, digest FROM sessions"))
+
+    def digest_of(self, path: str) -> str | None:
+        """The digest of a file as it was read last."""
+        rows = self._rows("SELECT digest FROM sessions WHERE path = ?", [path])
+        return str(rows[0][0]) if rows else None
 
     def get(self, path: str) -> Indexed | None:
         """What was read last in a file."""
@@ -171,25 +195,6 @@ class SessionIndex:
             found.setdefault(session_id, []).append(path)
         return found
 
-    def find(self, wanted: SessionQuery, readable: Callable[[str], bool]) -> list[Session]:
-        """The sessions of readable files, the newest first."""
-        twins = {
-            session_id: [path for path in paths if readable(path)]
-            for session_id, paths in self.duplicates().items()
-        }
-        found: list[Session] = []
-        after = wanted.after
-        while len(found) < wanted.limit:
-            rows = self._newest(wanted, after)
-            for path, session_id, text in rows:
-                if readable(path) and twins.get(session_id, [path])[0] == path:
-                    found.append(_session(text))
-            if len(rows) < _BATCH:
-                break
-            last = _session(rows[-1][2])
-            after = last.updated_at, last.id
-        return found[: wanted.limit]
-
     def paths_of_bot(self, platform: str, chat_id: str) -> list[str]:
         """The files that are linked to that conversation, the newest first."""
         rows = self._rows(
@@ -198,16 +203,15 @@ class SessionIndex:
         )
         return [path for (path,) in rows]
 
-    def _newest(
-        self, wanted: SessionQuery, after: tuple[str, str] | None
-    ) -> list[tuple[str, str, str]]:
+    def newest(self, wanted: SessionQuery) -> list[SessionRow]:
+        """The newest of them, at most `wanted.limit`, whoever may read them."""
         where, values = ["true"], list[object]()
         if wanted.archived is not None:
             where.append("archived = ?")
             values.append(wanted.archived)
-        if after is not None:
+        if wanted.after is not None:
             where.append("(updated < ? OR (updated = ? AND id > ?))")
-            values += [after[0], *after]
+            values += [wanted.after[0], *wanted.after]
         if wanted.words.strip():
             where.append("number IN (SELECT rowid FROM texts WHERE texts MATCH ?)")
             values.append(_query(wanted.words))
@@ -217,20 +221,21 @@ class SessionIndex:
         if wanted.workspace is not None:
             where.append("json_extract(session, '$.workspace') = ?")
             values.append(wanted.workspace)
-        return self._rows(
-            f"SELECT path, id, session FROM sessions WHERE {' AND '.join(where)} "  # noqa: S608  no value is in it
-            f"ORDER BY updated DESC, id LIMIT {_BATCH}",
-            values,
+        rows = self._rows(
+            f"SELECT path, id, updated, session FROM sessions WHERE {' AND '.join(where)} "  # noqa: S608  no value is in it
+            "ORDER BY updated DESC, id LIMIT ?",
+            [*values, wanted.limit],
         )
+        return [SessionRow(*row) for row in rows]
 
     def _rows(self, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
-        with self._lock:
-            return self._database.execute(query, values).fetchall()
+        with self._reading_lock:
+            return self._reader.execute(query, values).fetchall()
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._database:
-            yield self._database
+        with self._writing_lock, self._writer:
+            yield self._writer
 
 
 def _put(database: sqlite3.Connection, entry: Entry) -> None:

@@ -1,30 +1,26 @@
-"""Sessions over HTTP, as the existing app asks for them, for other modules, and how they follow
-their files.
-"""
+"""Sessions over HTTP, as the existing app asks for them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
-from parachuted.modules import Finding, Module, event, interface, route
+from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.modules import route
 
-from .messages import Message, new_message_id
-from .session import Mode, NewSession, SessionFields, SessionPermissions, now
+from .messages import new_message_id
+from .session import Mode, NewSession, Session, SessionFields, SessionPermissions
+from .session_service import SessionService
 from .session_shapes import (
     AppConversation,
-    AppSession,
     SessionAnswer,
     SessionList,
     conversation_shape,
     session_shape,
 )
-from .sessions import Sessions
 
-_LONGEST_MESSAGE = 102_400
 _TRUSTED = frozenset({"direct", "full", "vault", "trusted"})
 _SANDBOXED = frozenset({"sandboxed", "untrusted"})
 
@@ -33,7 +29,6 @@ Title = Annotated[str, Field(max_length=300)]
 Words = Annotated[str, Field(max_length=1_000)]
 Tag = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\s,#]+$")]
 Tags = Annotated[list[Tag], Field(max_length=100)]
-Content = Annotated[str, Field(min_length=1, max_length=_LONGEST_MESSAGE)]
 
 
 class Permissions(BaseModel):
@@ -45,37 +40,8 @@ class Permissions(BaseModel):
     sandbox_override: str | None = None
 
 
-class SessionRoutes(Module):
-    """What the app calls; `sessions` is made by `open_sessions`."""
-
-    sessions: Sessions
-
-    async def open_sessions(self) -> None:
-        """Read the sessions; called by `on_enable` before anything else."""
-        self.sessions = Sessions(self)
-        await self.sessions.load()
-
-    @event("file.created")
-    async def on_created(self, path: str, data: dict[str, object]) -> None:
-        """A note is new."""
-        await self._look(path, data)
-
-    @event("file.modified")
-    async def on_modified(self, path: str, data: dict[str, object]) -> None:
-        """A note changed."""
-        await self._look(path, data)
-
-    @event("file.deleted")
-    async def on_deleted(self, path: str) -> None:
-        """A note is gone."""
-        await self.sessions.files.look(path)
-
-    @event("file.moved")
-    async def on_moved(self, path: str, data: dict[str, object]) -> None:
-        """A note has another name."""
-        source = str(data.get("from", ""))
-        by_person = not data.get("run")
-        await self.sessions.files.follow_move(source, path, by_person=by_person)
+class SessionRoutes(SessionService):
+    """What the app calls."""
 
     @route("GET", "/", tolerant=True)
     async def list_sessions(
@@ -199,71 +165,44 @@ class SessionRoutes(Module):
             session_id, trust_level, workspace_id, None, response_mode, mention_pattern
         )
 
-    @interface("ConversationInterface")
-    async def create(self, title: str | None = None, source: str = "parachute") -> AppSession:
-        """A new session."""
-        fields: NewSession = {"source": source}  # type: ignore[typeddict-item]  # checked there
-        if title:
-            fields["title"] = title
-        return session_shape(await self.sessions.create(**fields))
+    @route("POST", "/{session_id}/tags", tolerant=True)
+    async def tag_session(self, session_id: str, tag: Tag) -> SessionAnswer:
+        """Give a session a tag."""
+        tags = (await self.sessions.get(session_id)).tags
+        return await self._changed(session_id, {"tags": [*dict.fromkeys((*tags, tag))]})
 
-    @interface("ConversationInterface")
-    async def get(self, session_id: str) -> AppConversation:
-        """A session with its messages."""
-        return await self.get_session(session_id)
+    @route("DELETE", "/{session_id}/tags/{tag}", tolerant=True)
+    async def untag_session(self, session_id: str, tag: str) -> SessionAnswer:
+        """Take a tag from a session."""
+        tags = (await self.sessions.get(session_id)).tags
+        return await self._changed(session_id, {"tags": [one for one in tags if one != tag]})
 
-    @interface("ConversationInterface")
-    async def get_sessions(self, topic: str, limit: int = 20) -> list[AppSession]:
-        """The newest sessions about some words."""
-        page = await self.sessions.page(topic=topic, limit=max(1, min(limit, 100)))
-        return [session_shape(one) for one in page.sessions]
+    @route("POST", "/{session_id}/fork", tolerant=True)
+    async def fork_session(
+        self, session_id: str, message_id: str | None = None, title: Title | None = None
+    ) -> SessionAnswer:
+        """A new session with the messages of this one, up to and with that of `message_id`."""
+        session, messages = await self.sessions.get_with_messages(session_id)
+        ids = [one.id for one in messages]
+        if message_id is not None and message_id not in ids:
+            raise NotFoundError(f"The session has no message {message_id[:80]}.")
+        kept = messages if message_id is None else messages[: ids.index(message_id) + 1]
+        fork = {"session": session.id, "message": kept[-1].id if kept else None}
+        fields = _like(session, title)
+        fields["metadata"] = {**session.metadata, "forked_from": fork}
+        copies = [replace(one, id=new_message_id()) for one in kept]
+        return {"session": session_shape(await self.sessions.create(copies, **fields))}
 
-    @interface("ConversationInterface")
-    async def get_by_bot_link(self, platform: str, chat_id: str) -> AppSession | None:
-        """The session of a conversation on another platform, if there is one."""
-        found = await self.sessions.get_by_bot_link(platform, chat_id)
-        return None if found is None else session_shape(found)
-
-    @interface("ConversationInterface")
-    async def send_message(self, session_id: str, content: str, source: str = "parachute") -> str:
-        """Put a person's message at the end of a session; returns its id."""
-        if not 0 < len(content) <= _LONGEST_MESSAGE:
-            raise EditRefusedError(f"a message has 1 to {_LONGEST_MESSAGE} characters")
-        message = Message(
-            id=new_message_id(), role="user", content=content, at=now(), meta={"source": source}
-        )
-        await self.sessions.append(session_id, message)
-        return message.id
-
-    async def doctor(self) -> list[Finding]:
-        """Files that cannot be read as they should, and ids that two files have."""
-        return await self.sessions.findings()
-
-    async def find_para(self, para_id: str) -> dict[str, str | None] | None:
-        """The session, or the message, of that para-id."""
-        try:
-            found = await self.sessions.find_para(para_id)
-        except (NotFoundError, ActRefusedError):
-            return None
-        if found is None:
-            return None
-        session, message = found
-        return {
-            "para_id": para_id if message else session.para_id,
-            "type": "message" if message else "session",
-            "path": session.path,
-            "title": session.title,
-            "url": f"/api/chat/{session.id}",
-        }
+    @route("POST", "/{session_id}/continue", tolerant=True)
+    async def continue_session(self, session_id: str, title: Title | None = None) -> SessionAnswer:
+        """A new, empty session that goes on from this one."""
+        session = await self.sessions.get(session_id)
+        fields = _like(session, title)
+        fields["continued_from"] = session.id
+        return {"session": session_shape(await self.sessions.create(**fields))}
 
     async def _changed(self, session_id: str, fields: SessionFields) -> SessionAnswer:
         return {"session": session_shape(await self.sessions.change(session_id, **fields))}
-
-    async def _look(self, path: str, data: Mapping[str, object]) -> None:
-        digest = data.get("digest")
-        await self.sessions.files.look(
-            path, str(digest) if digest else None, by_person=not data.get("run")
-        )
 
 
 def _config(trust_level: str | None, workspace_id: str | None, mode: Mode) -> SessionFields:
@@ -287,3 +226,22 @@ def _permissions(said: Permissions) -> SessionPermissions:
         capabilities=tuple(said.capabilities),
         sandbox_override=said.sandbox_override,
     )
+
+
+def _like(session: Session, title: str | None) -> NewSession:
+    """What a session has from the one that it comes from."""
+    fields: NewSession = {
+        "title_source": "user" if title else session.title_source,
+        "tags": session.tags,
+        "mode": session.mode,
+        "context_folders": session.context_folders,
+        "source": session.source,
+    }
+    if title or session.title:
+        fields["title"] = title or session.title
+    if session.permissions is not None:
+        fields["permissions"] = session.permissions
+    for name in ("model", "agent", "workspace", "working_directory"):
+        if (value := getattr(session, name)) is not None:
+            fields[name] = value
+    return fields

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -26,6 +27,8 @@ from .session_files import SessionFile, SessionFiles
 _ATTEMPTS: Final = 8
 _MOST_TWINS: Final = 1_000
 _MOST_FORKS: Final = 50
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[ ._/-][A-Za-z0-9]+)*")
+_WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 
 class TitleProtectedError(EditRefusedError):
@@ -181,4 +184,5 @@ def _yaml(value: object) -> str:
     """One value of new frontmatter, on one line."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_yaml, value))}]"
-    return one_line_json(value)
+    is_plain = isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS
+    return str(value) if is_plain else one_line_json(value)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import secrets
 import string
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
@@ -39,6 +41,7 @@ from .session import (
 )
 from .session_files import SessionFile, SessionFiles
 from .session_index import SessionIndex, SessionQuery
+from .session_paging import find_readable
 from .session_writer import SessionWriter, TitleProtectedError
 
 __all__ = [
@@ -54,6 +57,9 @@ __all__ = [
     "new_message_id",
 ]
 
+_PAUSE_S = 0.05
+_SHARE = 4.0  # a file that takes long to write is written a fifth of the time at most
+_LONGEST_PAUSE_S = 5.0
 _LETTERS = string.ascii_lowercase + string.digits
 
 
@@ -72,6 +78,7 @@ class _Batch:
     owner: asyncio.Task[object] | None
     messages: list[Message] = field(default_factory=list)
     is_taken: bool = False
+    is_wanted: asyncio.Event = field(default_factory=asyncio.Event)
     writer: asyncio.Task[None] | None = None
 
 
@@ -89,15 +96,23 @@ class Sessions:
         self.files = SessionFiles(self._vault, self._index)
         self._writer = SessionWriter(self._vault, self.files)
         self._batches: dict[str, list[_Batch]] = {}
+        self._spans: dict[str, float] = {}
+        self._loaded = asyncio.Event()
 
     async def load(self) -> None:
-        """Follow what happened to the files meanwhile, and write what a crash left unwritten."""
-        await self.files.load()
-        for session_id, messages in (await asyncio.to_thread(self._log.load)).items():
-            with contextlib.suppress(NotFoundError):
-                async with self.files.lock(session_id):
-                    await self._writer.append(session_id, messages)
-        await asyncio.to_thread(self._log.clear)
+        """Follow what happened to the files meanwhile, and write what a crash left unwritten.
+
+        What is asked meanwhile waits for it.
+        """
+        try:
+            await self.files.load()
+            for session_id, messages in (await asyncio.to_thread(self._log.load)).items():
+                with contextlib.suppress(NotFoundError):
+                    async with self.files.lock(session_id):
+                        await self._writer.append(session_id, messages)
+            await asyncio.to_thread(self._log.clear)
+        finally:
+            self._loaded.set()
 
     async def close(self) -> None:
         """Wait until all messages are in their files."""
@@ -107,12 +122,19 @@ class Sessions:
         self._index.close()
 
     async def create(
-        self, messages: Sequence[Message] = (), **fields: Unpack[NewSession]
+        self,
+        messages: Sequence[Message] = (),
+        *,
+        announce: bool = True,
+        **fields: Unpack[NewSession],
     ) -> Session:
         """Make a session with these fields, that begins with these messages.
 
+        Others hear of it if `announce`.
+
         Raises ConflictError where its `id` is taken, EditRefusedError for a value that is none.
         """
+        await self._loaded.wait()
         session_id = fields.get("id") or str(uuid.uuid4())
         if await asyncio.to_thread(self._index.paths_of, session_id):
             raise ConflictError(
@@ -123,21 +145,28 @@ class Sessions:
                 is_known=False,
             )
         new: NewSession = {
+            "title": fields.get("title"),
             "title_source": "user" if fields.get("title") else "default",
-            **fields,
             "id": session_id,
             "para_id": f"para:chat:{''.join(secrets.choice(_LETTERS) for _ in range(12))}",
-            "created_at": fields.get("created_at") or now(),
+            "created_at": now(),
         }
+        new |= {name: one for name, one in fields.items() if one is not None}  # type: ignore[typeddict-item]
         session = await self._writer.create(new, messages)
-        self._module.publish(
-            "chat.session.created",
-            session_id=session.id,
-            title=session.title or "",
-            module="chat",
-            source=session.source,
-        )
+        if announce:
+            self._module.publish(
+                "chat.session.created",
+                session_id=_word(session.id),
+                title=session.title or "",
+                module="chat",
+                source=session.source,
+            )
         return session
+
+    async def known_ids(self, ids: Iterable[str]) -> set[str]:
+        """Those that a session has, whoever may read it."""
+        await self._loaded.wait()
+        return {one for one in ids if self._index.paths_of(one)}
 
     async def get(self, session_id: str) -> Session:
         """The session as its file is now."""
@@ -161,8 +190,9 @@ class Sessions:
         """Put a message at the end. It is on the disk when this returns, and in the file once,
         whatever happens then.
         """
+        await self._loaded.wait()
         path = await self.files.path_of(session_id)
-        indexed = await asyncio.to_thread(self._index.get_session, path)
+        indexed = self._index.get_session(path)
         session_id = indexed.id if indexed is not None else session_id
         await self._log.append(session_id, message)
         batches = self._batches.setdefault(session_id, [])
@@ -175,16 +205,18 @@ class Sessions:
         waiting = sum(len(batch.messages) for batch in batches)
         self._module.publish(
             "chat.session.message",
-            session_id=session_id,
-            message_id=message.id,
+            session_id=_word(session_id),
+            message_id=_word(message.id),
             role=message.role,
-            source=str(message.meta.get("source", "")),
+            source=_word(message.meta.get("source", "parachute")),
             message_count=(indexed.message_count if indexed else 0) + waiting,
         )
 
     async def settle(self, session_id: str) -> None:
         """Wait until all that was appended stands in the file."""
         while batches := self._batches.get(session_id):
+            for batch in batches:
+                batch.is_wanted.set()
             writers = [batch.writer for batch in batches if batch.writer is not None]
             await asyncio.wait(writers)
 
@@ -223,6 +255,7 @@ class Sessions:
         """Sessions, the newest first. `search` and `topic` are words of title, summary, tags and
         messages. Raises EditRefusedError for a cursor that is none.
         """
+        await self._loaded.wait()
         wanted = SessionQuery(
             archived=archived,
             words=f"{search} {topic}".strip(),
@@ -231,8 +264,7 @@ class Sessions:
             after=_after(cursor),
             limit=limit + 1,
         )
-        readable = set(await self._vault.list(f"{FOLDER}**"))
-        found = await asyncio.to_thread(self._index.find, wanted, readable.__contains__)
+        found = await find_readable(self._vault, self._index, wanted)
         last = found[limit - 1] if len(found) > limit else None
         return SessionPage(
             sessions=tuple(found[:limit]),
@@ -241,6 +273,7 @@ class Sessions:
 
     async def get_by_bot_link(self, platform: str, chat_id: str) -> Session | None:
         """The session that belongs to a conversation on another platform; None: none does."""
+        await self._loaded.wait()
         paths = await asyncio.to_thread(self._index.paths_of_bot, platform, chat_id)
         for path in paths:
             if await self._vault.exists(path):
@@ -249,6 +282,7 @@ class Sessions:
 
     async def find_para(self, para_id: str) -> tuple[Session, str | None] | None:
         """The session with that para-id, or the one with that message and the message's id."""
+        await self._loaded.wait()
         short = para_id.rpartition(":")[2]
         by_message = await asyncio.to_thread(self._index.paths_with_message, short)
         for path in await asyncio.to_thread(self._index.paths_of, para_id):
@@ -261,6 +295,7 @@ class Sessions:
 
     async def findings(self) -> list[Finding]:
         """What is wrong with the files."""
+        await self._loaded.wait()
         paths = set(await self._vault.list(f"{FOLDER}**"))
         found = [
             Finding(problem=problem, path=path, advice="repair it by hand; it is left as it is")
@@ -284,15 +319,23 @@ class Sessions:
 
     async def _read(self, session_id: str) -> SessionFile:
         """The file, with all that was appended."""
+        await self._loaded.wait()
         path = await self.files.path_of(session_id)
-        indexed = await asyncio.to_thread(self._index.get_session, path)
+        indexed = self._index.get_session(path)
         await self.settle(session_id if indexed is None else indexed.id)
         return await self.files.read(session_id)
 
     async def _flush(self, session_id: str, batch: _Batch) -> None:
-        """Write a batch into the file, after those before it."""
+        """Write a batch into the file, after those before it.
+
+        It waits a moment for more, the longer the longer the last write of that file took.
+        """
+        pause = _PAUSE_S + _SHARE * self._spans.get(session_id, 0.0)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(batch.is_wanted.wait(), min(pause, _LONGEST_PAUSE_S))
         async with self.files.lock(session_id):
             batch.is_taken = True
+            begun = time.monotonic()
             try:
                 await self._writer.append(session_id, batch.messages)
             except NotFoundError:  # the conversation was removed
@@ -306,7 +349,13 @@ class Sessions:
                 self._batches[session_id].remove(batch)
                 if not self._batches[session_id]:
                     del self._batches[session_id]
+                self._spans[session_id] = time.monotonic() - begun
             await self._log.done(session_id, len(batch.messages))
+
+
+def _word(value: object) -> str:
+    """The text as a field of an event that holds a word."""
+    return re.sub(r"[\s/\\]+", "_", str(value))[:200] or "_"
 
 
 def _after(cursor: str | None) -> tuple[str, str] | None:

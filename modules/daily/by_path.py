@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar, cast
 
 from parachuted.modules import StateAccess
 
+_LARGEST = 900_000  # bytes of JSON in one value of the state
 _BUCKET = 2  # hexadecimal digits: 256 values, so that a vault of many files has few of them
 Value = TypeVar("Value")
 
@@ -21,6 +23,7 @@ class ByPath(Generic[Value]):
         self._files: dict[str, Mapping[str, Value]] = {}
         self._buckets: defaultdict[str, dict[str, Mapping[str, Value]]] = defaultdict(dict)
         self._changed: set[str] = set()
+        self._stored: Counter[str] = Counter()
         self._places: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[str]:
@@ -31,24 +34,32 @@ class ByPath(Generic[Value]):
         for key in await self._state.keys():
             if not key.startswith(self._prefix):
                 continue
-            name = key.removeprefix(self._prefix)
+            bucket = key.removeprefix(self._prefix).partition("-")[0]
+            self._stored[bucket] += 1
             kept = cast("dict[str, Mapping[str, Value]]", await self._state.get(key))
-            if len(name) == _BUCKET:
-                for path, values in kept.items():
-                    self._set(path, values)
-            else:  # version 0.1 kept one value a file
-                self.put(name, cast("Mapping[str, Value]", kept))
-                await self.save()
-                await self._state.delete(key)
+            for path, values in kept.items():
+                self._set(path, {**self.get(path), **values})
 
     async def save(self) -> None:
         """Keep what changed."""
         for bucket in sorted(self._changed):
             self._changed.discard(bucket)
-            if held := self._buckets[bucket]:
-                await self._state.put(self._prefix + bucket, held)
+            try:
+                await self._save(bucket)
+            except BaseException:
+                self._changed.add(bucket)
+                raise
+
+    async def _save(self, bucket: str) -> None:
+        """Keep one bucket, in as many values of the state as it needs."""
+        parts = list(_parts(self._buckets[bucket]))
+        for number in range(max(len(parts), self._stored[bucket])):
+            key = f"{self._prefix}{bucket}" + (f"-{number}" if number else "")
+            if number < len(parts):
+                await self._state.put(key, parts[number])
             else:
-                await self._state.delete(self._prefix + bucket)
+                await self._state.delete(key)
+        self._stored[bucket] = len(parts)
 
     def get(self, path: str) -> Mapping[str, Value]:
         """The values of a file."""
@@ -89,6 +100,21 @@ class ByPath(Generic[Value]):
         else:
             self._files.pop(path, None)
             self._buckets[_bucket(path)].pop(path, None)
+
+
+def _parts(held: Mapping[str, Mapping[str, Value]]) -> Iterator[dict[str, dict[str, Value]]]:
+    """The same in pieces that one value of the state can hold."""
+    part: dict[str, dict[str, Value]] = {}
+    size = 0
+    for path, values in held.items():
+        for name, value in values.items():
+            size += len(json.dumps({name: value})) + (0 if path in part else len(json.dumps(path)))
+            if size > _LARGEST and part:
+                yield part
+                part, size = {}, 0
+            part.setdefault(path, {})[name] = value
+    if part:
+        yield part
 
 
 def _bucket(path: str) -> str:

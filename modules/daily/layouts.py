@@ -20,6 +20,7 @@ JOURNALS: Final = "Daily/journals/"
 ENTRIES: Final = "Daily/entries/"
 UNKNOWN_DAY: Final = "1970-01-01"
 _TYPED = "# "
+_LONGEST_TITLE = 200
 _DAY = re.compile(rf"{JOURNALS}(?P<day>\d{{4}}-\d\d-\d\d)\.md")
 _FILE = re.compile(rf"{ENTRIES}(?P<name>[^/]+)\.md")
 
@@ -107,9 +108,19 @@ def _read(path: str, text: str) -> tuple[Dated, ...]:
     dated = []
     for entry in held:
         titles[entry.title] += entry.is_typed
-        mark = f"{_TYPED}{titles[entry.title]} {entry.title}" if entry.is_typed else entry.key
+        mark = entry.key
+        if entry.is_typed:
+            mark = f"{_TYPED}{titles[entry.title]} {_short(entry.title)}"
         dated.append(Dated(entry=entry, path=path, day=day, mark=mark, shown=entry))
     return tuple(dated)
+
+
+def _short(title: str) -> str:
+    """The title, or what tells it from others where it is long."""
+    if len(title) <= _LONGEST_TITLE:
+        return title
+    digest = hashlib.blake2b(title.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{title[:_LONGEST_TITLE]} {digest}"
 
 
 def has_id(mark: str) -> bool:

@@ -74,7 +74,8 @@ class Authority:
     run of an agent that this is part of, if any, and `depth` how many runs deep that is. `events`
     is how many events in a row led here, each published because of the one before. `caller` is the
     id of the API key that asked, or empty, and `who` the name of the one who asked. `request_id` is
-    the audit's. `call` is the record of the module's call that goes on.
+    the audit's. `call` is the record of the module's call that goes on. `may_administer`: who asked
+    may also give an agent more than its grant.
     """
 
     reads: AccessGrant = EVERYWHERE
@@ -92,6 +93,7 @@ class Authority:
     request_id: str = ""
     who: str = ""
     call: CallRecord | None = None
+    may_administer: bool = False
 
     @property
     def led_by(self) -> tuple[str, ...]:

@@ -150,7 +150,7 @@ class Job:
 
     `conversation` is what a person says while the run goes on; with it, the backend yields words as
     they come from the model. `files` go with the prompt. `history` is what was said before, for a
-    backend that cannot go on with `session_id`.
+    backend that cannot go on with `session_id`. `pool` is the budget that pays.
     """
 
     id: str
@@ -173,6 +173,7 @@ class Job:
     conversation: ConversationInput | None = None
     files: tuple[PromptFile, ...] = ()
     history: str = ""
+    pool: Literal["work", "conversation"] = "work"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

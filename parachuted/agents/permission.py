@@ -1,7 +1,8 @@
 """Permission requests of agents at work. An unanswered request is denied.
 
-A request is published as an event and answered by its id: once, for the session, or never. The
-number of requests is limited, and what was answered with never is not asked again.
+A request is published as an event and answered by its id: allowed once or for the session, denied
+this time or for ever. The number of requests is limited, and what was answered with never is not
+asked again.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
-from parachuted.errors import NotFoundError
+from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.events import Bus
+from parachuted.keys import PathGlob
 from parachuted.state import Table
 from parachuted.times import time_of
 from parachuted.vault import printable
 
 WishKind: TypeAlias = Literal["read", "write", "bash", "network", "trusted"]
-Answer: TypeAlias = Literal["once", "session", "never"]
+Answer: TypeAlias = Literal["once", "session", "deny", "never"]
+
+PERMISSION = "p-"
+"""How the id of each request begins."""
 
 _LONGEST_WHAT = 1_000
 _LONGEST_WHY = 500
@@ -57,6 +62,40 @@ class PendingPermission:
     agent: str
     request: PermissionRequest
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """What a person could allow for the session in its place: this file, or its folder."""
+        if self.request.kind not in {"read", "write"}:
+            return ()
+        folder, slash, _name = self.request.what.rpartition("/")
+        return (self.request.what, *([f"{folder}/**"] if slash else []))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AllowedPattern:
+    """Paths that a person has allowed an agent for a session."""
+
+    agent: str
+    kind: WishKind
+    glob: PathGlob
+
+    @classmethod
+    def of(cls, question: PendingPermission, pattern: str) -> _AllowedPattern:
+        """Raises ActRefusedError."""
+        request = question.request
+        try:
+            glob = PathGlob(pattern)
+        except ValueError as error:
+            raise ActRefusedError(f"{pattern[:80]!r} is no pattern: {error}") from error
+        if request.kind not in {"read", "write"} or not (
+            glob.matches(request.what) or pattern == request.what
+        ):
+            raise ActRefusedError(f"{pattern[:80]!r} does not match what the agent asks for")
+        return cls(agent=question.agent, kind=request.kind, glob=glob)
+
+    def covers(self, agent: str, request: PermissionRequest) -> bool:
+        return (agent, request.kind) == (self.agent, self.kind) and self.glob.matches(request.what)
+
 
 @dataclass(slots=True, kw_only=True)
 class _OpenRequest:
@@ -86,12 +125,21 @@ class PermissionRequests:
             {} if never is None else dict.fromkeys(key for key, _row in never.items())
         )
         self._allowed: dict[str, set[str]] = {}
+        self._patterns: dict[str, list[_AllowedPattern]] = {}
         self._asked: OrderedDict[str, int] = OrderedDict()
 
     async def ask(
-        self, *, run: str, session: str | None, agent: str, request: PermissionRequest
+        self,
+        *,
+        run: str,
+        session: str | None,
+        agent: str,
+        request: PermissionRequest,
+        wait_s: float | None = None,
+        opened: Callable[[PendingPermission], None] = lambda _question: None,
     ) -> bool:
-        """Whether a person allows it.
+        """Whether a person allows it, within `wait_s` seconds if that is given. `opened` hears of
+        the request when it begins to wait.
 
         False when the request times out, when an earlier one of this run timed out, and when the
         run has asked too often.
@@ -99,10 +147,17 @@ class PermissionRequests:
         key, scope = _key(agent, request), session or run
         if len(request.what) > _LONGEST_WHAT or key in self._denied:
             return False
-        if key in self._allowed.get(scope, ()):
+        if key in self._allowed.get(scope, ()) or any(
+            one.covers(agent, request) for one in self._patterns.get(scope, ())
+        ):
             return True
-        waiting = self._same(key, scope) or self._begun(run, session, agent, request)
-        return waiting is not None and await self._answer_to(waiting)
+        wait_s = self._wait_s if wait_s is None else wait_s
+        waiting = self._same(key, scope)
+        if waiting is None:
+            waiting = self._begun(run, session, agent, request, wait_s)
+            if waiting is not None:
+                opened(waiting.question)
+        return waiting is not None and await self._answer_to(waiting, wait_s)
 
     def pending(self) -> list[PendingPermission]:
         """What waits for an answer, the oldest first."""
@@ -112,22 +167,29 @@ class PermissionRequests:
         """What is not asked again, as `agent kind what`."""
         return sorted(" ".join(key.split("\0")) for key in self._denied)
 
-    def answer(self, question_id: str, answer: Answer) -> PendingPermission:
-        """Answer a request.
+    def answer(
+        self, question_id: str, answer: Answer, *, pattern: str | None = None
+    ) -> PendingPermission:
+        """Answer a request. With `session`, a `pattern` of paths allows all that it matches.
 
-        Raises NotFoundError when it does not wait, or no longer waits.
+        Raises NotFoundError when it does not wait, or no longer waits, and ActRefusedError for a
+        pattern that does not match what was asked; it waits on then.
         """
-        one = self._open.pop(question_id, None)
+        one = self._open.get(question_id)
         if one is None:
             raise self.unknown(question_id)
         question = one.question
+        if pattern is not None and answer == "session":
+            allowed = _AllowedPattern.of(question, pattern)
+            self._patterns.setdefault(question.session or question.run, []).append(allowed)
+        del self._open[question_id]
         key = _key(question.agent, question.request)
         if answer == "never":
             self._deny(key)
         elif answer == "session":
             self._allowed.setdefault(question.session or question.run, set()).add(key)
         if not one.answer.done():
-            one.answer.set_result(answer != "never")
+            one.answer.set_result(answer in {"once", "session"})
         self._tell(question, answer)
         return question
 
@@ -151,6 +213,7 @@ class PermissionRequests:
         it still asks is denied.
         """
         self._allowed.pop(session, None)
+        self._patterns.pop(session, None)
         for one in [
             one
             for one in self._open.values()
@@ -158,11 +221,14 @@ class PermissionRequests:
         ]:
             self._close(one, "ended")
 
-    def end_run(self, run: str) -> None:
+    def end_run(self, run: str, session: str | None = None) -> None:
         """A run is over: what it still asks is denied, and what it was allowed outside of any
-        session is so no longer.
+        session is so no longer, unless its session has begun with it and goes on.
         """
         self._asked.pop(run, None)
+        if session is not None:
+            self._allowed.setdefault(session, set()).update(self._allowed.pop(run, ()))
+            self._patterns.setdefault(session, []).extend(self._patterns.pop(run, ()))
         self.end_session(run)
 
     def _deny(self, key: str) -> None:
@@ -188,7 +254,12 @@ class PermissionRequests:
         return None
 
     def _begun(
-        self, run: str, session: str | None, agent: str, request: PermissionRequest
+        self,
+        run: str,
+        session: str | None,
+        agent: str,
+        request: PermissionRequest,
+        wait_s: float,
     ) -> _OpenRequest | None:
         """Publish a new request; None when there are too many."""
         asked = self._asked.get(run, 0)
@@ -204,9 +275,9 @@ class PermissionRequests:
             self._asked.popitem(last=False)
         now = self._clock()
         question = PendingPermission(
-            id=f"p-{secrets.token_hex(4)}",
+            id=f"{PERMISSION}{secrets.token_hex(4)}",
             at=now,
-            until=now + timedelta(seconds=self._wait_s),
+            until=now + timedelta(seconds=wait_s),
             run=run,
             session=session,
             agent=agent,
@@ -230,10 +301,10 @@ class PermissionRequests:
         )
         return one
 
-    async def _answer_to(self, one: _OpenRequest) -> bool:
+    async def _answer_to(self, one: _OpenRequest, wait_s: float) -> bool:
         one.waiting += 1
         try:
-            async with asyncio.timeout(self._wait_s):
+            async with asyncio.timeout(wait_s):
                 return await asyncio.shield(one.answer)
         except TimeoutError:
             self._asked[one.question.run] = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -22,6 +23,7 @@ from parachuted.errors import NoDaemonError, NotFoundError
 from parachuted.modules.registry.module_registry import ModuleRegistry
 
 _TIMEOUT_S = 120.0
+_START_S, _LOOK_S = 15.0, 0.1
 _TYPES = {"integer": int, "number": float}
 
 
@@ -38,9 +40,7 @@ def find_module_command(
         if name in _official() or name in ModuleRegistry(home_folder(os.environ)).load():
             raise NoDaemonError
         return None
-    module = next(
-        (one for one in ask("GET", "/api/modules")["modules"] if one["name"] == name), None
-    )
+    module = _started(name)
     if module is None and name in _official():
         raise NotFoundError(
             f"the module {name} is not installed; `parachute modules install parachute://{name}` "
@@ -57,6 +57,18 @@ def find_module_command(
     if not hasattr(options, "spec"):
         parser.error("a command is missing; --help lists them")
     return partial(_run, module["name"]), options
+
+
+def _started(name: str) -> Json | None:
+    """That module, once it has started: a daemon answers before all of its modules do."""
+    deadline = time.monotonic() + _START_S
+    while True:
+        found = (one for one in ask("GET", "/api/modules")["modules"] if one["name"] == name)
+        module: Json | None = next(found, None)
+        is_late = time.monotonic() > deadline
+        if module is None or module["status"] != "starting" or is_late:
+            return module
+        time.sleep(_LOOK_S)
 
 
 def _run(module: str, options: argparse.Namespace) -> int:

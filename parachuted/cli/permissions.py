@@ -64,9 +64,13 @@ def permissions_allow(options: Namespace) -> int:
     return _answer(options, until, f"is allowed {how}")
 
 
-@command("permissions deny", "say no", _ID, JSON)
+@command(
+    "permissions deny", "say no", flag("--once", help="this time; it may be asked again"), _ID, JSON
+)
 def permissions_deny(options: Namespace) -> int:
     """Deny what an agent asks for; it is not asked again."""
+    if options.once:
+        return _answer(options, "deny", "is denied this once")
     return _answer(options, "never", "is denied, and not asked again")
 
 

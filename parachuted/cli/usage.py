@@ -51,6 +51,11 @@ def usage(options: Namespace) -> int:
             f"limits   {hour}, ${spent['usd_last_day']:.4f} of ${limits['usd_per_day']:g} in the "
             "last 24 hours"
         )
+        talked = f"${spent['usd_last_day_conversations']:.4f}"
+        say(
+            f"         {talked} of ${limits['conversations_usd_per_day']:g} for conversations in "
+            f"the last 24 hours, ${limits['usd_per_session']:g} for one of them"
+        )
         per_run = (
             f"${limits['usd_per_run']:g} a run, " if limits["usd_per_run"] else ""
         )  # none where no model is asked

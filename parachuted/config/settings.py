@@ -158,7 +158,9 @@ class AgentSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSettings:
-    """How many runs there may be, over which tasks wait, and what they may cost."""
+    """How many runs there may be, over which tasks wait, and what they may cost; conversations
+    have a budget of their own.
+    """
 
     runs_per_hour: Annotated[_Count, "The most runs in one hour."] = 60
     runs_per_cause: Annotated[_Count, "The runs that one person's change may lead to."] = 100
@@ -172,6 +174,25 @@ class BudgetSettings:
     usd_per_day: Annotated[
         _Dollars, "The most dollars spent in one day; beyond that, the model is not asked."
     ] = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationSettings:
+    """What conversations with an agent may take, beside all other work and its budget."""
+
+    concurrency: Annotated[_Few, "How many turns of conversations may go on at once."] = 50
+    timeout_s: Annotated[
+        _Seconds, "The seconds after which one turn is stopped, waiting for you included."
+    ] = 1800.0
+    max_turns: Annotated[_Few, "How often the model may answer in one turn."] = 100
+    max_cost_usd: Annotated[_Dollars, "The dollars that one turn may cost."] = 2.0
+    usd_per_session: Annotated[_Dollars, "The dollars that one conversation may cost."] = 10.0
+    usd_per_day: Annotated[_Dollars, "The dollars that all conversations of one day may cost."] = (
+        20.0
+    )
+    ask_s: Annotated[
+        _Seconds, "How many seconds an agent waits for your answer before it goes on without."
+    ] = 1500.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,6 +311,7 @@ class Settings:
     api: ApiSettings = ApiSettings()
     agent: AgentSettings = AgentSettings()
     budget: BudgetSettings = BudgetSettings()
+    conversation: ConversationSettings = ConversationSettings()
     bubble: BubbleSettings = BubbleSettings()
     watch: WatchSettings = WatchSettings()
     scan: ScanSettings = ScanSettings()

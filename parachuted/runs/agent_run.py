@@ -12,10 +12,12 @@ from parachuted.access.authority import Authority, pass_on
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.run_records import QuotedPaths
-from parachuted.agents import Job, Step, Tool
+from parachuted.agents import Job, PermissionStep, Step, Tool
 from parachuted.agents.active_runs import ActiveRun
+from parachuted.agents.permission import PendingPermission
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.history.run_account import RunAccount
+from parachuted.keys import AccessGrant
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_sandboxes import SandboxedRun, SandboxProvider
@@ -39,6 +41,13 @@ from parachuted.vault import Author, WriteResult, new_id, printable
 log = logging.getLogger(__name__)
 
 _LONGEST_CONTEXT = 64_000
+_ASKED = {
+    "read": ("Read", "path"),
+    "write": ("Write", "path"),
+    "bash": ("Bash", "command"),
+    "network": ("WebFetch", "host"),
+    "trusted": ("Agent", "name"),
+}
 _CONTEXT_FILES = ("AGENTS.md", "CLAUDE.md")
 _IN_A_BOX = """
 You work in a container. /vault is your own copy of the notes that you may see; what you change in it is taken over into the vault after
@@ -47,7 +56,7 @@ there outlasts this run.
 """  # noqa: E501
 
 
-class AgentRun:
+class PreparedAgentRun:
     """`prepare` puts together the agent's prompt and its tools; `ran` says what came of it."""
 
     account: RunAccount
@@ -87,6 +96,7 @@ class AgentRun:
             by=f"module:{one.name}" if one.module else f"agent:{one.name}",
             run=self.id,
             causes=self.task.causes,
+            key=order.authority.caller if order.authority.is_limited else "",
         )
         self._bounds = ModuleBounds.of_agent(one.who, grant)
         self._guard = guards.of_run(
@@ -96,6 +106,7 @@ class AgentRun:
             taint=self.taint,
             causes=self.task.causes,
             suggested=self.suggested.append,
+            opened=self._permission_asked if order.conversation is not None else None,
         )
         self._vault = vaults.of_run(
             self._bounds,
@@ -137,7 +148,13 @@ class AgentRun:
             since=self.account.started,
             module=self._definition.module,
             may_go_on=self.order.authority.holds,
+            reach=self._reach,
         )
+
+    def _reach(self) -> tuple[AccessGrant, AccessGrant]:
+        asked, grant = self.order.authority, self.grant
+        writes = grant.lane if self.taint else grant.writes
+        return grant.reads.both(asked.reads), writes.both(asked.writes)
 
     @property
     def session(self) -> str | None:
@@ -196,6 +213,7 @@ class AgentRun:
             conversation=order.conversation,
             files=attached.files,
             history=order.history,
+            pool=order.pool,
         )
 
     async def work(self) -> RunOutcome:
@@ -220,7 +238,8 @@ class AgentRun:
             asked.conversation.close()
         pass_on(self.taint, asked.authority.taint)  # what it has read, its answer may hold
         # a run that was ended tells of no session, and may have gone on with one
-        sessions = {name for name in (self.session, asked.session) if name is not None}
+        names = (self.session, asked.session)
+        sessions = list(dict.fromkeys(name for name in names if name is not None))
         try:
             self._guards.end(self.id, sessions, self.taint, self._definition.name)
             await run_uninterrupted(
@@ -256,6 +275,22 @@ class AgentRun:
             pass_on(self.taint, self.order.authority.taint)
             self.order.follower.stepped(step)
 
+    def _permission_asked(self, question: PendingPermission) -> None:
+        """A person who follows the conversation may answer there, too."""
+        said = self.order.conversation
+        if said is None:
+            return
+        said.expect(question.id, lambda value: self._guards.answer(question, value))
+        tool, argument = _ASKED[question.request.kind]
+        self._stepped(
+            PermissionStep(
+                id=question.id,
+                tool=tool,
+                arguments={argument: question.request.what},
+                patterns=question.patterns,
+            )
+        )
+
     def _boxed(self) -> SandboxedRun:
         return SandboxedRun(
             run=self.id,
@@ -286,7 +321,7 @@ class AgentRun:
         ]
         if self.order.conversation is not None:
             made.append(
-                question_tool(self.order.conversation, self._stepped, self.order.limits.timeout_s)
+                question_tool(self.order.conversation, self._stepped, self._guards.answer_s)
             )
         if self._guards.suggestions is not None:
             made.append(self._suggest_tool(self._guards.suggestions, notes))

@@ -14,7 +14,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from dataclasses import replace
 from typing import cast
 
-from parachuted.access.authority import Authority
 from parachuted.access.grant import Grant
 from parachuted.access.granting import build_grant, may_begin
 from parachuted.agents import RunLimits
@@ -23,7 +22,7 @@ from parachuted.errors import (
     AgentUnavailableError,
 )
 from parachuted.runs.agent_hooks import RunHooks
-from parachuted.runs.agent_run import AgentRun
+from parachuted.runs.agent_run import PreparedAgentRun
 from parachuted.runs.agent_sandboxes import SandboxProvider
 from parachuted.runs.agent_tools import ModuleTools, NoModuleTools
 from parachuted.runs.bounded_vaults import BoundedVaults
@@ -46,7 +45,8 @@ _PAUSED = "runs are paused; `parachute resume` lets them go on"
 class RunAdmission:
     """Admits runs of agents.
 
-    `limits` are those of one run. `is_paused` says whether a person has stopped new runs.
+    `limits` are those of one run, `conversation` those of one turn of a conversation, of which so
+    many `turns` may go on at once. `is_paused` says whether a person has stopped new runs.
     """
 
     def __init__(
@@ -56,26 +56,38 @@ class RunAdmission:
         *,
         is_paused: Callable[[], bool] = lambda: False,
         concurrency: int = 2,
+        conversation: RunLimits | None = None,
+        turns: int = 50,
     ) -> None:
-        self.limits = limits
+        self.limits, self.conversation_limits = limits, conversation or limits
         self._budget, self._is_paused = budget, is_paused
         self._room, self.gate = asyncio.Semaphore(concurrency), asyncio.Lock()
+        self._turns = asyncio.Semaphore(turns)
 
-    def place(self, authority: Authority) -> AbstractAsyncContextManager[None]:
+    def place(self, order: RunRequest) -> AbstractAsyncContextManager[None]:
         """Room to work; an agent that another one waits for has that one's."""
-        return self._room if authority.depth == 0 else nullcontext()
+        if order.authority.depth > 0:
+            return nullcontext()
+        return self._turns if order.pool == "conversation" else self._room
 
     @asynccontextmanager
-    async def reserved(self, task: Task, who: str) -> AsyncIterator[None]:
-        """The run's place, until its account is open.
+    async def reserved(self, task: Task, order: RunRequest) -> AsyncIterator[None]:
+        """The run's place, until its account is open; a conversation takes none of the others'.
 
         Budgets are asked and the place is taken in one turn, so that no two take the same. Raises
         AgentUnavailableError where there is none.
         """
         async with self.gate:
-            over = _PAUSED if self._is_paused() else self._exceeded(task)
+            is_conversation = order.pool == "conversation"
+            over = (
+                _PAUSED if self._is_paused() else None if is_conversation else self._exceeded(task)
+            )
             if over is not None:
-                raise AgentUnavailableError(f"{who} does not begin: {over}")
+                raise AgentUnavailableError(f"{order.definition.who} does not begin: {over}")
+            if is_conversation:
+                self._budget.leave_out(task)
+                yield
+                return
             self._budget.take(task)
             try:
                 yield
@@ -114,6 +126,11 @@ class AgentRunner:
         """What one run may take at most."""
         return self._admission.limits
 
+    @property
+    def conversation_limits(self) -> RunLimits:
+        """What one turn of a conversation may take at most."""
+        return self._admission.conversation_limits
+
     async def run(self, order: RunRequest) -> RunReport:
         """Let the agent answer the prompt.
 
@@ -124,7 +141,7 @@ class AgentRunner:
         asked = self._lifecycle.moment
         grant, lost = await self.possible(order, self.grant(order))
         await self._check(order, grant)
-        async with self._admission.place(order.authority):
+        async with self._admission.place(order):
             return await self._run(order, grant, lost, asked)
 
     def grant(self, order: RunRequest) -> Grant:
@@ -229,7 +246,7 @@ class AgentRunner:
     async def _run(
         self, order: RunRequest, grant: Grant, lost: str | None, asked: int
     ) -> RunReport:
-        run = AgentRun(
+        run = PreparedAgentRun(
             order,
             grant,
             lost,
@@ -243,14 +260,14 @@ class AgentRunner:
         )
         await self._approve(run)
         await run.prepare()
-        async with self._admission.reserved(run.task, order.definition.who):
+        async with self._admission.reserved(run.task, order):
             await self._lifecycle.open(run.account)
         if order.follower is not None:
             order.follower.began(run.id)
         outcome = await self._lifecycle.run(run, since=asked)
         return run.ran(outcome)
 
-    async def _approve(self, run: AgentRun) -> None:
+    async def _approve(self, run: PreparedAgentRun) -> None:
         """An agent that a person has to allow for each session is allowed, or does not begin."""
         one = run.order.definition
         if not one.config.requires_explicit_approval:

@@ -7,7 +7,7 @@ until it ends.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -16,8 +16,12 @@ from parachuted.access.grant import Grant
 from parachuted.access.origin import UNTRUSTED, Origin, SessionTaints, Taint
 from parachuted.access.origins import Origins
 from parachuted.access.run_watch import ProposedChange
-from parachuted.agents.permission import PermissionRequest, PermissionRequests
-from parachuted.errors import EditRefusedError
+from parachuted.agents.permission import (
+    PendingPermission,
+    PermissionRequest,
+    PermissionRequests,
+)
+from parachuted.errors import ActRefusedError, EditRefusedError
 from parachuted.suggestions import Proposal
 from parachuted.suggestions.tool import ProposalSink
 from parachuted.vault import printable
@@ -28,12 +32,16 @@ PutForward: TypeAlias = Callable[
 _LONGEST_TOLD = 300
 
 
+def _not_told(question: PendingPermission) -> None:
+    del question
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunGuard:
     """`RunWatch` for one run.
 
     `put_forward` takes a change as a suggestion and answers its id; None: no suggestions
-    are accepted.
+    are accepted. A request of a conversation waits `wait_s` seconds, and `opened` hears of it.
     """
 
     run: str
@@ -43,6 +51,8 @@ class RunGuard:
     origins: Origins | None
     permissions: PermissionRequests | None
     put_forward: PutForward | None
+    wait_s: float | None = None
+    opened: Callable[[PendingPermission], None] = _not_told
 
     @property
     def is_tainted(self) -> bool:
@@ -90,7 +100,12 @@ class RunGuard:
         if not self.grant.asks or self.permissions is None:
             return False
         return await self.permissions.ask(
-            run=self.run, session=self.session, agent=self.grant.agent, request=request
+            run=self.run,
+            session=self.session,
+            agent=self.grant.agent,
+            request=request,
+            wait_s=self.wait_s,
+            opened=self.opened,
         )
 
     def writing(self, path: str) -> AbstractContextManager[Callable[[str | None], None]]:
@@ -176,7 +191,10 @@ class RunGuards:
         taints: SessionTaints | None = None,
         suggestions: ProposalSink | None = None,
         permissions: PermissionRequests | None = None,
+        answer_s: float = 1500.0,
     ) -> None:
+        """`answer_s`: how many seconds a question of a conversation waits for the person."""
+        self.answer_s = answer_s
         self.origins, self.suggestions = origins, suggestions
         self._taints, self._permissions = taints, permissions
 
@@ -189,8 +207,11 @@ class RunGuards:
         taint: Taint,
         causes: tuple[str, ...],
         suggested: Callable[[str], None],
+        opened: Callable[[PendingPermission], None] | None = None,
     ) -> RunGuard:
-        """The guard of that run; `suggested` hears the id of each suggestion."""
+        """The guard of that run; `suggested` hears the id of each suggestion, `opened` of each
+        permission request, where the run is a conversation's.
+        """
         forwarder = None
         if self.suggestions is not None:
             forwarder = SuggestionForwarder(
@@ -210,7 +231,24 @@ class RunGuards:
             origins=self.origins,
             permissions=self._permissions,
             put_forward=forwarder,
+            wait_s=None if opened is None else self.answer_s,
+            opened=opened or _not_told,
         )
+
+    def answer(self, question: PendingPermission, value: object) -> bool:
+        """Answer a permission request as a conversation does: `allow`, `deny` or a pattern.
+
+        Raises ActRefusedError for anything else.
+        """
+        if self._permissions is None:
+            return False
+        if value in ("allow", "deny"):
+            self._permissions.answer(question.id, "once" if value == "allow" else "deny")
+        elif isinstance(value, Mapping) and isinstance(value.get("pattern"), str):
+            self._permissions.answer(question.id, "session", pattern=str(value["pattern"]))
+        else:
+            raise ActRefusedError('a permission request takes "allow", "deny" or {"pattern": ...}')
+        return True
 
     def owner(self, session: str) -> str | None:
         """The agent whose session that is, as far as it is known."""
@@ -221,13 +259,13 @@ class RunGuards:
         if self._taints is not None:
             self._taints.recall(session, taint)
 
-    def end(self, run: str, sessions: Iterable[str], taint: Taint, agent: str) -> None:
+    def end(self, run: str, sessions: Sequence[str], taint: Taint, agent: str) -> None:
         """A run has ended: what it read was read in these sessions, and it asks for nothing more.
 
         Raises StorageFailedError.
         """
         if self._permissions is not None:
-            self._permissions.end_run(run)
+            self._permissions.end_run(run, next(iter(sessions), None))
         if self._taints is not None:
             for session in sessions:
                 self._taints.keep(session, taint, agent=agent)

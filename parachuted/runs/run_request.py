@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority, Entry
@@ -80,6 +80,12 @@ class RunRequest:
     conversation: ConversationInput | None = None
     attachments: tuple[str, ...] = ()
     history: str = ""
+
+    @property
+    def pool(self) -> Literal["work", "conversation"]:
+        """The budget and the room that it takes: a conversation's where a person waits for it."""
+        is_asked = self.conversation is not None and self.entry == "chat"
+        return "conversation" if is_asked else "work"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

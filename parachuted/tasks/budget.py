@@ -63,12 +63,18 @@ class Budget:
 
         Raises StorageFailedError; joins the state's open batch.
         """
-        now = self._elapsed()
-        for run, row in self._begun.items():
-            if row["at"] <= (now - _KEPT).timestamp():
-                self._begun.drop(run)
-        self._begun.put(str(task.run), {"at": now.timestamp()})
+        self._forget_old()
+        self._begun.put(str(task.run), {"at": self._elapsed().timestamp()})
         self._taken[str(task.run)] = task
+
+    def leave_out(self, task: Task) -> None:
+        """A run that is about to begin counts in no budget over time: another one pays for it.
+
+        Raises StorageFailedError; joins the state's open batch.
+        """
+        self._forget_old()
+        row = {"at": self._elapsed().timestamp(), "is_left_out": True}
+        self._begun.put(str(task.run), row)
 
     def give_back(self, task: Task) -> None:
         """Release the reservation: the run is in the history by now, or does not start."""
@@ -106,16 +112,24 @@ class Budget:
             "runs_last_day": self._in(_SPANS["runs_per_day"]),
         }
 
+    def _forget_old(self) -> None:
+        oldest = (self._elapsed() - _KEPT).timestamp()
+        for run, row in self._begun.items():
+            if row["at"] <= oldest:
+                self._begun.drop(run)
+
     def _in(self, span: timedelta) -> int:
         """Runs in the history that started in the last such span: by date, or, where a clock's jump
         put these wrong, by elapsed time.
         """
         now = self._elapsed()
-        dated = self._history.runs_begun(now - span, now + span)
+        begun = dict(self._begun.items())
+        left_out = {run for run, row in begun.items() if row.get("is_left_out")}
+        dated = self._history.runs_begun(now - span, now + span) - left_out
         began = (
             run
-            for run, row in self._begun.items()
-            if row["at"] > (now - span).timestamp() and run not in dated
+            for run, row in begun.items()
+            if row["at"] > (now - span).timestamp() and run not in dated and run not in left_out
         )
         return len(dated) + sum(self._history.run(run) is not None for run in began)
 

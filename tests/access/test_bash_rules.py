@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parachuted.access.bash_rules import check_command
@@ -629,11 +629,7 @@ def programs(tmp_path_factory) -> Path:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is what is asked")
-@settings(
-    max_examples=400,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(line=_LINES)
 def test_real_bash_runs_nothing_else_of_what_is_allowed(line, programs, tmp_path):
     if check_command(line, ("git", "npm")) is not None:

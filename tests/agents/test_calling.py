@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parachuted.agents import ToolResult, call_tool
@@ -96,9 +96,7 @@ ANYTHING = st.recursive(
 
 
 @given(name=st.sampled_from(["read_context", "update_context"]) | st.text(), arguments=ANYTHING)
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=30)
 async def test_only_calls_that_fit_are_ever_done(tools, agent_rig, name, arguments):
     agent_rig.calls.clear()
     result = await call_tool(tools, name, arguments)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.agents import ChangedNote
@@ -205,7 +205,6 @@ HOSTILE = (
 
 
 @given(title=HOSTILE, description=HOSTILE, focus=HOSTILE, folder=HOSTILE, item=HOSTILE)
-@settings(max_examples=150, deadline=None)
 def test_no_text_of_another_note_breaks_the_structure(title, description, focus, folder, item):
     path = f"P/{folder.replace('/', '').replace(chr(0), '') or 'x'}/AGENTS.md"
     extract = extract_note(path, f"# {title}\n> {description}\n## Current Focus\n{focus}")

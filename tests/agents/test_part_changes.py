@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.agents.part_changes import find_news
@@ -107,7 +107,6 @@ TEXTS = st.text(st.sampled_from("#-*+>`~<!%[]()|\\=: \n\r\tax1.^\u2028\0/")) | s
 
 
 @given(before=TEXTS, after=TEXTS)
-@settings(max_examples=100, deadline=None)
 def test_each_item_is_one_line_that_begins_nothing(before, after):
     old, new = (f"# Acme\n## A\n{text}".encode("utf-8", "replace") for text in (before, after))
     for one in find_news(old, new, changed_units(meaning(old), meaning(new)), "Acme"):

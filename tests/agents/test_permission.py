@@ -14,7 +14,7 @@ from parachuted.agents.permission import (
     PermissionRequest,
     PermissionRequests,
 )
-from parachuted.errors import NotFoundError
+from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.events import Bus
 from parachuted.events.bus import Event
 from parachuted.state import open_state
@@ -263,3 +263,47 @@ async def test_the_oldest_denials_make_room_for_newer_ones(
     assert [one.split()[0] for one in agent_rig.permissions.never()] == ["work/1", "work/2"]
     assert len(state.table("never")) == 2
     state.close()
+
+
+async def test_a_pattern_allows_what_it_matches_for_the_session_and_nothing_else():
+    desk = Desk()
+
+    async def ask(what: str, kind: str = "read") -> bool:
+        return await desk.permissions.ask(
+            run="r1",
+            session="s1",
+            agent="work/helper",
+            request=PermissionRequest(kind=kind, what=what),
+            wait_s=30,
+            opened=opened.append,
+        )
+
+    opened: list[PendingPermission] = []
+    asking = asyncio.get_running_loop().create_task(ask("Diary/a.md"))
+    while not opened:
+        await asyncio.sleep(0)
+    assert opened[0].patterns == ("Diary/a.md", "Diary/**")
+    for wrong in ("Work/**", "../**", "Diary/b.md"):
+        with pytest.raises(ActRefusedError):
+            desk.permissions.answer(opened[0].id, "session", pattern=wrong)
+    desk.permissions.answer(opened[0].id, "session", pattern="Diary/**")
+
+    assert await asking
+    assert await ask("Diary/deep/b.md")
+    assert len(opened) == 1
+    desk.permissions.end_run("r1", "s1")
+    assert await ask("Diary/c.md")
+    writing = asyncio.get_running_loop().create_task(ask("Diary/a.md", "write"))
+    while len(opened) < 2:
+        await asyncio.sleep(0)
+    desk.permissions.answer(opened[1].id, "deny")
+    assert not await writing
+    assert desk.permissions.never() == []
+
+
+async def test_what_a_first_run_was_allowed_holds_in_the_session_that_began_with_it():
+    desk = Desk("session")
+    assert await desk.ask(session=None)
+    desk.permissions.end_run("r1", "s9")
+    assert await desk.ask(run="r2", session="s9")
+    assert [event.event for event in desk.events].count("permission.requested") == 1

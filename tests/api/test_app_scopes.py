@@ -122,7 +122,7 @@ def others(route: Route) -> list[str]:
 
 @pytest.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as one:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=120)) as one:
         yield one
 
 

@@ -100,7 +100,7 @@ WAYS = (
 
 @pytest.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as one:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=120)) as one:
         yield one
 
 

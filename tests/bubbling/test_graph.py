@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.bubbling.graph import CascadeStep, WatchGraph, reachable
@@ -160,7 +160,6 @@ def test_a_note_does_not_wait_for_itself_but_a_loop_leads_back_to_it():
     assert not reach.reaches("c", "c")
 
 
-@settings(max_examples=150, deadline=None)
 @given(graphs, st.sampled_from(NODES))
 def test_a_cascade_holds_all_that_is_reachable_once(edges, start):
     cascade = reachable(start, lookup(edges))
@@ -168,7 +167,6 @@ def test_a_cascade_holds_all_that_is_reachable_once(edges, start):
     assert sorted(watchers(cascade)) == sorted(reached_from(edges, start))
 
 
-@settings(max_examples=150, deadline=None)
 @given(graphs, st.sampled_from(NODES))
 def test_upstream_comes_before_downstream_wherever_there_is_no_loop(edges, start):
     order = watchers(reachable(start, lookup(edges)))
@@ -180,7 +178,6 @@ def test_upstream_comes_before_downstream_wherever_there_is_no_loop(edges, start
             )
 
 
-@settings(max_examples=100, deadline=None)
 @given(graphs, st.sampled_from(NODES))
 def test_each_step_is_one_further_than_the_one_that_woke_it(edges, start):
     steps = reachable(start, lookup(edges)).steps
@@ -194,7 +191,6 @@ def test_each_step_is_one_further_than_the_one_that_woke_it(edges, start):
         )
 
 
-@settings(max_examples=100, deadline=None)
 @given(graphs, st.sampled_from(NODES))
 def test_loops_are_the_sets_that_lead_to_one_another(edges, start):
     cascade = reachable(start, lookup(edges))
@@ -207,13 +203,11 @@ def test_loops_are_the_sets_that_lead_to_one_another(edges, start):
     assert len(cascade.loops) == len(together - {frozenset()})
 
 
-@settings(max_examples=60, deadline=None)
 @given(graphs, st.sampled_from(NODES))
 def test_the_order_does_not_depend_on_the_order_in_which_watchers_are_named(edges, start):
     assert reachable(start, lookup(edges)) == reachable(start, lambda path: reversed(edges[path]))
 
 
-@settings(max_examples=150, deadline=None)
 @given(graphs)
 def test_reach_is_the_transitive_closure(edges):
     reach = WatchGraph.of(NODES, lookup(edges))
@@ -224,7 +218,6 @@ def test_reach_is_the_transitive_closure(edges):
         assert reach.blocks(upper, lower) == (down and not up)
 
 
-@settings(max_examples=150, deadline=None)
 @given(graphs, st.sets(st.sampled_from([*NODES, "elsewhere"])))
 def test_of_some_watchers_those_wait_who_are_downstream_of_another(edges, some):
     reach = WatchGraph.of(NODES, lookup(edges))

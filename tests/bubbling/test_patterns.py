@@ -3,7 +3,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.bubbling.patterns import (
@@ -274,7 +274,6 @@ def test_a_problem_shows_a_hostile_pattern_short_and_clean():
     assert len(problem) < 150
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.text(alphabet="ab.*?/~!#@{}[]\\ é\x00", max_size=24),
     st.sampled_from([ROOT, "a/AGENTS.md", "a/b/c.md"]),

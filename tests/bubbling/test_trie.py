@@ -6,7 +6,7 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.bubbling.patterns import PatternPart, parse_declaration
@@ -439,7 +439,6 @@ def same(glob, name):
     return glob[0] in {"?", name[0]} and same(glob[1:], name[1:])
 
 
-@settings(max_examples=150, deadline=None)
 @given(declarations, st.lists(paths(), min_size=1, max_size=12))
 def test_paths_and_watchers_are_two_views_of_the_same_rules(declaration, vault):
     tree = FakeTree(*vault, declaration.watcher)
@@ -455,7 +454,6 @@ def test_paths_and_watchers_are_two_views_of_the_same_rules(declaration, vault):
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(declarations, max_size=12), st.data())
 def test_declarations_that_come_and_go_leave_what_the_rest_declares(known, data):
     trie = WatchTrie()

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from parachuted.access.authority import Authority, acting
 from parachuted.bundled import bundled_folder
 from parachuted.testing import ModuleHarness, running_module
 
@@ -16,6 +17,14 @@ async def running_chat(vault: Path, **options: Any) -> AsyncIterator[ModuleHarne
     """Chat on that vault; the options are those of `running_module`."""
     async with running_module(bundled_folder("modules") / "chat", vault=vault, **options) as module:
         yield module
+
+
+@asynccontextmanager
+async def restarted(module: ModuleHarness) -> AsyncIterator[Path]:
+    """The module's data folder; when the block ends the module is enabled once more."""
+    running = module._running
+    yield module._services.data_folder
+    await running._contained("on_enable", running._module.on_enable(), 60, Authority())
 
 
 def conversations(module: ModuleHarness) -> Any:
@@ -38,3 +47,13 @@ async def texts(module: ModuleHarness, session_id: str) -> list[str]:
 def files(vault: Path) -> list[str]:
     """The names of the sessions' files."""
     return sorted(path.name for path in (vault / "Chat/sessions").glob("*.md"))
+
+
+def sessions_of(module: ModuleHarness) -> Any:
+    """Its `Sessions`, for what is no route; call it inside `acting_as_owner`."""
+    return module._running._module.sessions
+
+
+def acting_as_owner() -> Any:
+    """Inside, calls of the module's own code are on its own behalf."""
+    return acting(Authority())

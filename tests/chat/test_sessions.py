@@ -2,29 +2,238 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from parachuted.errors import NotFoundError
 from parachuted.testing import ModuleHarness
-from tests.chat.chat_of import conversations, files, running_chat, session, texts
+from tests.chat.chat_of import conversations, files, restarted, running_chat, session, texts
+
+FOLDER = "Chat/sessions"
+
+
+async def _made(chat: ModuleHarness, title: str, *said: str) -> str:
+    made = await conversations(chat).create(title)
+    for words in said:
+        await conversations(chat).add_message(made["id"], words, "parachute")
+    await session(chat, made["id"])
+    return str(made["id"])
+
+
+async def _edited(chat: ModuleHarness, vault: Path, old: str, new: str) -> str:
+    """A person edits the only session's file."""
+    (name,) = files(vault)
+    path = vault / FOLDER / name
+    path.write_text(path.read_text().replace(old, new))
+    await chat.event("file.modified", path=f"{FOLDER}/{name}")
+    return f"{FOLDER}/{files(vault)[0]}"
+
+
+async def _listed(chat: ModuleHarness, **query: str) -> list[str]:
+    found = await chat.request("GET", "/", query=query)
+    assert isinstance(found, dict)
+    return [one["title"] for one in found["sessions"]]
 
 
 async def test_a_session_is_a_note_that_any_editor_reads(chat: ModuleHarness, vault: Path):
-    talk = conversations(chat)
-    made = await talk.create("Garden plans")
-    await talk.send_message(made["id"], "Where do the beans go?", "parachute")
-    found = await session(chat, made["id"])
+    await _made(chat, "Garden plans", "Where do the beans go?")
 
     (name,) = files(vault)
+    text = (vault / FOLDER / name).read_text()
     assert name.endswith(" Garden plans.md")
-    text = (vault / "Chat/sessions" / name).read_text()
+    assert "title: Garden plans\ntitle_source: user\n" in text
     assert "\n### User\n\nWhere do the beans go?\n" in text
-    assert found["title"] == "Garden plans"
-    assert found["messages"][0]["role"] == "user"
 
 
-async def test_a_message_survives_a_restart(vault: Path):
+async def test_messages_survive_a_restart(vault: Path):
     async with running_chat(vault) as chat:
         made = await conversations(chat).create("Beans")
-        await conversations(chat).send_message(made["id"], "Hello", "parachute")
+        await asyncio.gather(
+            *(conversations(chat).add_message(made["id"], f"{n}", "parachute") for n in range(9))
+        )
     async with running_chat(vault) as chat:
-        assert await texts(chat, made["id"]) == ["Hello"]
+        assert sorted(await texts(chat, made["id"])) == [str(n) for n in range(9)]
+
+
+async def test_a_rename_in_the_app_renames_the_file(chat: ModuleHarness, vault: Path):
+    made = await _made(chat, "Beans", "Hello")
+
+    answer = await chat.request("PATCH", f"/{made}", body={"title": "Peas: a/b"})
+
+    assert isinstance(answer, dict)
+    assert answer["session"]["title"] == "Peas: a/b"
+    assert answer["session"]["metadata"]["title_source"] == "user"
+    assert files(vault)[0].endswith(" Peas a b.md")
+    assert await texts(chat, made) == ["Hello"]
+
+
+async def test_a_title_typed_into_the_file_is_the_persons(chat: ModuleHarness, vault: Path):
+    made = await _made(chat, "", "Hello")
+
+    await _edited(chat, vault, "title_source: default", "title_source: default\ntitle: Mine")
+
+    found = await session(chat, made)
+    assert found["title"] == "Mine"
+    assert found["metadata"]["title_source"] == "user"
+
+
+async def test_a_file_renamed_in_an_editor_is_a_rename(chat: ModuleHarness, vault: Path):
+    made = await _made(chat, "Beans", "Hello")
+    (name,) = files(vault)
+    new = name.replace("Beans", "Runner beans")
+    (vault / FOLDER / name).rename(vault / FOLDER / new)
+    moved = {"path": f"{FOLDER}/{new}", "from": f"{FOLDER}/{name}"}
+
+    await chat.event("file.moved", **moved)
+
+    found = await session(chat, made)
+    assert found["title"] == "Runner beans"
+    assert found["path"] == f"{FOLDER}/{new}"
+
+
+async def test_two_sessions_of_one_title_have_a_file_each(chat: ModuleHarness, vault: Path):
+    first, second = await _made(chat, "Beans", "One"), await _made(chat, "Beans", "Two")
+
+    assert len(files(vault)) == 2
+    assert await texts(chat, first) == ["One"]
+    assert await texts(chat, second) == ["Two"]
+
+
+async def test_an_edited_message_is_followed_and_the_fork_recorded(
+    chat: ModuleHarness, vault: Path
+):
+    made = await _made(chat, "Beans", "Plant beans", "Second")
+    ids = [one["id"] for one in (await session(chat, made))["messages"]]
+    path = await _edited(chat, vault, "Plant beans", "Plant peas")
+    text = (vault / path).read_text()
+    (vault / path).write_text(text[: text.index("<!-- message", text.index("Plant peas"))])
+
+    await conversations(chat).add_message(made, "And now?", "parachute")
+
+    assert await texts(chat, made) == ["Plant peas", "And now?"]
+    fork = (vault / path).read_text().partition("forks: ")[2].partition("\n")[0]
+    assert ids[1] in fork
+
+
+async def test_a_file_made_by_hand_is_listed_and_left_as_it_is(vault: Path):
+    (vault / FOLDER).mkdir(parents=True)
+    text = (
+        "---\ntitle: Old talk\ntags: garden\nmode: wild\n---\n### User | 2026-01-02 10:30\n\nHi\n"
+    )
+    (vault / FOLDER / "old.md").write_text(text)
+    (vault / FOLDER / "latin.md").write_bytes(b"caf\xe9")
+
+    async with running_chat(vault) as chat:
+        assert await _listed(chat, tag="garden") == ["Old talk"]
+        problems = {one.path: one.problem for one in await chat.doctor()}
+        assert (vault / FOLDER / "old.md").read_text() == text
+        assert "mode is one of" in problems[f"{FOLDER}/old.md"]
+        assert f"{FOLDER}/latin.md" in problems
+
+
+async def test_a_copied_file_is_reported_and_counts_once(chat: ModuleHarness, vault: Path):
+    made = await _made(chat, "Beans", "Hello")
+    (name,) = files(vault)
+    (vault / FOLDER / "copy.md").write_text((vault / FOLDER / name).read_text())
+    await chat.event("file.created", path=f"{FOLDER}/copy.md")
+
+    assert await _listed(chat) == ["Beans"]
+    assert made in next(one.problem for one in await chat.doctor())
+
+
+async def test_the_index_follows_what_happened_while_the_daemon_was_off(vault: Path):
+    async with running_chat(vault) as chat:
+        kept = await _made(chat, "Kept", "Hello")
+        await _made(chat, "Gone", "Hello")
+    for path in (vault / FOLDER).iterdir():
+        if "Gone" in path.name:
+            path.unlink()
+        else:
+            (vault / FOLDER / "sub").mkdir()
+            path.write_text(path.read_text().replace("Hello", "Good evening"))
+            path.rename(vault / FOLDER / "sub" / path.name)
+
+    async with running_chat(vault) as chat:
+        assert await _listed(chat) == ["Kept"]
+        assert await _listed(chat, search="evening") == ["Kept"]
+        assert await texts(chat, kept) == ["Good evening"]
+
+
+async def test_sessions_are_searched_and_paged(chat: ModuleHarness):
+    for number in range(5):
+        await _made(chat, f"Bed {number}", "Carrots" if number % 2 else "Turnips")
+
+    assert len(await _listed(chat, search="carr")) == 2
+    first: Any = await chat.request("GET", "/", query={"limit": "3"})
+    rest: Any = await chat.request("GET", "/", query={"limit": "3", "cursor": first["next"]})
+    assert [one["title"] for one in (*first["sessions"], *rest["sessions"])] == [
+        f"Bed {number}" for number in (4, 3, 2, 1, 0)
+    ]
+    assert rest["next"] is None
+
+
+async def test_archived_sessions_are_listed_apart(chat: ModuleHarness):
+    made = await _made(chat, "Beans")
+    await chat.request("POST", f"/{made}/archive")
+
+    assert await _listed(chat) == []
+    assert await _listed(chat, archived="true") == ["Beans"]
+    await chat.request("POST", f"/{made}/unarchive")
+    assert await _listed(chat) == ["Beans"]
+
+
+async def test_a_fork_has_the_messages_so_far_under_ids_of_its_own(chat: ModuleHarness):
+    made = await _made(chat, "Beans", "One", "Two", "Three")
+    ids = [one["id"] for one in (await session(chat, made))["messages"]]
+
+    answer: Any = await chat.request("POST", f"/{made}/fork", body={"message_id": ids[1]})
+
+    forked = await session(chat, answer["session"]["id"])
+    assert [one["content"] for one in forked["messages"]] == ["One", "Two"]
+    assert not {one["id"] for one in forked["messages"]} & set(ids)
+    assert forked["metadata"]["forked_from"] == {"session": made, "message": ids[1]}
+    with pytest.raises(NotFoundError):
+        await chat.request("POST", f"/{made}/fork", body={"message_id": "none"})
+
+
+async def test_a_deleted_session_is_gone(chat: ModuleHarness, vault: Path):
+    made = await _made(chat, "Beans", "Hello")
+
+    await chat.request("DELETE", f"/{made}")
+
+    assert files(vault) == []
+    with pytest.raises(NotFoundError):
+        await session(chat, made)
+    with pytest.raises(NotFoundError):
+        await conversations(chat).add_message(made, "Still there?", "parachute")
+
+
+async def test_permissions_are_read_from_the_file_and_the_app_alike(
+    chat: ModuleHarness, vault: Path
+):
+    made = await _made(chat, "Beans")
+    body = {"permissions": {"allowed_folders": ["Projects/a"], "allowed_mcps": []}}
+    await chat.request("PATCH", f"/{made}", body=body)
+
+    await _edited(chat, vault, "- Projects/a", "- Projects/b")
+
+    stored = (await session(chat, made))["metadata"]["permissions"]
+    assert stored["allowed_folders"] == ["Projects/b"]
+    assert stored["allowed_mcps"] == []
+
+
+async def test_what_a_crash_left_in_the_log_is_in_the_file_once(chat: ModuleHarness):
+    made = await _made(chat, "Beans", "One")
+    said = {"id": "m2", "role": "user", "content": "Two", "at": None, "tools": [], "meta": {}}
+    line = json.dumps({"session": made, "message": said})
+
+    async with restarted(chat) as data_folder:
+        log = data_folder / "appends.jsonl"
+        log.write_text(f"{line}\n{line}\n{line[:40]}")  # killed in the middle of a line
+
+    assert await texts(chat, made) == ["One", "Two"]
+    assert not log.exists() or log.read_text() == ""

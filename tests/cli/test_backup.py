@@ -49,7 +49,7 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes | str]]:
     }
 
 
-@pytest.mark.timeout(240)  # a dozen commands and two daemons
+@pytest.mark.timeout(900)  # a dozen commands and two daemons
 def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(typed: Typed, tmp_path: Path):
     typed.does("init", str(typed.vault))
     start(typed)

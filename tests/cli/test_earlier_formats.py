@@ -18,7 +18,7 @@ from tests.data.make_home import FIRST, NOTE, THIRD
 ARCHIVES = sorted((Path(__file__).resolve().parents[1] / "data").glob("*.tar.gz"))
 
 
-@pytest.mark.timeout(120)  # a dozen commands
+@pytest.mark.timeout(900)  # a dozen commands
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
 def test_all_that_it_holds_is_there_and_goes_on(archive, typed: Typed, tmp_path: Path):
     typed.home.rmdir()

@@ -16,7 +16,7 @@ from mcp_types import Implementation
 from tests.cli.typed import PARACHUTE, Typed
 from tests.mcp_server.peers import INITIALIZE, call, listed, message, refused
 
-WAIT_S = 30
+WAIT_S = 60
 
 
 @contextlib.asynccontextmanager

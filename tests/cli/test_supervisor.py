@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.bundled import bundled_folder
@@ -118,7 +118,6 @@ def test_systemd_reads_an_odd_program_path_as_it_is(tmp_path: Path):
 
 
 @given(name=names)
-@settings(max_examples=100)
 def test_any_path_comes_back_from_the_unit(name: str):
     plan = wanted(Path("/") / name)
 
@@ -174,7 +173,6 @@ def test_a_path_that_no_service_can_be_told_is_refused(render, name: str):
 
 
 @given(name=names.filter(lambda name: "\ufffe" not in name and "\uffff" not in name))
-@settings(max_examples=50)
 def test_any_path_comes_back_from_the_property_list(name: str):
     plan = wanted(Path("/") / name)
 
@@ -221,7 +219,6 @@ def test_each_system_has_its_own_supervisor():
         lambda name: name not in {".", ".."} and "\ufffe" not in name and "\uffff" not in name
     )
 )
-@settings(max_examples=50)
 def test_a_service_knows_its_home_by_a_name_of_its_own_and_by_its_file(platform: str, name: str):
     home = Path("/srv/a home") / name
     supervisor = find_supervisor(platform, Path("/home/me"), 1000, home)

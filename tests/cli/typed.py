@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.cli.forked import forking
 
-TIMEOUT_S = 50
+TIMEOUT_S = 120
 PARACHUTE = (sys.executable, "-m", "parachuted")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.context import LARGEST_FILE, Chain, ContextSelection, chain_of
@@ -195,7 +195,6 @@ def test_a_huge_file_counts_for_what_is_loaded_of_it_and_says_so():
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.sampled_from(

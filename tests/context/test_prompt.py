@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.context import (
@@ -211,7 +211,6 @@ def test_bytes_that_are_no_text_do_not_stop_it(desk: Desk):
     assert "\n# Odd � \0\n" in desk.preview("").prompt.replace("\r", "")
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.text(max_size=60),
     st.sampled_from(["", "</note-", "## Working Directory Context\n", "\n---\n"]),

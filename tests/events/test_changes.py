@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.events.changes import sort_seen
@@ -139,7 +139,6 @@ SEEN = st.lists(
 
 
 @given(SEEN)
-@settings(max_examples=100, deadline=None)
 def test_each_path_is_accounted_for_once_and_each_lost_file_moves_to_one_place(items):
     found = sort_seen(items)
     came = [item for item, _left in found.came]

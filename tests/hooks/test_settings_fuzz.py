@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.events import CATALOG
@@ -64,7 +64,6 @@ VALUES = st.recursive(
 EVENTS = st.sampled_from(sorted(CATALOG))
 
 
-@settings(max_examples=60, deadline=None)
 @given(VALUES)
 def test_any_json_is_hooks_and_problems_or_refused_in_words(value: object):
     text = json.dumps({"hooks": value})
@@ -75,14 +74,12 @@ def test_any_json_is_hooks_and_problems_or_refused_in_words(value: object):
         assert len({hook.id for hook in found.hooks}) == len(found.hooks)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_is_hooks_and_problems_or_refused_in_words(text: str):
     with contextlib.suppress(YamlRejectedError):
         read_settings(text, places={})
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=40), EVENTS)
 def test_any_matcher_and_any_condition_is_one_or_a_value_error(text: str, event: str):
     with contextlib.suppress(ValueError):
@@ -91,7 +88,6 @@ def test_any_matcher_and_any_condition_is_one_or_a_value_error(text: str, event:
         compile_rule(text, event)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.binary(max_size=100) | VALUES.map(lambda value: json.dumps(value).encode()),
     EVENTS,

@@ -17,7 +17,7 @@ from tests.stories.life import Life, Live, save
 
 CLI = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 PREFIX = "mcp__parachute__"
-WAIT_S = 50
+WAIT_S = 60
 
 
 def use(tool: str, **arguments: object) -> ToolUse:

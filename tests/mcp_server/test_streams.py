@@ -12,7 +12,7 @@ from tests.api.calls import key_of
 from tests.mcp_server.peers import Bare, client
 from tests.stories.life import Live, save
 
-WAIT_S = 10
+WAIT_S = 60
 
 
 async def heard(answer: aiohttp.ClientResponse) -> dict:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from parachuted.state.elapsed_clock import ClockReading, ElapsedClock, ElapsedMark, advance
@@ -81,7 +81,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(STEPS)
 @example([("pass", 60.0), ("jump", 25 * HOUR), ("pass", 1.0), ("jump", -25 * HOUR), ("pass", 60.0)])
 @example([("jump", 25 * HOUR), ("reboot", 60.0), ("jump", -25 * HOUR), ("kill", 5.0)])

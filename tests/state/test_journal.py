@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.errors import StorageFailedError
@@ -168,7 +168,6 @@ def test_a_newer_format_is_set_aside_untouched(path, written):
     assert "a newer version" in journal.problems[0]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     garbage=st.binary(min_size=1, max_size=80),
     part=st.floats(0, 1, exclude_max=True),

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 DIED = 9
-_SECONDS = 30.0
+_SECONDS = 120.0
 _START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 

@@ -29,7 +29,7 @@ from tests.stories.life import Life, Live, note, save
 from tests.stories.listing import assert_index_equals_disk, followed, fresh_index, kinds, listing
 
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
-LONGEST_HOLD_S = 0.1
+LONGEST_HOLD_S = 0.4
 ACTOR = """
 import os, pathlib, sys
 sys.path.insert(0, os.getcwd())
@@ -126,7 +126,7 @@ async def test_a_burst_of_new_files_is_told_once_each_and_never_holds_the_loop(
         of_its_own_work, by_the_clock = held
 
         assert of_its_own_work < LONGEST_HOLD_S
-        assert by_the_clock < 10 * LONGEST_HOLD_S
+        assert by_the_clock < 25 * LONGEST_HOLD_S
         assert kinds(life) == {
             f"{number % 10}/note {number}.md": ["created"] for number in range(count)
         }

@@ -37,7 +37,7 @@ from tests.stories.life import Life, Live
 
 OURS = 4_400
 _A_RUN = 900
-_QUICK_S = 3.0
+_QUICK_S = 20.0
 
 
 @dataclass
@@ -117,7 +117,7 @@ class Recording(ScriptedBackend):
             yield step
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(900)
 async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
     live: Live, home: Path, vault: Path, tmp_path: Path, torture
 ):
@@ -180,7 +180,7 @@ async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
     print(f"\nseed {seed}, our own tools, the slowest look {max(looks):.3f} s\n{tally.words()}")  # noqa: T201  what `--torture -s` is for
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(900)
 async def test_hundreds_of_calls_of_the_clis_own_tools_in_a_container_have_no_effect_outside_the_grant(  # noqa: E501
     engine: Mapping[str, str], home: Path, vault: Path, tmp_path: Path, torture
 ):

@@ -167,7 +167,7 @@ def _replace(file: Path, words: str) -> None:
     made.replace(file)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(900)
 async def test_a_run_ended_at_any_moment_of_a_tool_leaves_every_file_old_or_new(
     engine: Mapping[str, str], home: Path, vault: Path, tmp_path: Path, torture
 ):
@@ -257,7 +257,7 @@ class Apart:
     url: str
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(900)
 async def test_a_daemon_killed_at_any_moment_of_a_tool_leaves_every_file_old_or_new_and_the_next_one_no_container(  # noqa: E501
     engine: Mapping[str, str],
     sandboxes: Sandboxes,

@@ -644,7 +644,7 @@ async def steps(
     await running.life.settled()
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(900)
 async def test_a_strangers_text_ends_in_no_place_that_it_may_not_by_any_way_in_and_any_way_out(
     live: Live, vault: Path, tmp_path: Path, torture
 ):

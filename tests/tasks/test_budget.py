@@ -178,3 +178,15 @@ def test_what_is_kept_of_when_runs_began_does_not_grow_without_end(
         budget.take(task(f"r{number}"))
         clock.now += timedelta(hours=6)
     assert len(state.table("run_starts").items()) <= 9
+
+
+def test_a_run_that_another_budget_pays_takes_no_place_here(
+    budget: Budget, history: History, state: StateStore, clock: Clock
+):
+    for number in range(9):
+        budget.leave_out(task(f"r{number}"))
+        ran(history, f"r{number}", NOON)
+
+    assert budget.exceeded() is None
+    assert budget.used() == {"runs_last_hour": 0, "runs_last_day": 0}
+    assert Budget(LIMITS, history, state, clock).exceeded() is None

@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tools.checkin_killed import NOTES, text
@@ -133,9 +133,7 @@ def _killed_after(seconds: float, folder: Path, turn: int) -> None:
         worker.communicate()
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25)
 @given(acts=ACTS, is_tainted=st.booleans())
 def test_whatever_an_agents_programs_do_to_its_copy_nothing_outside_its_grant_changes(
     tmp_path_factory, acts, is_tainted

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.access.origin import Origin
@@ -356,9 +356,6 @@ VALUES = st.recursive(
 NAMES = st.sampled_from(["file_path", "section", "content", "reason", "other"])
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(
     st.sampled_from(["list_context_files", "read_context", "update_context", "no_change", "bash"]),
     st.dictionaries(NAMES, VALUES),
@@ -378,9 +375,6 @@ async def test_whatever_is_sent_an_answer_comes_and_no_other_file_is_touched(
 SECTION_TEXTS = st.text(alphabet=st.sampled_from("#`~<!->=*_ \n\tab[]|:1."), max_size=40)
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(
     st.sampled_from(["Facts", "Current Focus", "This week", "History", "Watching"]), SECTION_TEXTS
 )

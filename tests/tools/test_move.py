@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.errors import ConflictError, NotFoundError
@@ -197,7 +197,6 @@ LINKS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.dictionaries(PATHS, st.lists(LINKS, max_size=4).map(" ".join), min_size=1, max_size=6),
     PATHS,

@@ -6,7 +6,7 @@ import time
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.vault.bounded_yaml import (
@@ -180,7 +180,6 @@ NODES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(NODES)
 def test_what_a_dumper_writes_is_read_as_it_was(value):
     text = yaml.dump(

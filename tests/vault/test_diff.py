@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.vault.diff import diff_of
@@ -76,7 +76,6 @@ def patched(text: bytes, diff: str) -> bytes:
     return "".join([*done, *lines[at:]]).encode()
 
 
-@settings(max_examples=150, deadline=None)
 @given(TEXTS, TEXTS)
 def test_a_diff_leads_from_one_text_to_the_other(before: bytes, after: bytes):
     assert patched(before, diff_of(before, after, "x")) == after

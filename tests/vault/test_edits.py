@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError, NotFoundError
@@ -13,7 +13,7 @@ from parachuted.vault.edits import (
     ReplaceAll,
     ReplaceSection,
     ReplaceSpans,
-    SetKey,
+    SetFrontmatterKey,
     SeveralEdits,
     TextSpan,
     apply_edit,
@@ -237,7 +237,12 @@ def test_a_made_section_holds_its_content(content):
 
 
 @pytest.mark.parametrize(
-    "edit", [ReplaceSection(section="A", content="x"), SetKey(key="a", value=1), DeleteKey(key="a")]
+    "edit",
+    [
+        ReplaceSection(section="A", content="x"),
+        SetFrontmatterKey(key="a", value=1),
+        DeleteKey(key="a"),
+    ],
 )
 def test_a_note_too_large_is_replaced_whole_or_not_at_all(edit):
     data = b"---\na: 2\n---\n## A\n" + b"x" * (16 << 20)
@@ -255,7 +260,10 @@ def test_an_edit_that_makes_a_note_too_large_is_refused():
 
 
 def test_keys_are_edited_too():
-    assert apply_edit(SetKey(key="a", value=["x"]), b"# T\n") == b"---\na:\n  - x\n---\n# T\n"
+    assert (
+        apply_edit(SetFrontmatterKey(key="a", value=["x"]), b"# T\n")
+        == b"---\na:\n  - x\n---\n# T\n"
+    )
     assert (
         apply_edit(DeleteKey(key="a"), b"---\na: 1\nb: 2\n---\n# T\n") == b"---\nb: 2\n---\n# T\n"
     )
@@ -277,7 +285,6 @@ def family(note, section):
     return [other for other in note.sections if section.start <= other.start < section.stop]
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
 @given(NOTES, NAMES, CONTENTS)
 def test_a_replaced_section_is_all_that_changes(data, name, content):
     before = parse_note(data)
@@ -299,7 +306,6 @@ def test_a_replaced_section_is_all_that_changes(data, name, content):
     )
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
 @given(NOTES, NAMES, CONTENTS)
 def test_an_addition_loses_nothing(data, name, content):
     before = parse_note(data)
@@ -317,7 +323,6 @@ def test_an_addition_loses_nothing(data, name, content):
     assert all(text in found for text in texts_but(before, old))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(NOTES, CONTENTS)
 def test_a_made_section_follows_all_that_was_there(data, content):
     before = parse_note(data)
@@ -338,7 +343,6 @@ def test_a_made_section_follows_all_that_was_there(data, content):
     assert after.matter.values == before.matter.values
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(
     NOTES,
     st.sampled_from(["a", "b", "é"]),
@@ -347,7 +351,7 @@ def test_a_made_section_follows_all_that_was_there(data, content):
 def test_a_set_key_leaves_the_body(data, key, value):
     before = parse_note(data)
     try:
-        after = parse_note(apply_edit(SetKey(key=key, value=value), data))
+        after = parse_note(apply_edit(SetFrontmatterKey(key=key, value=value), data))
     except EditRefusedError:
         return
 
@@ -399,7 +403,10 @@ def test_characters_are_not_counted_in_what_is_no_text():
 
 
 def test_several_edits_are_all_made_or_none_is():
-    edits = (SetKey(key="a", value=1), AppendToSection(section="B", content="x", create=True))
+    edits = (
+        SetFrontmatterKey(key="a", value=1),
+        AppendToSection(section="B", content="x", create=True),
+    )
 
     assert apply_edit(SeveralEdits(edits=edits), b"") == b"---\na: 1\n---\n\n## B\n\nx\n"
     with pytest.raises(NotFoundError):

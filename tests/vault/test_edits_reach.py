@@ -206,7 +206,7 @@ def check_replacement(data, changed, section, seen):
     assert kept <= {(level, start) for level, start, _ in after}
 
 
-@settings(max_examples=600, deadline=None, derandomize=True)
+@settings(max_examples=5 * settings.default.max_examples)
 @given(NOTES, CONTENTS)
 def test_a_replaced_section_takes_no_other_heading_with_it(note, content):
     check_replacements(note.encode(), content)

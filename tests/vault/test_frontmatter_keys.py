@@ -308,7 +308,6 @@ def test_a_value_that_cannot_be_written_is_refused(value):
         with_key(block("b: 1\n"), "a", value)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
 @given(TEXTS.filter(bool), VALUES, VALUES)
 def test_any_value_is_set_changed_and_taken_out_again(name, first, second):
     data = block("b: 1 # c\n\n# end\n")
@@ -397,7 +396,7 @@ BROKEN = st.lists(
 )
 
 
-@settings(max_examples=1500, deadline=None, derandomize=True)
+@settings(max_examples=10 * settings.default.max_examples)
 @given(BROKEN, st.sampled_from(["\n", "\n", "\r\n"]), st.sampled_from(["done", ["p", "q"], None]))
 def test_in_any_block_a_key_takes_no_line_that_may_be_anothers(lines, eol, value):
     data = f"---{eol}{''.join(line + eol for line in lines)}---{eol}# T{eol}".encode()
@@ -492,7 +491,6 @@ def by_ruamel(text):
     return document if isinstance(document, dict) and written.getvalue() == text else None
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
 @given(
     st.lists(st.sampled_from(KEPT), max_size=3),
     st.lists(st.sampled_from(KEPT), max_size=3),

@@ -156,7 +156,7 @@ def read(data):
     ).strip()
 
 
-@settings(max_examples=600, deadline=None, derandomize=True)
+@settings(max_examples=5 * settings.default.max_examples)
 @given(
     st.lists(st.sampled_from(LINES), max_size=6),
     st.sampled_from(["\n", "\r\n"]),
@@ -173,7 +173,6 @@ def test_what_python_frontmatter_reads_we_read_the_same(lines, eol, end):
     assert read(data) == (post.metadata, post.content)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4), TEXTS)
 def test_what_python_frontmatter_writes_we_read_as_it_was_meant(metadata, content):
     post = frontmatter.Post(content)

@@ -359,7 +359,7 @@ TEXTS = st.lists(st.tuples(SHAPES, LINE_ENDS), max_size=14).map(
 )
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=5 * settings.default.max_examples)
 @given(TEXTS)
 def test_what_is_read_without_the_parser_is_what_the_parser_sees(text):
     data = text.encode()

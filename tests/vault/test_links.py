@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.vault import Link, links_in, parse_note, resolve, resolve_target, rewrite_links
@@ -76,7 +76,6 @@ def test_a_new_target_is_written_as_the_old_one_was_or_not_at_all(
     assert rewrite_links(parse_note(text.encode()), lambda _link: target) == expected.encode()
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(
         [
@@ -101,7 +100,6 @@ def test_what_was_written_is_read_as_it_was_meant(text: str, target: str):
     assert [link.target for link in links_in(again)] == [target]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(alphabet="[]()!`<>-%\\#|abc \n\"'é", max_size=80))
 def test_nothing_but_targets_changes(text: str):
     note = parse_note(text.encode())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.vault.meaning import changed_units, meaning
@@ -173,7 +173,6 @@ def test_all_of_a_new_or_a_deleted_note_has_changed():
 TEXTS = st.text(alphabet="# @->()ab:-[]`\n\t\r é", max_size=60)
 
 
-@settings(max_examples=200, deadline=None)
 @given(TEXTS, st.booleans())
 def test_any_text_has_a_meaning_and_differs_not_from_itself(text, in_frontmatter):
     data = f"---\n{text}\n---\n".encode() if in_frontmatter else text.encode()
@@ -182,7 +181,6 @@ def test_any_text_has_a_meaning_and_differs_not_from_itself(text, in_frontmatter
     assert changed_units(meaning(data), meaning(data + b"\n \n")) == ()
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -8,7 +8,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.vault.merge import MAX_LINES, merge_three
@@ -27,7 +27,6 @@ def merged(base, ours, theirs):
     return merge_three(base.encode(), ours.encode(), theirs.encode())
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
 @given(TEXTS, TEXTS)
 def test_a_change_on_one_side_only_is_the_result(base, changed):
     for result in (
@@ -38,7 +37,6 @@ def test_a_change_on_one_side_only_is_the_result(base, changed):
         assert (result.data, result.clean, result.kept) == (changed, True, ())
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
 @given(TEXTS, TEXTS, TEXTS)
 def test_the_sides_may_be_swapped_when_they_do_not_clash(base, ours, theirs):
     one, other = merge_three(base, ours, theirs), merge_three(base, theirs, ours)
@@ -48,7 +46,6 @@ def test_the_sides_may_be_swapped_when_they_do_not_clash(base, ours, theirs):
     assert one.kept == ()
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
 @given(st.data(), st.integers(5, 40), st.booleans())
 def test_changes_in_different_places_come_together(data, count, ends):
     lines = [b"line %d\n" % number for number in range(count)]
@@ -72,7 +69,6 @@ def test_changes_in_different_places_come_together(data, count, ends):
     assert (result.data, result.clean) == (b"".join(both), True)
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
 @given(TEXTS, TEXTS, TEXTS)
 def test_no_line_is_made_up_and_theirs_wins_where_both_clash(base, ours, theirs):
     result = merge_three(base, ours, theirs, prefer="theirs")

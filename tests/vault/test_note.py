@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from parachuted.vault.frontmatter import MAX_NOTE_BYTES
@@ -94,7 +94,6 @@ def printed(note):
     return b"".join(note.data[span.start : span.stop] for span in spans)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
 @given(DATA)
 @example(b"")
 @example(b"---\n---")
@@ -104,7 +103,6 @@ def test_to_parse_and_to_print_changes_nothing(data):
     assert printed(parse_note(data)) == data
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
 @given(DATA)
 def test_sections_nest_and_cover_the_body(data):
     note = parse_note(data)
@@ -128,7 +126,6 @@ def test_sections_nest_and_cover_the_body(data):
         assert section.own.stop == (inside[0].start if inside else section.stop)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
 @given(DATA)
 def test_keys_are_lines_of_the_frontmatter_in_order(data):
     note = parse_note(data)

@@ -8,7 +8,7 @@ import math
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError
@@ -109,7 +109,6 @@ def test_a_text_that_some_reader_takes_for_something_else_is_quoted(text):
     assert write_scalar(text)[0] in "'\""
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
 @given(WORDS)
 def test_a_written_text_reads_back_as_it_was_and_holds_no_frontmatter_end(text):
     written = write_scalar(text)
@@ -121,7 +120,6 @@ def test_a_written_text_reads_back_as_it_was_and_holds_no_frontmatter_end(text):
     assert yaml.safe_load(f"k: {written} # c\n") == {"k": text}
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
 @given(WORDS.filter(bool))
 def test_a_written_key_reads_back_as_it_was(name):
     written = write_key(name)
@@ -130,7 +128,6 @@ def test_a_written_key_reads_back_as_it_was(name):
     assert yaml.safe_load(f"{written}: v\n") == {name: "v"}
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.booleans() | st.integers() | st.floats(allow_nan=False))
 def test_a_number_or_a_truth_is_written_so_that_it_stays_one(value):
     read = yaml.safe_load(write_scalar(value))

@@ -176,7 +176,6 @@ def test_a_note_that_vanished_or_became_a_link_meanwhile_is_left_to_the_next_loo
     assert look("note.md", status=status) == ScanFindings()
 
 
-@pytest.mark.timeout(5)
 def test_a_note_that_became_a_pipe_meanwhile_is_a_problem_and_not_waited_for(look, vault):
     (vault / "note.md").write_bytes(b"one")
     status = (vault / "note.md").stat()

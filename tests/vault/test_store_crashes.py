@@ -75,26 +75,26 @@ def tracing(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_writer_killed_at_any_call_leaves_the_old_or_the_new_bytes_and_nothing_else(rig, torture):
-    rig("forks", "kill", share=1 if torture else 0.4)
+    rig("forks", "kill", share=1 if torture else 0.15)
 
 
 @pytest.mark.timeout(600)
 def test_the_same_where_the_disk_has_no_rename_but_the_plain_one(rig, torture):
-    rig("forks", "kill", "--plain", share=1 if torture else 0.1)
+    rig("forks", "kill", "--plain", share=1 if torture else 0.05)
 
 
 @pytest.mark.timeout(600)
 def test_a_writer_killed_at_any_system_call_leaves_the_old_or_the_new_bytes_and_nothing_else(
     rig, tracing, torture
 ):
-    rig("traced", "kill", share=1 if torture else 0.06)
+    rig("traced", "kill", share=1 if torture else 0.03)
 
 
 @pytest.mark.timeout(600)
 def test_a_call_that_fails_once_or_for_good_is_a_named_error_and_the_old_bytes_and_a_retry_works(
     rig, torture
 ):
-    rig("forks", "fail", *(["--all-codes"] if torture else []), share=1 if torture else 0.04)
+    rig("forks", "fail", *(["--all-codes"] if torture else []), share=1 if torture else 0.02)
 
 
 @pytest.mark.timeout(600)
@@ -106,9 +106,9 @@ def test_a_failing_call_where_the_disk_has_no_rename_but_the_plain_one(rig, tort
 def test_a_system_call_that_fails_once_or_for_good_is_a_named_error_and_the_old_bytes(
     rig, tracing, torture
 ):
-    rig("traced", "fail", share=1 if torture else 0.04)
+    rig("traced", "fail", share=1 if torture else 0.02)
 
 
 @pytest.mark.timeout(600)
 def test_what_a_person_saves_between_two_calls_of_the_writer_is_never_lost(rig, torture):
-    rig("forks", "people", share=1 if torture else 0.05)
+    rig("forks", "people", share=1 if torture else 0.025)

@@ -139,10 +139,11 @@ class RunEnvironments:
         return RunToken(
             run=job.id,
             agent=job.agent,
-            causes=job.causes,
+            causes=job.causes if job.pool == "work" else (),
             session=job.session_id,
             max_cost_usd=job.limits.max_cost_usd,
             models=(job.model or self._settings.model,),
+            pool=job.pool,
         )
 
     async def _place_session(

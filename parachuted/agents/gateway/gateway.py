@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 import aiohttp
@@ -31,7 +31,13 @@ from parachuted.agents.gateway.headers import (
     still_open,
     token_of,
 )
-from parachuted.agents.gateway.limits import ExceededBudget, MoneyLimits, RunToken
+from parachuted.agents.gateway.limits import (
+    BudgetName,
+    BudgetPool,
+    ExceededBudget,
+    MoneyLimits,
+    RunToken,
+)
 from parachuted.agents.gateway.listeners import GatewayListeners
 from parachuted.agents.gateway.login import TOKEN_URL, Login
 from parachuted.agents.gateway.meter import Meter
@@ -62,6 +68,9 @@ _BUSY = frozenset({408, 409, 429})
 _SESSION = "X-Claude-Code-Session-Id"
 _SESSION_CHARS = 100
 _NOT_AGAIN = {"x-should-retry": "false"}
+_OVER_TIME: Mapping[BudgetPool, tuple[BudgetName, ...]] = MappingProxyType(
+    {"work": ("usd_per_hour", "usd_per_day"), "conversation": ("conversations_usd_per_day",)}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +279,7 @@ class Gateway:
                 401, "authentication_error", self._upstream.clean(error.message), **_NOT_AGAIN
             )
         if isinstance(error, OverBudgetError):
-            self._report_exceeded(error.over)
+            self._report_exceeded(error.over, run.run_token.pool)
         return _error(400, "invalid_request_error", str(error), **_NOT_AGAIN)
 
     async def _pass_on(
@@ -413,18 +422,22 @@ class Gateway:
 
     def _refused(self, run_token: RunToken) -> ExceededBudget | None:
         over = self._spending.over(run_token)
-        self._report_exceeded(over)
+        self._report_exceeded(over, run_token.pool)
         return over
 
-    def _report_exceeded(self, over: ExceededBudget | None) -> None:
-        for budget in ("usd_per_hour", "usd_per_day"):
+    def _report_exceeded(self, over: ExceededBudget | None, pool: BudgetPool) -> None:
+        for budget in _OVER_TIME[pool]:
             is_it = over is not None and over.budget == budget
             if is_it or f"budget:{budget}" in self._open:
                 self._report_problem(f"budget:{budget}", str(over) if is_it else None)
 
     def _follow(self, run_token: RunToken) -> None:
         self.usage_store.open()
-        self.usage_store.follow(run_token.run, run_token.causes)
+        self.usage_store.follow(
+            run_token.run,
+            run_token.causes,
+            run_token.session if run_token.pool == "conversation" else None,
+        )
 
     def _report_problem(self, subject: str, problem: str | None) -> None:
         """Only what is news."""
@@ -481,7 +494,7 @@ def _kept_out_by(over: ExceededBudget) -> ParachuteError:
     """
     return (
         AgentUnavailableError
-        if over.budget in {"usd_per_hour", "usd_per_day"}
+        if any(over.budget in budgets for budgets in _OVER_TIME.values())
         else AgentFailedError
     )(str(over))
 

@@ -4,9 +4,12 @@ with its models. Pure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+BudgetPool: TypeAlias = Literal["work", "conversation"]
 
 _FAMILIES = frozenset({"haiku", "sonnet", "opus", "fable", "mythos"})
 _LONG_CONTEXT = "[1m]"
@@ -18,7 +21,7 @@ class RunToken:
     US dollars that it may take.
 
     `models` are those that it may name: the one of the settings, or the one that its agent was
-    approved with.
+    approved with. `pool` is the budget that pays: that of conversations, or that of all other work.
     """
 
     run: str
@@ -27,6 +30,7 @@ class RunToken:
     session: str | None
     max_cost_usd: float
     models: tuple[str, ...]
+    pool: BudgetPool = "work"
 
     def foreign_model(self, named: Iterable[str]) -> str | None:
         """The first of these models that this run may not name, if there is one."""
@@ -47,18 +51,28 @@ def is_same_model(asked: str, setting: str) -> bool:
 
 _WORTH_BEGINNING = 0.01
 
-BudgetName: TypeAlias = Literal["run", "usd_per_cause", "usd_per_hour", "usd_per_day"]
+BudgetName: TypeAlias = Literal[
+    "run",
+    "usd_per_cause",
+    "usd_per_hour",
+    "usd_per_day",
+    "usd_per_turn",
+    "usd_per_session",
+    "conversations_usd_per_day",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoneyLimits:
     """US dollars for all that one person's change leads to, in any hour, and in any day (24
-    hours).
+    hours); and, beside that, for one session of conversation, and for all of them in any day.
     """
 
     usd_per_cause: float
     usd_per_hour: float
     usd_per_day: float
+    usd_per_session: float = math.inf
+    conversations_usd_per_day: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +88,7 @@ class ExceededBudget:
     @property
     def is_used_up(self) -> bool:
         """Whether what is left is less than a hundredth, with which no run is worth beginning."""
-        return self.left < self.limit * _WORTH_BEGINNING
+        return math.isfinite(self.limit) and self.left < self.limit * _WORTH_BEGINNING
 
     def __str__(self) -> str:
         owner, setting = {
@@ -82,6 +96,12 @@ class ExceededBudget:
             "usd_per_cause": ("what one change led to", "budget.usd_per_cause"),
             "usd_per_hour": ("this hour", "budget.usd_per_hour"),
             "usd_per_day": ("this day", "budget.usd_per_day"),
+            "usd_per_turn": ("this turn", "conversation.max_cost_usd"),
+            "usd_per_session": ("this conversation", "conversation.usd_per_session"),
+            "conversations_usd_per_day": (
+                "the day's conversations",
+                "conversation.usd_per_day",
+            ),
         }[self.budget]
         says = f"{owner} has used up its ${self.limit:g} (setting {setting})"
         if not self.is_used_up:
@@ -105,12 +125,28 @@ def narrowest(
 
     `causes` is what was spent for each of a run's causes; figures are in US dollars.
     """
-    spent: tuple[tuple[BudgetName, float, float], ...] = (
+    return _narrowest(
         ("run", run_usd, run_limit),
         ("usd_per_cause", max(causes.values(), default=0.0), limits.usd_per_cause),
         ("usd_per_hour", hour_usd, limits.usd_per_hour),
         ("usd_per_day", day_usd, limits.usd_per_day),
     )
+
+
+def narrowest_of_conversation(
+    limits: MoneyLimits, *, run_usd: float, run_limit: float, session_usd: float, day_usd: float
+) -> ExceededBudget:
+    """The same for a conversation: `session_usd` is what its session took, `day_usd` all
+    conversations.
+    """
+    return _narrowest(
+        ("usd_per_turn", run_usd, run_limit),
+        ("usd_per_session", session_usd, limits.usd_per_session),
+        ("conversations_usd_per_day", day_usd, limits.conversations_usd_per_day),
+    )
+
+
+def _narrowest(*spent: tuple[BudgetName, float, float]) -> ExceededBudget:
     every = [
         ExceededBudget(budget=budget, limit=limit, left=limit - usd) for budget, usd, limit in spent
     ]

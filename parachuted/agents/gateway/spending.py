@@ -15,11 +15,13 @@ from datetime import datetime
 
 from parachuted.agents.gateway.estimate import RequestEstimate
 from parachuted.agents.gateway.limits import (
+    BudgetPool,
     ExceededBudget,
     MoneyLimits,
     RunToken,
     affordable,
     narrowest,
+    narrowest_of_conversation,
 )
 from parachuted.agents.gateway.meter import MeterReading
 from parachuted.agents.gateway.prices import Tokens, cost_of
@@ -29,11 +31,13 @@ from parachuted.errors import StorageFailedError
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reservation:
-    """The run and causes of one request, and its maximum cost in US dollars."""
+    """Whose one request is, and its maximum cost in US dollars."""
 
     run: str
     causes: tuple[str, ...]
     usd: float
+    session: str | None = None
+    pool: BudgetPool = "work"
 
 
 class Reservations:
@@ -130,6 +134,9 @@ class Spending:
         bound does not do. Raises OverBudgetError; StorageFailedError where it cannot be written
         down.
         """
+        if run_token.pool == "conversation" and session is not None:
+            run_token = replace(run_token, session=session)
+            await asyncio.to_thread(self.usage_store.follow, run_token.run, (), session)
         while True:
             found, wanted = self.narrowest(run_token), estimate.output
             output = self._affordable(estimate, found.left)
@@ -162,8 +169,13 @@ class Spending:
 
     def reserve(self, purchase: RequestAllowance) -> Reservation:
         """Take the money out of what others may spend."""
+        run_token = purchase.run_token
         reservation = Reservation(
-            run=purchase.run_token.run, causes=purchase.run_token.causes, usd=purchase.usd
+            run=run_token.run,
+            causes=run_token.causes,
+            usd=purchase.usd,
+            session=run_token.session,
+            pool=run_token.pool,
         )
         self._reservations.add(reservation)
         return reservation
@@ -234,16 +246,26 @@ class Spending:
     def _narrowest(
         self, run_token: RunToken, reserved: Callable[[Callable[[Reservation], bool]], float]
     ) -> ExceededBudget:
+        run = self.usage_store.followed("run", run_token.run).usd + reserved(
+            lambda one: one.run == run_token.run
+        )
+        every = reserved(lambda one: one.pool == run_token.pool)
+        if run_token.pool == "conversation":
+            session = run_token.session or ""
+            return narrowest_of_conversation(
+                self.limits,
+                run_usd=run,
+                run_limit=run_token.max_cost_usd,
+                session_usd=self.usage_store.followed("session", session).usd
+                + reserved(lambda one: one.session == session),
+                day_usd=self.usage_store.last_of_conversations() + every,
+            )
         hour, day = self.usage_store.last()
         causes = {
             cause: self.usage_store.followed("cause", cause).usd
             + reserved(lambda one, cause=cause: cause in one.causes)  # type: ignore[misc]
             for cause in run_token.causes
         }
-        run = self.usage_store.followed("run", run_token.run).usd + reserved(
-            lambda one: one.run == run_token.run
-        )
-        every = reserved(lambda _one: True)
         return narrowest(
             self.limits,
             run_usd=run,
@@ -284,6 +306,7 @@ class Spending:
             cache_written=tokens.cache_write_5m + tokens.cache_write_1h,
             usd=usd,
             is_whole=is_whole,
+            is_conversation=run_token.pool == "conversation",
         )
 
     def _written(self, writing: asyncio.Future[None]) -> None:
@@ -360,8 +383,10 @@ class Charge:
 
 def _sharing(over: ExceededBudget, run_token: RunToken) -> Callable[[Reservation], bool]:
     """Whether a reservation is of the budget that a request waits for."""
-    if over.budget == "run":
+    if over.budget in {"run", "usd_per_turn"}:
         return lambda one: one.run == run_token.run
     if over.budget == "usd_per_cause":
         return lambda one: any(cause in one.causes for cause in run_token.causes)
-    return lambda _one: True
+    if over.budget == "usd_per_session":
+        return lambda one: one.session == run_token.session
+    return lambda one: one.pool == run_token.pool

@@ -32,6 +32,17 @@ CREATE INDEX IF NOT EXISTS requests_by_run ON requests (run);
 CREATE TABLE IF NOT EXISTS request_causes (cause TEXT NOT NULL, request INTEGER NOT NULL, PRIMARY KEY (cause, request)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS request_causes_by_request ON request_causes (request);
 """  # noqa: E501
+_CONVERSATIONS = """
+CREATE TABLE conversation_requests (request INTEGER PRIMARY KEY);
+CREATE INDEX IF NOT EXISTS requests_by_session ON requests (session);
+"""
+_TABLES = (
+    ("conversation_requests", "request"),
+    ("request_causes", "request"),
+    ("request_times", "request"),
+    ("requests", "id"),
+)
+_OF_CONVERSATION = "EXISTS (SELECT 1 FROM conversation_requests AS c WHERE c.request = requests.id)"
 _SUMS = (
     "count(*), coalesce(sum(usd), 0), coalesce(sum(input), 0), coalesce(sum(output), 0), "
     "coalesce(sum(cache_read), 0), coalesce(sum(cache_written), 0)"
@@ -43,10 +54,12 @@ _OLDER = (
     f"WHERE at < ? AND {_UNTIMED}"
 )
 _TIMED = (
-    "SELECT elapsed AS time, usd FROM request_times JOIN requests ON request = id WHERE elapsed > ?"
+    f"SELECT elapsed AS time, usd, {_OF_CONVERSATION} FROM request_times "  # noqa: S608
+    "JOIN requests ON request = id WHERE elapsed > ?"
 )
 _LATEST = (
-    f"{_TIMED} UNION ALL SELECT at, usd FROM requests WHERE at > ? AND {_UNTIMED} ORDER BY time"  # noqa: S608
+    f"{_TIMED} UNION ALL SELECT at, usd, {_OF_CONVERSATION} FROM requests "  # noqa: S608
+    f"WHERE at > ? AND {_UNTIMED} ORDER BY time"
 )
 _HOUR_S, _DAY_S = 3600.0, 86_400.0
 _FOLLOWED = 4096
@@ -54,7 +67,7 @@ _TOLD = 20
 _MOST_INT = 2**62
 _DIGITS = 9
 
-UsageKind: TypeAlias = Literal["run", "cause"]
+UsageKind: TypeAlias = Literal["run", "cause", "session"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +75,7 @@ class RequestUsage:
     """One request.
 
     `usd` in US dollars, the others in tokens; `is_whole` False: the answer was cut off, and this is
-    the most it took.
+    the most it took. `is_conversation`: the budget of conversations pays it.
     """
 
     at: datetime
@@ -77,6 +90,7 @@ class RequestUsage:
     cache_written: int
     usd: float
     is_whole: bool = True
+    is_conversation: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,13 +188,14 @@ class UsageStore:
             path,
             label="the record of what the model cost",
             loss="its sums start from zero",
-            migrations={1: _SCHEMA},
+            migrations={1: _SCHEMA, 2: _CONVERSATIONS},
             on_open=self._load,
         )
         self._sums = (
             threading.Lock()
         )  # of what is in memory, which the event loop asks; may be taken while the file is in use
         self._hour, self._day = RollingSum(_HOUR_S), RollingSum(_DAY_S)
+        self._conversations_day = RollingSum(_DAY_S)
         self._followed: OrderedDict[tuple[UsageKind, str], UsageTotals] = OrderedDict()
 
     @property
@@ -197,12 +212,16 @@ class UsageStore:
         with self._database.writer():
             pass
 
-    def follow(self, run: str, causes: Sequence[str]) -> None:
-        """Have the sums of this run and of these causes in memory from now on. Blocks."""
+    def follow(self, run: str, causes: Sequence[str], session: str | None = None) -> None:
+        """Have the sums of this run, of these causes and of this session in memory from now on.
+        Blocks.
+        """
         wanted: list[tuple[UsageKind, str]] = [
             ("run", run),
             *(("cause", cause) for cause in causes),
         ]
+        if session is not None:
+            wanted.append(("session", session))
         with self._database.writer(), self._sums:
             for kind, name in wanted:
                 if (kind, name) not in self._followed:
@@ -215,12 +234,13 @@ class UsageStore:
         """Take a request into the sums, at once; `settle` writes it down."""
         with self._sums:
             at = self._elapsed()
-            self._hour.add(at, usage.usd)
-            self._day.add(at, usage.usd)
+            self._add(at, usage.usd, is_conversation=usage.is_conversation)
             names: list[tuple[UsageKind, str]] = [
                 ("run", usage.run),
                 *(("cause", cause) for cause in usage.causes),
             ]
+            if usage.session is not None:
+                names.append(("session", usage.session))
             for key in names:
                 if key in self._followed:
                     self._followed[key] = self._followed[key].plus(usage)
@@ -239,11 +259,7 @@ class UsageStore:
         with self._database.write() as database:
             entry.is_settled = True
             if entry.row is not None:
-                for table, column in (
-                    ("request_causes", "request"),
-                    ("request_times", "request"),
-                    ("requests", "id"),
-                ):
+                for table, column in _TABLES:
                     database.execute(f"DELETE FROM {table} WHERE {column} = ?", (entry.row,))  # noqa: S608  our own names
             if usage is not None:
                 entry.row = _insert(database, usage, self._elapsed())
@@ -254,16 +270,26 @@ class UsageStore:
             return self._followed.get((kind, name), UsageTotals())
 
     def last(self) -> tuple[float, float]:
-        """US dollars of the last hour and of the last 24, from memory."""
+        """US dollars of the last hour and of the last 24, without conversations, from memory."""
         with self._sums:
             now = self._elapsed()
             return self._hour.total(now), self._day.total(now)
 
+    def last_of_conversations(self) -> float:
+        """US dollars that conversations took in the last 24 hours, from memory."""
+        with self._sums:
+            return self._conversations_day.total(self._elapsed())
+
     def spent(
-        self, *, run: str | None = None, cause: str | None = None, since: datetime | None = None
+        self,
+        *,
+        run: str | None = None,
+        cause: str | None = None,
+        session: str | None = None,
+        since: datetime | None = None,
     ) -> UsageTotals:
         """The sum of what matches all that is given. Blocks."""
-        where, values = _where(run, cause, since)
+        where, values = _where(run, cause, session, since)
         return _spent(self._rows(f"SELECT {_SUMS} FROM requests{where}", values)[0])  # noqa: S608
 
     def report(self, now: datetime, days: int = 7) -> dict[str, object]:
@@ -277,6 +303,7 @@ class UsageStore:
             "since": time_of(since),
             "usd_last_hour": round(hour, _DIGITS),
             "usd_last_day": round(day, _DIGITS),
+            "usd_last_day_conversations": round(self.last_of_conversations(), _DIGITS),
             "total": self.spent(since=since).document(),
         }
         by_day = "strftime('%Y-%m-%d', at, 'unixepoch')"
@@ -305,7 +332,16 @@ class UsageStore:
         self._database.close()
 
     def _of(self, kind: UsageKind, name: str) -> UsageTotals:
+        if kind == "session":
+            return self.spent(session=name)
         return self.spent(run=name) if kind == "run" else self.spent(cause=name)
+
+    def _add(self, at: float, usd: float, *, is_conversation: bool) -> None:
+        if is_conversation:
+            self._conversations_day.add(at, usd)
+            return
+        self._hour.add(at, usd)
+        self._day.add(at, usd)
 
     def _grouped(
         self,
@@ -329,17 +365,12 @@ class UsageStore:
         now = self._elapsed()
         with transaction(database):
             old = [(row,) for (row,) in database.execute(_OLDER, (now - _KEPT_S, now - _KEPT_S))]
-            for table, column in (
-                ("request_causes", "request"),
-                ("request_times", "request"),
-                ("requests", "id"),
-            ):
+            for table, column in _TABLES:
                 database.executemany(f"DELETE FROM {table} WHERE {column} = ?", old)  # noqa: S608  our own names
         rows = database.execute(_LATEST, (now - _DAY_S, now - _DAY_S)).fetchall()
         with self._sums:
-            for at, usd in rows:
-                self._hour.add(at, usd)
-                self._day.add(at, usd)
+            for at, usd, is_conversation in rows:
+                self._add(at, usd, is_conversation=bool(is_conversation))
 
     def _rows(self, sql: str, values: tuple[object, ...]) -> list[tuple[object, ...]]:
         return self._database.rows(sql, values)
@@ -365,6 +396,8 @@ def _insert(database: sqlite3.Connection, usage: RequestUsage, elapsed: float) -
         values,
     ).lastrowid
     database.execute("INSERT OR REPLACE INTO request_times VALUES (?,?)", (row, elapsed))
+    if usage.is_conversation:
+        database.execute("INSERT OR REPLACE INTO conversation_requests VALUES (?)", (row,))
     database.executemany(
         "INSERT OR IGNORE INTO request_causes VALUES (?,?)",
         [(cause, row) for cause in set(usage.causes)],
@@ -380,13 +413,15 @@ def _midnight(now: datetime, days: int) -> datetime:
 
 
 def _where(
-    run: str | None, cause: str | None, since: datetime | None
+    run: str | None, cause: str | None, session: str | None, since: datetime | None
 ) -> tuple[str, tuple[object, ...]]:
     asked: list[tuple[str, object]] = []
     if run is not None:
         asked.append(("run = ?", run))
     if cause is not None:
         asked.append(("id IN (SELECT request FROM request_causes WHERE cause = ?)", cause))
+    if session is not None:
+        asked.append(("session = ?", session))
     if since is not None:
         asked.append(("at >= ?", since.timestamp()))
     return (" WHERE " + " AND ".join(part for part, _ in asked) if asked else ""), tuple(

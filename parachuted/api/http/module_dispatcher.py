@@ -39,11 +39,11 @@ from parachuted.modules.results import BytesResponse, FileResponse, Finding, Res
 from parachuted.vault import VaultPath, new_id
 
 _WORDS = (
-    "agents audit auth bots bubble contexts curator docs doctor events files health history hooks "
-    "import keys links logs ls maintenance mcps migration models modules notes openapi para pause "
-    "permissions plugins problems prompt read resume runs sandbox scan scheduler search sessions "
-    "settings skills status suggestions supervisor sync system tasks tools undo usage vault "
-    "watches why workspaces write"
+    "agents audit auth bots bubble claude-code contexts curator docs doctor events files health "
+    "history hooks import keys links logs ls maintenance mcps migration models modules notes "
+    "openapi para pause permissions plugins problems prompt read resume runs sandbox scan "
+    "scheduler search sessions settings skills status suggestions supervisor sync system tasks "
+    "tools undo usage vault watches why workspaces write"
 )
 RESERVED = frozenset(_WORDS.split())
 """Words below /api that are, or may come to be, the core's own."""
@@ -259,6 +259,7 @@ class ModuleDispatcher:
             asked_by="person",
             caller=call.identity.api_key,
             request_id=call.id,
+            may_administer=call.identity.grant("curator", "admin") is not None,
             who=call.identity.name,
         )
 

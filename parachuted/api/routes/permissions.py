@@ -18,8 +18,8 @@ _MODULE = "curator"
 
 
 class AnswerPermissionRequest(RequestModel):
-    """`once`, `session` (as long as the agent's session lasts) or `never` (and never asked
-    again).
+    """`once`, `session` (as long as the agent's session lasts), `deny` (this time) or `never` (and
+    never asked again).
     """
 
     answer: Answer

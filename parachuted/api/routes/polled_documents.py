@@ -76,13 +76,15 @@ class BudgetsResponse(TypedDict):
 
 class MoneyLimitsResponse(TypedDict):
     """US dollars that may be spent, in a run, for all that one change leads to, in an hour and in a
-    day.
+    day; and beside that in one session of conversation, and in all conversations of a day.
     """
 
     usd_per_run: float
     usd_per_cause: float
     usd_per_hour: float
     usd_per_day: float
+    usd_per_session: float
+    conversations_usd_per_day: float
 
 
 class UsageSumResponse(TypedDict):
@@ -142,6 +144,7 @@ class UsageSummaryResponse(TypedDict):
     since: Time
     usd_last_hour: float
     usd_last_day: float
+    usd_last_day_conversations: float
     limits: MoneyLimitsResponse
     notes: list[str]
     total: UsageSumResponse

@@ -21,7 +21,7 @@ from parachuted.audit.events import NullAuditRecorder
 from parachuted.errors import ActRefusedError, AgentFailedError, NotFoundError
 from parachuted.events import CATALOG, Bus, load_ignore
 from parachuted.keys import EVERYWHERE
-from parachuted.modules.agent_runs import AgentResult, AgentStep, AgentText
+from parachuted.modules.agent_runs import AgentResult, AgentStep, AgentText, RunAccess
 from parachuted.modules.bodies import PartHead
 from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.hosting.audited import ModuleAudit
@@ -208,12 +208,14 @@ async def running_module(
     interfaces: Mapping[str, object] | None = None,
     answers: Callable[[str, str], str] | None = None,
     has_model: bool = True,
+    runs: RunAccess | None = None,
 ) -> AsyncIterator[ModuleHarness]:
     """Run the module in `folder` on the vault while the block lasts.
 
     It runs in this process and needs no approval. `config` is its `config:` in modules.yaml;
     `interfaces` are the objects that other modules would provide; `answers` replaces the model's
-    answer to a prompt; `has_model` is what `self.has_model` says.
+    answer to a prompt; `has_model` is what `self.has_model` says; `runs` takes the place of the
+    agents, where a test says itself what each of their steps is.
     """
     asyncio.get_running_loop().slow_callback_duration = _SLOW_S
     with tempfile.TemporaryDirectory(prefix="parachute-alone-") as private:
@@ -239,6 +241,7 @@ async def running_module(
                 answers,
             )
             services.has_model = has_model
+            services.runs = runs or services.runs
             await services.see()
             running = InProcessHost(approved, services)
             await running.start()
@@ -263,7 +266,7 @@ class _HarnessServices:
         self.answers: Callable[[str, str], str] | None = None
         self.has_model = True
         self.scheduler = ModuleScheduler(_now, None, ModuleAudit(NullAuditRecorder(), _now))
-        self.runs = _HarnessRuns(self)
+        self.runs: RunAccess = _HarnessRuns(self)
         self.activity = ModuleActivity(approved, ActivityLog(VaultRoot(vault)), _now, _acted_on)
         self.schedules = ModuleSchedules(self.name, self.scheduler, _acted_on)
         self.data_folder = make_data_folder(private / "data", self.name)

@@ -20,6 +20,7 @@ from parachuted.runs.conversation_options import (
     CONVERSATION_RULES,
     ConversationOptions,
     read_conversation_options,
+    read_narrowing,
 )
 from parachuted.runs.run_request import AgentDefinition, RunFollower, RunReport, RunRequest
 
@@ -51,6 +52,11 @@ class ModuleAgents:
         self._bounds = ModuleBounds.of_module(
             approved.name, read=permissions.read, write=permissions.write
         )
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether a person trusts the module as the daemon itself."""
+        return self._approved.trust == "trusted"
 
     async def run(
         self, agent: str, prompt: str, options: Mapping[str, object], authority: Authority
@@ -169,13 +175,15 @@ class ModuleAgents:
     ) -> RunRequest:
         approved = self._approved
         config = self._config(agent)
-        talk = own or ConversationOptions()
+        talk, options = read_narrowing(options) if own is None else (own, options)
         plan = make_plan(
             approved,
             config if talk.model is None else replace(config, model=talk.model),
             agent,
             options,
-            self._runs.limits,
+            self._runs.conversation_limits
+            if own is not None and entry == "chat"
+            else self._runs.limits,
             said=self._prompts.get(approved.name),
             system_prompt=talk.system_prompt,
             rules=RULES if own is None else CONVERSATION_RULES,

@@ -216,8 +216,13 @@ class ModuleContext:
 
 def current_call(authority: Authority, own: Origin) -> CurrentCall:
     """The call with that authority; `own` is what the module's own words count as."""
-    run = next(iter(authority.runs), None) if authority.within is not None else None
+    is_event = authority.asked_by == "event" and authority.within is None
+    run = None if is_event else next(iter(authority.runs), None)
     origin = authority.words(own, "you" if run is None else "agent")
     return CurrentCall(
-        run=run, origin=origin, is_strangers=origin in UNTRUSTED, key=authority.caller
+        run=run,
+        origin=origin,
+        is_strangers=origin in UNTRUSTED,
+        key=authority.caller,
+        is_limited=authority.is_limited,
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from parachuted.access.authority import Authority, pass_on
 from parachuted.agents import ConversationInput, Step
+from parachuted.agents.permission import PERMISSION
 from parachuted.errors import ActRefusedError, AgentStoppedError, NotFoundError
 from parachuted.modules.agent_runs import AgentResult, AgentStep
 from parachuted.modules.hosting.agent_steps import step_of
@@ -142,8 +143,19 @@ class ModuleRuns:
         return not started.is_done and started.said.inject(text)
 
     async def answer(self, run: str, name: str, value: object) -> bool:
-        """Answer what its agent asked."""
-        started = self._find(run)
+        """Answer what its agent asked.
+
+        Raises ActRefusedError for a permission request, unless the module is trusted and a person
+        asks it who may administer.
+        """
+        started, authority = self._find(run), self._acting()
+        if name.startswith(PERMISSION) and not (
+            self._agents.is_trusted and authority.may_administer and not authority.is_limited
+        ):
+            raise ActRefusedError(
+                "this gives an agent more than it was granted, which takes a key that may "
+                "administer; `parachute permissions list` shows what waits"
+            )
         pass_on(self._acting().taint, started.authority.taint)
         return started.said.answer(name, value)
 

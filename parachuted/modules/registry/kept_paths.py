@@ -10,8 +10,19 @@ from types import MappingProxyType
 KEPT_PATHS: Mapping[str, str] = MappingProxyType(
     {
         "/api/modules/daily/agents": "daily",
-        "/api/bots": "chat",
-        "/api/import": "chat",
+        **dict.fromkeys(
+            (
+                "/api/bots",
+                "/api/claude-code",
+                "/api/import",
+                "/api/mcps",
+                "/api/migration",
+                "/api/plugins",
+                "/api/skills",
+                "/api/workspaces",
+            ),
+            "chat",
+        ),
     }
 )
 """The name of the module that may serve each place, and all below it. No other module may."""

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.agents.gateway.limits import MoneyLimits, affordable, narrowest
+from parachuted.agents.gateway.limits import (
+    MoneyLimits,
+    affordable,
+    narrowest,
+    narrowest_of_conversation,
+)
 
 LIMITS = MoneyLimits(usd_per_cause=2, usd_per_hour=5, usd_per_day=20)
 NOTHING = {"run_usd": 0.0, "run_limit": 0.25, "causes": {}, "hour_usd": 0.0, "day_usd": 0.0}
@@ -43,6 +48,29 @@ def test_where_none_is_used_up_the_one_with_the_least_left_is_named():
 def test_it_says_which_setting_it_is():
     assert "budget.usd_per_day" in str(narrowest(LIMITS, **{**NOTHING, "day_usd": 20}))
     assert "agent.max_cost_usd" in str(narrowest(LIMITS, **{**NOTHING, "run_usd": 1}))
+
+
+@pytest.mark.parametrize(
+    ("spent", "budget", "setting"),
+    [
+        ({}, None, ""),
+        ({"run_usd": 0.25}, "usd_per_turn", "conversation.max_cost_usd"),
+        ({"session_usd": 3.0}, "usd_per_session", "conversation.usd_per_session"),
+        ({"day_usd": 9.0}, "conversations_usd_per_day", "conversation.usd_per_day"),
+    ],
+)
+def test_a_conversation_has_budgets_of_its_own(spent, budget, setting):
+    limits = MoneyLimits(
+        usd_per_cause=0.1,
+        usd_per_hour=0.1,
+        usd_per_day=0.1,
+        usd_per_session=3,
+        conversations_usd_per_day=9,
+    )
+    nothing = {"run_usd": 0.0, "run_limit": 0.25, "session_usd": 0.0, "day_usd": 0.0}
+    over = narrowest_of_conversation(limits, **{**nothing, **spent})
+    assert (over.budget if over.is_used_up else None) == budget
+    assert setting in str(over)
 
 
 @given(st.floats(0, 10), st.floats(0, 10), st.floats(0, 1), st.integers(0, 200_000))

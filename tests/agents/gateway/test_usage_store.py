@@ -140,7 +140,7 @@ def test_hours_and_days_pass_and_a_restart_does_not_forget_them(usage_store):
     later.close()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 100_000)), max_size=40))
 def test_the_sums_in_memory_are_those_of_the_rows(tmp_path_factory, spendings):
     usage_store = UsageStore(tmp_path_factory.mktemp("usage_store") / "usage.db", CLOCK)
@@ -325,7 +325,6 @@ def test_a_clock_that_jumps_a_day_ahead_and_back_empties_no_window_and_deletes_n
     usage_store.close()
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.one_of(
@@ -366,3 +365,20 @@ def test_no_real_day_sees_more_than_its_limit_whatever_the_clock_does(steps):
         assert (
             sum(usd for _, usd, at in rows if start <= at < start + 86_400 - 1e-3) <= limit + 1e-6
         )
+
+
+def test_conversations_have_sums_of_their_own_which_outlive_a_restart(usage_store):
+    usage_store.open()
+    usage_store.follow("r1", (), "s1")
+    note(usage_store, usage(0.5), usage(2.0, is_conversation=True), usage(1.0, session="s2"))
+
+    def sums(store) -> tuple[object, ...]:
+        return store.last(), store.last_of_conversations(), store.followed("session", "s1").usd
+
+    assert sums(usage_store) == ((1.5, 1.5), 2.0, 2.5)
+    usage_store.close()
+    again = UsageStore(usage_store._database.path, CLOCK)
+    again.open()
+    again.follow("r1", (), "s1")
+    assert sums(again) == ((1.5, 1.5), 2.0, 2.5)
+    again.close()

@@ -17,7 +17,7 @@ from parachuted.agents.job import RunSandbox
 from parachuted.agents.sandbox import Container, Sandboxes, SandboxSlot, SandboxSpec
 from parachuted.agents.sandbox.options import find_cli
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 CLI = find_cli() or Path(sys.executable).resolve()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.api.routes.context_listing import ContextListing
@@ -21,7 +21,6 @@ def entry(size: int) -> IndexEntry:
     return IndexEntry(0, 0, size, 1, "d")
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PATHS), st.none() | st.integers(0, 20)), max_size=25))
 def test_at_any_moment_it_tells_what_one_made_now_would_tell(changes):
     index = VaultIndex()

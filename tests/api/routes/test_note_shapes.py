@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -12,7 +12,6 @@ from parachuted.api.routes.note_shapes import clean_map, map_of, moment, shown, 
 from parachuted.vault import digest_of, parse_note
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.sampled_from(

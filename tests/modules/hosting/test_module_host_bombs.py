@@ -71,7 +71,7 @@ def processes() -> int:
     return found
 
 
-@pytest.mark.timeout(240)  # where there is no cgroup, a bomb slows down the whole machine
+@pytest.mark.timeout(900)  # where there is no cgroup, a bomb slows down the whole machine
 @pytest.mark.parametrize(
     "attack",
     [("landlock", "threads"), ("process", "threads"), ("process", "forks")],

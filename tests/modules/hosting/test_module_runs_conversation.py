@@ -12,9 +12,11 @@ import pytest
 
 from parachuted.access.authority import Authority, acting
 from parachuted.agents import OfflineBackend, ToolResult, call_tool
+from parachuted.agents.permission import PermissionRequests
 from parachuted.errors import ActRefusedError, AgentUnavailableError
 from parachuted.modules import (
     AgentNarrowing,
+    AgentPermissionRequest,
     AgentQuestion,
     AgentText,
     AgentTextDelta,
@@ -256,3 +258,90 @@ async def test_without_a_model_a_conversation_is_answered_and_says_so(module_rig
     assert "no model" in (await runs.result(run)).text
     with pytest.raises(AgentUnavailableError):
         await runs.start("chat", "Which?", {})
+
+
+async def test_conversations_take_neither_the_room_nor_the_runs_of_other_work(module_rig):
+    busy = asyncio.Event()
+    began = asyncio.Event()
+
+    async def script(job):
+        if job.prompt == "Long.":
+            began.set()
+            await busy.wait()
+        return [say("x")]
+
+    backend = ScriptedBackend(script)
+    runs = runs_of(module_rig, backend, concurrency=1, runs=1)
+    work = await runs.start("chat", "Long.", {})
+    await began.wait()
+
+    with acting(Authority(asked_by="person", entry="http")):
+        for _ in range(3):
+            run = await runs.start("chat", "Short.", {"conversation": True})
+            assert (await runs.result(run)).text == "x"
+    assert backend.jobs[-1].pool == "conversation"
+    busy.set()
+    await runs.result(work)
+    with pytest.raises(AgentUnavailableError, match="1 runs per hour"):
+        await runs.start("chat", "Short.", {"conversation": True})
+
+
+async def test_work_is_not_kept_out_by_what_conversations_took(module_rig):
+    runs = runs_of(module_rig, ScriptedBackend([say("x")]), runs=1)
+    with acting(Authority(asked_by="person", entry="http")):
+        for _ in range(3):
+            await runs.result(await runs.start("chat", "x", {"conversation": True}))
+    assert (await runs.result(await runs.start("chat", "x", {}))).text == "x"
+
+
+ADMIN = Authority(asked_by="person", entry="http", may_administer=True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "allowed"),
+    [("allow", True), ("deny", False), ({"pattern": "Private/**"}, True)],
+)
+async def test_a_permission_request_is_a_step_that_a_person_answers(module_rig, answer, allowed):
+    module_rig.save("Private/c.md", "secret")
+    found = []
+
+    async def script(job):
+        found.append((await called(job, "read_note", path="Private/c.md")).text)
+        return [say("x")]
+
+    permissions = PermissionRequests(module_rig.bus, module_rig.clock)
+    runs = runs_of(module_rig, ScriptedBackend(script), permissions=permissions)
+    with acting(ADMIN):
+        run = await runs.start("chat", "x", {"conversation": True})
+        asked = await runs.next(run)
+        assert asked == AgentPermissionRequest(
+            id=permissions.pending()[0].id,
+            tool="Read",
+            arguments={"path": "Private/c.md"},
+            patterns=("Private/c.md", "Private/**"),
+        )
+        with pytest.raises(ActRefusedError, match="takes"):
+            await runs.answer(run, asked.id, "perhaps")
+        with acting(Authority(asked_by="person")), pytest.raises(ActRefusedError, match="admin"):
+            await runs.answer(run, asked.id, "allow")
+        assert await runs.answer(run, asked.id, answer) is True
+        await runs.result(run)
+    assert ("secret" in found[0]) is allowed
+    assert permissions.pending() == []
+
+
+async def test_an_answer_by_another_way_ends_the_wait_in_the_conversation(module_rig):
+    module_rig.save("Private/c.md", "secret")
+
+    async def script(job):
+        await called(job, "read_note", path="Private/c.md")
+        return [say("x")]
+
+    permissions = PermissionRequests(module_rig.bus, module_rig.clock)
+    runs = runs_of(module_rig, ScriptedBackend(script), permissions=permissions)
+    with acting(ADMIN):
+        run = await runs.start("chat", "x", {"conversation": True})
+        asked = await runs.next(run)
+        permissions.answer(asked.id, "once")
+        await runs.result(run)
+        assert await runs.answer(run, asked.id, "allow") is False

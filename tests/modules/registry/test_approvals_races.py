@@ -90,7 +90,7 @@ def module_rig(tmp_path, home, vault) -> UntrustedRig:
     return made
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_only_the_bytes_that_were_shown_are_approved_whatever_is_exchanged_meanwhile(
     module_rig, torture
 ):

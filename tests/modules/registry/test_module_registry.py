@@ -6,7 +6,7 @@ import os
 import threading
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.errors import NotFoundError
@@ -176,9 +176,6 @@ VALUES = st.dictionaries(
 )
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(changes=st.lists(st.tuples(NAMES, VALUES), max_size=6))
 def test_whatever_is_changed_means_what_was_meant(tmp_path, changes):
     registry = ModuleRegistry(tmp_path)

@@ -1,0 +1,132 @@
+"""Brain, as the bridge asks it: whatever module provides BrainInterface, by what it has of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from parachuted.errors import ParachuteError
+
+from .session import FOLDER
+
+_STRONG: Final = 0.6  # of `recall`, whose scores are 0 to 1
+_MOST_ANSWERS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundEntity:
+    """An entity that Brain found. `path` is empty where the provider says none."""
+
+    name: str
+    type: str
+    description: str
+    path: str = ""
+    para_id: str = ""
+    confidence: float = 1.0
+
+
+class BrainAccess:
+    """What a provider lacks, or fails at, counts as nothing found."""
+
+    def __init__(self, provider: Any) -> None:  # noqa: ANN401  another module's object
+        self._provider = provider
+
+    async def find(self, query: str, limit: int = 5) -> list[FoundEntity]:
+        """What fits a query, the best first: passages where the provider answers questions, else
+        what its search finds.
+        """
+        recalled = await self._call("recall", query, num_results=limit)
+        if not isinstance(recalled, Mapping):
+            return _entities(await self._search(query, limit))[:limit]
+        rows = recalled.get("results") or ()
+        found = _entities(one for one in rows if _field(one, "is_match") is not False)
+        return [one for one in found if not one.path.startswith(FOLDER)]
+
+    async def answers(self, text: str) -> bool:
+        """Whether it has what clearly answers that text."""
+        recalled = await self._call("recall", text, num_results=_MOST_ANSWERS)
+        rows = recalled.get("results") if isinstance(recalled, Mapping) else ()
+        return any(
+            _field(one, "is_match") is not False
+            and _number(one, "score") >= _STRONG
+            and not _text(one, "path").startswith(FOLDER)
+            for one in rows or ()
+        )
+
+    async def named_in(self, text: str) -> list[FoundEntity]:
+        """The entities that a text names, by names and aliases."""
+        return _entities(await self._call("suggest", text))
+
+    async def meant_by(self, name: str) -> FoundEntity | None:
+        """The entity of that name; None where there is none, or several are meant."""
+        resolved = await self._call("resolve", name)
+        if isinstance(resolved, Mapping):
+            return next(iter(_entities([resolved.get("match")])), None)
+        rows, folded = _entities(await self._search(name, 5)), name.casefold().strip()
+        same = [one for one in rows if one.name.casefold() == folded]
+        return same[0] if len(same) == 1 else None
+
+    async def is_empty(self) -> bool:
+        """Whether it knows nothing, as far as it says."""
+        rows = await self._search("", 1)
+        return isinstance(rows, Sequence) and not rows
+
+    async def types(self) -> dict[str, str]:
+        """The types of its entities, each with its folder where the provider says one."""
+        rows = await self._call("types")
+        listed = rows if isinstance(rows, list | tuple) else ()
+        return {_text(one, "name"): _text(one, "folder") for one in listed if _text(one, "name")}
+
+    async def upsert(self, entity_type: str, data: Mapping[str, object]) -> Mapping[str, object]:
+        """Write an entity. Raises what the provider raises."""
+        answer = await self._provider.upsert_entity(entity_type, dict(data))
+        return answer if isinstance(answer, Mapping) else {}
+
+    async def _search(self, query: str, limit: int) -> object:
+        found = await self._call("search", query, limit=limit)
+        return found.get("results", ()) if isinstance(found, Mapping) else found
+
+    async def _call(self, method: str, *args: object, **kwargs: object) -> Any:  # noqa: ANN401
+        function = getattr(self._provider, method, None)
+        if function is None:
+            return None
+        try:
+            return await function(*args, **kwargs)
+        except TypeError:  # another provider's, without the optional parameters
+            return await self._call(method, *args) if kwargs else None
+        except ParachuteError:
+            return None
+
+
+def _entities(rows: object) -> list[FoundEntity]:
+    found: list[FoundEntity] = []
+    for row in rows if isinstance(rows, Iterable) and not isinstance(rows, str | Mapping) else ():
+        name = _text(row, "name", "title")
+        if name:
+            found.append(
+                FoundEntity(
+                    name=name,
+                    type=_text(row, "type", "entity_type", "@type"),
+                    description=_text(row, "description", "text", "snippet"),
+                    path=_text(row, "path"),
+                    para_id=_text(row, "para_id", "entity_id", "@id", "id"),
+                    confidence=_number(row, "confidence", 1.0),
+                )
+            )
+    return found
+
+
+def _field(row: object, name: str) -> object:
+    return row.get(name) if isinstance(row, Mapping) else getattr(row, name, None)
+
+
+def _text(row: object, *names: str) -> str:
+    found = (_field(row, name) for name in names)
+    texts = (" ".join(one.split()) for one in found if isinstance(one, str))
+    return next(filter(None, texts), "")
+
+
+def _number(row: object, name: str, otherwise: float = 0.0) -> float:
+    found = _field(row, name)
+    return float(found) if isinstance(found, int | float) else otherwise

@@ -1,0 +1,344 @@
+"""The conversation's curator: after some exchanges it keeps title, summary and the activity log.
+
+It is a run of the agent `observer`, in a session of its own for each conversation. Without a model,
+or where the run fails, plain rules do the same. It never delays a turn, and never fails one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Final, NotRequired
+
+from typing_extensions import TypedDict
+
+from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
+from parachuted.modules import Module
+
+from .no_model import activity_from, summary_from, title_from
+from .run_sessions import RunSessions
+from .session import Session, SessionFields, now
+from .sessions import Sessions, TitleProtectedError
+
+AGENT: Final = "observer"
+ACTIVITY_TYPE: Final = "chat"
+INSTRUCTIONS: Final = "Chat/.agents/curator.md"
+UPDATE_TITLE: Final = "update_title"
+UPDATE_SUMMARY: Final = "update_summary"
+LOG_ACTIVITY: Final = "log_activity"
+UPDATE_CONTEXT: Final = "update_context"
+
+_FIRST_EXCHANGES: Final = frozenset({1, 3, 5})
+_INTERVAL: Final = 10
+_MOST_QUESTION: Final = 1_000
+_MOST_ANSWER: Final = 2_000
+_LIMIT_S: Final = 180.0
+_MOST_TURNS: Final = 12
+_STATE: Final = "curator/"
+_MOST_KEPT: Final = 100  # messages of its own session
+_LONGEST_TITLE: Final = 200
+_LONGEST_SUMMARY: Final = 1_000
+_LONGEST_ACTIVITY: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """What a person said and what was answered, with the number of the exchange in its
+    conversation.
+    """
+
+    number: int
+    question: str
+    answer: str
+    tools: tuple[str, ...] = ()
+
+
+class CuratorToolCall(TypedDict):
+    """A tool that it called."""
+
+    id: str
+    name: str
+    input: dict[str, object]
+
+
+class CuratorMessage(TypedDict):
+    """A message of its own session, as the app reads it."""
+
+    role: str
+    content: str
+    timestamp: str
+    tool_calls: NotRequired[list[CuratorToolCall]]
+
+
+class LastRun(TypedDict):
+    """What it did last, as the app reads it."""
+
+    ts: str
+    exchange_number: int
+    actions: list[str]
+    new_title: NotRequired[str]
+
+
+@dataclass(slots=True)
+class CuratorRun:
+    """What one run has done so far. `activity` is set once that exchange is logged."""
+
+    session_id: str
+    exchange: Exchange
+    calls: list[CuratorToolCall] = field(default_factory=list)
+    new_title: str | None = None
+
+    @property
+    def actions(self) -> list[str]:
+        """The names of the tools that it called, each once."""
+        return list(dict.fromkeys(one["name"] for one in self.calls))
+
+    def did(self, tool: str, **arguments: object) -> None:
+        """It has called that tool."""
+        number = len(self.calls) + 1
+        self.calls.append({"id": f"call-{number}", "name": tool, "input": arguments})
+
+
+def is_due(number: int) -> bool:
+    """Whether the curator runs after that exchange: 1, 3, 5, then every tenth."""
+    return number in _FIRST_EXCHANGES or (number > 0 and number % _INTERVAL == 0)
+
+
+def prompt_of(session: Session, exchange: Exchange) -> str:
+    """What it is shown of an exchange. Pure."""
+    title = f'"{_line(session.title)}"' if session.title else "none yet"
+    if session.title_source == "user":
+        title += " (set by the person: do not call update_title)"
+    folders = ", ".join(session.context_folders) or "none"
+    return (
+        f"Title: {title}\nFolders: {folders}\nExchange {exchange.number}\n\n"
+        f"The person:\n{_cut(exchange.question, _MOST_QUESTION)}\n\n"
+        f"Tools that were used: {', '.join(exchange.tools) or 'none'}\n\n"
+        f"The assistant:\n{_cut(exchange.answer, _MOST_ANSWER)}\n"
+    )
+
+
+class Curator:
+    """Keeps conversations' titles, summaries and activity."""
+
+    def __init__(self, module: Module, sessions: Sessions, runs: RunSessions) -> None:
+        self._module, self._sessions, self._runs = module, sessions, runs
+        self._at_work: dict[str, asyncio.Lock] = {}
+        self._running: dict[str, CuratorRun] = {}  # by session
+        self._waiting: dict[str, SessionFields] = {}  # fields by session
+
+    async def observe(self, session_id: str, exchange: Exchange) -> None:
+        """See to an exchange that is due; runs of one session follow each other. Never raises."""
+        lock = self._at_work.setdefault(session_id, asyncio.Lock())
+        try:
+            async with lock:
+                await self._observe(await self._sessions.get(session_id), exchange)
+        except ParachuteError as error:  # the conversation was removed, or its key revoked
+            self._module.log.info(
+                "a conversation's curator did not run",
+                extra={"session": session_id, "why": error.message},
+            )
+        except Exception:  # what is wrong here is never a turn's matter
+            self._module.log.exception("a conversation's curator failed")
+        finally:
+            if not lock.locked():
+                self._at_work.pop(session_id, None)
+
+    async def messages(self, session_id: str) -> list[CuratorMessage]:
+        """What was said in the curator's own session. NotFoundError: it has not run yet."""
+        session = await self._sessions.get(session_id)  # for a caller who may read it
+        held: Any = await self._module.state.get(_STATE + session.id)
+        if not held:
+            raise NotFoundError("The curator has not seen this conversation yet.")
+        found: list[CuratorMessage] = held
+        return found
+
+    async def forget(self, session_id: str) -> None:
+        """A conversation is gone."""
+        await self._module.state.delete(_STATE + session_id)
+
+    async def set_title(self, session_id: str, title: str) -> dict[str, str]:
+        """Give the session a title, unless the person gave it one."""
+        wanted = _required(title, "title", _LONGEST_TITLE)
+        try:
+            status = await self._change(session_id, {"title": wanted, "title_source": "ai"})
+        except TitleProtectedError:
+            message = "Title set by user: it is not overwritten."
+            return {"status": "protected", "message": message}
+        run = self._running.get(session_id)
+        if run is not None:
+            run.new_title = wanted
+        return {"status": status, "title": wanted}
+
+    async def set_summary(self, session_id: str, summary: str) -> dict[str, str]:
+        """Give the session a summary."""
+        wanted = _required(summary, "summary", _LONGEST_SUMMARY)
+        return {"status": await self._change(session_id, {"summary": wanted})}
+
+    async def settle(self, session_id: str) -> None:
+        """Write what the tools of a run could not: called when that has ended. Raises what
+        `Sessions` raises.
+        """
+        fields = self._waiting.pop(session_id, None)
+        if fields is None:
+            return
+        try:
+            await self._sessions.change(session_id, **fields)
+        except TitleProtectedError:  # the person gave it one meanwhile
+            del fields["title"], fields["title_source"]
+            await self._sessions.change(session_id, **fields)
+
+    async def log_activity(self, session_id: str, summary: str) -> dict[str, str]:
+        """Add a line to the log of the day."""
+        run = self._running.get(session_id)
+        await self.log_exchange(
+            await self._sessions.get(session_id), run.exchange.number if run else 0, summary
+        )
+        return {"status": "ok"}
+
+    async def log_exchange(self, session: Session, number: int, summary: str) -> None:
+        """The same for an exchange of that number."""
+        await self._module.activity.log(
+            _required(summary, "summary", _LONGEST_ACTIVITY),
+            session_id=session.id,
+            session_title=session.title,
+            agent_type=session.agent or ACTIVITY_TYPE,
+            exchange_number=number,
+        )
+
+    def noted(self, session_id: str, tool: str, **arguments: object) -> None:
+        """A tool of the curator was called for that session, and did what it says."""
+        run = self._running.get(session_id)
+        if run is not None:
+            run.did(tool, **arguments)
+
+    async def _change(self, session_id: str, fields: SessionFields) -> str:
+        """A run that has read a stranger's text writes nothing more itself. What it says of its own
+        conversation waits for the end of the exchange, which writes that file anyway.
+        """
+        if not self._module.current_call.is_strangers or self._module.current_call.run is None:
+            await self._sessions.change(session_id, **fields)
+            return "ok"
+        session = await self._sessions.get(session_id)
+        if "title" in fields and session.title_source == "user":
+            raise TitleProtectedError("the person gave this session its title")
+        self._waiting.setdefault(session.id, {}).update(fields)
+        return "ok"
+
+    async def _observe(self, session: Session, exchange: Exchange) -> None:
+        run = self._running[session.id] = CuratorRun(session.id, exchange)
+        prompt, began = prompt_of(session, exchange), now()
+        words, own_session = "", session.curator_session_id
+        try:
+            if self._module.has_model:
+                words, own_session = await self._ask(session, prompt)
+        except ParachuteError as error:
+            self._module.log.info(
+                "a conversation's curator goes by plain rules",
+                extra={"session": session.id, "why": error.message},
+            )
+        finally:
+            del self._running[session.id]
+        await self.settle(session.id)
+        if not run.calls:
+            await self._by_rules(session, run)
+        elif LOG_ACTIVITY not in run.actions:
+            await self.log_exchange(session, exchange.number, _activity(exchange))
+        await self._record(session, run, own_session)
+        await self._keep(session.id, prompt, began, words, run)
+
+    async def _ask(self, session: Session, prompt: str) -> tuple[str, str | None]:
+        """Its last words, and the session that it goes on with. An earlier one that cannot be gone
+        on with is left for a new one.
+        """
+        try:
+            return await self._run_agent(session.id, prompt, session.curator_session_id)
+        except ParachuteError:
+            if session.curator_session_id is None or self._running[session.id].calls:
+                raise
+            return await self._run_agent(session.id, prompt, None)
+
+    async def _run_agent(
+        self, session_id: str, prompt: str, own_session: str | None
+    ) -> tuple[str, str | None]:
+        run = await self._module.agent(AGENT).start(
+            await self._instructions() + prompt,
+            session_id=own_session,
+            timeout_s=_LIMIT_S,
+            max_turns=_MOST_TURNS,
+        )
+        self._runs.add(run.id, session_id, is_curator=True)
+        result = await run.result()
+        return result.text, result.session_id
+
+    async def _instructions(self) -> str:
+        """What the person wants of it besides, in a file that no agent can write."""
+        try:
+            text = (await self._module.vault.note(INSTRUCTIONS)).body.strip()
+        except ParachuteError:
+            return ""
+        return f"The person's own instructions, which come first:\n{text}\n\n" if text else ""
+
+    async def _by_rules(self, session: Session, run: CuratorRun) -> None:
+        """Title, summary and activity from the conversation's own words."""
+        exchange = run.exchange
+        messages = await self._sessions.messages(session.id)
+        questions = [one.content for one in messages if one.role == "user"]
+        title = title_from((questions or [exchange.question])[0])
+        if title is not None and not session.title:
+            done = await self.set_title(session.id, title)
+            if done["status"] == "ok":
+                run.did(UPDATE_TITLE, title=title)
+                run.new_title = title
+        summary = summary_from(questions or [exchange.question], exchange.answer)
+        if summary is not None and session.summary != summary:
+            await self.set_summary(session.id, summary)
+            run.did(UPDATE_SUMMARY, summary=summary)
+        activity = _activity(exchange)
+        await self.log_exchange(await self._sessions.get(session.id), exchange.number, activity)
+        run.did(LOG_ACTIVITY, summary=activity)
+
+    async def _record(self, session: Session, run: CuratorRun, own_session: str | None) -> None:
+        last: LastRun = {
+            "ts": now(),
+            "exchange_number": run.exchange.number,
+            "actions": run.actions,
+        }
+        if run.new_title is not None:
+            last["new_title"] = run.new_title
+        await self._sessions.change(
+            session.id, curator_last_run=dict(last), curator_session_id=own_session
+        )
+
+    async def _keep(
+        self, session_id: str, prompt: str, began: str, words: str, run: CuratorRun
+    ) -> None:
+        asked: CuratorMessage = {"role": "user", "content": prompt, "timestamp": began}
+        answered: CuratorMessage = {
+            "role": "assistant",
+            "content": words,
+            "timestamp": now(),
+            "tool_calls": run.calls,
+        }
+        held: Any = await self._module.state.get(_STATE + session_id, [])
+        kept = [*held, asked, answered][-_MOST_KEPT:]
+        await self._module.state.put(_STATE + session_id, kept)
+
+
+def _activity(exchange: Exchange) -> str:
+    return activity_from(exchange.question, exchange.answer)
+
+
+def _required(text: str, name: str, most: int) -> str:
+    said = _line(text)
+    if not said:
+        raise EditRefusedError(f"{name} should have words")
+    return _cut(said, most)
+
+
+def _line(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

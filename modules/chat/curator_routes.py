@@ -1,0 +1,247 @@
+"""The conversation's curator: its routes, its tools, and what is done after each exchange."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, ParachuteError
+from parachuted.modules import Module, event, mcp_tool, route
+
+from .bridge import Bridge
+from .context_notes import ContextNotes
+from .curator import (
+    LOG_ACTIVITY,
+    UPDATE_CONTEXT,
+    UPDATE_SUMMARY,
+    UPDATE_TITLE,
+    Curator,
+    CuratorMessage,
+    Exchange,
+    is_due,
+)
+from .messages import Message
+from .messenger import Messenger
+from .no_model import activity_from
+from .prompt import PromptPart
+from .session import Session
+from .sessions import Sessions
+from .turn import EndedTurn
+from .turns import Turns
+from .write_back import StoredFact, WriteBack
+
+_MOST_WORDS = 5_000
+Words = Annotated[str, Field(min_length=1, max_length=_MOST_WORDS)]
+
+
+class CuratorMessages(TypedDict):
+    """What was said in the session of a conversation's curator."""
+
+    messages: list[CuratorMessage]
+
+
+class CuratorQueued(TypedDict):
+    """The curator will run."""
+
+    status: Literal["queued"]
+
+
+class BridgeLog(TypedDict):
+    """What a conversation had of Brain, turn by turn, and what it left there."""
+
+    log: list[dict[str, object]]
+    stored: list[StoredFact]
+
+
+class CuratorRoutes(Module):
+    """What belongs to a conversation beside its turns; `open_curator` makes it."""
+
+    sessions: Sessions
+    turns: Turns
+    curator: Curator
+    bridge: Bridge
+    write_back: WriteBack
+
+    async def open_curator(self) -> None:
+        """Called by `on_enable` once there are sessions and turns."""
+        self.curator = Curator(self, self.sessions, self.turns.run_sessions)
+        self.context_notes = ContextNotes(self)
+        self.messenger = Messenger(self, self.turns)
+        self.bridge = Bridge(self, self.sessions)
+        self.write_back = WriteBack(self)
+        await self.write_back.load()
+        self.turns.parts.enrichers.append(self._from_brain)
+        self.turns.followers.append(self._turn_ended)
+
+    @route("GET", "/{session_id}/curator/messages", tolerant=True)
+    async def curator_messages(self, session_id: str) -> CuratorMessages:
+        """What the curator of a conversation was shown, and what it did."""
+        return {"messages": await self.curator.messages(session_id)}
+
+    @route("POST", "/{session_id}/curator/trigger", tolerant=True)
+    async def trigger_curator(self, session_id: str) -> CuratorQueued:
+        """Let the curator look at the last exchange now."""
+        session, messages = await self.sessions.get_with_messages(session_id)
+        exchange = last_exchange(messages)
+        if exchange is None:
+            raise EditRefusedError("This conversation has no exchange yet.")
+        self.spawn(self.curator.observe, session.id, exchange, name="a conversation's curator")
+        return {"status": "queued"}
+
+    @route("GET", "/{session_id}/bridge", tolerant=True)
+    async def bridge_log(self, session_id: str) -> BridgeLog:
+        """What a conversation loaded from Brain, and the facts that it left there."""
+        session = await self.sessions.get(session_id)
+        return {
+            "log": [dict(one) for one in session.bridge_context_log],
+            "stored": self.write_back.of_session(session.id),
+        }
+
+    @route("POST", "/{session_id}/bridge/{record_id}/undo", tolerant=True)
+    async def undo_write_back(self, session_id: str, record_id: str) -> StoredFact:
+        """Take a fact out of Brain again; it is not written a second time."""
+        session = await self.sessions.get(session_id)
+        return await self.write_back.undo(session.id, record_id)
+
+    @event("suggestion.resolved")
+    async def on_resolved(self, id: str, status: str) -> None:  # noqa: A002  its name
+        """A person decided on a suggestion."""
+        await self.write_back.on_resolved(id, status)
+
+    @event("run.undone")
+    async def on_undone(self, run: str) -> None:
+        """A person took a run back."""
+        await self.write_back.on_undone([run])
+
+    @mcp_tool("update_title")
+    async def curator_title(self, title: Words) -> dict[str, str]:
+        """For a conversation's curator: give it a title of 3 to 8 words."""
+        session_id = await self.ambient_session(of_curator=True)
+        done = await self.curator.set_title(session_id, title)
+        if done["status"] == "ok":
+            self.curator.noted(session_id, UPDATE_TITLE, title=title)
+        return done
+
+    @mcp_tool("update_summary")
+    async def curator_summary(self, summary: Words) -> dict[str, str]:
+        """For a conversation's curator: say in one or two sentences what it came to."""
+        session_id = await self.ambient_session(of_curator=True)
+        done = await self.curator.set_summary(session_id, summary)
+        self.curator.noted(session_id, UPDATE_SUMMARY, summary=summary)
+        return done
+
+    @mcp_tool("log_activity")
+    async def curator_activity(self, summary: Words) -> dict[str, str]:
+        """For a conversation's curator: log an exchange in one sentence."""
+        session_id = await self.ambient_session(of_curator=True)
+        done = await self.curator.log_activity(session_id, summary)
+        self.curator.noted(session_id, LOG_ACTIVITY, summary=summary)
+        return done
+
+    @mcp_tool("update_context")
+    async def curator_context(
+        self,
+        file_path: str,
+        section: Literal["Facts", "Current Focus", "History"],
+        content: Words,
+    ) -> dict[str, str]:
+        """For a conversation's curator: add a line to a context file of its folders."""
+        session = await self.sessions.get(await self.ambient_session(of_curator=True))
+        done = await self.context_notes.add(session, file_path, section, content)
+        self.curator.noted(
+            session.id, UPDATE_CONTEXT, file_path=file_path, section=section, content=content
+        )
+        return done
+
+    async def ambient_session(self, *, of_curator: bool = False) -> str:
+        """The session of the run that calls. NotFoundError: there is none. ActRefusedError: the
+        tool is its curator's and not its agent's, or the other way round.
+        """
+        found = await self.turns.run_sessions.get(self.current_call.run)
+        if found is None:
+            raise NotFoundError(
+                "There is no conversation here: only the agent of a conversation can call this."
+            )
+        if found.is_curator is not of_curator:
+            whose = "curator" if of_curator else "agent"
+            raise ActRefusedError(f"This is for the conversation's {whose} alone.")
+        return found.session_id
+
+    async def _from_brain(self, session: Session, message: str) -> list[PromptPart]:
+        """What a turn's prompt has of Brain."""
+        was_strangers = self.current_call.is_strangers
+        found = await self.bridge.enrich(session, message)
+        if not found.text:
+            return []
+        if not found.count:  # it says that Brain is left to the agent, and quotes nothing
+            return [PromptPart(kind="tools", text=found.text)]
+        is_strangers = self.current_call.is_strangers and not was_strangers
+        return [
+            PromptPart(kind="brain", text=found.text, is_strangers=is_strangers, count=found.count)
+        ]
+
+    async def _turn_ended(self, ended: EndedTurn) -> None:
+        """Keep what an exchange established. It delays nothing."""
+        exchange = exchange_of(
+            max(1, ended.session.message_count // 2), ended.question, ended.answer
+        )
+        self.spawn(self._write_back, ended.session, exchange, name="the bridge to Brain")
+        await self.messenger.turn_ended(ended.session.id)
+        await self.curator.settle(ended.session.id)
+        if is_due(exchange.number):
+            await self.curator.observe(ended.session.id, exchange)
+        else:
+            await self.curator.log_exchange(
+                ended.session,
+                exchange.number,
+                activity_from(exchange.question, exchange.answer),
+            )
+
+    async def _write_back(self, session: Session, exchange: Exchange) -> None:
+        """Never raises."""
+        stored: list[StoredFact] = []
+        try:
+            brain = self.bridge.brain
+            if brain is not None:
+                stored = await self.write_back.keep(
+                    brain, session, exchange.number, exchange.question, exchange.answer
+                )
+        except (ParachuteError, TimeoutError) as error:
+            self.log.info("nothing was written back to Brain", extra={"why": repr(error)})
+        except Exception:  # never a turn's matter
+            self.log.exception("writing back to Brain failed")
+        try:
+            await self.bridge.log_turn(session.id, exchange.number, _logged(stored))
+        except ParachuteError as error:  # the conversation was removed
+            self.log.info("a turn was not logged", extra={"why": error.message})
+
+
+def exchange_of(number: int, question: Message, answer: Message) -> Exchange:
+    """A question with its answer, as the curator gets it."""
+    tools = tuple(dict.fromkeys(one.name for one in answer.tools))
+    return Exchange(number=number, question=question.content, answer=answer.content, tools=tools)
+
+
+def last_exchange(messages: list[Message]) -> Exchange | None:
+    """The last question that has an answer."""
+    asked = [place for place, one in enumerate(messages) if one.role == "user"]
+    for number, place in reversed(list(enumerate(asked, 1))):
+        answer = next((one for one in messages[place + 1 :] if one.role != "system"), None)
+        if answer is not None and answer.role == "assistant":
+            return exchange_of(number, messages[place], answer)
+    return None
+
+
+def _logged(stored: list[StoredFact]) -> list[dict[str, object]]:
+    return [
+        {
+            "query": one.name,
+            "type": "suggest" if one.status == "waiting" else "store",
+            "stored": one.text,
+            "path": one.path,
+            "id": one.id,
+        }
+        for one in stored
+    ]

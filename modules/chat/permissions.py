@@ -1,0 +1,120 @@
+"""What a session's agent may do: what the session says, within its mode. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from parachuted.errors import ActRefusedError
+from parachuted.modules import AgentNarrowing, SandboxConfig
+
+from .modes import Mode
+from .session import SessionPermissions
+
+_CAPABILITIES: Final = {
+    "read": ("read",),
+    "glob": ("read",),
+    "grep": ("read",),
+    "write": ("read", "write"),
+    "edit": ("read", "write"),
+    "bash": ("bash",),
+    "webfetch": ("webfetch",),
+}
+_COMPUTER: Final = (
+    "the capability Computer cannot be given: nothing on this machine could keep an agent that "
+    "moves the mouse within its bounds. Bash runs programs in a sandbox"
+)
+_WILD: Final = frozenset("*?$[]{}")
+
+
+def narrowing_of(
+    permissions: SessionPermissions | None,
+    mode: Mode,
+    *,
+    folder: str,
+    context_folders: Sequence[str],
+) -> AgentNarrowing:
+    """The bounds of a run: the session's own, and never more than the mode's.
+
+    Without folders of its own a session reaches what its mode says: the folders of its context, the
+    working folder, or all of the vault. ActRefusedError: something cannot be read, or may not be
+    given; nothing is guessed.
+    """
+    said = permissions or SessionPermissions(capabilities=mode.usual)
+    folders: Sequence[str] | None = said.allowed_folders
+    if folders is None:
+        folders = mode.folders(folder, context_folders)
+    reach = None if folders is None else tuple(_below(_folder(one)) for one in folders)
+    asked = capabilities_of(said.capabilities)
+    capabilities = tuple(one for one in mode.capabilities if one in asked)
+    return AgentNarrowing(
+        read=() if "read" not in capabilities else reach,
+        write=() if "write" not in capabilities else reach,
+        tools=said.allowed_mcps,
+        capabilities=capabilities,
+        sandbox=None if said.sandbox_override is None else _sandbox(said.sandbox_override),
+    )
+
+
+def capabilities_of(names: Sequence[str]) -> tuple[str, ...]:
+    """What capabilities mean, by Claude Code's names or ours. ActRefusedError: there is none such,
+    or it cannot be given.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        folded = name.casefold()
+        if folded == "computer":
+            raise ActRefusedError(_COMPUTER)
+        if folded not in _CAPABILITIES:
+            raise ActRefusedError(
+                f"{name[:80]!r} is no capability; there are Read, Write, Edit, Bash and WebFetch"
+            )
+        found.update(dict.fromkeys(_CAPABILITIES[folded]))
+    return tuple(found)
+
+
+def described(narrowing: AgentNarrowing) -> str:
+    """What an agent is told of its bounds."""
+    reads, writes = _listed(narrowing.read), _listed(narrowing.write)
+    lines = ["## What you may reach", ""]
+    if narrowing.read == ():
+        lines.append(
+            "You do not have direct access to files in this conversation. Use the tools that you "
+            "have, such as those of Brain and the journal."
+        )
+    else:
+        lines += [f"You may read {reads}."]
+    lines += [f"You may write {writes}." if narrowing.write != () else "You may not write files."]
+    if narrowing.tools is not None:
+        names = ", ".join(narrowing.tools)
+        lines += [f"Of other modules' tools you have {names}." if names else "You have no others."]
+    return "\n".join(lines)
+
+
+def _listed(patterns: Sequence[str] | None) -> str:
+    if patterns is None:
+        return "all of the vault"
+    return ", ".join("the whole vault" if one == "**" else one for one in patterns)
+
+
+def _folder(text: str) -> str:
+    folder = text.strip().strip("/")
+    parts = folder.split("/")
+    if not _WILD.isdisjoint(folder) or (folder and not {"", ".", ".."}.isdisjoint(parts)):
+        raise ActRefusedError(f"{text[:80]!r} is no folder of the vault")
+    return folder
+
+
+def _below(folder: str) -> str:
+    return f"{folder}/**" if folder else "**"
+
+
+def _sandbox(said: str) -> dict[str, object]:
+    """A sandbox as a session's file has it: how it reaches the notes, or the fields as JSON."""
+    try:
+        found = json.loads(said) if said.lstrip().startswith("{") else {"workspace_access": said}
+        SandboxConfig(**found)  # raises for what it does not take
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ActRefusedError(f"the session's sandbox_override: {error}"[:500]) from error
+    return dict(found)

@@ -1,0 +1,231 @@
+"""Gathers what goes into a turn's prompt: the agent's words, context files, Brain, the journal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.modules import AgentNarrowing, Module, visible_to_agents
+
+from .modes import Mode
+from .permissions import described
+from .prompt import Kind, PromptPart
+from .session import Session
+
+CONTEXT_NAMES: Final = ("AGENTS.md", "CLAUDE.md")
+AGENT_FOLDERS: Final = (".agents", ".claude/agents")
+_WITHIN_S: Final = 3.0
+_MOST_ENTITIES, _ENTITY_TOKENS = 3, 800
+_LEAST_SURE: Final = 0.6
+_MOST_ENTRIES, _LONGEST_ENTRY = 3, 1_500
+_OWN_ORIGINS: Final = frozenset({"", "you", "agent"})
+_TOOLS: Final = """\
+## This conversation
+
+Once you know what it is about, give it a title of five to ten words with `update_session_title`, and keep its summary current with `update_session_summary` when the subject has moved on. A title that the person gave is protected; leave it then."""  # noqa: E501
+
+Gathered = Awaitable[list[PromptPart]]
+Enricher = Callable[[Session, str], Gathered]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentNote:
+    """The note that says who the agent is: its name, its words without frontmatter, its path."""
+
+    name: str
+    text: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptOrder:
+    """What a prompt is to be made of."""
+
+    session: Session
+    mode: Mode
+    narrowing: AgentNarrowing
+    message: str = ""
+    system_prompt: str | None = None
+    agent: AgentNote | None = None
+    folder: str = ""
+    contexts: Sequence[str] = ()
+
+
+class PromptParts:
+    """Reads the parts. What cannot be read is left out, and never fails a turn.
+
+    `enrichers` are asked for parts of their own, such as what Brain knows of the message.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self.enrichers: list[Enricher] = []
+
+    async def gather(self, order: PromptOrder) -> list[PromptPart]:
+        """All parts, in the order of the prompt."""
+        found = await asyncio.gather(
+            self._within(self._contexts(order), "context"),
+            self._within(self._entities(order), "entities"),
+            self._within(self._enriched(order), "enrichment"),
+            self._within(self._journal(order), "journal"),
+            self._within(self._working_folder(order), "working folder"),
+        )
+        read = {one.path for one in found[0]}
+        rest = [one for parts in found[1:4] for one in parts]
+        working = [one for one in found[4] if one.path not in read]
+        return [*self._fixed(order), *found[0], *rest, *working]
+
+    async def find_agent(self, name: str) -> AgentNote:
+        """The agent of that name, or at that path. NotFoundError."""
+        path = name if name.endswith(".md") else None
+        if path is None and "/" not in name:
+            for folder in AGENT_FOLDERS:
+                if await self._exists(f"{folder}/{name}.md"):
+                    path = f"{folder}/{name}.md"
+                    break
+        if path is None:
+            raise NotFoundError(f"there is no agent {name[:80]!r} in {' or '.join(AGENT_FOLDERS)}")
+        note = await self._module.vault.note(path)
+        called = note.frontmatter.get("name")
+        stem = path.rpartition("/")[2].removesuffix(".md")
+        words = visible_to_agents(note.body).strip()
+        return AgentNote(name=str(called or stem), text=words, path=path)
+
+    async def agent_names(self) -> list[str]:
+        """The agents that can be chosen by name."""
+        names: dict[str, None] = {}
+        for folder in AGENT_FOLDERS:
+            for path in await self._list(f"{folder}/*.md"):
+                names[path.rpartition("/")[2].removesuffix(".md")] = None
+        return sorted(names)
+
+    def _fixed(self, order: PromptOrder) -> list[PromptPart]:
+        base = order.mode.base
+        if order.agent is not None:
+            base = f"{order.agent.text}\n\n{order.mode.base}"
+        if order.system_prompt:
+            base = f"{order.system_prompt.strip()}\n\n{order.mode.base}"
+        path = order.agent.path if order.agent else None
+        return [
+            PromptPart(kind="base", text=base, path=path),
+            PromptPart(kind="bounds", text=described(order.narrowing)),
+            PromptPart(kind="tools", text=_TOOLS),
+        ]
+
+    async def _contexts(self, order: PromptOrder) -> list[PromptPart]:
+        names = dict.fromkeys([*order.session.context_folders, *order.contexts])
+        found = [await self._context_of(name) for name in names]
+        return [one for one in found if one is not None]
+
+    async def _context_of(self, name: str) -> PromptPart | None:
+        """The context file of a folder, or the note that is named."""
+        if name.endswith(".md"):
+            return await self._note("context", name)
+        folder = name.strip("/")
+        return await self._first("context", [_in(folder, one) for one in CONTEXT_NAMES])
+
+    async def _working_folder(self, order: PromptOrder) -> list[PromptPart]:
+        """CLAUDE.md of the working folder; for a trusted agent of the folders above it, too."""
+        if order.mode.name == "default":
+            return []
+        folders = [order.folder]
+        while order.mode.name == "trusted" and folders[0]:
+            folders.insert(0, folders[0].rpartition("/")[0])
+        names = CONTEXT_NAMES[::-1]
+        found = [
+            await self._first("working_directory", [_in(folder, one) for one in names])
+            for folder in folders
+        ]
+        return [one for one in found if one is not None]
+
+    async def _entities(self, order: PromptOrder) -> list[PromptPart]:
+        """What Brain knows of the entities that the message names."""
+        brain: Any = self._module.get_interface("BrainInterface")
+        if brain is None or not order.message.strip():
+            return []
+        named = {
+            str(one["para_id"]): str(one["name"])
+            for one in await brain.suggest(order.message)
+            if float(one["confidence"]) >= _LEAST_SURE
+        }
+        parts = []
+        for para_id, name in list(named.items())[:_MOST_ENTITIES]:
+            found = await brain.context(para_id, _ENTITY_TOKENS)
+            path = str(found["entity"]["path"])
+            read = await self._note("entity", path)
+            part = PromptPart(
+                kind="entity", text=found["text"], path=path, title=name, is_cut=found["truncated"]
+            )
+            if read is not None:
+                part = replace(part, modified=read.modified, is_strangers=read.is_strangers)
+            parts.append(part)
+        return parts
+
+    async def _enriched(self, order: PromptOrder) -> list[PromptPart]:
+        found = [await one(order.session, order.message) for one in self.enrichers]
+        return [part for parts in found for part in parts]
+
+    async def _journal(self, order: PromptOrder) -> list[PromptPart]:
+        journal: Any = self._module.get_interface("JournalInterface")
+        if journal is None or order.mode.name != "default":
+            return []
+        entries = await journal.get_recent_entries(_MOST_ENTRIES)
+        return [
+            PromptPart(
+                kind="journal",
+                text=str(one["content"])[:_LONGEST_ENTRY],
+                title=str(one["created_at"]),
+                modified=str(one["created_at"]),
+            )
+            for one in entries
+        ]
+
+    async def _first(self, kind: Kind, paths: Iterable[str]) -> PromptPart | None:
+        for path in paths:
+            found = await self._note(kind, path)
+            if found is not None:
+                return found
+        return None
+
+    async def _note(self, kind: Kind, path: str) -> PromptPart | None:
+        try:
+            note = await self._module.vault.note(path)
+        except ParachuteError:  # it is not there, or is not for this caller
+            return None
+        origin = str(note.frontmatter.get("origin") or "")
+        return PromptPart(
+            kind=kind,
+            text=visible_to_agents(note.text),
+            path=path,
+            title=note.title,
+            modified=note.modified.isoformat(),
+            is_strangers=path.startswith("Inbox/") or origin not in _OWN_ORIGINS,
+        )
+
+    async def _within(self, parts: Gathered, what: str) -> list[PromptPart]:
+        """These parts, or none where they take too long or cannot be had."""
+        try:
+            async with asyncio.timeout(_WITHIN_S):
+                return await parts
+        except (ParachuteError, TimeoutError, KeyError, TypeError, ValueError) as error:
+            self._module.log.warning("a prompt lacks a part", extra={"of": what, "why": str(error)})
+            return []
+
+    async def _exists(self, path: str) -> bool:
+        try:
+            return await self._module.vault.exists(path)
+        except ParachuteError:
+            return False
+
+    async def _list(self, pattern: str) -> Sequence[str]:
+        try:
+            return await self._module.vault.list(pattern)
+        except ParachuteError:
+            return ()
+
+
+def _in(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name

@@ -1,0 +1,47 @@
+"""Which conversation a run of an agent belongs to, so that a tool needs no argument for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+_MOST: Final = 10_000
+_LATE_S: Final = 5.0  # a run may call its first tool before its id is known here
+
+
+@dataclass(frozen=True, slots=True)
+class RunSession:
+    """The session that a run works for: as its agent, or as its curator."""
+
+    session_id: str
+    is_curator: bool
+
+
+class RunSessions:
+    """Sessions by the ids of runs; the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[str, RunSession] = OrderedDict()
+        self._moved = asyncio.Event()
+
+    def add(self, run: str, session_id: str, *, is_curator: bool = False) -> None:
+        """That run works for that conversation."""
+        self._sessions[run] = RunSession(session_id, is_curator)
+        while len(self._sessions) > _MOST:
+            self._sessions.popitem(last=False)
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+    async def get(self, run: str | None) -> RunSession | None:
+        """The session of a run; None: it works for none, or it is no run."""
+        if run is None:
+            return None
+        try:
+            async with asyncio.timeout(_LATE_S):
+                while run not in self._sessions:
+                    await self._moved.wait()
+        except TimeoutError:
+            return None
+        return self._sessions[run]

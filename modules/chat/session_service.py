@@ -1,0 +1,115 @@
+"""The sessions of Chat: how they follow their files, and the ConversationInterface of other
+modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
+from parachuted.modules import Finding, Module, event, interface
+
+from .messages import Message, new_message_id
+from .session import NewSession, now
+from .session_shapes import AppConversation, AppSession, conversation_shape, session_shape
+from .sessions import Sessions
+
+LONGEST_MESSAGE = 102_400
+
+
+class SessionService(Module):
+    """`sessions` is made by `open_sessions`."""
+
+    sessions: Sessions
+
+    async def open_sessions(self) -> None:
+        """Begin to read the sessions; called by `on_enable` before anything else."""
+        self.sessions = Sessions(self)
+        self.spawn(self.sessions.load, name="read the sessions")
+
+    @event("file.created")
+    async def on_created(self, path: str, data: dict[str, object]) -> None:
+        """A note is new."""
+        await self._look(path, data)
+
+    @event("file.modified")
+    async def on_modified(self, path: str, data: dict[str, object]) -> None:
+        """A note changed."""
+        await self._look(path, data)
+
+    @event("file.deleted")
+    async def on_deleted(self, path: str) -> None:
+        """A note is gone."""
+        await self.sessions.files.look(path)
+
+    @event("file.moved")
+    async def on_moved(self, path: str, data: dict[str, object]) -> None:
+        """A note has another name."""
+        source = str(data.get("from", ""))
+        by_person = not data.get("run")
+        await self.sessions.files.follow_move(source, path, by_person=by_person)
+
+    @interface("ConversationInterface")
+    async def create(self, title: str | None = None, source: str = "parachute") -> AppSession:
+        """A new session."""
+        fields: NewSession = {"source": source}  # type: ignore[typeddict-item]  # checked there
+        if title:
+            fields["title"] = title
+        return session_shape(await self.sessions.create(**fields))
+
+    @interface("ConversationInterface")
+    async def get(self, session_id: str) -> AppConversation:
+        """A session with its messages."""
+        return conversation_shape(*await self.sessions.get_with_messages(session_id))
+
+    @interface("ConversationInterface")
+    async def get_sessions(self, topic: str, limit: int = 20) -> list[AppSession]:
+        """The newest sessions about some words."""
+        page = await self.sessions.page(topic=topic, limit=max(1, min(limit, 100)))
+        return [session_shape(one) for one in page.sessions]
+
+    @interface("ConversationInterface")
+    async def get_by_bot_link(self, platform: str, chat_id: str) -> AppSession | None:
+        """The session of a conversation on another platform, if there is one."""
+        found = await self.sessions.get_by_bot_link(platform, chat_id)
+        return None if found is None else session_shape(found)
+
+    @interface("ConversationInterface")
+    async def add_message(self, session_id: str, content: str, source: str = "parachute") -> str:
+        """Put a person's message at the end of a session, to which nobody answers; returns its
+        id.
+        """
+        if not 0 < len(content) <= LONGEST_MESSAGE:
+            raise EditRefusedError(f"a message has 1 to {LONGEST_MESSAGE} characters")
+        message = Message(
+            id=new_message_id(), role="user", content=content, at=now(), meta={"source": source}
+        )
+        await self.sessions.append(session_id, message)
+        return message.id
+
+    async def doctor(self) -> list[Finding]:
+        """Files that cannot be read as they should, and ids that two files have."""
+        return await self.sessions.findings()
+
+    async def find_para(self, para_id: str) -> dict[str, str | None] | None:
+        """The session, or the message, of that para-id."""
+        try:
+            found = await self.sessions.find_para(para_id)
+        except (NotFoundError, ActRefusedError):
+            return None
+        if found is None:
+            return None
+        session, message = found
+        return {
+            "para_id": para_id if message else session.para_id,
+            "type": "message" if message else "session",
+            "path": session.path,
+            "title": session.title,
+            "url": f"/api/chat/{session.id}",
+        }
+
+    async def _look(self, path: str, data: Mapping[str, object]) -> None:
+        digest = data.get("digest")
+        await self.sessions.files.look(
+            path, str(digest) if digest else None, by_person=not data.get("run")
+        )

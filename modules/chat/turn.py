@@ -1,0 +1,90 @@
+"""One turn of a conversation: what is asked, what came of it, and what others do with it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from parachuted.errors import ParachuteError
+from parachuted.modules import AgentRun
+
+from .messages import Message
+from .session import Session
+from .turn_documents import Resumption
+from .turn_events import TurnSteps
+from .turn_stream import TurnStream
+
+RecoveryMode: TypeAlias = Literal["inject_context", "fresh_start"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRequest:
+    """What a person asks for.
+
+    `before` is text that goes ahead of the message for this turn only. `is_again`: the message
+    stands in the session already, and is to be asked again.
+    """
+
+    message: str
+    session_id: str | None = None
+    source: str = "parachute"
+    system_prompt: str | None = None
+    working_directory: str | None = None
+    before: str = ""
+    continued_from: str | None = None
+    contexts: tuple[str, ...] = ()
+    recovery: RecoveryMode | None = None
+    agent: str | None = None
+    trust_level: str | None = None
+    model: str | None = None
+    workspace: str | None = None
+    attachments: tuple[Mapping[str, Any], ...] = ()
+    is_again: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedTurn:
+    """A turn that went to its end: the session as it is now, the messages of the exchange, how many
+    answers the session has with this one, and the run of the agent, if there was one.
+    """
+
+    session: Session
+    question: Message
+    answer: Message
+    number: int
+    run_id: str | None = None
+
+
+@dataclass(slots=True)
+class Turn:
+    """A turn that goes on."""
+
+    request: TurnRequest
+    stream: TurnStream
+    session: Session | None = None
+    steps: TurnSteps = field(default_factory=lambda: TurnSteps(""))
+    resumption: Resumption = field(default_factory=Resumption)
+    run: AgentRun | None = None
+    transcript: str | None = None
+    task: asyncio.Task[None] | None = None
+    is_aborted: bool = False
+    is_ending: bool = False
+    has_warned: bool = False
+    waiting: int = 0
+    number: int = 0
+    question: Message | None = None
+    ended: EndedTurn | None = None
+    error: ParachuteError | None = None
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def session_id(self) -> str | None:
+        """The session's id, once it is known."""
+        return None if self.session is None else self.session.id
+
+    def duration_ms(self) -> int:
+        """How long it has taken until now."""
+        return round((time.monotonic() - self.began) * 1_000)

@@ -1,0 +1,237 @@
+"""Turns over HTTP: asking, following, stopping, answering, as the existing app does it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from parachuted.errors import EditRefusedError
+from parachuted.modules import Module, Response, ServerEvent, interface, route
+
+from .sessions import Sessions
+from .turn import RecoveryMode, TurnRequest
+from .turns import QueueFullError, Turns
+
+_NEW = "new"
+_LONGEST_MESSAGE = 102_400
+_LONGEST_BESIDES = 1_000_000
+_LONGEST_NAME = 2_000
+
+Message = Annotated[str, Field(max_length=_LONGEST_MESSAGE)]
+Besides = Annotated[str, Field(max_length=_LONGEST_BESIDES)]
+Name = Annotated[str, Field(max_length=_LONGEST_NAME)]
+Names = Annotated[list[Name], Field(max_length=50)]
+Slug = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=100)]
+
+
+class StreamStatus(TypedDict):
+    """Whether a turn goes on."""
+
+    active: bool
+
+
+class ActiveStream(TypedDict):
+    """A session in which a turn goes on."""
+
+    session_id: str
+
+
+class ActiveStreams(TypedDict):
+    """All of them."""
+
+    streams: list[ActiveStream]
+
+
+class Done(TypedDict):
+    """What was asked for is done."""
+
+    status: str
+
+
+class AnswerRow(TypedDict):
+    """An agent's answer, and the run that it came of."""
+
+    id: str
+    session_id: str
+    content: str
+    run_id: str | None
+
+
+class PendingQuestions(TypedDict):
+    """What agents wait for, the oldest first."""
+
+    pending: list[dict[str, Any]]
+
+
+class TurnRoutes(Module):
+    """What apps call of turns; `turns` is made by `open_turns`."""
+
+    sessions: Sessions
+    turns: Turns
+
+    def open_turns(self) -> None:
+        """Called by `on_enable`, after `open_sessions`."""
+        self.turns = Turns(self, self.sessions)
+
+    async def close_turns(self) -> None:
+        """Called by `on_disable`, before the sessions are closed."""
+        await self.turns.close()
+
+    @interface("ConversationInterface")
+    async def send_message(
+        self, session_id: str, content: str, source: str = "parachute"
+    ) -> AnswerRow:
+        """Send a message to a session, and wait for the agent's answer.
+
+        Raises what ended the turn otherwise, ConflictError where another goes on.
+        """
+        if not 0 < len(content) <= _LONGEST_MESSAGE:
+            raise EditRefusedError(f"a message has 1 to {_LONGEST_MESSAGE:,} characters")
+        ended = await self.turns.ask(
+            TurnRequest(message=content, session_id=session_id, source=source)
+        )
+        return {
+            "id": ended.answer.id,
+            "session_id": ended.session.id,
+            "content": ended.answer.content,
+            "run_id": ended.run_id,
+        }
+
+    @route("POST", "/", tolerant=True)
+    async def chat(  # noqa: PLR0913  what the app sends
+        self,
+        message: Message,
+        *,
+        session_id: Name | None = None,
+        system_prompt: Besides | None = None,
+        working_directory: Name | None = None,
+        initial_context: Besides | None = None,
+        prior_conversation: Besides | None = None,
+        continued_from: Name | None = None,
+        contexts: Names | None = None,
+        context_folders: Names | None = None,
+        recovery_mode: RecoveryMode | None = None,
+        agent_type: Name | None = None,
+        agent_path: Name | None = None,
+        trust_level: Name | None = None,
+        model: Name | None = None,
+        workspace_id: Slug | None = None,
+        attachments: Annotated[list[dict[str, Any]], Field(max_length=100)] | None = None,
+    ) -> AsyncIterator[dict[str, object]]:
+        """Say something, in a new conversation or in one that there is, and follow the answer.
+
+        The last event is `done`, `error`, `typed_error` or `aborted`. The turn goes on when the
+        connection is lost; `GET /api/chat/{id}/stream` has the rest.
+        """
+        if not message.strip() and not attachments:
+            raise EditRefusedError("a message should say something, or bring a file")
+        request = TurnRequest(
+            message=message,
+            session_id=None if session_id in {None, "", _NEW} else session_id,
+            system_prompt=system_prompt or None,
+            working_directory=working_directory or None,
+            before="\n\n".join(filter(None, [prior_conversation, initial_context])),
+            continued_from=continued_from or None,
+            contexts=tuple(dict.fromkeys([*(contexts or ()), *(context_folders or ())])),
+            recovery=recovery_mode,
+            agent=agent_path or agent_type or None,
+            trust_level=trust_level,
+            model=model or None,
+            workspace=workspace_id,
+            attachments=tuple(attachments or ()),
+        )
+        stream = await self.turns.start(request)
+        async for event in stream.read():
+            yield event  # type: ignore[misc]  # the annotation is what is in an event
+
+    @route("GET", "/active-streams")
+    async def active_streams(self) -> ActiveStreams:
+        """The conversations in which a turn goes on."""
+        return {"streams": [{"session_id": one} for one in await self.turns.active()]}
+
+    @route("GET", "/{session_id}/stream-status")
+    async def stream_status(self, session_id: str) -> StreamStatus:
+        """Whether a turn goes on in a conversation."""
+        return {"active": await self.turns.is_active(session_id)}
+
+    @route("GET", "/{session_id}/stream")
+    async def follow(
+        self,
+        session_id: str,
+        after: str | None = None,
+        follow: bool = False,  # noqa: FBT001, FBT002  a parameter of the URL
+    ) -> AsyncIterator[dict[str, object]]:
+        """The events of a conversation after the one with the id `after`, or those of its last
+        turn: until that has ended, or with `follow` of later turns too.
+
+        Where what was missed is no longer kept, an event `reset` comes first.
+        """
+        stream = await self.turns.follow(session_id)
+        yield ServerEvent({"type": "ping"}, "ping")  # type: ignore[misc]  # it is there
+        async for event in stream.read(after, follow=follow):
+            yield event  # type: ignore[misc]
+
+    @route("POST", "/{session_id}/retry")
+    async def retry(self, session_id: str) -> AsyncIterator[dict[str, object]]:
+        """Ask the last question again: one that was cut off, or answered without a model."""
+        stream = await self.turns.ask_again(session_id)
+        async for event in stream.read():
+            yield event  # type: ignore[misc]
+
+    @route("POST", "/{session_id}/abort")
+    async def abort(self, session_id: str) -> Done:
+        """Stop the turn. What was said so far stays."""
+        await self.turns.abort(session_id)
+        return {"status": "aborted"}
+
+    @route("POST", "/{session_id}/inject", tolerant=True)
+    async def inject(
+        self, session_id: str, message: Annotated[str, Field(min_length=1, max_length=32_000)]
+    ) -> Done:
+        """Say something to the agent while it works."""
+        try:
+            await self.turns.inject(session_id, message)
+        except QueueFullError as error:
+            return Response(status=429, body={"error": error.message})  # type: ignore[return-value]
+        return {"status": "injected"}
+
+    @route("GET", "/{session_id}/prompt")
+    async def preview_prompt(self, session_id: str, message: Message = "") -> dict[str, Any]:
+        """The system prompt that a message would be asked with, its parts, their shares and
+        dates.
+        """
+        return await self.turns.preview(session_id, message)
+
+    @route("GET", "/{session_id}/pending-questions")
+    async def pending_questions(self, session_id: str) -> PendingQuestions:
+        """What the agent asked and a person has not answered, permission requests too."""
+        return {"pending": [one.document() for one in await self.turns.pending(session_id)]}
+
+    @route("POST", "/{session_id}/answer", tolerant=True)
+    async def answer(
+        self, session_id: str, request_id: str, answers: dict[str, str | list[str]]
+    ) -> Done:
+        """Answer what the agent asked, each question by its words."""
+        await self.turns.answer(session_id, request_id, answers)
+        return {"status": "answered"}
+
+    @route("POST", "/{session_id}/permissions/{request_id}/{decision}")
+    async def decide(
+        self,
+        session_id: str,
+        request_id: str,
+        decision: Literal["grant", "deny"],
+        pattern: Name | None = None,
+    ) -> Done:
+        """Grant or deny what the agent asked leave for.
+
+        With one of its `patterns` it is granted for the rest of the conversation.
+        """
+        wanted: object = "allow" if decision == "grant" else "deny"
+        if decision == "grant" and pattern is not None:
+            wanted = {"pattern": pattern}
+        await self.turns.decide(session_id, request_id, wanted)
+        return {"status": "granted" if decision == "grant" else "denied"}

@@ -1,0 +1,370 @@
+"""The work of one turn: the message into the session, the prompt, the agent's run, the answer into
+the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from parachuted.errors import AgentStoppedError
+from parachuted.modules import AgentResult, AgentSession, AgentUsage, Module
+
+from .messages import Message, ToolUse, new_message_id
+from .modes import Mode, mode_for, mode_of, trust_level_of
+from .permissions import narrowing_of
+from .prompt import ComposedPrompt, compose
+from .prompt_parts import AgentNote, PromptOrder, PromptParts
+from .run_sessions import RunSessions
+from .session import Session, now
+from .sessions import Sessions
+from .turn import EndedTurn, Turn, TurnRequest
+from .turn_attachments import save_attachments
+from .turn_documents import prompt_event, session_event
+from .turn_events import Event, TextPiece
+from .turn_questions import OpenQuestions
+from .turn_resuming import Resuming
+from .turn_stream import TurnStream
+from .turn_without_model import account_of, answer_from_notes, asks_for_account
+from .turn_workspaces import find_workspace
+
+_WINDOW: Final = 200_000
+_NEARLY_FULL: Final = 0.8
+_ABORTED: Final = "Stopped."
+
+Created = Callable[[Turn, Session], None]
+
+
+class TurnWork:
+    """What a turn does, from its message to its answer."""
+
+    def __init__(
+        self,
+        module: Module,
+        sessions: Sessions,
+        parts: PromptParts,
+        questions: OpenQuestions,
+        runs: RunSessions,
+    ) -> None:
+        self._module, self._sessions, self._parts = module, sessions, parts
+        self._questions, self._runs = questions, runs
+        self._resuming = Resuming(module, sessions)
+
+    async def answer(self, turn: Turn, created: Created) -> EndedTurn:
+        """Do all of it; what is said meanwhile goes into the turn's stream. Raises what ended it
+        otherwise.
+        """
+        session = turn.session or await self._create(turn, created)
+        session, messages = await self._sessions.get_with_messages(session.id)
+        session = turn.session = await self._changed(session, turn)
+        turn.steps.session_id = session.id
+        attached = await save_attachments(self._module, turn.request.attachments, turn.stream.send)
+        question, earlier = await self._asked(turn, session, messages, attached)
+        turn.number = 1 + sum(one.role == "assistant" for one in earlier)
+        turn.stream.send({"type": "user_message", "content": question.content})
+        if asks_for_account(turn.request.message):
+            return await self._say(turn, account_of(earlier), {"source": "runs"})
+        level = trust_level_of(turn.request.trust_level)
+        mode = mode_for(level, mode_of(session.mode))
+        order, prompt = await self._prompt(turn, session, mode)
+        turn.stream.send(await self._told(order, prompt))
+        if not self._module.has_model:
+            found = await answer_from_notes(self._module, question.content)
+            meta = {"source": "notes", "without_model": True, "notes": list(found.sources)}
+            return await self._say(turn, found.text, meta)
+        return await self._run(turn, order, prompt, earlier, attached)
+
+    async def keep_aborted(self, turn: Turn) -> Event:
+        """A person stopped it: keep what came so far, marked, and return the event that says so."""
+        if turn.question is not None and turn.steps.text:
+            await self._append(turn, turn.steps.text, {"aborted": True})
+        await self._clear(turn)
+        return {
+            "type": "aborted",
+            "message": _ABORTED,
+            "sessionId": turn.session_id or "",
+            "partialResponse": turn.steps.text,
+        }
+
+    async def keep_partial(self, turn: Turn, why: str) -> None:
+        """It failed: keep what came so far, marked."""
+        if turn.question is not None and turn.steps.text:
+            await self._append(turn, turn.steps.text, {"cut": why})
+        if why != "restart":  # what was asked can be answered still
+            await self._clear(turn)
+
+    async def keep_injected(self, turn: Turn, text: str) -> None:
+        """Keep what a person said to the agent while it worked."""
+        if turn.session is None:
+            return
+        meta = {"source": turn.request.source, "injected": True}
+        said = Message(id=new_message_id(), role="user", content=text, at=now(), meta=meta)
+        await self._sessions.append(turn.session.id, said)
+        turn.stream.send({"type": "injected", "content": text})
+
+    def done_event(self, turn: Turn, ended: EndedTurn) -> Event:
+        """The last event of a turn that went well."""
+        session = ended.session
+        return {
+            "type": "done",
+            "sessionId": session.id,
+            "model": session.model,
+            "durationMs": turn.duration_ms(),
+            "title": session.title,
+            "sessionResume": turn.resumption.document(),
+            "response": ended.answer.content,
+            "workingDirectory": session.working_directory,
+            "messageCount": session.message_count,
+            "messageId": ended.answer.id,
+            "runId": ended.run_id,
+            "spawned": [],
+            "toolCalls": len(turn.steps.tools),
+            "permissionDenials": [],
+        }
+
+    async def _create(self, turn: Turn, created: Created) -> Session:
+        asked = turn.request
+        workspace: Mapping[str, Any] = {}
+        if asked.workspace:
+            workspace = await find_workspace(self._module, asked.workspace)
+        folder = asked.working_directory or workspace.get("working_directory")
+        mode = mode_of("workspace" if folder else None)
+        for level in (workspace.get("default_trust_level"), asked.trust_level):
+            mode = mode_for(trust_level_of(level), mode)
+        fields: dict[str, Any] = {
+            "mode": mode.name,
+            "model": asked.model or workspace.get("model"),
+            "agent": asked.agent,
+            "workspace": asked.workspace,
+            "working_directory": folder,
+            "context_folders": asked.contexts,
+            "continued_from": asked.continued_from,
+            "source": asked.source,
+        }
+        given = {name: value for name, value in fields.items() if value}
+        session = await self._sessions.create(**given)
+        created(turn, session)
+        return session
+
+    async def _changed(self, session: Session, turn: Turn) -> Session:
+        """The session with what the request says of it from now on."""
+        asked = turn.request
+        wanted: dict[str, Any] = {
+            "model": asked.model,
+            "agent": asked.agent,
+            "context_folders": asked.contexts,
+            "working_directory": asked.working_directory,
+        }
+        changes = {
+            name: value
+            for name, value in wanted.items()
+            if value and value != getattr(session, name)
+        }
+        return await self._sessions.change(session.id, **changes) if changes else session
+
+    async def _asked(
+        self, turn: Turn, session: Session, messages: list[Message], attached: list[str]
+    ) -> tuple[Message, list[Message]]:
+        """The question as it stands in the session, and the messages before it.
+
+        A question that got no answer, such as before a crash, is not put there twice.
+        """
+        text = turn.request.message.strip()
+        places = [number for number, one in enumerate(messages) if one.role == "user"]
+        if places and (turn.request.is_again or places[-1] == len(messages) - 1):
+            last = messages[places[-1]]
+            if turn.request.is_again or last.content.strip() == text:
+                turn.question = last
+                return last, messages[: places[-1]]
+        links = "".join(f"\n\n![[{path}]]" for path in attached)
+        meta = {"source": turn.request.source}
+        question = Message(
+            id=new_message_id(), role="user", content=text + links, at=now(), meta=meta
+        )
+        await self._sessions.append(session.id, question)
+        await self._sessions.settle(session.id)
+        turn.question = question
+        return question, messages
+
+    async def preview(self, session: Session, message: str) -> dict[str, object]:
+        """The prompt that a message would be asked with, as text, and what it is made of."""
+        mode = mode_of(session.mode)
+        turn = Turn(TurnRequest(message=message), TurnStream(), session)
+        order, prompt = await self._prompt(turn, session, mode)
+        return {"prompt": prompt.text, **await self._told(order, prompt)}
+
+    async def _prompt(
+        self, turn: Turn, session: Session, mode: Mode
+    ) -> tuple[PromptOrder, ComposedPrompt]:
+        folder = (session.working_directory or "").strip("/")
+        order = PromptOrder(
+            session=session,
+            mode=mode,
+            narrowing=narrowing_of(
+                session.permissions,
+                mode,
+                folder=folder,
+                context_folders=session.context_folders,
+            ),
+            message=turn.request.message,
+            system_prompt=turn.request.system_prompt,
+            agent=await self._agent(turn, session),
+            folder=folder,
+        )
+        return order, compose(await self._parts.gather(order))
+
+    async def _told(self, order: PromptOrder, prompt: ComposedPrompt) -> Event:
+        """What went into a prompt, as apps read it."""
+        return prompt_event(
+            prompt,
+            order.agent,
+            await self._parts.agent_names(),
+            is_custom=bool(order.system_prompt),
+            is_trusted=order.mode.name == "trusted",
+        )
+
+    async def _agent(self, turn: Turn, session: Session) -> AgentNote | None:
+        """The agent that is asked for: by the request, at the beginning of the message, or by the
+        session.
+        """
+        first = turn.request.message.split(maxsplit=1)[:1]
+        if first and first[0].startswith("@") and first[0][1:] in await self._parts.agent_names():
+            return await self._parts.find_agent(first[0][1:])
+        name = turn.request.agent or session.agent
+        return None if not name else await self._parts.find_agent(name)
+
+    async def _run(
+        self,
+        turn: Turn,
+        order: PromptOrder,
+        prompt: ComposedPrompt,
+        earlier: list[Message],
+        attached: list[str],
+    ) -> EndedTurn:
+        session = order.session
+        plan = await self._resuming.plan(turn.request, session, order.mode, earlier)
+        turn.resumption = plan.resumption
+        turn.stream.send(session_event(session, turn.resumption, order.mode.trust_level))
+        before = f"{turn.request.before}\n\n" if turn.request.before else ""
+        turn.run = await self._module.agent(order.mode.agent).start(
+            before + turn.request.message,
+            conversation=True,
+            session_id=plan.transcript,
+            history=plan.history,
+            model=session.model,
+            system_prompt=prompt.text,
+            attachments=attached,
+            working_directory=order.folder if order.mode.name == "workspace" else "",
+            narrowing=order.narrowing,
+        )
+        self._runs.add(turn.run.id, session.id)
+        if turn.is_aborted:
+            await turn.run.stop()
+        async for step in turn.run:
+            await self._follow(turn, step)
+        result = await turn.run.result()
+        if turn.is_aborted:
+            raise AgentStoppedError(_ABORTED)
+        return await self._finish(turn, order, result)
+
+    async def _follow(self, turn: Turn, step: Any) -> None:  # noqa: ANN401  any of its steps
+        """One step of the run."""
+        turn.waiting = 0
+        if isinstance(step, AgentSession):
+            turn.transcript = step.session_id
+            is_lost = turn.resumption.transcript is not None and not step.is_resumed
+            turn.resumption = replace(turn.resumption, is_lost=is_lost)
+            return
+        known = set(turn.steps.questions)
+        for one in turn.steps.read(step):
+            if isinstance(one, TextPiece):
+                turn.stream.send_text(one.text)
+            else:
+                turn.stream.send(one)
+        for request_id in set(turn.steps.questions) - known:
+            await self._questions.add(turn.session_id or "", turn.steps.questions[request_id])
+        if isinstance(step, AgentUsage):
+            self._warn(turn)
+
+    def _warn(self, turn: Turn) -> None:
+        """Say once when the model's window is nearly full."""
+        if turn.has_warned or turn.steps.context_tokens < _NEARLY_FULL * _WINDOW:
+            return
+        turn.has_warned = True
+        turn.stream.send(
+            {
+                "type": "warning",
+                "code": "context_exceeded",
+                "title": "The conversation is nearly too long",
+                "message": "It fills four fifths of what the model can read at once. Its older "
+                "part will be summed up soon.",
+                "details": [f"{turn.steps.context_tokens:,} of {_WINDOW:,} tokens"],
+                "sessionId": turn.session_id,
+            }
+        )
+
+    async def _finish(self, turn: Turn, order: PromptOrder, result: AgentResult) -> EndedTurn:
+        for one in turn.steps.end_thought():
+            if isinstance(one, Mapping):
+                turn.stream.send(one)
+        text = turn.steps.text or result.text
+        if not turn.steps.text:
+            turn.stream.send_text(text)
+        meta: dict[str, object] = {"outcome": result.outcome, "cost_usd": result.cost_usd}
+        if result.suggestions:
+            meta["suggestions"] = list(result.suggestions)
+        answer = await self._append(turn, text, meta)
+        await self._clear(turn)
+        session = await self._sessions.get(order.session.id)
+        transcript = result.session_id or turn.transcript
+        await self._resuming.keep(session, order.mode, transcript)
+        question = turn.question or answer
+        return EndedTurn(
+            session=session,
+            question=question,
+            answer=answer,
+            number=turn.number,
+            run_id=result.run_id,
+        )
+
+    async def _say(self, turn: Turn, text: str, meta: Mapping[str, object]) -> EndedTurn:
+        """Answer with a text that no model wrote."""
+        turn.steps.text = text
+        turn.stream.send_text(text)
+        answer = await self._append(turn, text, meta)
+        session = await self._sessions.get(turn.session_id or "")
+        return EndedTurn(
+            session=session,
+            question=turn.question or answer,
+            answer=answer,
+            number=turn.number,
+        )
+
+    async def _append(self, turn: Turn, text: str, meta: Mapping[str, object]) -> Message:
+        """Put the answer into the session: once, with what the agent called for it."""
+        told = {"source": turn.request.source, **meta}
+        if turn.run is not None:
+            told["run"] = turn.run.id
+        failed = [str(one["id"]) for one in turn.steps.tools if one.get("is_error")]
+        if failed:
+            told["failed"] = failed
+        tools = tuple(
+            ToolUse(id=str(one["id"]), name=str(one["name"]), input=_object(one["input"]))
+            for one in turn.steps.tools
+        )
+        answer = Message(
+            id=new_message_id(), role="assistant", content=text, at=now(), tools=tools, meta=told
+        )
+        if turn.session_id is not None:
+            await self._sessions.append(turn.session_id, answer)
+        return answer
+
+    async def _clear(self, turn: Turn) -> None:
+        """Nobody waits for what the run asked."""
+        if turn.session_id is not None and turn.steps.questions:
+            await self._questions.clear(turn.session_id)
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,315 @@
+"""Turns: a message goes into the session, an agent answers, and whoever wants to follows.
+
+A turn belongs to no client: it goes on when all have gone, and ends with one event that says how.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from parachuted.errors import (
+    AgentStoppedError,
+    ConflictError,
+    NotFoundError,
+    ParachuteError,
+)
+from parachuted.modules import Module
+
+from .prompt_parts import PromptParts
+from .run_sessions import RunSessions
+from .session import Session
+from .sessions import Sessions
+from .turn import EndedTurn, Turn, TurnRequest
+from .turn_documents import Resumption, session_event
+from .turn_errors import typed_error
+from .turn_events import Event
+from .turn_questions import OpenQuestion, OpenQuestions
+from .turn_stream import TurnStream
+from .turn_work import TurnWork
+
+_MOST_STREAMS: Final = 500
+_CUT_OFF: Final = {
+    "type": "typed_error",
+    "code": "service_unavailable",
+    "title": "The answer was cut off",
+    "message": "The daemon ended while it was being written. Ask again.",
+    "actions": [{"key": "r", "label": "Try again", "action": "retry"}],
+    "canRetry": True,
+    "retryDelayMs": 0,
+    "originalError": None,
+}
+_MOST_INJECTED: Final = 20
+_ENDS_WITHIN_S: Final = 5.0
+
+Follower = Callable[[EndedTurn], Awaitable[None]]
+
+
+class QueueFullError(ParachuteError):
+    """Too many messages wait for the agent already; try again when it has taken some."""
+
+
+class Turns:
+    """The turns of all sessions.
+
+    `followers` are called after each turn that went to its end, beside each other, and delay
+    nothing. `run_sessions` knows which session a run works for.
+    """
+
+    def __init__(self, module: Module, sessions: Sessions) -> None:
+        self._module, self._sessions = module, sessions
+        self.parts = PromptParts(module)
+        self.questions = OpenQuestions(module.state)
+        self.followers: list[Follower] = []
+        self.run_sessions = RunSessions()
+        self._work = TurnWork(module, sessions, self.parts, self.questions, self.run_sessions)
+        self._streams: OrderedDict[str, TurnStream] = OrderedDict()
+        self._active: dict[str, Turn] = {}
+
+    async def active(self) -> list[str]:
+        """The ids of sessions in which a turn goes on, of those that the caller may read."""
+        return [one for one in [*self._active] if await self.is_active(one)]
+
+    async def is_active(self, session_id: str) -> bool:
+        """Whether a turn goes on there, as far as the caller may know of it. Reads nothing from the
+        disk.
+        """
+        turn = self._active.get(session_id)
+        if turn is None or turn.session is None:
+            return False
+        return await self._module.vault.exists(turn.session.path)
+
+    async def start(self, request: TurnRequest) -> TurnStream:
+        """Start a turn, and return its events. It goes on whether or not they are read.
+
+        NotFoundError: no such session. ConflictError: a turn goes on there.
+        """
+        return (await self._begin(request)).stream
+
+    async def ask(self, request: TurnRequest) -> EndedTurn:
+        """Do a whole turn. Raises what `start` raises, and what ended the turn otherwise."""
+        turn = await self._begin(request)
+        async for _event in turn.stream.read(turn.stream.last_id):
+            pass
+        if turn.error is not None:
+            raise turn.error
+        if turn.ended is None:
+            raise AgentStoppedError("the turn was stopped")
+        return turn.ended
+
+    async def close(self) -> None:
+        """Stop all turns; what came so far stays in the sessions, marked."""
+        tasks = [turn.task for turn in self._active.values() if turn.task is not None]
+        for session_id, turn in [*self._active.items()]:
+            turn.is_ending = True
+            self._module.log.info("a turn is cut off", extra={"session": session_id})
+            await _stop(turn)
+        if tasks:
+            await asyncio.wait(tasks, timeout=_ENDS_WITHIN_S)
+
+    async def _begin(self, request: TurnRequest) -> Turn:
+        session = None
+        if request.session_id is not None:
+            session = await self._sessions.get(request.session_id)
+            self._refuse_second(session.id)
+        stream = TurnStream() if session is None else self._stream_of(session.id)
+        turn = Turn(request, stream, session)
+        stream.begin()
+        if session is not None:
+            self._active[session.id] = turn
+        stream.send(session_event(session, turn.resumption))
+        turn.task = self._module.spawn(self._run, turn, name="a turn")
+        return turn
+
+    async def follow(self, session_id: str) -> TurnStream:
+        """The events of a session's turns. After a restart of the daemon a question that has no
+        answer is shown as cut off. NotFoundError.
+        """
+        session, messages = await self._sessions.get_with_messages(session_id)
+        if session.id in self._streams:
+            return self._streams[session.id]
+        stream = self._stream_of(session.id)
+        last = messages[-1] if messages else None
+        if last is not None and (last.role == "user" or last.meta.get("cut")):
+            asked = next(one for one in reversed(messages) if one.role == "user")
+            stream.begin()
+            stream.send(session_event(session, Resumption(earlier=len(messages))))
+            stream.send({"type": "user_message", "content": asked.content})
+            stream.send_text("" if last is asked else last.content)
+            stream.send({**_CUT_OFF, "sessionId": session.id})
+        return stream
+
+    async def ask_again(self, session_id: str) -> TurnStream:
+        """Ask the last question again: one that got no answer, or not yet a model's.
+
+        NotFoundError: there is none.
+        """
+        session, messages = await self._sessions.get_with_messages(session_id)
+        last = next((one for one in reversed(messages) if one.role == "user"), None)
+        if last is None:
+            raise NotFoundError("this conversation has no question yet")
+        return await self.start(
+            TurnRequest(message=last.content, session_id=session.id, is_again=True)
+        )
+
+    async def abort(self, session_id: str) -> None:
+        """Stop the turn; what came so far stays, marked. NotFoundError: none goes on."""
+        turn = await self._turn_of(session_id)
+        turn.is_aborted = True
+        await _stop(turn)
+
+    async def inject(self, session_id: str, text: str) -> None:
+        """Say something to the agent while it works.
+
+        NotFoundError: no turn goes on, or its agent listens no longer. QueueFullError.
+        """
+        turn = await self._turn_of(session_id)
+        if turn.run is None:
+            raise QueueFullError("the agent has not begun yet; try again in a moment")
+        if turn.waiting >= _MOST_INJECTED:
+            raise QueueFullError
+        if not await turn.run.inject(text):
+            raise _no_turn(session_id)
+        turn.waiting += 1
+        await self._work.keep_injected(turn, text)
+
+    async def answer(self, session_id: str, request_id: str, answers: object) -> None:
+        """Answer what the agent asked, a permission request too, by the words of its options.
+
+        A question that an earlier daemon left open begins a turn. NotFoundError: no such question.
+        """
+        session_id = (await self._sessions.get(session_id)).id
+        asked = await self.questions.get(session_id, request_id)
+        turn = self._active.get(session_id)
+        if turn is None or request_id not in turn.steps.questions:
+            await self._answer_left_open(session_id, asked, answers)
+            return
+        value = asked.value_of(answers)
+        if turn.run is None or not await turn.run.answer(asked.id, value):
+            await self.questions.drop(session_id, request_id)
+            raise NotFoundError(f"no question {request_id[:80]!r} waits for an answer")
+        await self.questions.drop(session_id, request_id)
+        turn.steps.questions.pop(request_id, None)
+        turn.stream.send({"type": "answered", "requestId": request_id})
+
+    async def decide(self, session_id: str, request_id: str, decision: object) -> None:
+        """Grant or deny a permission request: `allow`, `deny` or a `pattern` of its own.
+
+        NotFoundError: no such request waits. ActRefusedError: the request has no such pattern.
+        """
+        asked = await self.questions.get(session_id, request_id)
+        await self.answer(session_id, request_id, asked.words_for(decision))
+
+    async def preview(self, session_id: str, message: str) -> dict[str, object]:
+        """The prompt that a message would be asked with. NotFoundError."""
+        return await self._work.preview(await self._sessions.get(session_id), message)
+
+    async def pending(self, session_id: str) -> Sequence[OpenQuestion]:
+        """What waits for a person, the oldest first."""
+        session = await self._sessions.get(session_id)
+        return await self.questions.all(session.id)
+
+    async def _answer_left_open(
+        self, session_id: str, asked: OpenQuestion, answers: object
+    ) -> None:
+        message = asked.as_message(answers)
+        await self.start(TurnRequest(message=message, session_id=session_id))
+        await self.questions.drop(session_id, asked.request_id)
+
+    async def _run(self, turn: Turn) -> None:
+        """The whole turn. It ends with exactly one last event, whatever happens."""
+        try:
+            turn.ended = await self._work.answer(turn, self._created)
+        except asyncio.CancelledError:
+            if not (turn.is_aborted or turn.is_ending):  # the question stands in the session
+                self._end(turn, {**_CUT_OFF, "sessionId": turn.session_id})
+                raise
+            self._end(turn, await self._last_of_stopped(turn))
+        except ParachuteError as error:
+            last: Event = typed_error(error, turn.session_id)
+            if turn.is_aborted or turn.is_ending:
+                last = await self._last_of_stopped(turn)
+            else:
+                turn.error = error
+                await self._work.keep_partial(turn, str(last["code"]))
+            self._end(turn, last)
+        except Exception:
+            self._end(turn, typed_error(ParachuteError("the turn failed"), turn.session_id))
+            raise
+        else:
+            self._end(turn, self._work.done_event(turn, turn.ended))
+            for one in self.followers:
+                self._module.spawn(self._tell, one, turn.ended, name="after a turn")
+
+    async def _last_of_stopped(self, turn: Turn) -> Event:
+        """Keep what came so far, and return the last event of a turn that was stopped."""
+        if turn.is_aborted:
+            return await self._work.keep_aborted(turn)
+        await self._work.keep_partial(turn, "restart")
+        return {**_CUT_OFF, "sessionId": turn.session_id}
+
+    async def _tell(self, follower: Follower, ended: EndedTurn) -> None:
+        try:
+            await follower(ended)
+        except ParachuteError as error:
+            self._module.log.warning("what follows a turn failed", extra={"why": error.message})
+
+    def _end(self, turn: Turn, last: Mapping[str, object]) -> None:
+        if turn.session_id is not None:
+            self._active.pop(turn.session_id, None)
+        for event in turn.steps.end_thought():
+            if isinstance(event, Mapping):
+                turn.stream.send(event)
+        turn.stream.send(last)
+
+    def _created(self, turn: Turn, session: Session) -> None:
+        """A new session got its id."""
+        turn.session = session
+        self._active[session.id] = turn
+        self._keep(session.id, turn.stream)
+        turn.stream.send(session_event(session, turn.resumption))
+
+    async def _turn_of(self, session_id: str) -> Turn:
+        """The turn that goes on in a session that the caller may read. NotFoundError."""
+        if not await self.is_active(session_id):
+            raise _no_turn(session_id)
+        return self._active[session_id]
+
+    def _refuse_second(self, session_id: str) -> None:
+        if session_id in self._active:
+            raise ConflictError(
+                "a turn of this conversation goes on; stop it, or say it to the agent that works",
+                base=b"",
+                ours=b"",
+                theirs=b"",
+                is_known=False,
+            )
+
+    def _stream_of(self, session_id: str) -> TurnStream:
+        found = self._streams.get(session_id)
+        if found is None:
+            found = TurnStream()
+            self._keep(session_id, found)
+        return found
+
+    def _keep(self, session_id: str, stream: TurnStream) -> None:
+        """Remember it; of those in which nothing goes on, the oldest are forgotten."""
+        self._streams[session_id] = stream
+        self._streams.move_to_end(session_id)
+        idle = [one for one, kept in self._streams.items() if not kept.is_active]
+        for one in idle[: max(0, len(self._streams) - _MOST_STREAMS)]:
+            if one != session_id:
+                del self._streams[one]
+
+
+async def _stop(turn: Turn) -> None:
+    if turn.run is not None:
+        await turn.run.stop()
+    elif turn.task is not None:
+        turn.task.cancel()
+
+
+def _no_turn(session_id: str) -> NotFoundError:
+    return NotFoundError(f"no turn goes on in the conversation {session_id[:80]}")

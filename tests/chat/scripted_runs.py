@@ -1,0 +1,167 @@
+"""Agents of Chat that do what a test says, and the turns of it as an app sees them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from parachuted.errors import AgentStoppedError, NotFoundError
+from parachuted.modules import AgentResult, AgentStep, AgentText, AgentTextDelta, ServerEvent
+from parachuted.testing import ModuleHarness
+from tests.chat.app_decoder import decoded
+from tests.chat.chat_of import running_chat
+
+# a step, a pause until the event is set, or what the run fails of
+Moment: TypeAlias = AgentStep | asyncio.Event | Exception
+Script: TypeAlias = Sequence[Moment] | Callable[[str, Mapping[str, Any]], Sequence[Moment]]
+
+
+@dataclass
+class StartedRun:
+    """What a run was started with, and what it was told."""
+
+    agent: str
+    prompt: str
+    options: Mapping[str, Any]
+    moments: list[Moment] = field(default_factory=list)
+    injected: list[str] = field(default_factory=list)
+    answers: dict[str, object] = field(default_factory=dict)
+    stopped: asyncio.Event = field(default_factory=asyncio.Event)
+    said: str = ""
+    error: Exception | None = None
+
+
+class ScriptedRuns:
+    """A RunAccess. Each run follows the script, but a curator's, which says that it is done;
+    `judge` answers what the module asks of a model.
+    """
+
+    def __init__(
+        self, script: Script = (), judge: Callable[[str, str | None], str] | None = None
+    ) -> None:
+        self.script, self.judge = script, judge
+        self.runs: dict[str, StartedRun] = {}
+
+    @property
+    def started(self) -> list[StartedRun]:
+        return [one for one in self.runs.values() if one.agent != "observer"]
+
+    async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
+        if agent == "observer":
+            moments: Sequence[Moment] = [AgentText(text="done")]
+        else:
+            moments = self.script(prompt, options) if callable(self.script) else self.script
+        run = f"r{len(self.runs) + 1:010d}"
+        self.runs[run] = StartedRun(agent, prompt, options, list(moments))
+        return run
+
+    async def next(self, run: str) -> AgentStep | None:
+        one = self.runs[run]
+        while one.moments and not one.stopped.is_set():
+            moment = one.moments.pop(0)
+            if isinstance(moment, asyncio.Event):
+                await _first(moment.wait(), one.stopped.wait())
+            elif isinstance(moment, Exception):
+                one.error = moment
+                return None
+            else:
+                await asyncio.sleep(0)
+                if isinstance(moment, AgentText):
+                    one.said = moment.text
+                return moment
+        return None
+
+    async def result(self, run: str) -> AgentResult:
+        one = self.runs[run]
+        if one.stopped.is_set():
+            raise AgentStoppedError("it was stopped")
+        if one.error is not None:
+            raise one.error
+        session = one.options.get("session_id") or f"cli-{run}"
+        return AgentResult(
+            text=one.said, run_id=run, outcome="unchanged", session_id=str(session), cost_usd=0.25
+        )
+
+    async def stop(self, run: str) -> bool:
+        self.runs[run].stopped.set()
+        return True
+
+    async def inject(self, run: str, text: str) -> bool:
+        self.runs[run].injected.append(text)
+        return not self.runs[run].stopped.is_set()
+
+    async def answer(self, run: str, name: str, value: object) -> bool:
+        if name in self.runs[run].answers:
+            return False
+        self.runs[run].answers[name] = value
+        return True
+
+    async def ask(self, prompt: str, system: str | None, max_usd: float | None) -> str:
+        del max_usd
+        if self.judge is None:
+            raise NotFoundError("no judge here")
+        return self.judge(prompt, system)
+
+
+def words(text: str) -> list[AgentStep]:
+    """A text as it comes from a model."""
+    pieces = [text[at : at + 3] for at in range(0, len(text), 3)]
+    return [*(AgentTextDelta(text=one) for one in pieces), AgentText(text=text)]
+
+
+@asynccontextmanager
+async def scripted_chat(
+    vault: Path,
+    script: Script = (),
+    judge: Callable[[str, str | None], str] | None = None,
+    **options: Any,
+) -> AsyncIterator[tuple[ModuleHarness, ScriptedRuns]]:
+    """Chat on that vault, whose agents follow the script."""
+    runs = ScriptedRuns(script, judge)
+    async with running_chat(vault, runs=runs, **options) as module:
+        yield module, runs
+
+
+async def ask(module: ModuleHarness, message: str, session_id: str | None = None, **more: Any):
+    """The events of a whole turn, as the app decodes them."""
+    body = {"message": message, "sessionId": session_id or "new", "module": "chat", **more}
+    return events_of(await module.request("POST", "/", body=body))
+
+
+def events_of(items: object) -> list[dict[str, Any]]:
+    assert isinstance(items, list)
+    return [_event(one) for one in items]
+
+
+def _event(item: object) -> dict[str, Any]:
+    assert isinstance(item, ServerEvent)
+    return {**decoded(item.data), "_id": item.id}
+
+
+def only(events: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    """The last event of that type."""
+    return [one for one in events if one["type"] == kind][-1]
+
+
+def kinds(events: list[dict[str, Any]]) -> list[str]:
+    """The types of events, without those of the connection."""
+    return [one["type"] for one in events if one["type"] not in {"ping", "reset"}]
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    """Wait for that, at most for half a minute."""
+    async with asyncio.timeout(30):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+async def _first(*waits: Any) -> None:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one) for one in waits]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,93 @@
+"""What a session's agent may do, by its mode and by what the session says."""
+
+from __future__ import annotations
+
+import pytest
+
+from parachuted.errors import ActRefusedError
+from tests.chat.loading import chat_file
+
+modes, permissions, session = chat_file("modes"), chat_file("permissions"), chat_file("session")
+Bounds = session.SessionPermissions
+
+
+def narrowed(bounds=None, mode="default", folder="Projects/a", contexts=("Areas/tea",)):
+    return permissions.narrowing_of(
+        bounds, modes.mode_of(mode), folder=folder, context_folders=contexts
+    )
+
+
+def test_without_a_word_each_mode_reaches_what_it_is_for():
+    default = narrowed()
+    assert (default.read, default.write) == (("Areas/tea/**",), ())
+    workspace = narrowed(mode="workspace")
+    assert (workspace.read, workspace.write) == (("Projects/a/**",), ("Projects/a/**",))
+    assert workspace.capabilities == ("read", "write")
+    trusted = narrowed(mode="trusted")
+    assert (trusted.read, trusted.write) == (None, None)
+    assert [one.tools for one in (default, workspace, trusted)] == [None, None, None]
+
+
+def test_null_is_all_tools_and_an_empty_list_none():
+    assert narrowed(Bounds(allowed_mcps=None)).tools is None
+    assert narrowed(Bounds(allowed_mcps=())).tools == ()
+    assert narrowed(Bounds(allowed_mcps=("brain-search",))).tools == ("brain-search",)
+
+
+def test_the_folders_of_a_session_take_the_place_of_its_modes_even_where_they_are_none():
+    assert narrowed(Bounds(allowed_folders=("Brain/",))).read == ("Brain/**",)
+    assert narrowed(Bounds(allowed_folders=()), mode="trusted").read == ()
+
+
+def test_no_session_gets_more_than_its_mode():
+    everything = Bounds(capabilities=("Read", "Write", "Edit", "Bash", "WebFetch"))
+    assert narrowed(everything).capabilities == ("read", "write")
+    assert narrowed(everything, mode="workspace").capabilities == ("read", "write", "bash")
+    assert narrowed(Bounds(capabilities=()), mode="trusted").read == ()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        (Bounds(capabilities=("Computer",)), "moves the mouse"),
+        (Bounds(capabilities=("Fly",)), "no capability"),
+        (Bounds(allowed_folders=("../x",)), "no folder"),
+        (Bounds(allowed_folders=("a/*",)), "no folder"),
+        (Bounds(sandbox_override="sometimes"), "sandbox_override"),
+        (Bounds(sandbox_override="{"), "sandbox_override"),
+    ],
+)
+def test_what_cannot_be_given_is_refused_with_its_reason(bounds, said):
+    with pytest.raises(ActRefusedError, match=said):
+        narrowed(bounds)
+
+
+def test_a_sandbox_is_a_word_or_its_fields():
+    assert dict(narrowed(Bounds(sandbox_override="ro")).sandbox) == {"workspace_access": "ro"}
+    assert dict(narrowed(Bounds(sandbox_override='{"memory": "256m"}')).sandbox) == {
+        "memory": "256m"
+    }
+
+
+def test_an_agent_is_told_its_bounds():
+    assert "do not have direct access" in permissions.described(
+        narrowed(Bounds(allowed_folders=()))
+    )
+    told = permissions.described(narrowed(Bounds(allowed_folders=("Brain",), allowed_mcps=())))
+    assert "You may read Brain/**." in told
+    assert "You may not write files." in told
+    assert "You have no others." in told
+
+
+def test_a_request_may_narrow_trust_and_never_widen_it():
+    default, trusted = modes.mode_of("default"), modes.mode_of("trusted")
+    direct = modes.trust_level_of("full")
+    assert modes.mode_for(direct, default) is default
+    assert modes.mode_for(modes.trust_level_of("untrusted"), trusted).name == "sandboxed"
+    assert modes.mode_for(None, default) is default
+    with pytest.raises(ActRefusedError, match="sandboxed"):
+        modes.mode_for(direct, modes.mode_of("sandboxed"))
+    with pytest.raises(ActRefusedError):
+        modes.trust_level_of("root")
+    with pytest.raises(ActRefusedError):
+        modes.mode_of("god")

@@ -1,0 +1,184 @@
+"""What a turn knows: its contexts, its agent, what went before, and the notes where no model is."""
+
+from __future__ import annotations
+
+import pytest
+
+from parachuted.modules import AgentToolCall, AgentToolUse
+from tests.chat.chat_of import texts
+from tests.chat.scripted_runs import ask, events_of, kinds, only, scripted_chat, words
+
+
+def write(vault, path, text):
+    (vault / path).parent.mkdir(parents=True, exist_ok=True)
+    (vault / path).write_text(text)
+
+
+class Brain:
+    """Knows Lena."""
+
+    async def suggest(self, text):
+        if "Lena" not in text:
+            return []
+        return [{"para_id": "para:brain:lena", "name": "Lena", "confidence": 0.9}]
+
+    async def context(self, entity, max_tokens):
+        text = f"{entity} likes beans, in {max_tokens} tokens"
+        return {"text": text, "truncated": False, "entity": {"path": "Brain/entities/lena.md"}}
+
+    async def recall(self, query, num_results):
+        row = {"title": "Lena", "path": "Brain/entities/lena.md", "text": "Likes beans."}
+        return {"results": [{**row, "is_match": "beans" in query}][:num_results]}
+
+
+class Journal:
+    async def get_recent_entries(self, limit):
+        return [{"content": "It rained.", "created_at": "2026-11-22T10:00:00Z"}][:limit]
+
+
+async def test_contexts_brain_and_the_journal_go_into_the_prompt_and_are_told(vault):
+    write(vault, "Projects/garden/AGENTS.md", "# Garden\n\nTwo beds.\n")
+    write(vault, "Inbox/AGENTS.md", "# Inbox\n\nBuy now!\n")
+    write(vault, "Brain/entities/lena.md", "# Lena\n")
+    asked = ["Projects/garden", "Inbox", "Projects/none"]
+    given = {"BrainInterface": Brain(), "JournalInterface": Journal()}
+    async with scripted_chat(vault, words("Yes."), interfaces=given) as (module, runs):
+        events = await ask(module, "What does Lena plant?", contexts=asked)
+        told = only(events, "prompt_metadata")
+        assert told["contextFiles"] == ["Projects/garden/AGENTS.md", "Inbox/AGENTS.md"]
+        assert (told["brain_context_loaded"], told["brain_context_count"]) == (True, 1)
+        assert told["contextTokens"] > 0
+        parts = {one["path"] or one["kind"]: one for one in told["parts"]}
+        assert parts["Inbox/AGENTS.md"]["strangers"] is True
+        assert parts["Projects/garden/AGENTS.md"]["strangers"] is False
+        assert parts["Projects/garden/AGENTS.md"]["modified"]
+        prompt = runs.started[0].options["system_prompt"]
+        for words_of_it in ("Two beds.", "likes beans", "It rained.", "(written by a stranger)"):
+            assert words_of_it in prompt
+        assert runs.started[0].options["narrowing"].read == (
+            "Projects/garden/**",
+            "Inbox/**",
+            "Projects/none/**",
+        )
+        session = (await module.request("GET", f"/{events[-1]['sessionId']}"))["id"]
+        shown = await module.request("GET", f"/{session}/prompt", query={"message": "Lena?"})
+        assert "likes beans" in shown["prompt"]
+        assert shown["contextFiles"] == told["contextFiles"]
+
+
+async def test_a_working_folder_makes_a_workspace_with_its_own_file(vault):
+    write(vault, "Projects/garden/CLAUDE.md", "Dig first.\n")
+    async with scripted_chat(vault, words("Yes.")) as (module, runs):
+        events = await ask(module, "Dig.", workingDirectory="Projects/garden")
+        run = runs.started[0]
+        assert (run.agent, run.options["working_directory"]) == ("workspace", "Projects/garden")
+        assert run.options["narrowing"].write == ("Projects/garden/**",)
+        assert only(events, "prompt_metadata")["workingDirectoryClaudeMd"] == (
+            "Projects/garden/CLAUDE.md"
+        )
+        assert "Dig first." in run.options["system_prompt"]
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"message": "@gardener What now?"},
+        {"message": "What now?", "agentType": "gardener"},
+        {"message": "What now?", "agentPath": ".agents/gardener.md"},
+    ],
+)
+async def test_an_agent_is_chosen_by_name_by_its_mark_or_by_path(vault, chosen):
+    write(vault, ".agents/gardener.md", "---\nname: The gardener\n---\nYou dig.\n")
+    async with scripted_chat(vault, words("I dig.")) as (module, runs):
+        events = await ask(module, **chosen)
+        told = only(events, "prompt_metadata")
+        assert (told["agentName"], told["promptSource"]) == ("The gardener", "agent")
+        assert told["promptSourcePath"] == ".agents/gardener.md"
+        assert told["availableAgents"] == ["gardener"]
+        assert runs.started[0].options["system_prompt"].startswith("You dig.")
+
+
+async def test_an_agent_that_is_not_there_ends_the_turn_with_its_reason(vault):
+    async with scripted_chat(vault, words("Hm.")) as (module, runs):
+        events = await ask(module, "Now?", agentType="nobody")
+        assert (events[-1]["type"], runs.started) == ("typed_error", [])
+        assert "nobody" in events[-1]["message"]
+
+
+async def test_the_next_turn_goes_on_with_the_models_own_transcript(vault):
+    async with scripted_chat(vault, words("One.")) as (module, runs):
+        session = (await ask(module, "First."))[-1]["sessionId"]
+        events = await ask(module, "Second.", session)
+        assert runs.started[1].options["session_id"] == "cli-r0000000001"
+        assert only(events, "done")["sessionResume"]["method"] == "sdk_resume"
+        assert "First." in runs.started[1].options["history"]  # for where it is lost
+
+
+async def test_after_an_edit_by_hand_the_file_is_what_was_said(vault):
+    async with scripted_chat(vault, words("It is red.")) as (module, runs):
+        session = (await ask(module, "Which colour?"))[-1]["sessionId"]
+        path = next((vault / "Chat/sessions").glob("*.md"))
+        path.write_text(path.read_text().replace("It is red.", "It is blue."))
+        events = await ask(module, "Sure?", session)
+        assert runs.started[1].options["session_id"] is None
+        assert "It is blue." in runs.started[1].options["history"]
+        resumed = only(events, "done")["sessionResume"]
+        assert (resumed["method"], resumed["messagesInjected"]) == ("context_injection", 2)
+
+
+async def test_another_machine_has_the_file_alone_and_goes_on(vault):
+    async with scripted_chat(vault, words("The left bed.")) as (module, _):
+        session = (await ask(module, "Where are the beans?"))[-1]["sessionId"]
+    async with scripted_chat(vault, words("Yes.")) as (module, runs):
+        await ask(module, "Sure?", session)
+        assert runs.started[0].options["session_id"] is None
+        assert "The left bed." in runs.started[0].options["history"]
+        await ask(module, "Anew.", session, recoveryMode="fresh_start")
+        assert runs.started[1].options["history"] == ""
+        new = await ask(module, "And now?", continuedFrom=session)
+        assert "The left bed." in runs.started[2].options["history"]
+        assert new[-1]["sessionId"] != session
+
+
+async def test_without_a_model_the_notes_answer_and_say_that_they_are_no_model(vault):
+    write(vault, "Garden/beans.md", "# Beans\n\nSow beans in May, on the left bed.\n")
+    async with scripted_chat(vault, has_model=False) as (module, runs):
+        events = await ask(module, "When do I sow beans?")
+        session = events[-1]["sessionId"]
+        said = only(events, "done")["response"]
+        assert "No model can be asked" in said
+        assert "[[Garden/beans|Beans]]" in said
+        assert "in May" in said
+        nothing = await ask(module, "Zebras?", session)
+        assert "nothing about it" in only(nothing, "done")["response"]
+        assert runs.started == []
+    async with scripted_chat(vault, words("In May.")) as (module, runs):
+        again = events_of(await module.request("POST", f"/{session}/retry"))
+        assert kinds(again)[-1] == "done"
+        assert runs.started[0].prompt == "Zebras?"
+        assert (await texts(module, session))[-1] == "In May."
+
+
+async def test_without_a_model_brain_is_asked_first(vault):
+    given = {"BrainInterface": Brain()}
+    async with scripted_chat(vault, has_model=False, interfaces=given) as (module, _):
+        said = only(await ask(module, "Who likes beans?"), "done")["response"]
+        assert "Likes beans. ([[Brain/entities/lena|Lena]])" in said
+
+
+async def test_what_it_did_is_told_from_the_records_and_not_by_the_model(vault):
+    script = [
+        AgentToolUse(id="t1", tool="write_note", arguments={"path": "Garden/a.md"}),
+        AgentToolCall(id="t1", tool="write_note", answer="refused", is_error=True),
+        *words("I wrote everything perfectly."),
+    ]
+    async with scripted_chat(vault, script) as (module, runs):
+        session = (await ask(module, "Write it."))[-1]["sessionId"]
+        events = await ask(module, "What did you do?", session)
+        said = only(events, "done")["response"]
+        assert len(runs.started) == 1
+        assert "`r0000000001`" in said
+        assert "- write_note `Garden/a.md` (failed)" in said
+        assert "perfectly" not in said
+        await ask(module, "What did you do with my spade?", session)
+        assert len(runs.started) == 2

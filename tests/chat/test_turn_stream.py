@@ -1,0 +1,170 @@
+"""A turn's events for readers who come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.chat.loading import chat_file
+
+turn_stream = chat_file("turn_stream")
+TurnStream = turn_stream.TurnStream
+DONE = {"type": "done"}
+
+
+async def collect(stream, after=None):
+    return [one async for one in stream.read(after)]
+
+
+async def test_a_reader_gets_the_present_turn_and_its_end():
+    stream = TurnStream()
+    stream.begin()
+    stream.send({"type": "session"})
+    stream.send_text("a")
+    stream.send(DONE)
+    stream.begin()
+    stream.send_text("b")
+    stream.send(DONE)
+    assert [one.data["type"] for one in await collect(stream)] == ["text", "done"]
+    assert await collect(stream, stream.last_id) == []
+
+
+async def test_nothing_is_sent_after_the_end_of_a_turn():
+    stream = TurnStream()
+    stream.begin()
+    stream.send(DONE)
+    stream.send({"type": "aborted"})
+    stream.send_text("late")
+    assert [one.data["type"] for one in await collect(stream)] == ["done"]
+
+
+async def test_a_text_of_one_letter_events_is_kept_once_and_a_late_reader_gets_it_as_one():
+    stream = TurnStream()
+    stream.begin()
+    for _ in range(5_000):
+        stream.send_text("x")
+    stream.send(DONE)
+    text, done = await collect(stream)
+    assert text.data == {"type": "text", "content": "x" * 5_000, "delta": "x" * 5_000}
+    assert done.data == DONE
+
+
+async def test_an_id_of_another_daemon_or_one_no_longer_kept_is_answered_with_a_reset():
+    stream = TurnStream(most=3)
+    stream.begin()
+    for number in range(6):
+        stream.send({"type": "tool_use", "n": number})
+    stream.send(DONE)
+    for last in ("0000-1", f"{stream.last_id.partition('-')[0]}-1", "x", f"{stream.last_id}9"):
+        found = await collect(stream, last)
+        assert found[0].event == "reset"
+        assert [one.data.get("n") for one in found[1:]] == [4, 5, None]
+
+
+async def test_a_browser_gets_a_ping_while_nothing_happens():
+    stream = TurnStream(ping_s=0.001)
+    stream.begin()
+    async for one in stream.read():
+        assert (one.event, one.id) == ("ping", None)
+        break
+
+
+async def test_a_reader_who_follows_gets_the_next_turn_too():
+    stream = TurnStream()
+    stream.begin()
+    stream.send(DONE)
+    found = []
+
+    async def follow():
+        async for one in stream.read(follow=True):
+            found.append(one.data["type"])
+            if len(found) == 2:
+                return
+
+    async def write():
+        while not found:
+            await asyncio.sleep(0)
+        stream.begin()
+        stream.send(DONE)
+
+    async with asyncio.timeout(20):
+        await asyncio.gather(follow(), write())
+    assert found == ["done", "done"]
+
+
+class Client:
+    """Reads with interruptions, and keeps what it has seen."""
+
+    def __init__(self, stream: TurnStream) -> None:
+        self._stream = stream
+        self.last: str | None = None
+        self.seen: list[str] = []
+        self.is_over = False
+
+    async def read(self, most: int) -> None:
+        """At most so many events, then the connection is lost."""
+        async for one in self._stream.read(self.last):
+            if one.id is None:
+                assert one.event == "ping"
+                continue
+            self.last = one.id
+            if one.data["type"] == "text":
+                self.seen += one.data["delta"]
+            else:
+                self.seen.append(f"<{one.data['type']}>")
+            if one.data["type"] in turn_stream.LAST_EVENTS:
+                self.is_over = True
+                return
+            most -= 1
+            if most <= 0:
+                return
+
+
+async def stress(seed: int, drops: int) -> int:
+    """One turn with several clients that drop again and again; how often they did."""
+    choice = random.Random(seed)  # noqa: S311  no secret
+    stream, sent, dropped = TurnStream(), [], 0
+    clients = [Client(stream) for _ in range(3)]
+    stream.begin()
+
+    async def write() -> None:
+        for _ in range(choice.randint(1, 2 * drops)):
+            if choice.random() < 0.8:
+                letter = choice.choice("abc")
+                sent.append(letter)
+                stream.send_text(letter)
+            else:
+                sent.append("<tool_use>")
+                stream.send({"type": "tool_use"})
+            if choice.random() < 0.5:
+                await asyncio.sleep(0)
+        end = choice.choice(["done", "aborted", "typed_error"])
+        sent.append(f"<{end}>")
+        stream.send({"type": end})
+
+    async def follow(client: Client) -> None:
+        nonlocal dropped
+        while not client.is_over:
+            await client.read(choice.randint(1, 4))
+            dropped += not client.is_over
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(write(), *map(follow, clients))
+    assert all(client.seen == sent for client in clients)
+    return dropped
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1 << 30))
+async def test_whoever_drops_and_comes_back_misses_nothing(seed):
+    await stress(seed, 20)
+
+
+async def test_a_thousand_drops_and_stops_leave_every_sequence_complete():
+    dropped, seed = 0, 0
+    while dropped < 1_000:
+        dropped += await stress(seed, 60)
+        seed += 1

@@ -1,0 +1,128 @@
+"""Turns in a daemon: over HTTP, with Claude Code's CLI and a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from parachuted.agent_choice import choose_agent
+from parachuted.bundled import bundled_folder
+from parachuted.config import load_settings
+from parachuted.daemon import Daemon
+from parachuted.heavy import load_heavy
+from parachuted.testing import ScriptedMessages, say
+from parachuted.vault_state import state_folder
+from tests.api.routes.test_modules import install
+from tests.chat.app_decoder import decoded
+from tests.stories.life import Life
+
+Talking = Callable[[ScriptedMessages], AbstractAsyncContextManager[Life]]
+
+
+@pytest.fixture
+def talking(vault: Path, home: Path) -> Talking:
+    """Start a daemon whose agents ask that model."""
+
+    @asynccontextmanager
+    async def start(api: ScriptedMessages) -> AsyncIterator[Life]:
+        await load_heavy("claude")
+        given = {"vault": str(vault), "port": 0, "agent.base_url": api.url}
+        settings = load_settings(home, {}, {**given, "agent.backend": "claude"})
+        env = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": "sk-ant-api03-test"}
+        daemon = Daemon(
+            settings, home, choose_agent(settings, state_folder(home, vault), env, home)
+        )
+        life = Life(daemon=daemon, vault=vault)
+        daemon.bus.listen(life.events.append)
+        ready = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(daemon.run(ready.set), name="daemon")
+            await asyncio.wait_for(ready.wait(), 60)
+            try:
+                yield life
+            finally:
+                daemon.stop()
+
+    return start
+
+
+async def events(
+    life: Life, method: str, path: str, body: object = None
+) -> list[tuple[str | None, dict[str, Any]]]:
+    """The ids and events of a stream, read as the app does: by lines that begin with `data: `."""
+    found: list[tuple[str | None, dict[str, Any]]] = []
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, life.url + path, json=body) as answer,
+    ):
+        assert answer.status == 200, await answer.text()
+        assert answer.content_type == "text/event-stream"
+        event_id = None
+        async for raw in answer.content:
+            line = raw.decode()
+            if line.startswith("id: "):
+                event_id = line.removeprefix("id: ").strip()
+            if line.startswith("data: "):
+                found.append((event_id, dict(decoded(json.loads(line.removeprefix("data: "))))))
+            if line == "\n":
+                event_id = None
+    return found
+
+
+async def call(life: Life, method: str, path: str, body: object = None) -> tuple[int, Any]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, life.url + path, json=body) as answer,
+    ):
+        return answer.status, await answer.json()
+
+
+async def eventually(look: Callable[[], Awaitable[Any]]) -> Any:
+    async with asyncio.timeout(60):
+        while not (found := await look()):
+            await asyncio.sleep(0.01)
+        return found
+
+
+async def test_a_conversation_streams_over_http_and_goes_on_after_a_restart(talking, vault):
+    (vault / "Garden").mkdir()
+    (vault / "Garden/AGENTS.md").write_text("# Garden\n\nBeans are on the left bed.\n")
+    async with ScriptedMessages() as api:
+        api.add([say("On the left bed.", pieces=4)], [say("Since May.")])
+        async with talking(api) as life:
+            await install(life, bundled_folder("modules") / "chat", "trusted")
+            body = {"message": "Where are the beans?", "module": "chat", "contexts": ["Garden"]}
+            found = await events(life, "POST", "/api/chat", body)
+            kinds = [one["type"] for _, one in found]
+            assert kinds[:2] == ["session", "session"]
+            assert kinds[-1] == "done", found[-1]
+            assert all(event_id for event_id, _ in found)
+            done = found[-1][1]
+            session = done["sessionId"]
+            assert done["response"] == "On the left bed."
+            asked = json.dumps(api.asked[0].body)
+            assert "Beans are on the left bed." in asked
+            body = {"message": "Since when?", "sessionId": session}
+            found = await events(life, "POST", "/api/chat", body)
+            assert found[-1][1]["sessionResume"]["method"] == "sdk_resume"
+            assert "On the left bed." in json.dumps(api.asked[-1].body["messages"])
+            status, answer = await call(life, "GET", f"/api/chat/{session}/stream-status")
+            assert (status, answer) == (200, {"active": False})
+            for method, path in (("POST", "abort"), ("GET", "stream"), ("POST", "retry")):
+                status, answer = await call(life, method, f"/api/chat/nobody/{path}")
+                assert status == 404, path
+                assert answer["error"]
+        api.add([say("It is November.")])
+        async with talking(api) as life:
+            body = {"message": "And now?", "sessionId": session}
+            found = await events(life, "POST", "/api/chat", body)
+            assert found[-1][1]["response"] == "It is November."
+            assert "Since May." in json.dumps(api.asked[-1].body["messages"])
