@@ -191,8 +191,10 @@ class Brain:
         that were linked.
         """
         names = self.loader.pop_new_names(path)
+        if not names:
+            return []
         entity = (await self.store.view()).index.at(path)
-        return await self._earlier.offer(entity, names) if entity and names else []
+        return await self._earlier.offer(entity, names) if entity else []
 
     @interface("BrainInterface")
     async def suggest_type(
