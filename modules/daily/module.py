@@ -6,6 +6,7 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -77,7 +78,7 @@ class DailyModule(AgentRoutes, UploadRoutes):
         self._mentions = Mentions(self)
         self.journal_agents = Agents(self, self._visible, self._names_of)
         self._imports = Imports(self, self._days, self.settings.layout, self._look)
-        self._asking = Asking(self, self._days.search)
+        self._asking = Asking(self, partial(self._days.search, as_shown=True))
         await self.journal_agents.plan()
         await self._mentions.load()
         changes = await self._days.load()
@@ -98,7 +99,7 @@ class DailyModule(AgentRoutes, UploadRoutes):
                 path=path,
                 advice="remove it from all files but one; links lead to the first that is found",
             )
-            for mark, (path, *others) in self._days.duplicates().items()
+            for mark, (path, *others) in (await self._days.duplicates()).items()
         ]
         return (
             twins
@@ -307,7 +308,7 @@ class DailyModule(AgentRoutes, UploadRoutes):
     @interface("JournalInterface")
     async def search(self, query: str, limit: int = 10) -> list[WholeEntry]:
         """Find journal entries by words."""
-        return self._shown(await self._days.search(query, limit))
+        return self._shown(await self._days.search(query, limit, as_shown=True))
 
     @mcp_tool("daily-today")
     async def today(self) -> list[WholeEntry]:
@@ -320,6 +321,10 @@ class DailyModule(AgentRoutes, UploadRoutes):
         return self._shown([one async for one in self._days.newest(day.isoformat())][::-1])
 
     @mcp_tool("daily-create")
+    async def create_text(self, content: str, *, private: bool = False) -> str:
+        """Write a journal entry; returns its id."""
+        return await self.create(content, EntryMetadata(private=private))
+
     @interface("JournalInterface")
     async def create(self, content: str, metadata: EntryMetadata | None = None) -> str:
         """Write a journal entry; returns its id."""
@@ -336,7 +341,7 @@ class DailyModule(AgentRoutes, UploadRoutes):
     @interface("JournalInterface")
     async def get_recent_entries(self, limit: int = 10) -> list[WholeEntry]:
         """The newest entries."""
-        return self._shown(await self._some(limit))
+        return self._shown(await self._some(limit, as_shown=True))
 
     async def _visible(self, last: dt.date, days: int) -> list[Dated]:
         """The entries of so many days, the oldest first, as agents may see them."""
@@ -398,12 +403,16 @@ class DailyModule(AgentRoutes, UploadRoutes):
             "url": f"/api/daily/entries/{found.id}",
         }
 
-    async def _some(self, number: int, day: str | None = None) -> list[Dated]:
+    async def _some(
+        self, number: int, day: str | None = None, *, as_shown: bool = False
+    ) -> list[Dated]:
+        """The newest so many; with `as_shown`, of those that agents may see."""
         found: list[Dated] = []
         async for one in self._days.newest(day):
             if len(found) == number:
                 break
-            found.append(one)
+            if one.shown or not as_shown:
+                found.append(one)
         return found
 
     async def _made(
