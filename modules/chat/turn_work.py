@@ -35,13 +35,17 @@ Created = Callable[[Turn, Session], None]
 
 
 class TurnWork:
-    """What a turn does, from its message to its answer."""
+    """What a turn does, from its message to its answer.
+
+    `run_listeners` are told of each run that begins: its id, and its session's.
+    """
 
     def __init__(
         self, module: Module, sessions: Sessions, parts: PromptParts, questions: OpenQuestions
     ) -> None:
         self._module, self._sessions, self._parts = module, sessions, parts
         self._questions = questions
+        self.run_listeners: list[Callable[[str, str], None]] = []
         self._resuming = Resuming(module, sessions)
 
     async def answer(self, turn: Turn, created: Created) -> EndedTurn:
@@ -54,11 +58,12 @@ class TurnWork:
         turn.steps.session_id = session.id
         attached = await save_attachments(self._module, turn.request.attachments, turn.stream.send)
         question, earlier = await self._asked(turn, session, messages, attached)
+        turn.number = 1 + sum(one.role == "assistant" for one in earlier)
         turn.stream.send({"type": "user_message", "content": question.content})
         if asks_for_account(turn.request.message):
             return await self._say(turn, account_of(earlier), {"source": "runs"})
         level = trust_level_of(turn.request.trust_level)
-        mode = mode_for(level, mode_of(session.mode), is_new=not earlier)
+        mode = mode_for(level, mode_of(session.mode))
         order, prompt = await self._prompt(turn, session, mode)
         turn.stream.send(await self._told(order, prompt))
         if not self._module.has_model:
@@ -117,9 +122,8 @@ class TurnWork:
 
     async def _create(self, turn: Turn, created: Created) -> Session:
         asked = turn.request
-        mode = mode_for(trust_level_of(asked.trust_level), mode_of(None), is_new=True)
-        if mode.name == "default" and asked.working_directory:
-            mode = mode_of("workspace")
+        mode = mode_of("workspace" if asked.working_directory else None)
+        mode = mode_for(trust_level_of(asked.trust_level), mode)
         fields: dict[str, Any] = {
             "mode": mode.name,
             "model": asked.model,
@@ -246,6 +250,8 @@ class TurnWork:
             working_directory=order.folder if order.mode.name == "workspace" else "",
             narrowing=order.narrowing,
         )
+        for listener in self.run_listeners:
+            listener(turn.run.id, session.id)
         if turn.is_aborted:
             await turn.run.stop()
         async for step in turn.run:
@@ -307,7 +313,13 @@ class TurnWork:
         transcript = result.session_id or turn.transcript
         await self._resuming.keep(session, order.mode, transcript)
         question = turn.question or answer
-        return EndedTurn(session=session, question=question, answer=answer, run_id=result.run_id)
+        return EndedTurn(
+            session=session,
+            question=question,
+            answer=answer,
+            number=turn.number,
+            run_id=result.run_id,
+        )
 
     async def _say(self, turn: Turn, text: str, meta: Mapping[str, object]) -> EndedTurn:
         """Answer with a text that no model wrote."""
@@ -315,7 +327,12 @@ class TurnWork:
         turn.stream.send_text(text)
         answer = await self._append(turn, text, meta)
         session = await self._sessions.get(turn.session_id or "")
-        return EndedTurn(session=session, question=turn.question or answer, answer=answer)
+        return EndedTurn(
+            session=session,
+            question=turn.question or answer,
+            answer=answer,
+            number=turn.number,
+        )
 
     async def _append(self, turn: Turn, text: str, meta: Mapping[str, object]) -> Message:
         """Put the answer into the session: once, with what the agent called for it."""

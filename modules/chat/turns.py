@@ -54,7 +54,7 @@ class Turns:
     """The turns of all sessions.
 
     `followers` are called after each turn that went to its end, beside each other, and delay
-    nothing.
+    nothing; `run_listeners` with the ids of each run that begins and of its session.
     """
 
     def __init__(self, module: Module, sessions: Sessions) -> None:
@@ -63,6 +63,7 @@ class Turns:
         self.questions = OpenQuestions(module.state)
         self.followers: list[Follower] = []
         self._work = TurnWork(module, sessions, self.parts, self.questions)
+        self.run_listeners = self._work.run_listeners
         self._streams: OrderedDict[str, TurnStream] = OrderedDict()
         self._active: dict[str, Turn] = {}
 

@@ -34,7 +34,12 @@ from .open_loops import loops_in
 RunStatus = Literal["completed", "completed_no_output", "skipped", "failed"]
 
 RUN = "run_scheduled_agent"  # the module's method
+NOT_APPROVED = (
+    "no person wrote this agent's file as it is now; read it, then run "
+    "`parachute daily approve {}`, or change it yourself"
+)
 _STATE = "agent/"
+_APPROVED = "approved/"
 _WORKER = "journal"
 _SHIPPED = Path(__file__).parent / "shipped"
 _LIMIT_S = 150.0
@@ -93,6 +98,27 @@ class Agents:
             path for path in paths if not is_name(path.removeprefix(FOLDER).removesuffix(".md"))
         ]
 
+    async def is_approved(self, name: str) -> bool:
+        """Whether a person wrote its file as it is now, or approved that; what Daily ships is."""
+        path, vault = f"{FOLDER}{name}.md", self._module.vault
+        if not await vault.exists(path):
+            return True
+        if await self._module.state.get(_APPROVED + name) == await vault.digest(path):
+            return True
+        return await vault.written_by(path) == "person"
+
+    async def approve(self, name: str) -> JournalAgent:
+        """Take its file as it is now for one that a person wrote. Raises NotFoundError."""
+        agent = await self.get(name)
+        digest = await self._module.vault.digest(f"{FOLDER}{agent.name}.md")
+        await self._module.state.put(_APPROVED + agent.name, digest)
+        await self.plan()
+        return agent
+
+    async def unapproved(self) -> list[str]:
+        """The names of those that do not run until a person approves them."""
+        return [one.name for one in await self.all() if not await self.is_approved(one.name)]
+
     async def get(self, name: str) -> JournalAgent:
         """One of them. Raises NotFoundError."""
         if is_name(name):
@@ -136,7 +162,11 @@ class Agents:
     async def plan(self) -> None:
         """Let each enabled agent run at its time, and no other."""
         schedules = self._module.schedules
-        enabled = {agent.name: agent for agent in await self.all() if agent.is_enabled}
+        enabled = {
+            agent.name: agent
+            for agent in await self.all()
+            if agent.is_enabled and await self.is_approved(agent.name)
+        }
         for one in await schedules.list():
             if one.method == RUN and one.name not in enabled:
                 await schedules.remove(one.name)
@@ -172,6 +202,8 @@ class Agents:
         return outcome
 
     async def _run(self, agent: JournalAgent, day: dt.date, *, force: bool) -> AgentOutcome:
+        if not await self.is_approved(agent.name):
+            return AgentOutcome(status="failed", error=NOT_APPROVED.format(agent.name))
         path = agent.output_path(day)
         if not force and await self._module.vault.exists(path):
             return AgentOutcome(status="skipped", output_path=path)

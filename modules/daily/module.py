@@ -86,7 +86,8 @@ class DailyModule(AgentRoutes, UploadRoutes):
         by_path: defaultdict[str, list[Dated]] = defaultdict(list)
         for one in (*changes["created"], *changes["updated"]):
             by_path[one.path].append(one)
-            await self._recordings.add([one])
+            if await self.vault.written_by(one.path) in {"person", "module"}:
+                await self._recordings.add([one], is_limited=False)
         for path, changed in by_path.items():
             await self._mentions.follow(path, changed, self._days.marks(path))
 
@@ -100,14 +101,25 @@ class DailyModule(AgentRoutes, UploadRoutes):
             )
             for mark, (path, *others) in (await self._days.duplicates()).items()
         ]
-        return twins + [
-            Finding(
-                problem="an agent cannot have this name",
-                path=path,
-                advice="call the file by lower-case words joined by hyphens, and not status",
-            )
-            for path in await self.journal_agents.misnamed()
-        ]
+        return (
+            twins
+            + [
+                Finding(
+                    problem="an agent cannot have this name",
+                    path=path,
+                    advice="call the file by lower-case words joined by hyphens, and not status",
+                )
+                for path in await self.journal_agents.misnamed()
+            ]
+            + [
+                Finding(
+                    problem="this agent does not run: a limited API key or an agent wrote it",
+                    path=f"{FOLDER}{name}.md",
+                    advice=f"read it, then run `parachute daily approve {name}`, or delete it",
+                )
+                for name in await self.journal_agents.unapproved()
+            ]
+        )
 
     @event("file.created")
     async def on_created(self, path: str) -> None:
@@ -265,10 +277,20 @@ class DailyModule(AgentRoutes, UploadRoutes):
     @schedule(every="15m")
     async def transcribe_waiting(self) -> None:
         """Transcribe the recordings that wait, those of an earlier daemon too."""
-        for entry_id, error in await self._recordings.transcribe_waiting():
-            self.log.warning(
-                "a recording was not transcribed", extra={"entry": entry_id, "error": str(error)}
+        await self._transcribe()
+
+    @command("approve")
+    async def approve_command(self, name: str) -> str:
+        """Let a scheduled agent run whose file no person wrote: read `Daily/.agents/NAME.md`
+        first.
+        """
+        call = self.current_call
+        if call.key or call.run or call.is_strangers:
+            raise ActRefusedError(
+                "Only a person at the machine approves an agent: run `parachute daily approve` "
+                "there."
             )
+        return f"{(await self.journal_agents.approve(name)).name} runs from now on."
 
     @command("add")
     async def add_command(self, words: str) -> Written:
@@ -420,14 +442,21 @@ class DailyModule(AgentRoutes, UploadRoutes):
         return list(await brain.suggest(content)) if brain else []
 
     async def _look(self, path: str) -> None:
-        if path.startswith(FOLDER):
+        is_limited = self.current_call.is_limited
+        if path.startswith(FOLDER) and not is_limited:  # who is limited sets no schedule
             await self.journal_agents.plan()
         changes = await self._days.look(path)
         self._announce(changes)
         changed = (*changes["created"], *changes["updated"])
-        if await self._recordings.add(changed):
-            self.spawn(self.transcribe_waiting, name="transcribe")
+        if waiting := await self._recordings.add(changed, is_limited=is_limited):
+            self.spawn(self._transcribe, waiting, name="transcribe")
         await self._mentions.follow(path, changed, self._days.marks(path))
+
+    async def _transcribe(self, entry_ids: Sequence[str] | None = None) -> None:
+        for entry_id, error in await self._recordings.transcribe_waiting(entry_ids):
+            self.log.warning(
+                "a recording was not transcribed", extra={"entry": entry_id, "error": str(error)}
+            )
 
     def _announce(self, changes: Changes) -> None:
         for one in changes["created"]:

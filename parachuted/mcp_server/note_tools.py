@@ -207,7 +207,7 @@ class NoteTools:
 
     async def _move(self, call: ToolCall) -> object:
         path, target, client = call.path(), call.path("to"), call.client
-        async with client.writing("moved", path) as record:
+        async with client.writing("moved", path, call.api.id) as record:
             digest = await client.vault.move(path, target)
         client.forget(path)
         return {"path": target, "digest": digest, "run": record.run}
@@ -217,7 +217,7 @@ class NoteTools:
     ) -> object:
         """`is_seen`: the client knows the whole text that it leaves."""
         path, client = call.text("path"), call.client
-        async with client.writing(what, path) as record:
+        async with client.writing(what, path, call.api.id) as record:
             digest = await act()
         if is_seen:
             client.saw(path, digest)

@@ -44,10 +44,13 @@ class ScriptedRuns:
 
     @property
     def started(self) -> list[StartedRun]:
-        return list(self.runs.values())
+        """The turns, without the runs of the curator, which say nothing."""
+        return [one for one in self.runs.values() if one.agent != "observer"]
 
     async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        moments = self.script(prompt, options) if callable(self.script) else self.script
+        moments: Sequence[Moment] = ()
+        if agent != "observer":
+            moments = self.script(prompt, options) if callable(self.script) else self.script
         run = f"r{len(self.runs) + 1:010d}"
         self.runs[run] = StartedRun(agent, prompt, options, list(moments))
         return run

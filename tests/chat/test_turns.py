@@ -246,7 +246,7 @@ async def test_no_session_no_words_no_such_trust(vault):
         session = events[-1]["sessionId"]
         events = await ask(module, "More!", session, trustLevel="direct")
         assert events[-1]["type"] == "typed_error"
-        assert "not trusted" in events[-1]["message"]
+        assert "sandboxed" in events[-1]["message"]
         assert len(runs.started) == 1
         for path in ("stream", "pending-questions"):
             with pytest.raises(NotFoundError):

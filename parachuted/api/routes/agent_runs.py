@@ -156,6 +156,7 @@ class AgentRunRoutes:
             asked_by="person",
             caller=call.identity.api_key,
             request_id=call.id,
+            who=call.identity.name,
         )
         try:
             ran = await self._agents.run(

@@ -159,6 +159,7 @@ _CALLS: Mapping[str, type[RequestBody]] = MappingProxyType(
         "upload_piece": _Piece,
         "delete": _Path,
         "digest": _Path,
+        "written_by": _Path,
     }
 )
 VAULT_VERBS = tuple(_CALLS)
