@@ -122,3 +122,15 @@ async def test_days_are_exported_as_markdown_html_or_a_zip(tmp_path: Path):
         with zipfile.ZipFile(io.BytesIO(await export(module, "zip"))) as archive:
             assert archive.namelist() == [DAY]
             assert archive.read(DAY) == (tmp_path / DAY).read_bytes()
+
+
+async def test_the_command_line_shows_a_plan_imports_and_exports(tmp_path: Path):
+    (tmp_path / "Daily/old").mkdir(parents=True)
+    (tmp_path / "Daily/old/2025-03-01.md").write_text("# Spring\n\nSowed.\n")
+    days = {"first": "2025-01-01", "last": "2025-12-31"}
+    async with daily(tmp_path) as module:
+        plan = await module.command("import", source="Daily/old")
+        assert (plan["added"], await module.command("export", **days)) == (1, "\n")
+        await module.command("import", source="Daily/old", apply=True)
+        assert (await module.command("import", source="Daily/old", apply=True))["added"] == 0
+        assert await module.command("export", **days) == "# 2025-03-01\n\n## Spring\n\nSowed.\n"
