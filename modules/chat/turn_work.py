@@ -16,6 +16,7 @@ from .modes import Mode, mode_for, mode_of, trust_level_of
 from .permissions import narrowing_of
 from .prompt import ComposedPrompt, compose
 from .prompt_parts import AgentNote, PromptOrder, PromptParts
+from .run_sessions import RunSessions
 from .session import Session, now
 from .sessions import Sessions
 from .turn import EndedTurn, Turn, TurnRequest
@@ -26,6 +27,7 @@ from .turn_questions import OpenQuestions
 from .turn_resuming import Resuming
 from .turn_stream import TurnStream
 from .turn_without_model import account_of, answer_from_notes, asks_for_account
+from .turn_workspaces import find_workspace
 
 _WINDOW: Final = 200_000
 _NEARLY_FULL: Final = 0.8
@@ -35,17 +37,18 @@ Created = Callable[[Turn, Session], None]
 
 
 class TurnWork:
-    """What a turn does, from its message to its answer.
-
-    `run_listeners` are told of each run that begins: its id, and its session's.
-    """
+    """What a turn does, from its message to its answer."""
 
     def __init__(
-        self, module: Module, sessions: Sessions, parts: PromptParts, questions: OpenQuestions
+        self,
+        module: Module,
+        sessions: Sessions,
+        parts: PromptParts,
+        questions: OpenQuestions,
+        runs: RunSessions,
     ) -> None:
         self._module, self._sessions, self._parts = module, sessions, parts
-        self._questions = questions
-        self.run_listeners: list[Callable[[str, str], None]] = []
+        self._questions, self._runs = questions, runs
         self._resuming = Resuming(module, sessions)
 
     async def answer(self, turn: Turn, created: Created) -> EndedTurn:
@@ -122,14 +125,19 @@ class TurnWork:
 
     async def _create(self, turn: Turn, created: Created) -> Session:
         asked = turn.request
-        mode = mode_of("workspace" if asked.working_directory else None)
-        mode = mode_for(trust_level_of(asked.trust_level), mode)
+        workspace: Mapping[str, Any] = {}
+        if asked.workspace:
+            workspace = await find_workspace(self._module, asked.workspace)
+        folder = asked.working_directory or workspace.get("working_directory")
+        mode = mode_of("workspace" if folder else None)
+        for level in (workspace.get("default_trust_level"), asked.trust_level):
+            mode = mode_for(trust_level_of(level), mode)
         fields: dict[str, Any] = {
             "mode": mode.name,
-            "model": asked.model,
+            "model": asked.model or workspace.get("model"),
             "agent": asked.agent,
             "workspace": asked.workspace,
-            "working_directory": asked.working_directory,
+            "working_directory": folder,
             "context_folders": asked.contexts,
             "continued_from": asked.continued_from,
             "source": asked.source,
@@ -250,8 +258,7 @@ class TurnWork:
             working_directory=order.folder if order.mode.name == "workspace" else "",
             narrowing=order.narrowing,
         )
-        for listener in self.run_listeners:
-            listener(turn.run.id, session.id)
+        self._runs.add(turn.run.id, session.id)
         if turn.is_aborted:
             await turn.run.stop()
         async for step in turn.run:

@@ -75,7 +75,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         await self.uploads.load()
         self._mentions = Mentions(self)
         self.journal_agents = Agents(self, self._visible, self._names_of)
-        self._imports = Imports(self, self._days, self.settings.layout)
+        self._imports = Imports(self, self._days, self.settings.layout, self._look)
         self._asking = Asking(self, partial(self._days.search, as_shown=True))
         await self.journal_agents.plan()
         await self._mentions.load()

@@ -23,27 +23,17 @@ class TransferRoutes(Module):
     _days: Days
     _imports: Imports
 
-    async def _look(self, path: str) -> None:
-        """Read a file of entries again, and follow what changed."""
-        raise NotImplementedError
-
     @route("POST", "/import", timeout_s=600)
     async def import_journal(self, source: str, *, dry_run: bool = True) -> ImportReport:
         """Import Day One's JSON, or notes called by their date, from a file or a folder below
         `Daily/`. With `dry_run`, which is usual, it only says what it would do.
         """
-        report, paths = await self._imports.run(source, is_dry=dry_run)
-        for path in paths:
-            await self._look(path)
-        return report
+        return await self._imports.run(source, is_dry=dry_run)
 
     @route("POST", "/import/{import_id}/undo", timeout_s=600)
     async def undo_import(self, import_id: str) -> UndoneImport:
         """Remove what an import added, but for entries that were changed since."""
-        undone, paths = await self._imports.undo(import_id)
-        for path in paths:
-            await self._look(path)
-        return undone
+        return await self._imports.undo(import_id)
 
     @route("GET", "/export", timeout_s=120)
     async def export_journal(
