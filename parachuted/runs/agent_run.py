@@ -12,7 +12,7 @@ from parachuted.access.authority import Authority, pass_on
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.run_records import QuotedPaths
-from parachuted.agents import Job, PermissionStep, Step, Tool
+from parachuted.agents import Job, PermissionStep, SessionStep, Step, Tool, UsageStep
 from parachuted.agents.active_runs import ActiveRun
 from parachuted.agents.permission import PendingPermission
 from parachuted.errors import ParachuteError, StorageFailedError
@@ -47,6 +47,7 @@ _ASKED = {
     "network": ("WebFetch", "host"),
     "trusted": ("Agent", "name"),
 }
+_NEARLY_FULL = 160_000  # tokens: 80 % of the window that models have at least
 _CONTEXT_FILES = ("AGENTS.md", "CLAUDE.md")
 _IN_A_BOX = """
 You work in a container. /vault is your own copy of the notes that you may see; what you change in it is taken over into the vault after
@@ -81,7 +82,8 @@ class AgentRun:
         self.order, self.grant = order, grant
         self._definition, self._lifecycle, self._guards = order.definition, lifecycle, guards
         self._skills, self._modules, self._boxes = skills, modules, boxes
-        self._words = ""
+        self._words, self._talks_in, self._is_nearly_full = "", order.session or "", False
+        self._run_hooks = hooks
         now, one = lifecycle.clock(), order.definition
         self.id = new_id("r", now)
         self.task = _task_of(order, self.id, now)
@@ -162,7 +164,7 @@ class AgentRun:
         self.taint.read("the prompt", order.origin)
         if order.session is not None:
             self._guards.recall(order.session, self.taint)
-        prompt = await self._hooks.prompt(order.prompt)
+        prompt = await self._prompt()
         skills = await self._skills.find(self._definition.config, order.folder, self._bounds)
         one = self._definition
         self.audit = self._lifecycle.audit_of(
@@ -228,6 +230,8 @@ class AgentRun:
         asked = self.order
         if asked.conversation is not None:
             asked.conversation.close()
+            if self._talks_in:
+                self._run_hooks.went_on(self._talks_in)
         pass_on(self.taint, asked.authority.taint)  # what it has read, its answer may hold
         # a run that was ended tells of no session, and may have gone on with one
         names = (self.session, asked.session)
@@ -263,6 +267,12 @@ class AgentRun:
 
     def _stepped(self, step: Step) -> None:
         """What it has read may be in the step, so who follows it knows that first."""
+        if isinstance(step, SessionStep):
+            self._talks_in = step.session_id
+        elif isinstance(step, UsageStep) and not self._is_nearly_full:
+            self._is_nearly_full = step.context_tokens >= _NEARLY_FULL
+            if self._is_nearly_full:
+                self._run_hooks.approach(self._talks_in, step.context_tokens, _NEARLY_FULL)
         if self.order.follower is not None:
             pass_on(self.taint, self.order.authority.taint)
             self.order.follower.stepped(step)
@@ -379,6 +389,16 @@ class AgentRun:
             read=notes.read,
         )
         return suggestion_tool(_Heard(suggestions=suggestions, told=self.suggested.append), run)
+
+    async def _prompt(self) -> str:
+        """The prompt with what hooks add. Raises ActRefusedError."""
+        order = self.order
+        if order.conversation is None:
+            return await self._hooks.prompt(order.prompt)
+        source = self._run_hooks.start_of(order.session)
+        context = () if source is None else await self._hooks.session_started(source)
+        prompt = await self._hooks.prompt(order.prompt, source="user")
+        return "\n\n".join([prompt, *context])
 
     async def _attached(self) -> Attachments:
         """The files that go with the prompt, as far as the agent may read them."""
