@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.brain import brain
+from benchmarks.chat import chat
 from benchmarks.chat_bridge import chat_bridge
 from benchmarks.chat_sessions import chat_sessions
 from benchmarks.curators import curators
@@ -328,6 +329,7 @@ MEASURES: dict[str, Measure] = {
     "modules": modules,
     "module-routes": module_routes,
     "module-notes": module_notes,
+    "chat": chat,
     "chat-sessions": chat_sessions,
     "mcp": mcp,
     "hooks": hooks,

@@ -15,6 +15,7 @@ from parachuted.access.run_records import QuotedPaths
 from parachuted.agents import Job, PermissionStep, SessionStep, Step, Tool, UsageStep
 from parachuted.agents.active_runs import ActiveRun
 from parachuted.agents.permission import PendingPermission
+from parachuted.context import ContextAssembly
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.history.run_account import RunAccount
 from parachuted.keys import AccessGrant
@@ -76,6 +77,7 @@ class PreparedAgentRun:
         hooks: RunHooks,
         guards: RunGuards,
         skills: AgentSkills,
+        contexts: ContextAssembly | None,
         modules: ModuleTools,
         boxes: SandboxProvider | None,
     ) -> None:
@@ -83,6 +85,7 @@ class PreparedAgentRun:
         self.order, self.grant = order, grant
         self._definition, self._lifecycle, self._guards = order.definition, lifecycle, guards
         self._skills, self._modules, self._boxes = skills, modules, boxes
+        self._contexts = contexts
         self._words, self._talks_in, self._is_nearly_full = "", order.session or "", False
         self._run_hooks = hooks
         now, one = lifecycle.clock(), order.definition
@@ -182,6 +185,7 @@ class PreparedAgentRun:
             one.system_prompt
             + (f"\n{listed(skills, self.taint)}\n" if skills else "")
             + await self._told_of_folder()
+            + await self._told_of_context()
         )
         system += f"\nNow {self._lost}.\n" if self._lost is not None else ""
         system += _IN_A_BOX if self.grant.needs_container else ""
@@ -411,6 +415,18 @@ class PreparedAgentRun:
     async def _attached(self) -> Attachments:
         """The files that go with the prompt, as far as the agent may read them."""
         return await load_attachments(self.order.attachments, self._vault.read_bytes)
+
+    async def _told_of_context(self) -> str:
+        """The context files of the folders that the conversation is about, as far as the agent may
+        read them.
+        """
+        folders = self.order.context_folders
+        if not folders or self._contexts is None:
+            return ""
+        loaded = await self._contexts.load(
+            folders, sees=self._bounds.may_read, read=self._vault.read
+        )
+        return f"\n{loaded.text}" if loaded.text else ""
 
     async def _told_of_folder(self) -> str:
         """What the context file of the folder that it works in says, for an agent that is to be
