@@ -211,6 +211,7 @@ class ModuleAgents:
             limit=talk.narrowing,
             authority=authority,
             attachments=talk.attachments,
+            context_folders=talk.context_folders,
             history=talk.history,
         )
 
