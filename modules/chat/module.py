@@ -6,16 +6,17 @@ from .import_routes import ImportRoutes
 from .session_routes import SessionRoutes
 from .session_tools import SessionTools
 from .turn_routes import TurnRoutes
+from .turn_workspaces import WorkspaceRoutes
 
 
-class ChatModule(SessionRoutes, ImportRoutes, SessionTools, TurnRoutes):
+class ChatModule(SessionRoutes, ImportRoutes, SessionTools, TurnRoutes, WorkspaceRoutes):
     """The conversations: their files, routes, events and the ConversationInterface."""
 
     async def on_enable(self) -> None:
         """Read the sessions."""
         await self.open_sessions()
-        await self.open_curator()
         self.open_turns()
+        await self.open_curator()
 
     async def on_disable(self) -> None:
         """Let all messages reach their files."""

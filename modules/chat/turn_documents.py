@@ -86,6 +86,6 @@ def prompt_event(
         "trustMode": is_trusted,
         "workingDirectoryClaudeMd": working[-1] if working else None,
         "brain_context_loaded": bool(brain),
-        "brain_context_count": len(brain),
+        "brain_context_count": sum(one.count for one in brain),
         "parts": prompt.rows(),
     }

@@ -18,7 +18,7 @@ from parachuted.bundled import bundled_folder
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.heavy import load_heavy
-from parachuted.testing import Reply, ScriptedMessages, say, use
+from parachuted.testing import ScriptedMessages, say
 from parachuted.vault_state import state_folder
 from tests.api.routes.test_modules import install
 from tests.chat.app_decoder import decoded
