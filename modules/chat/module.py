@@ -26,5 +26,5 @@ class ChatModule(SessionRoutes, ImportRoutes, SessionTools, TurnRoutes, Workspac
     async def runs_of(self, session_id: str) -> list[str]:
         """The runs of a conversation's agent and of its curator, the newest first."""
         session = await self.sessions.get(session_id)
-        curated = self.run_sessions.runs_of(session.id)
+        curated = self.turns.run_sessions.runs_of(session.id)
         return sorted({*await super().runs_of(session_id), *curated}, reverse=True)
