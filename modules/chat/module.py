@@ -22,3 +22,9 @@ class ChatModule(SessionRoutes, ImportRoutes, SessionTools, TurnRoutes, Workspac
         """Let all messages reach their files."""
         await self.close_turns()
         await self.sessions.close()
+
+    async def runs_of(self, session_id: str) -> list[str]:
+        """The runs of a conversation's agent and of its curator, the newest first."""
+        session = await self.sessions.get(session_id)
+        curated = self.turns.run_sessions.runs_of(session.id)
+        return sorted({*await super().runs_of(session_id), *curated}, reverse=True)
