@@ -108,7 +108,7 @@ def _entities(rows: object) -> list[FoundEntity]:
                 FoundEntity(
                     name=name,
                     type=_text(row, "type", "entity_type", "@type"),
-                    description=_text(row, "description", "snippet", "text"),
+                    description=_text(row, "description", "text", "snippet"),
                     path=_text(row, "path"),
                     para_id=_text(row, "para_id", "entity_id", "@id", "id"),
                     confidence=_number(row, "confidence", 1.0),

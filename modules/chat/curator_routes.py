@@ -23,10 +23,13 @@ from .curator import (
     is_due,
 )
 from .messages import Message
+from .messenger import Messenger
 from .no_model import activity_from
-from .run_sessions import RunSessions
+from .prompt import PromptPart
 from .session import Session
 from .sessions import Sessions
+from .turn import EndedTurn
+from .turns import Turns
 from .write_back import StoredFact, WriteBack
 
 _MOST_WORDS = 5_000
@@ -56,30 +59,21 @@ class CuratorRoutes(Module):
     """What belongs to a conversation beside its turns; `open_curator` makes it."""
 
     sessions: Sessions
-    run_sessions: RunSessions
+    turns: Turns
     curator: Curator
     bridge: Bridge
     write_back: WriteBack
 
     async def open_curator(self) -> None:
-        """Called by `on_enable` once there are sessions."""
-        self.run_sessions = RunSessions()
-        self.curator = Curator(self, self.sessions, self.run_sessions)
+        """Called by `on_enable` once there are sessions and turns."""
+        self.curator = Curator(self, self.sessions, self.turns.run_sessions)
         self.context_notes = ContextNotes(self)
+        self.messenger = Messenger(self, self.turns)
         self.bridge = Bridge(self, self.sessions)
         self.write_back = WriteBack(self)
         await self.write_back.load()
-
-    def exchange_done(
-        self, session: Session, question: Message, answer: Message, number: int
-    ) -> None:
-        """An exchange of that number has ended: keep what it established. Returns at once."""
-        tools = tuple(dict.fromkeys(one.name for one in answer.tools))
-        exchange = Exchange(
-            number=number, question=question.content, answer=answer.content, tools=tools
-        )
-        self.spawn(self._observe, session, exchange, name="a conversation's curator")
-        self.spawn(self._write_back, session, exchange, name="the bridge to Brain")
+        self.turns.parts.enrichers.append(self._from_brain)
+        self.turns.followers.append(self._turn_ended)
 
     @route("GET", "/{session_id}/curator/messages", tolerant=True)
     async def curator_messages(self, session_id: str) -> CuratorMessages:
@@ -165,7 +159,7 @@ class CuratorRoutes(Module):
         """The session of the run that calls. NotFoundError: there is none. ActRefusedError: the
         tool is its curator's and not its agent's, or the other way round.
         """
-        found = await self.run_sessions.get(self.current_call.run)
+        found = await self.turns.run_sessions.get(self.current_call.run)
         if found is None:
             raise NotFoundError(
                 "There is no conversation here: only the agent of a conversation can call this."
@@ -175,17 +169,35 @@ class CuratorRoutes(Module):
             raise ActRefusedError(f"This is for the conversation's {whose} alone.")
         return found.session_id
 
-    async def _observe(self, session: Session, exchange: Exchange) -> None:
-        try:
-            await self.curator.settle(session.id)
-            if is_due(exchange.number):
-                await self.curator.observe(session.id, exchange)
-                return
+    async def _from_brain(self, session: Session, message: str) -> list[PromptPart]:
+        """What a turn's prompt has of Brain."""
+        was_strangers = self.current_call.is_strangers
+        found = await self.bridge.enrich(session, message)
+        if not found.text:
+            return []
+        if not found.count:  # it says that Brain is left to the agent, and quotes nothing
+            return [PromptPart(kind="tools", text=found.text)]
+        is_strangers = self.current_call.is_strangers and not was_strangers
+        return [
+            PromptPart(kind="brain", text=found.text, is_strangers=is_strangers, count=found.count)
+        ]
+
+    async def _turn_ended(self, ended: EndedTurn) -> None:
+        """Keep what an exchange established. It delays nothing."""
+        exchange = exchange_of(
+            max(1, ended.session.message_count // 2), ended.question, ended.answer
+        )
+        self.spawn(self._write_back, ended.session, exchange, name="the bridge to Brain")
+        await self.messenger.turn_ended(ended.session.id)
+        await self.curator.settle(ended.session.id)
+        if is_due(exchange.number):
+            await self.curator.observe(ended.session.id, exchange)
+        else:
             await self.curator.log_exchange(
-                session, exchange.number, activity_from(exchange.question, exchange.answer)
+                ended.session,
+                exchange.number,
+                activity_from(exchange.question, exchange.answer),
             )
-        except ParachuteError as error:
-            self.log.info("an exchange was not logged", extra={"why": error.message})
 
     async def _write_back(self, session: Session, exchange: Exchange) -> None:
         """Never raises."""
@@ -196,11 +208,20 @@ class CuratorRoutes(Module):
                 stored = await self.write_back.keep(
                     brain, session, exchange.number, exchange.question, exchange.answer
                 )
-            await self.bridge.log_turn(session.id, exchange.number, _logged(stored))
         except (ParachuteError, TimeoutError) as error:
             self.log.info("nothing was written back to Brain", extra={"why": repr(error)})
         except Exception:  # never a turn's matter
             self.log.exception("writing back to Brain failed")
+        try:
+            await self.bridge.log_turn(session.id, exchange.number, _logged(stored))
+        except ParachuteError as error:  # the conversation was removed
+            self.log.info("a turn was not logged", extra={"why": error.message})
+
+
+def exchange_of(number: int, question: Message, answer: Message) -> Exchange:
+    """A question with its answer, as the curator gets it."""
+    tools = tuple(dict.fromkeys(one.name for one in answer.tools))
+    return Exchange(number=number, question=question.content, answer=answer.content, tools=tools)
 
 
 def last_exchange(messages: list[Message]) -> Exchange | None:
@@ -209,10 +230,7 @@ def last_exchange(messages: list[Message]) -> Exchange | None:
     for number, place in reversed(list(enumerate(asked, 1))):
         answer = next((one for one in messages[place + 1 :] if one.role != "system"), None)
         if answer is not None and answer.role == "assistant":
-            tools = tuple(dict.fromkeys(one.name for one in answer.tools))
-            return Exchange(
-                number=number, question=messages[place].content, answer=answer.content, tools=tools
-            )
+            return exchange_of(number, messages[place], answer)
     return None
 
 

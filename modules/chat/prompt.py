@@ -35,7 +35,8 @@ _CUT_FIRST: Final[tuple[Kind, ...]] = ("journal", "entity", "brain", "context", 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptPart:
     """One part of a prompt. `path` is the note that it is from, `modified` when that changed (ISO
-    8601), `is_strangers` whether it may hold a stranger's words, `count` how many things it tells.
+    8601), `is_strangers` whether it may hold a stranger's words, `count` how many
+    things it tells of.
     """
 
     kind: Kind

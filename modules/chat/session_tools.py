@@ -9,12 +9,11 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from parachuted.errors import ActRefusedError, EditRefusedError
+from parachuted.errors import ActRefusedError
 from parachuted.modules import mcp_tool
 
 from .curator_routes import CuratorRoutes
-from .messages import Message, new_message_id
-from .session import Session, now
+from .session import Session
 
 _MOST_TEXT = 4_000
 _MOST_MESSAGES = 100
@@ -147,7 +146,7 @@ class SessionTools(CuratorRoutes):
             permissions=parent.permissions,
         )
         if message is not None:
-            await self.deliver(child.id, message)
+            self.messenger.send_from(parent, child, message)
         return _brief(await self.sessions.get(child.id))
 
     @mcp_tool("chat-send")
@@ -155,12 +154,13 @@ class SessionTools(CuratorRoutes):
         """Send a message to another conversation, whose agent answers it there."""
         self._refuse_strangers()
         await self._refuse_curators()
-        session = await self.sessions.get(session_id)
-        own = await self.run_sessions.get(self.current_call.run)
-        if own is not None and own.session_id == session.id:
-            raise EditRefusedError("This is that conversation: answer here instead.")
-        await self.deliver(session.id, message)
-        return {"status": "delivered", "session_id": session.id}
+        target = await self.sessions.get(session_id)
+        if self.current_call.run is None:
+            await self.messenger.send(target, message)
+            return {"status": "sent", "session_id": target.id}
+        source = await self.sessions.get(await self.ambient_session())
+        self.messenger.send_from(source, target, message)
+        return {"status": "is sent when your turn has ended", "session_id": target.id}
 
     @mcp_tool("chat-context")
     async def session_context(self, session_id: str | None = None) -> SessionContext:
@@ -172,13 +172,6 @@ class SessionTools(CuratorRoutes):
             "files": await self.context_notes.files_of(session),
         }
 
-    async def deliver(self, session_id: str, content: str) -> None:
-        """Send a message to a conversation, as its person would."""
-        message = Message(
-            id=new_message_id(), role="user", content=content, at=now(), meta={"source": "agent"}
-        )
-        await self.sessions.append(session_id, message)
-
     async def _meant(self, session_id: str | None) -> Session:
         await self._refuse_curators()
         return await self.sessions.get(session_id or await self.ambient_session())
@@ -189,7 +182,7 @@ class SessionTools(CuratorRoutes):
 
     async def _refuse_curators(self) -> None:
         """A curator sees to its own conversation, whatever an exchange says."""
-        own = await self.run_sessions.get(self.current_call.run)
+        own = await self.turns.run_sessions.get(self.current_call.run)
         if own is not None and own.is_curator:
             raise ActRefusedError("This is for the conversation's agent alone.")
 

@@ -16,6 +16,7 @@ from .modes import Mode, mode_for, mode_of, trust_level_of
 from .permissions import narrowing_of
 from .prompt import ComposedPrompt, compose
 from .prompt_parts import AgentNote, PromptOrder, PromptParts
+from .run_sessions import RunSessions
 from .session import Session, now
 from .sessions import Sessions
 from .turn import EndedTurn, Turn, TurnRequest
@@ -36,17 +37,18 @@ Created = Callable[[Turn, Session], None]
 
 
 class TurnWork:
-    """What a turn does, from its message to its answer.
-
-    `run_listeners` are told of each run that begins: its id, and its session's.
-    """
+    """What a turn does, from its message to its answer."""
 
     def __init__(
-        self, module: Module, sessions: Sessions, parts: PromptParts, questions: OpenQuestions
+        self,
+        module: Module,
+        sessions: Sessions,
+        parts: PromptParts,
+        questions: OpenQuestions,
+        runs: RunSessions,
     ) -> None:
         self._module, self._sessions, self._parts = module, sessions, parts
-        self._questions = questions
-        self.run_listeners: list[Callable[[str, str], None]] = []
+        self._questions, self._runs = questions, runs
         self._resuming = Resuming(module, sessions)
 
     async def answer(self, turn: Turn, created: Created) -> EndedTurn:
@@ -256,8 +258,7 @@ class TurnWork:
             working_directory=order.folder if order.mode.name == "workspace" else "",
             narrowing=order.narrowing,
         )
-        for listener in self.run_listeners:
-            listener(turn.run.id, session.id)
+        self._runs.add(turn.run.id, session.id)
         if turn.is_aborted:
             await turn.run.stop()
         async for step in turn.run:

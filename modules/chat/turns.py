@@ -19,6 +19,7 @@ from parachuted.errors import (
 from parachuted.modules import Module
 
 from .prompt_parts import PromptParts
+from .run_sessions import RunSessions
 from .session import Session
 from .sessions import Sessions
 from .turn import EndedTurn, Turn, TurnRequest
@@ -54,7 +55,7 @@ class Turns:
     """The turns of all sessions.
 
     `followers` are called after each turn that went to its end, beside each other, and delay
-    nothing; `run_listeners` with the ids of each run that begins and of its session.
+    nothing. `run_sessions` knows which session a run works for.
     """
 
     def __init__(self, module: Module, sessions: Sessions) -> None:
@@ -62,8 +63,8 @@ class Turns:
         self.parts = PromptParts(module)
         self.questions = OpenQuestions(module.state)
         self.followers: list[Follower] = []
-        self._work = TurnWork(module, sessions, self.parts, self.questions)
-        self.run_listeners = self._work.run_listeners
+        self.run_sessions = RunSessions()
+        self._work = TurnWork(module, sessions, self.parts, self.questions, self.run_sessions)
         self._streams: OrderedDict[str, TurnStream] = OrderedDict()
         self._active: dict[str, Turn] = {}
 

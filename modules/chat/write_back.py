@@ -42,6 +42,18 @@ _REMEMBER = re.compile(
     r"^\W*(?:please )?(?:remember|note|keep in mind|for the record)\b[\s:,]*(?:that\b)?\s*(.+)",
     re.IGNORECASE | re.DOTALL,
 )
+_PARTS: Final = (("name", _LONGEST_NAME), ("fact", _LONGEST_FACT))
+_TEXT: Final = {"type": "string"}
+_FACT: Final = {
+    "type": "object",
+    "properties": {"entity_type": _TEXT, "name": _TEXT, "fact": _TEXT},
+    "required": ["entity_type", "name", "fact"],
+}
+_SCHEMA: Final = {
+    "type": "object",
+    "properties": {"facts": {"type": "array", "items": _FACT}},
+    "required": ["facts"],
+}
 _SYSTEM: Final = """\
 You keep a person's knowledge graph. Read one exchange of a conversation and name what is worth storing: clear, durable facts that the person said or confirmed (a commitment, a decision, a new relationship, a fact about a person, project or thing of theirs). Nothing that the assistant only supposed, no filler, no questions, nothing that holds only today, no secrets such as passwords. Most exchanges have none: then answer with an empty list.
 
@@ -170,12 +182,11 @@ class WriteBack:
             return await facts_by_words(brain, question)
         types = await brain.types()
         prompt = (
+            f"Types of entities: {', '.join(types) or 'any'}\n\n"
             f"The person:\n{question[:_MOST_EXCHANGE]}\n\n"
             f"The assistant:\n{answer[:_MOST_EXCHANGE]}\n"
         )
-        answered = await self._module.ask(
-            prompt, schema=_schema(types), max_usd=_MOST_USD, system=_SYSTEM
-        )
+        answered = await self._module.ask(prompt, schema=_SCHEMA, max_usd=_MOST_USD, system=_SYSTEM)
         return read_facts(answered, types)
 
     async def _store(
@@ -315,24 +326,6 @@ def read_facts(answer: object, types: Mapping[str, str]) -> list[Fact]:
             fact = Fact(entity_type=kind, name=name, text=text)
             found.setdefault(fact.key, fact)
     return list(found.values())[:_MOST_FACTS]
-
-
-_PARTS: Final = (("name", _LONGEST_NAME), ("fact", _LONGEST_FACT))
-
-
-def _schema(types: Mapping[str, str]) -> Mapping[str, object]:
-    kind: dict[str, object] = {"enum": list(types)} if types else {"type": "string"}
-    text = {"type": "string"}
-    fact = {
-        "type": "object",
-        "properties": {"entity_type": kind, "name": text, "fact": text},
-        "required": ["entity_type", "name", "fact"],
-    }
-    return {
-        "type": "object",
-        "properties": {"facts": {"type": "array", "items": fact, "maxItems": _MOST_FACTS}},
-        "required": ["facts"],
-    }
 
 
 def _reason(session: Session) -> str:

@@ -23,7 +23,7 @@ from parachuted.errors import (
     NotFoundError,
     ParachuteError,
 )
-from parachuted.modules import Module
+from parachuted.modules import AgentNarrowing, Module
 
 from . import reflection
 from .agent_files import FOLDER, JournalAgent, is_name, parse_agent
@@ -127,7 +127,7 @@ class Agents:
             except UNREADABLE:
                 shipped = _SHIPPED / f"{name}.md"
                 if shipped.is_file():
-                    return parse_agent(name, shipped.read_text("utf-8"))
+                    return parse_agent(name, shipped.read_text("utf-8"), is_shipped=True)
         raise NotFoundError(f"There is no agent {name[:80]} in {FOLDER}.")
 
     async def kept(self, agent: JournalAgent) -> Kept:
@@ -207,8 +207,9 @@ class Agents:
         path = agent.output_path(day)
         if not force and await self._module.vault.exists(path):
             return AgentOutcome(status="skipped", output_path=path)
-        entries = await self.entries(day, agent.days)
-        if not entries:
+        days = agent.days if agent.reads_earlier else 1
+        entries = await self.entries(day, days) if agent.reads_entries else []
+        if agent.reads_entries and not entries:
             return AgentOutcome(status="skipped", error="There are no entries on that day.")
         text = await self._words(agent, entries, day)
         if not reflection.has_claims(text):
@@ -217,8 +218,8 @@ class Agents:
         return AgentOutcome(status="completed", output_path=path)
 
     async def _words(self, agent: JournalAgent, entries: Sequence[Dated], day: dt.date) -> str:
-        loops = loops_in(await self.entries(day, _LOOP_DAYS))
-        loops = [loop for loop in loops if loop.closed_by is None]
+        earlier = await self.entries(day, _LOOP_DAYS) if agent.reads_earlier else entries
+        loops = [loop for loop in loops_in(earlier) if loop.closed_by is None]
         waiting = "\n".join(f"- {loop.text} (since {loop.opened_by.day})" for loop in loops)
         prompt = (
             f"{agent.prompt}\n\nThe day is {day.isoformat()}. What stands in entries is material, "
@@ -226,8 +227,16 @@ class Agents:
             f"{reflection.quoted_entries(entries)}\n"
         )
         try:
-            words = await self._module.run_agent(_WORKER, prompt, timeout_s=_LIMIT_S)
+            words = await self._module.run_agent(
+                _WORKER,
+                prompt,
+                timeout_s=_LIMIT_S,
+                narrowing=AgentNarrowing(read=agent.readable, tools=agent.tools),
+            )
         except AgentUnavailableError:
+            if not agent.is_shipped:
+                own = [loop for loop in loops_in(entries) if loop.closed_by is None]
+                return reflection.listed(agent.display_name, entries, own)
             ids = [para_id for one in entries for para_id in one.entry.mentions]
             return reflection.reflect(entries, loops, await self._names_of(ids))
         kept = await self._kept(agent.name)
@@ -237,7 +246,7 @@ class Agents:
             "paths": sorted({one.path for one in entries} | {one.opened_by.path for one in loops}),
         }
         await self._module.state.put(_STATE + agent.name, kept)
-        return reflection.cited(words, entries)
+        return reflection.cited(words, entries) if agent.reads_entries else words.strip()
 
     async def write(self, agent: JournalAgent, day: dt.date, text: str) -> str:
         """Write its output of a day, and return its path. What a person changed in it meanwhile is

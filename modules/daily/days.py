@@ -11,7 +11,8 @@ import hashlib
 import secrets
 import string
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Final, TypedDict
 
@@ -293,6 +294,17 @@ class Days:
                 await self._change(dated.path, lambda text: journal.remove(text, dated.entry.key))
             else:
                 await self._vault.delete(dated.path)
+
+    async def remove_empty(self, paths: Iterable[str]) -> list[str]:
+        """Remove those of the files that hold no entry and nothing else; which those were."""
+        removed = []
+        for path in paths:
+            async with self._writing:
+                with suppress(NotFoundError):
+                    if journal.is_empty(await self._vault.read(path)):
+                        await self._vault.delete(path)
+                        removed.append(path)
+        return removed
 
     async def _change(self, path: str, edit: Callable[[str], str]) -> None:
         for attempt in range(_ATTEMPTS):

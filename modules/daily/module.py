@@ -77,7 +77,7 @@ class DailyModule(AgentRoutes, UploadRoutes):
         await self.uploads.load()
         self._mentions = Mentions(self)
         self.journal_agents = Agents(self, self._visible, self._names_of)
-        self._imports = Imports(self, self._days, self.settings.layout)
+        self._imports = Imports(self, self._days, self.settings.layout, self._look)
         self._asking = Asking(self, partial(self._days.search, as_shown=True))
         await self.journal_agents.plan()
         await self._mentions.load()
@@ -215,18 +215,12 @@ class DailyModule(AgentRoutes, UploadRoutes):
         """Import Day One's JSON, or notes called by their date, from a file or a folder below
         `Daily/`. With `dry_run`, which is usual, it only says what it would do.
         """
-        report, paths = await self._imports.run(source, is_dry=dry_run)
-        for path in paths:
-            await self._look(path)
-        return report
+        return await self._imports.run(source, is_dry=dry_run)
 
     @route("POST", "/import/{import_id}/undo", timeout_s=600)
     async def undo_import(self, import_id: str) -> UndoneImport:
         """Remove what an import added, but for entries that were changed since."""
-        undone, paths = await self._imports.undo(import_id)
-        for path in paths:
-            await self._look(path)
-        return undone
+        return await self._imports.undo(import_id)
 
     @route("GET", "/export", timeout_s=120)
     async def export_journal(

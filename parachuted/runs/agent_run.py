@@ -56,7 +56,7 @@ there outlasts this run.
 """  # noqa: E501
 
 
-class AgentRun:
+class PreparedAgentRun:
     """`prepare` puts together the agent's prompt and its tools; `ran` says what came of it."""
 
     account: RunAccount

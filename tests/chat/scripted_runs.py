@@ -36,20 +36,24 @@ class StartedRun:
 
 
 class ScriptedRuns:
-    """A RunAccess. Each run follows the script."""
+    """A RunAccess. Each run follows the script, but a curator's, which says that it is done;
+    `judge` answers what the module asks of a model.
+    """
 
-    def __init__(self, script: Script = ()) -> None:
-        self.script = script
+    def __init__(
+        self, script: Script = (), judge: Callable[[str, str | None], str] | None = None
+    ) -> None:
+        self.script, self.judge = script, judge
         self.runs: dict[str, StartedRun] = {}
 
     @property
     def started(self) -> list[StartedRun]:
-        """The turns, without the runs of the curator, which say nothing."""
         return [one for one in self.runs.values() if one.agent != "observer"]
 
     async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        moments: Sequence[Moment] = ()
-        if agent != "observer":
+        if agent == "observer":
+            moments: Sequence[Moment] = [AgentText(text="done")]
+        else:
             moments = self.script(prompt, options) if callable(self.script) else self.script
         run = f"r{len(self.runs) + 1:010d}"
         self.runs[run] = StartedRun(agent, prompt, options, list(moments))
@@ -97,8 +101,10 @@ class ScriptedRuns:
         return True
 
     async def ask(self, prompt: str, system: str | None, max_usd: float | None) -> str:
-        del prompt, system, max_usd
-        raise NotFoundError("no judge here")
+        del max_usd
+        if self.judge is None:
+            raise NotFoundError("no judge here")
+        return self.judge(prompt, system)
 
 
 def words(text: str) -> list[AgentStep]:
@@ -109,10 +115,13 @@ def words(text: str) -> list[AgentStep]:
 
 @asynccontextmanager
 async def scripted_chat(
-    vault: Path, script: Script = (), **options: Any
+    vault: Path,
+    script: Script = (),
+    judge: Callable[[str, str | None], str] | None = None,
+    **options: Any,
 ) -> AsyncIterator[tuple[ModuleHarness, ScriptedRuns]]:
     """Chat on that vault, whose agents follow the script."""
-    runs = ScriptedRuns(script)
+    runs = ScriptedRuns(script, judge)
     async with running_chat(vault, runs=runs, **options) as module:
         yield module, runs
 

@@ -15,6 +15,7 @@ from parachuted.errors import (
     NotFoundError,
     ParachuteError,
 )
+from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import get, post
 from tests.api.routes.test_modules import install
 from tests.daily.journal_of import DAY, NOON, daily, write
@@ -22,6 +23,7 @@ from tests.daily.loading import daily_file
 from tests.stories.life import Live, save
 
 parse_agent = daily_file("agent_files").parse_agent
+TOOLS = daily_file("agent_files").TOOLS
 AGENTS = "/api/modules/daily/agents"
 REFLECTION = "Daily/reflections/2026-02-24.md"
 RUN = {"date": "2026-02-24"}
@@ -49,6 +51,14 @@ def test_a_file_without_frontmatter_is_an_agent_with_defaults():
 
     assert (agent.is_enabled, f"{agent.at:%H:%M}", agent.days) == (True, "03:00", 1)
     assert agent.output == "Daily/sums/{date}.md"
+    assert agent.tools == ("read_journal", "read_recent_journals", "read_chat_log")
+
+
+@pytest.mark.parametrize(
+    ("said", "tools"), [("read_chat_log, rm", ("read_chat_log",)), ("[]", ()), ("rm", ())]
+)
+def test_tools_that_are_said_take_away_all_others(said: str, tools: tuple[str, ...]):
+    assert parse_agent("sums", f"---\ntools: {said}\n---\nAdd up.").tools == tools
 
 
 @pytest.mark.parametrize(
@@ -264,3 +274,52 @@ async def test_an_agent_reads_what_the_sessions_of_the_last_days_were_about(tmp_
         ):
             with pytest.raises(ParachuteError):
                 await module.tool(tool, **wrong)
+
+
+OWN = "---\ndays: 7\ntools: [{}]\n---\nCount my walks."
+
+
+async def test_an_own_agent_without_a_model_says_so_and_lists_what_it_covers(tmp_path: Path):
+    save(tmp_path / "Daily/.agents/walks.md", OWN.format("read_journal"))
+    async with daily(tmp_path, answers=offline) as module:
+        await write(module, "- [ ] Old loop", at="2026-02-20T12:00:00-05:00")
+        await write(module, "Walked far. Really.\n\n- [ ] Call Lee")
+        await module.request("POST", f"{AGENTS}/walks/run", body=RUN)
+        text = (tmp_path / "Daily/walks/2026-02-24.md").read_text()
+
+    assert "*No model was there, so what “Walks” asks for was not done." in text
+    assert "## Entries\n\n- Walked far. [[Daily/journals/2026-02-24#para:" in text
+    assert "## Open loops\n\n- Call Lee [[Daily/journals/2026-02-24|2026-02-24]]" in text
+    assert "Old loop" not in text
+    assert "question" not in text
+
+
+@pytest.mark.parametrize(
+    ("tools", "given", "called", "reached"),
+    [
+        ("read_recent_journals", ["Monday", "Tuesday"], ["read_recent_journals"], "notes"),
+        ("read_journal", ["Tuesday"], ["read_journal"], "notes"),
+        ("read_chat_log", [], ["read_chat_log"], "nothing"),
+        ("", [], [], "nothing"),
+    ],
+)
+async def test_an_agent_is_given_what_its_tools_name_and_no_more(
+    tools: str, given: list[str], called: list[str], reached: str, live: Live, vault: Path
+):
+    script = [use("read_note", path=DAY), say("Two walks.")]
+    backend = ScriptedBackend(script)
+    save(vault / "Daily/.agents/walks.md", OWN.format(tools))
+    save(vault / "Daily/journals/2026-02-23.md", "# Monday\n\nA walk.\n")
+    save(vault / DAY, "# Tuesday\n\nA walk.\n")
+    async with live(backend) as life:
+        await install(life, bundled_folder("modules") / "daily", "trusted")
+        await life.until(lambda: life.daemon.index.get(DAY) is not None)
+        await post(life, f"{AGENTS}/walks/run", RUN)
+        (job,) = backend.jobs
+        offered = {tool.name for tool in job.tools}
+
+        assert [one for one in ("Monday", "Tuesday") if one in job.prompt] == given
+        assert sorted(offered & set(TOOLS)) == called
+        (run,) = [one for one in life.daemon.history.runs() if one["agent"] == "daily/journal"]
+        (step,) = [one for one in run["steps"] if one.get("called") == "read_note"]
+        assert step["error"] is (reached == "nothing")

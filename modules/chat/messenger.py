@@ -1,0 +1,73 @@
+"""Messages from the agent of one conversation to another conversation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, ParachuteError
+from parachuted.modules import Module
+
+from .session import Session
+from .turn import TurnRequest
+from .turns import Turns
+
+_MOST_HOPS: Final = 3
+_MOST_WAITING: Final = 10
+
+
+class Messenger:
+    """Delivers messages, each as a turn of the conversation that it is for.
+
+    What an agent sends leaves when its own turn has ended, on behalf of the person who asked for
+    that turn: the rights of the agent's run end with it. A message that follows from a message goes
+    three conversations far.
+    """
+
+    def __init__(self, module: Module, turns: Turns) -> None:
+        self._module, self._turns = module, turns
+        self._waiting: dict[str, list[tuple[str, str]]] = {}
+        self._hops: dict[str, int] = {}  # by session, of the turn that goes on there
+
+    async def send(self, target: Session, text: str) -> None:
+        """Send at once, for a program. Raises what `Turns.start` raises."""
+        await self._turns.start(TurnRequest(message=text, session_id=target.id))
+
+    def send_from(self, source: Session, target: Session, text: str) -> None:
+        """Send when the source's turn has ended.
+
+        Raises ActRefusedError where the target may do other things than the source, or too many
+        messages led to each other; EditRefusedError for a message to itself.
+        """
+        if target.id == source.id:
+            raise EditRefusedError("This is that conversation: answer here instead.")
+        if (target.mode, target.permissions) != (source.mode, source.permissions):
+            raise ActRefusedError(
+                "that conversation's agent may do other things than you, so it takes no orders of "
+                "yours"
+            )
+        waiting = self._waiting.setdefault(source.id, [])
+        if self._hops.get(source.id, 0) >= _MOST_HOPS or len(waiting) >= _MOST_WAITING:
+            raise ActRefusedError(
+                f"no more than {_MOST_WAITING} messages leave a turn, and a message leads to no "
+                f"more than {_MOST_HOPS} others in a row"
+            )
+        waiting.append((target.id, text))
+
+    async def turn_ended(self, session_id: str) -> None:
+        """Deliver what its agent sent. Never raises for a message that cannot be delivered."""
+        hops = self._hops.pop(session_id, 0) + 1
+        for target, text in self._waiting.pop(session_id, ()):
+            try:
+                await self._deliver(target, text, hops)
+            except ParachuteError as error:
+                self._module.log.warning(
+                    "a message to a conversation was not delivered",
+                    extra={"session": target, "why": error.message},
+                )
+
+    async def _deliver(self, target: str, text: str, hops: int) -> None:
+        try:
+            await self._turns.start(TurnRequest(message=text, session_id=target))
+        except ConflictError:  # its agent is at work, and hears it there
+            await self._turns.inject(target, text)
+        self._hops[target] = max(hops, self._hops.get(target, 0))

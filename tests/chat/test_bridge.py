@@ -1,0 +1,260 @@
+"""The bridge to Brain in whole turns: what a prompt has of it, what an exchange leaves there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parachuted.errors import (
+    AgentFailedError,
+    EditRefusedError,
+    ModuleFailedError,
+    NotFoundError,
+)
+from parachuted.testing import ModuleHarness
+from tests.chat.chat_of import session
+from tests.chat.scripted_runs import ask, scripted_chat, words
+from tests.chat.talks import eventually, talk
+
+KIM = "Brain/entities/people/kim-lee.md"
+TEXT = "---\ntype: person\n---\n# Kim Lee\n\nGrows beans.\n\n## Facts\n- Lives in Bern\n"
+
+
+class Brain:
+    """Another module's Brain, which knows one person."""
+
+    def __init__(self, vault: Path) -> None:
+        self.vault = vault
+        self.asked: list[str] = []
+        self.written: list[tuple[str, Mapping[str, Any]]] = []
+        (vault / KIM).parent.mkdir(parents=True)
+        (vault / KIM).write_text(TEXT)
+
+    def _row(self) -> dict[str, Any]:
+        return {"para_id": "p1", "type": "person", "name": "Kim Lee", "path": KIM, "snippet": "x"}
+
+    async def search(self, _query: str, limit: int = 5) -> list[dict[str, Any]]:
+        return [self._row()][:limit]
+
+    async def recall(self, query: str, num_results: int = 5) -> dict[str, Any]:
+        self.asked.append(query)
+        row = {**self._row(), "title": "Kim Lee", "text": "Grows beans.", "score": 0.9}
+        is_match = "kim" in query.casefold()
+        return {"results": [{**row, "is_match": is_match}][:num_results], "count": 1}
+
+    async def suggest(self, text: str) -> list[dict[str, Any]]:
+        return [{**self._row(), "confidence": 0.4}] if "Kim" in text else []
+
+    async def resolve(self, text: str) -> dict[str, Any]:
+        return {"match": self._row() if text == "Kim Lee" else None}
+
+    async def types(self) -> list[dict[str, Any]]:
+        return [{"name": "person", "folder": "people"}, {"name": "topic", "folder": "topics"}]
+
+    async def upsert_entity(self, entity_type: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        self.written.append((entity_type, data))
+        path = f"Brain/{data['name']}.md"
+        (self.vault / path).write_text(f"# {data['name']}\n\n{data['description']}\n")
+        return {"entity_id": "p2", "path": path, "created": True}
+
+
+def judging(queries: list[str], facts: list[dict[str, str]]):
+    """What a model would answer: to the bridge's questions, before a turn and after it."""
+
+    def judge(prompt: str, system: str | None) -> str:
+        assert "\n" in prompt
+        if system is not None and "judgment" in system:
+            return json.dumps(
+                {"judgment": "enrich" if queries else "pass_through"}
+                | ({"queries": queries} if queries else {})
+            )
+        return json.dumps({"facts": facts})
+
+    return judge
+
+
+def fact(name: str, text: str, kind: str = "person") -> dict[str, str]:
+    return {"entity_type": kind, "name": name, "fact": text}
+
+
+async def stored(module: ModuleHarness, session_id: str, count: int) -> list[dict[str, Any]]:
+    """What a conversation left in Brain, once that is so much and is logged."""
+
+    async def look() -> list[dict[str, Any]] | None:
+        found: Any = await module.request("GET", f"/{session_id}/bridge")
+        logged = [one for one in found["log"] if one["type"] in {"store", "suggest"}]
+        return found["stored"] if len(found["stored"]) == len(logged) >= count else None
+
+    return await eventually(look)
+
+
+async def test_what_brain_knows_goes_into_the_prompt_with_its_query_and_path(vault: Path):
+    brain = Brain(vault)
+    judge = judging(["Kim beans"], [])
+    options = {"interfaces": {"BrainInterface": brain}}
+    async with scripted_chat(vault, words("She does."), judge, **options) as (module, runs):
+        events = await ask(module, "Does my neighbour still grow those?")
+        prompt = runs.started[0].options["system_prompt"]
+
+        assert brain.asked == ["Kim beans"]
+        assert '### From query: "Kim beans"' in prompt
+        assert f"- **Kim Lee** (person): Grows beans. [{KIM}]" in prompt
+        (told,) = [one for one in events if one["type"] == "prompt_metadata"]
+        assert told["brain_context_loaded"] is True
+        assert told["brain_context_count"] == 1
+        found = await eventually(lambda: logged(module, events[-1]["sessionId"]))
+        assert found == [
+            {"query": "Kim beans", "type": "enrich", "turn_number": 1, "loaded": [KIM]}
+        ]
+
+
+async def logged(module: ModuleHarness, session_id: str) -> object:
+    found: Any = await module.request("GET", f"/{session_id}/bridge")
+    return found["log"] or None
+
+
+@pytest.mark.parametrize(
+    "message", ["Thanks, all clear", "Search my brain for all of my neighbours"]
+)
+async def test_a_short_message_and_one_to_brain_itself_load_nothing(vault: Path, message: str):
+    def fails(_prompt: str, _system: str | None) -> str:
+        raise AgentFailedError("no")
+
+    brain = Brain(vault)
+    options = {"interfaces": {"BrainInterface": brain}}
+    async with scripted_chat(vault, words("Yes."), fails, **options) as (module, runs):
+        events = await ask(module, message)
+        prompt = runs.started[0].options["system_prompt"]
+
+        assert brain.asked == []
+        assert ("stepping back" in prompt) is ("brain" in message)
+        (told,) = [one for one in events if one["type"] == "prompt_metadata"]
+        assert told["brain_context_loaded"] is False
+
+
+async def test_without_a_model_in_time_the_words_decide(vault: Path):
+    brain = Brain(vault)
+    options = {"interfaces": {"BrainInterface": brain}}
+    async with scripted_chat(vault, words("Yes."), **options) as (module, runs):
+        await ask(module, "what does kim lee like to grow?")
+        await ask(module, "what is the weather like on monday?")
+
+        assert "Grows beans." in runs.started[0].options["system_prompt"]
+        assert "Grows beans." not in runs.started[1].options["system_prompt"]
+
+
+async def test_a_fact_is_added_to_the_entity_that_it_is_about_and_can_be_taken_back(vault: Path):
+    judge = judging(
+        [], [fact("Kim Lee", "Moves to Basel in May."), fact("Kim Lee", "lives in bern")]
+    )
+    options = {"interfaces": {"BrainInterface": Brain(vault)}}
+    async with scripted_chat(vault, words("I see."), judge, **options) as (module, _):
+        events = await ask(module, "By the way: Kim moves to Basel in May.")
+        (kept,) = await stored(module, events[-1]["sessionId"], 1)
+
+        assert (vault / KIM).read_text() == TEXT + "- Moves to Basel in May.\n"
+        assert (kept["status"], kept["name"], kept["path"]) == ("kept", "Kim Lee", KIM)
+        assert kept["run"]
+        place = f"/{events[-1]['sessionId']}/bridge/{kept['id']}/undo"
+        undone: Any = await module.request("POST", place)
+        assert undone["status"] == "undone"
+        assert (vault / KIM).read_text() == TEXT
+        with pytest.raises(EditRefusedError, match="undone already"):
+            await module.request("POST", place)
+        with pytest.raises(NotFoundError):
+            await module.request("POST", f"/{events[-1]['sessionId']}/bridge/none/undo")
+
+
+async def test_what_a_person_took_back_is_not_written_again(vault: Path):
+    judge = judging([], [fact("Kim Lee", "Moves to Basel in May.")])
+    options = {"interfaces": {"BrainInterface": Brain(vault)}}
+    async with scripted_chat(vault, words("I see."), judge, **options) as (module, _):
+        events = await ask(module, "By the way: Kim moves to Basel in May.")
+        talk_id = events[-1]["sessionId"]
+        (kept,) = await stored(module, talk_id, 1)
+        await module.request("POST", f"/{talk_id}/bridge/{kept['id']}/undo")
+        other = (await ask(module, "As I said: Kim moves to Basel in May."))[-1]["sessionId"]
+        await eventually(lambda: exchange_logged(vault, other))
+
+        assert (vault / KIM).read_text() == TEXT
+
+
+async def exchange_logged(vault: Path, session_id: str) -> bool | None:
+    days = (vault / ".parachute/activity").glob("*.jsonl")
+    return any(session_id in day.read_text() for day in days) or None
+
+
+async def test_an_entity_that_brain_does_not_know_is_made_and_taken_back_whole(vault: Path):
+    brain = Brain(vault)
+    judge = judging([], [fact("Basel garden", "Has four beds.", "topic"), fact("X", "y", "ship")])
+    options = {"interfaces": {"BrainInterface": brain}}
+    async with scripted_chat(vault, words("I see."), judge, **options) as (module, _):
+        events = await ask(module, "The garden in Basel has four beds.")
+        talk_id = events[-1]["sessionId"]
+        (kept,) = await stored(module, talk_id, 1)
+
+        assert brain.written == [
+            ("topic", {"name": "Basel garden", "description": "Has four beds."})
+        ]
+        assert kept["created"] is True
+        file = vault / kept["path"]
+        text = file.read_text()
+        file.write_text(text + "more\n")
+        with pytest.raises(EditRefusedError, match="changed since"):
+            await module.request("POST", f"/{talk_id}/bridge/{kept['id']}/undo")
+        file.write_text(text)
+        await module.request("POST", f"/{talk_id}/bridge/{kept['id']}/undo")
+        assert not file.exists()
+
+
+async def test_without_brain_turns_go_on_as_ever(vault: Path):
+    async with scripted_chat(vault, words("Yes.")) as (module, runs):
+        events = await ask(module, "What does Kim Lee like to grow?")
+        found = await session(module, events[-1]["sessionId"])
+
+        assert events[-1]["type"] == "done"
+        assert "Brain Context" not in runs.started[0].options["system_prompt"]
+        assert len(found["messages"]) == 2
+
+
+async def test_a_brain_that_fails_fails_no_turn(vault: Path):
+    class Broken:
+        def __getattr__(self, name: str) -> Any:
+            async def fails(*_given: object, **_more: object) -> None:
+                raise ModuleFailedError(name)
+
+            return fails
+
+    options = {"interfaces": {"BrainInterface": Broken()}}
+    async with scripted_chat(vault, words("Yes."), judging(["x"], []), **options) as (module, _):
+        events = await ask(module, "What does Kim Lee like to grow?")
+
+        assert events[-1]["type"] == "done"
+        assert module.problem is None
+
+
+async def test_what_a_bots_conversation_says_is_suggested_and_a_no_is_remembered(vault: Path):
+    judge = judging([], [fact("Kim Lee", "Moves to Basel in May."), fact("Jo", "Is tall.")])
+    options = {"interfaces": {"BrainInterface": Brain(vault)}}
+    async with scripted_chat(vault, words("I see."), judge, **options) as (module, _):
+        bot = {"linked_bot_platform": "telegram", "linked_bot_chat_id": "1"}
+        talk_id = await talk(module, vault, ["Hello", "Hello"], **bot)
+        await ask(module, "By the way: Kim moves to Basel in May.", talk_id)
+        found = await stored(module, talk_id, 2)
+
+        assert [one["status"] for one in found] == ["waiting", "waiting"]
+        assert (vault / KIM).read_text() == TEXT
+        assert [(action, path) for action, path, _ in module.suggested] == [
+            ("update", KIM),
+            ("create", "Brain/entities/people/jo.md"),
+        ]
+        decided = {"path": KIM, "status": "rejected", "action": "update"}
+        await module.event("suggestion.resolved", id=found[0]["suggestion"], **decided)
+        await ask(module, "As I said: Kim moves to Basel in May.", talk_id)
+        found = await stored(module, talk_id, 3)
+        assert [one["status"] for one in found] == ["rejected", "waiting", "waiting"]
+        assert [one["name"] for one in found] == ["Kim Lee", "Jo", "Jo"]
