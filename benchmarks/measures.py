@@ -21,6 +21,7 @@ from pathlib import Path
 from benchmarks.brain import brain
 from benchmarks.chat_bridge import chat_bridge
 from benchmarks.chat_sessions import chat_sessions
+from benchmarks.chat_turns import chat_turns
 from benchmarks.curators import curators
 from benchmarks.gateway import gateway
 from benchmarks.hooks import hooks
@@ -329,6 +330,7 @@ MEASURES: dict[str, Measure] = {
     "module-routes": module_routes,
     "module-notes": module_notes,
     "chat-sessions": chat_sessions,
+    "chat-turns": chat_turns,
     "mcp": mcp,
     "hooks": hooks,
     "gateway": gateway,
