@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.brain import brain
+from benchmarks.brain_saves import brain_saves
 from benchmarks.chat_bridge import chat_bridge
 from benchmarks.chat_sessions import chat_sessions
 from benchmarks.chat_turns import chat_turns
@@ -337,6 +338,7 @@ MEASURES: dict[str, Measure] = {
     "runs": agent_runs,
     "curators": curators,
     "brain": brain,
+    "brain-saves": brain_saves,
     "chat-bridge": chat_bridge,
 }
 
