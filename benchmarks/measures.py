@@ -23,6 +23,7 @@ from benchmarks.brain_saves import brain_saves
 from benchmarks.chat import chat
 from benchmarks.chat_bridge import chat_bridge
 from benchmarks.chat_sessions import chat_sessions
+from benchmarks.chat_turns import chat_turns
 from benchmarks.curators import curators
 from benchmarks.gateway import gateway
 from benchmarks.hooks import hooks
@@ -332,6 +333,7 @@ MEASURES: dict[str, Measure] = {
     "module-notes": module_notes,
     "chat": chat,
     "chat-sessions": chat_sessions,
+    "chat-turns": chat_turns,
     "mcp": mcp,
     "hooks": hooks,
     "gateway": gateway,
